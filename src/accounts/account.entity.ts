@@ -1,0 +1,46 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import { BusinessEntity } from '../businesses/business.entity.ts'
+
+export const AccountEntity = defineEntity({
+  name: 'Account',
+  tableName: 'account',
+  properties: {
+    id: p.text().primary(),
+    business: p.manyToOne(BusinessEntity).mapToPk(),
+    reference: p.text().unique(),
+    merchantReference: p.text(),
+    bank: p.text(),
+    accountNumber: p.text().nullable(),
+    accountName: p.text().nullable(),
+    status: p.text(),
+    firstName: p.text(),
+    lastName: p.text(),
+    email: p.text(),
+    phone: p.text(),
+    idType: p.text().nullable(),
+    /** The identity number, encrypted. */
+    idNumberSealed: p.blob().nullable(),
+    /** Keyed hash of the details asked for: a repeat with other details is a conflict. */
+    detailsHash: p.blob(),
+    /** How often the bank was asked to open it. */
+    attempts: p.integer(),
+    /** Until when one call has the bank to itself for this account. */
+    claimedUntil: p.datetime(3),
+    createdAt: p.datetime(3),
+  },
+  uniques: [
+    { properties: ['business', 'merchantReference'] },
+    { properties: ['accountNumber', 'bank'] },
+  ],
+  indexes: [{ properties: ['business', 'id'] }],
+  checks: [
+    { name: 'account_bank', expression: "bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')" },
+    { name: 'account_status', expression: "status in ('PENDING', 'ACTIVE', 'CLOSED')" },
+    {
+      name: 'account_number_when_open',
+      expression: "status = 'PENDING' or (account_number is not null and account_name is not null)",
+    },
+  ],
+})
+
+export type Account = InferEntity<typeof AccountEntity>

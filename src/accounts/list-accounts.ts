@@ -1,0 +1,43 @@
+import type { Database } from '../store/orm.ts'
+import type { Page } from '../store/page-token.ts'
+import { type Account, AccountEntity } from './account.entity.ts'
+import type { AccountStatus } from './account.ts'
+import type { StoredAccount } from './store.ts'
+
+/** Accounts, newest first; one more than the page holds, when there is one. */
+export async function listAccounts(
+  database: Database,
+  filter: { readonly businessId: string | undefined; readonly status: AccountStatus | undefined },
+  page: Page,
+): Promise<StoredAccount[]> {
+  const after = page.after?.[0]
+  const where = {
+    ...(filter.businessId !== undefined && { business: filter.businessId }),
+    ...(filter.status !== undefined && { status: filter.status }),
+    ...(after !== undefined && { id: { $lt: after } }),
+  }
+  const rows = await database.orm.em
+    .fork()
+    .find(AccountEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
+  return rows.map(toStored)
+}
+
+function toStored(row: Account): StoredAccount {
+  return {
+    id: row.id,
+    businessId: row.business,
+    reference: row.reference,
+    merchantReference: row.merchantReference,
+    bank: row.bank as StoredAccount['bank'],
+    accountNumber: row.accountNumber ?? undefined,
+    accountName: row.accountName ?? undefined,
+    status: row.status as AccountStatus,
+    firstName: row.firstName,
+    lastName: row.lastName,
+    email: row.email,
+    phone: row.phone,
+    detailsHash: row.detailsHash,
+    attempts: row.attempts,
+    createdAtMs: row.createdAt.getTime(),
+  }
+}

@@ -1,0 +1,66 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import {
+  type Account as AccountMessage,
+  AccountSchema,
+  AccountStatus as AccountStatusMessage,
+  IdType,
+} from '../../gen/inflow/account/v1/account_pb.ts'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
+import { fromBankCode } from '../banks/message.ts'
+import { ACCOUNT_STATUSES, type AccountStatus, type OpenAccount } from './account.ts'
+import type { StoredAccount } from './store.ts'
+
+const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
+  PENDING: AccountStatusMessage.PENDING,
+  ACTIVE: AccountStatusMessage.ACTIVE,
+  CLOSED: AccountStatusMessage.CLOSED,
+}
+
+export function toAccountMessage(account: OpenAccount | StoredAccount): AccountMessage {
+  return create(AccountSchema, {
+    id: account.id,
+    businessId: account.businessId,
+    reference: account.reference,
+    merchantReference: account.merchantReference,
+    bank: fromBankCode(account.bank),
+    bankName: BANK_FACTS[account.bank].name,
+    accountNumber: account.accountNumber ?? '',
+    accountName: account.accountName ?? '',
+    status: STATUSES[account.status],
+    customer: {
+      firstName: account.firstName,
+      lastName: account.lastName,
+      email: account.email,
+      phone: account.phone,
+    },
+    createdAt: timestampFromMs(account.createdAtMs),
+  })
+}
+
+/** The event that tells of a new account, without its place in the log. */
+export function encodeAccountCreated(
+  account: OpenAccount,
+  eventId: string,
+  occurredAtMs: number,
+): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    businessId: account.businessId,
+    kind: 'ACCOUNT_CREATED',
+    occurredAt: timestampFromMs(occurredAtMs),
+    payload: { case: 'account', value: toAccountMessage(account) },
+  })
+  return toBinary(EventSchema, event)
+}
+
+export function toIdKind(idType: IdType): IdKind | undefined {
+  if (idType === IdType.NIN) return 'nin'
+  return idType === IdType.BVN ? 'bvn' : undefined
+}
+
+/** @returns undefined for "in any state" */
+export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {
+  return ACCOUNT_STATUSES.find((name) => STATUSES[name] === status)
+}

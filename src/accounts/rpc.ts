@@ -1,0 +1,43 @@
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { toBankCode } from '../banks/message.ts'
+import type { Database } from '../store/orm.ts'
+import { cutPage, readPage } from '../store/page-token.ts'
+import type { CreateAccountCall } from './create-account.ts'
+import { getAccount } from './get-account.ts'
+import { listAccounts } from './list-accounts.ts'
+import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
+
+export function createAccountRpc(
+  database: Database,
+  createAccount: CreateAccountCall,
+): ServiceImpl<typeof AccountService> {
+  return {
+    async createAccount(request) {
+      const { account, replayed } = await createAccount({
+        businessId: request.businessId,
+        reference: request.reference,
+        bank: toBankCode(request.bank),
+        firstName: request.firstName,
+        lastName: request.lastName,
+        email: request.email,
+        phone: request.phone,
+        idType: toIdKind(request.idType),
+        idNumber: request.idNumber || undefined,
+      })
+      return { account: toAccountMessage(account), replayed }
+    },
+    async getAccount(request) {
+      const account = await getAccount(database.pool, request.businessId, request.reference)
+      return { account: toAccountMessage(account) }
+    },
+    async listAccounts(request) {
+      const page = readPage(request.pageSize, request.pageToken, 1)
+      const businessId = request.businessId || undefined
+      const status = toAccountStatus(request.status)
+      const found = await listAccounts(database, { businessId, status }, page)
+      const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
+      return { accounts: rows.map(toAccountMessage), nextPageToken }
+    },
+  }
+}

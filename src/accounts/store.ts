@@ -1,0 +1,242 @@
+import type { Pool } from 'pg'
+import type { BankCode } from '../banks/bank.ts'
+import { byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import type { AccountStatus, OpenAccount } from './account.ts'
+
+/** An account about to be asked for at a bank. */
+export interface Reservation {
+  readonly id: string
+  readonly businessId: string
+  readonly reference: string
+  readonly merchantReference: string
+  readonly bank: BankCode
+  readonly firstName: string
+  readonly lastName: string
+  readonly email: string
+  readonly phone: string
+  readonly idType: string | null
+  readonly idNumberSealed: Uint8Array | null
+  readonly detailsHash: Uint8Array
+  readonly claimedUntilMs: number
+  readonly createdAtMs: number
+}
+
+/** A stored account in whatever state. */
+export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'accountName'> {
+  readonly accountNumber: string | undefined
+  readonly accountName: string | undefined
+  readonly detailsHash: Uint8Array
+  readonly attempts: number
+}
+
+/** What the bank gave, and the event that tells of it. */
+export interface Opening {
+  readonly id: string
+  readonly accountNumber: string
+  readonly accountName: string
+  readonly eventId: string
+  readonly occurredAtMs: number
+  readonly payload: Uint8Array
+}
+
+interface Row {
+  id: string
+  business_id: string
+  reference: string
+  merchant_reference: string
+  bank: BankCode
+  account_number: string | null
+  account_name: string | null
+  status: AccountStatus
+  first_name: string
+  last_name: string
+  email: string
+  phone: string
+  details_hash: Buffer
+  attempts: number
+  created_at_ms: number
+}
+
+const COLUMNS = `id, business_id, reference, merchant_reference, bank, account_number, account_name,
+  status, first_name, last_name, email, phone, details_hash, attempts,
+  (extract(epoch from created_at) * 1000)::float8 as created_at_ms`
+
+/** Inserts accounts as PENDING. @returns the ids that are new; the others' references were used */
+export async function insertReservations(
+  pool: Pool,
+  rows: readonly Reservation[],
+): Promise<ReadonlySet<string>> {
+  const result = await pool.query<{ id: string }>({
+    name: 'account-reserve',
+    text: `insert into account (id, business_id, reference, merchant_reference, bank, status,
+        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, attempts,
+        claimed_until, created_at)
+      select id, business_id, reference, merchant_reference, bank, 'PENDING',
+        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, 1,
+        claimed_until, created_at
+      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+        $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
+        $13::timestamptz[], $14::timestamptz[])
+        as r(id, business_id, reference, merchant_reference, bank, first_name, last_name, email,
+          phone, id_type, id_number_sealed, details_hash, claimed_until, created_at)
+      order by business_id, merchant_reference
+      on conflict (business_id, merchant_reference) do nothing returning id`,
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.businessId)),
+      textArray(rows.map((row) => row.reference)),
+      textArray(rows.map((row) => row.merchantReference)),
+      textArray(rows.map((row) => row.bank)),
+      textArray(rows.map((row) => row.firstName)),
+      textArray(rows.map((row) => row.lastName)),
+      textArray(rows.map((row) => row.email)),
+      textArray(rows.map((row) => row.phone)),
+      textArray(rows.map((row) => row.idType)),
+      byteaArray(rows.map((row) => row.idNumberSealed)),
+      byteaArray(rows.map((row) => row.detailsHash)),
+      timestampArray(rows.map((row) => row.claimedUntilMs)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+    ],
+  })
+  return new Set(result.rows.map((row) => row.id))
+}
+
+/** The account of a business by its own reference. */
+export async function findByMerchantReference(
+  pool: Pool,
+  businessId: string,
+  merchantReference: string,
+): Promise<StoredAccount | undefined> {
+  const result = await pool.query<Row>({
+    name: 'account-find-merchant-reference',
+    text: `select ${COLUMNS} from account where business_id = $1 and merchant_reference = $2`,
+    values: [businessId, merchantReference],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+/** The account of a business by the returned reference or, failing that, its own. */
+export async function findByEitherReference(
+  pool: Pool,
+  businessId: string,
+  reference: string,
+): Promise<StoredAccount | undefined> {
+  const result = await pool.query<Row>({
+    name: 'account-find-either-reference',
+    text: `select ${COLUMNS} from account
+      where (reference = $2 and business_id = $1)
+        or (business_id = $1 and merchant_reference = $2)
+      order by reference = $2 desc limit 1`,
+    values: [businessId, reference],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+/** Open accounts by bank and number. */
+export async function findByNumbers(
+  pool: Pool,
+  keys: readonly { readonly bank: BankCode; readonly accountNumber: string }[],
+): Promise<readonly OpenAccount[]> {
+  const result = await pool.query<Row>({
+    name: 'account-find-numbers',
+    text: `select ${COLUMNS} from account
+      join unnest($1::text[], $2::text[]) as k(number, code)
+        on account_number = k.number and bank = k.code
+      where status = 'ACTIVE'`,
+    values: [
+      textArray(keys.map((key) => key.accountNumber)),
+      textArray(keys.map((key) => key.bank)),
+    ],
+  })
+  return result.rows.map((row) => toStored(row) as OpenAccount)
+}
+
+/**
+ * Takes a pending account over when nobody is at the bank for it.
+ *
+ * @returns which attempt this is; undefined when another call is at it, or it is pending no more
+ */
+export async function claimPending(
+  pool: Pool,
+  id: string,
+  nowMs: number,
+  untilMs: number,
+): Promise<number | undefined> {
+  const result = await pool.query<{ attempts: number }>({
+    name: 'account-claim',
+    text: `update account set claimed_until = $3, attempts = attempts + 1
+      where id = $1 and status = 'PENDING' and claimed_until <= $2 returning attempts`,
+    values: [id, new Date(nowMs), new Date(untilMs)],
+  })
+  return result.rows[0]?.attempts
+}
+
+/** Lets the next call try at once. */
+export async function releaseClaim(pool: Pool, id: string, nowMs: number): Promise<void> {
+  await pool.query({
+    name: 'account-release',
+    text: "update account set claimed_until = $2 where id = $1 and status = 'PENDING'",
+    values: [id, new Date(nowMs)],
+  })
+}
+
+/** Forgets an account that the bank refused to open. */
+export async function deletePending(pool: Pool, id: string): Promise<void> {
+  await pool.query({
+    name: 'account-delete-pending',
+    text: "delete from account where id = $1 and status = 'PENDING'",
+    values: [id],
+  })
+}
+
+/** Opens pending accounts and tells of it, in one commit. @returns the ids that were opened */
+export async function openPending(
+  pool: Pool,
+  openings: readonly Opening[],
+): Promise<ReadonlySet<string>> {
+  const result = await pool.query<{ id: string }>({
+    name: 'account-open',
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[],
+          $6::bytea[]) as i(id, account_number, account_name, event_id, occurred_at, payload)
+      ), opened as (
+        update account a set status = 'ACTIVE', account_number = i.account_number,
+          account_name = i.account_name
+        from input i where a.id = i.id and a.status = 'PENDING' returning a.id, a.business_id
+      ), published as (
+        insert into outbox (event_id, business_id, kind, occurred_at, payload)
+        select i.event_id, o.business_id, 'ACCOUNT_CREATED', i.occurred_at, i.payload
+        from input i join opened o using (id)
+      )
+      select id from opened`,
+    values: [
+      textArray(openings.map((opening) => opening.id)),
+      textArray(openings.map((opening) => opening.accountNumber)),
+      textArray(openings.map((opening) => opening.accountName)),
+      textArray(openings.map((opening) => opening.eventId)),
+      timestampArray(openings.map((opening) => opening.occurredAtMs)),
+      byteaArray(openings.map((opening) => opening.payload)),
+    ],
+  })
+  return new Set(result.rows.map((row) => row.id))
+}
+
+function toStored(row: Row): StoredAccount {
+  return {
+    id: row.id,
+    businessId: row.business_id,
+    reference: row.reference,
+    merchantReference: row.merchant_reference,
+    bank: row.bank,
+    accountNumber: row.account_number ?? undefined,
+    accountName: row.account_name ?? undefined,
+    status: row.status,
+    firstName: row.first_name,
+    lastName: row.last_name,
+    email: row.email,
+    phone: row.phone,
+    detailsHash: row.details_hash,
+    attempts: row.attempts,
+    createdAtMs: row.created_at_ms,
+  }
+}

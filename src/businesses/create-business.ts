@@ -1,0 +1,40 @@
+import type { Clock } from '../clock.ts'
+import { newId } from '../ids.ts'
+import type { Database } from '../store/orm.ts'
+import { type Business, BusinessEntity } from './business.entity.ts'
+import { KeyEntity } from './key.entity.ts'
+import { newSecretKey } from './secret-key.ts'
+
+interface CreateBusiness {
+  readonly name: string
+  /** What account names begin with; empty: the name, shortened. */
+  readonly alias: string
+}
+
+/** Creates a business and its first key, in one transaction. */
+export async function createBusiness(
+  database: Database,
+  clock: Clock,
+  request: CreateBusiness,
+): Promise<{ readonly business: Business; readonly secretKey: string }> {
+  const now = clock.now()
+  const createdAt = new Date(now)
+  return database.orm.em.fork().transactional(async (em) => {
+    const business = em.create(BusinessEntity, {
+      id: newId('biz', now),
+      name: request.name,
+      alias: request.alias || shorten(request.name),
+      createdAt,
+    })
+    const keyId = newId('key', now)
+    const { secret, prefix, secretHash } = newSecretKey(keyId)
+    em.create(KeyEntity, { id: keyId, business: business.id, prefix, secretHash, createdAt })
+    return { business, secretKey: secret }
+  })
+}
+
+/** The first 40 characters of a name, whole ones, without the separator of account names. */
+function shorten(name: string): string {
+  const plain = name.replaceAll('/', ' ').replaceAll(/\s+/gu, ' ').trim()
+  return [...plain].slice(0, 40).join('').trim() || 'Inflow'
+}

@@ -1,0 +1,22 @@
+import { Fault } from '../errors.ts'
+import type { Database } from '../store/orm.ts'
+import type { Page } from '../store/page-token.ts'
+import { type Business, BusinessEntity } from './business.entity.ts'
+
+/** @throws Fault not_found when there is no such business */
+export async function getBusiness(database: Database, businessId: string): Promise<Business> {
+  const business = await database.orm.em.fork().findOne(BusinessEntity, businessId)
+  if (!business) throw new Fault('not_found', 'There is no such business')
+  return business
+}
+
+/** Businesses, newest first; one more than the page holds, when there is one. */
+export async function listBusinesses(database: Database, page: Page): Promise<Business[]> {
+  const after = page.after?.[0]
+  return database.orm.em
+    .fork()
+    .find(BusinessEntity, after === undefined ? {} : { id: { $lt: after } }, {
+      orderBy: { id: 'desc' },
+      limit: page.limit + 1,
+    })
+}

@@ -1,0 +1,59 @@
+/** The time, passed in so that tests can set it. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch. */
+  now(): number
+}
+
+export const systemClock: Clock = { now: () => Date.now() }
+
+/** Formats times as `YYYY-MM-DD HH:MM:SS` in one time zone. */
+export interface TimeText {
+  /** @param epochMs milliseconds since the Unix epoch */
+  format(epochMs: number): string
+  /** Reads that form, or RFC 3339. @returns epoch milliseconds, or undefined when it is neither */
+  parse(text: string): number | undefined
+}
+
+const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
+
+/** @param timeZone an IANA name such as Africa/Lagos; RangeError when unknown */
+export function createTimeText(timeZone: string): TimeText {
+  const intl = new Intl.DateTimeFormat('en-CA', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+  })
+  // Intl costs microseconds a call; zones change offset only on quarter hours, so one offset
+  // serves every time within the same quarter.
+  const offsets = new Map<number, number>()
+  const offsetMs = (epochMs: number): number => {
+    const quarter = Math.floor(epochMs / 900_000)
+    const known = offsets.get(quarter)
+    if (known !== undefined) return known
+    const parts = intl.format(quarter * 900_000).replace(', ', 'T')
+    const offset = Date.parse(`${parts}Z`) - quarter * 900_000
+    if (offsets.size > 1_000) offsets.clear()
+    offsets.set(quarter, offset)
+    return offset
+  }
+  return {
+    format: (epochMs) =>
+      new Date(epochMs + offsetMs(epochMs)).toISOString().slice(0, 19).replace('T', ' '),
+    parse: (text) => {
+      const plain = PLAIN.exec(text)
+      if (plain) {
+        const local = Date.parse(`${plain[1]}T${plain[2]}Z`)
+        return Number.isNaN(local) ? undefined : local - offsetMs(local - offsetMs(local))
+      }
+      if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/.test(text))
+        return undefined
+      const parsed = Date.parse(text)
+      return Number.isNaN(parsed) ? undefined : parsed
+    },
+  }
+}

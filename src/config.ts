@@ -1,0 +1,140 @@
+import { BANK_CODES, type BankCode } from './banks/bank.ts'
+import { createTimeText } from './clock.ts'
+
+/** How a bank is served: by the simulated one, or by the connector to the real one. */
+export type BankMode = 'sandbox' | 'live'
+
+/** Everything that the environment decides. Frozen, and read once. */
+export interface Config {
+  /** A PostgreSQL to use; undefined: the embedded one. */
+  readonly databaseUrl: string | undefined
+  readonly dataDir: string
+  readonly host: string
+  readonly httpPort: number
+  readonly grpcPort: number
+  /** 32 bytes; undefined: generated into the data folder. */
+  readonly masterKey: Buffer | undefined
+  readonly adminToken: string | undefined
+  readonly banks: Readonly<Record<BankCode, BankMode>>
+  readonly logLevel: string
+  readonly displayTimeZone: string
+  readonly grpcReflection: boolean
+}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
+
+/** The settings that are wrong, one line for each. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly faults: readonly string[]
+
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
+  }
+}
+
+/**
+ * Reads the settings. The only reader of the environment.
+ *
+ * @throws ConfigError naming every setting at fault
+ */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const faults: string[] = []
+  const read = <T>(name: string, parse: (text: string | undefined) => T): T => {
+    try {
+      return parse(env[name]?.trim() || undefined)
+    } catch (error) {
+      faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`)
+      return undefined as T
+    }
+  }
+  const databaseUrl = read('DATABASE_URL', parseDatabaseUrl)
+  const config: Config = {
+    databaseUrl,
+    dataDir: env['DATA_DIR']?.trim() || '.inflow',
+    host: env['HOST']?.trim() || '127.0.0.1',
+    httpPort: read('HTTP_PORT', (text) => parsePort(text, 8080)),
+    grpcPort: read('GRPC_PORT', (text) => parsePort(text, 50051)),
+    masterKey: read('MASTER_KEY', (text) => parseMasterKey(text, databaseUrl)),
+    adminToken: read('ADMIN_TOKEN', parseAdminToken),
+    banks: read('BANKS', parseBanks),
+    logLevel: read('LOG_LEVEL', (text) => oneOf(text, 'info', LOG_LEVELS)),
+    displayTimeZone: read('DISPLAY_TIME_ZONE', parseTimeZone),
+    grpcReflection: read('GRPC_REFLECTION', (text) => oneOf(text, 'on', ['on', 'off'])) === 'on',
+  }
+  if (faults.length > 0) throw new ConfigError(faults)
+  return Object.freeze(config)
+}
+
+function parseDatabaseUrl(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
+    throw new Error('must be a URL such as postgres://user:password@host:5432/database')
+  }
+  return text
+}
+
+function parsePort(text: string | undefined, fallback: number): number {
+  if (text === undefined) return fallback
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new Error('must be a port, 0 to 65535')
+  return Number(text)
+}
+
+function parseMasterKey(
+  text: string | undefined,
+  databaseUrl: string | undefined,
+): Buffer | undefined {
+  if (text === undefined) {
+    if (databaseUrl === undefined) return undefined
+    throw new Error('is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)')
+  }
+  const key = Buffer.from(text, 'base64')
+  if (!/^[A-Za-z0-9+/]{43}=$/.test(text) || key.length !== 32) {
+    throw new Error('must be base64 of 32 bytes (openssl rand -base64 32)')
+  }
+  return key
+}
+
+function parseAdminToken(text: string | undefined): string | undefined {
+  if (text !== undefined && !/^[\x21-\x7e]{16,200}$/.test(text)) {
+    throw new Error('must be 16 to 200 printable ASCII characters without spaces')
+  }
+  return text
+}
+
+function parseBanks(text: string | undefined): Record<BankCode, BankMode> {
+  const banks = Object.fromEntries(BANK_CODES.map((code) => [code, 'sandbox'])) as Record<
+    BankCode,
+    BankMode
+  >
+  for (const pair of text?.split(',') ?? []) {
+    const [code = '', mode = ''] = pair.split('=').map((part) => part.trim())
+    if (!BANK_CODES.includes(code as BankCode)) {
+      throw new Error(`names an unknown bank "${code}"; known: ${BANK_CODES.join(', ')}`)
+    }
+    if (mode === 'live') {
+      throw new Error(`asks for ${code}=live, and this version serves the sandbox only`)
+    }
+    if (mode !== 'sandbox') throw new Error(`must say ${code}=sandbox or ${code}=live`)
+    banks[code as BankCode] = mode
+  }
+  return banks
+}
+
+function parseTimeZone(text: string | undefined): string {
+  const zone = text ?? 'Africa/Lagos'
+  try {
+    createTimeText(zone)
+  } catch {
+    throw new Error('must be an IANA time zone such as Africa/Lagos')
+  }
+  return zone
+}
+
+function oneOf(text: string | undefined, fallback: string, allowed: readonly string[]): string {
+  if (text === undefined) return fallback
+  if (!allowed.includes(text)) throw new Error(`must be one of ${allowed.join(', ')}`)
+  return text
+}

@@ -1,0 +1,63 @@
+/** The stable reasons that callers see, each with its gRPC code and HTTP status. */
+export const REASONS = {
+  malformed_json: ['INVALID_ARGUMENT', 400],
+  validation_failed: ['INVALID_ARGUMENT', 422],
+  invalid_cursor: ['INVALID_ARGUMENT', 422],
+  unauthorized: ['UNAUTHENTICATED', 401],
+  permission_denied: ['PERMISSION_DENIED', 403],
+  not_found: ['NOT_FOUND', 404],
+  unknown_path: ['UNIMPLEMENTED', 404],
+  method_not_allowed: ['UNIMPLEMENTED', 405],
+  duplicate_reference: ['ALREADY_EXISTS', 409],
+  not_sandbox: ['FAILED_PRECONDITION', 409],
+  payload_too_large: ['RESOURCE_EXHAUSTED', 413],
+  unsupported_media_type: ['INVALID_ARGUMENT', 415],
+  rate_limited: ['RESOURCE_EXHAUSTED', 429],
+  too_many_endpoints: ['RESOURCE_EXHAUSTED', 429],
+  cancelled: ['CANCELLED', 499],
+  internal: ['INTERNAL', 500],
+  bank_unavailable: ['UNAVAILABLE', 503],
+  unavailable: ['UNAVAILABLE', 503],
+} as const satisfies Record<string, readonly [string, number]>
+
+export type Reason = keyof typeof REASONS
+
+/** One field at fault. `field` is its path in the JSON form of the request. */
+export interface FieldFault {
+  readonly field: string
+  readonly message: string
+}
+
+interface FaultOptions {
+  readonly fields?: readonly FieldFault[]
+  readonly retryAfterSeconds?: number
+  /** For the log; never for the caller. */
+  readonly cause?: unknown
+}
+
+/** The one error type: a stable reason and a text for the caller, a cause for the log. */
+export class Fault extends Error {
+  override readonly name = 'Fault'
+  readonly reason: Reason
+  readonly fields: readonly FieldFault[]
+  readonly retryAfterSeconds: number | undefined
+
+  /** @param text for people; it says nothing that the caller may not know */
+  constructor(reason: Reason, text: string, options: FaultOptions = {}) {
+    super(text, { cause: options.cause })
+    this.reason = reason
+    this.fields = options.fields ?? []
+    this.retryAfterSeconds = options.retryAfterSeconds
+  }
+}
+
+/** The fault of a request whose fields break a rule: all of them at once. */
+export function invalidFields(fields: readonly FieldFault[]): Fault {
+  const names = [...new Set(fields.map((fault) => fault.field))].join(', ')
+  return new Fault('validation_failed', `Invalid request: ${names}`, { fields })
+}
+
+/** States something that cannot be otherwise; a failure is a defect of ours. */
+export function assert(condition: unknown, what: string): asserts condition {
+  if (!condition) throw new Error(`assertion failed: ${what}`)
+}

@@ -1,0 +1,29 @@
+import { create, fromBinary } from '@bufbuild/protobuf'
+import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  type SubscribeResponse,
+  SubscribeResponseSchema,
+} from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { encodeCursor } from './cursor.ts'
+import type { LogEntry } from './read-log.ts'
+
+/** A stored event with its place in the log. */
+export function toEventMessage(entry: LogEntry, epoch: number): Event {
+  const event = fromBinary(EventSchema, entry.payload)
+  event.position = entry.position
+  event.businessSequence = entry.businessSequence
+  event.cursor = encodeCursor({ epoch, position: entry.position })
+  return event
+}
+
+export function toEventItem(entry: LogEntry, epoch: number): SubscribeResponse {
+  return create(SubscribeResponseSchema, {
+    item: { case: 'event', value: toEventMessage(entry, epoch) },
+  })
+}
+
+export function toCheckpointItem(position: bigint, epoch: number): SubscribeResponse {
+  return create(SubscribeResponseSchema, {
+    item: { case: 'checkpoint', value: { cursor: encodeCursor({ epoch, position }) } },
+  })
+}

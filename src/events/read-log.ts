@@ -1,0 +1,104 @@
+import type { Pool } from 'pg'
+
+/** One event of the log, as it is stored. */
+export interface LogEntry {
+  readonly position: bigint
+  readonly eventId: string
+  readonly businessId: string
+  readonly businessSequence: bigint
+  readonly kind: string
+  readonly occurredAtMs: number
+  /** A serialized inflow.event.v1.Event without cursor, position and business_sequence. */
+  readonly payload: Uint8Array
+}
+
+interface Row {
+  position: string
+  event_id: string
+  business_id: string
+  business_sequence: string
+  kind: string
+  occurred_at_ms: number
+  payload: Buffer
+}
+
+const COLUMNS = `l.position, l.event_id, l.business_id, l.business_sequence, o.kind,
+  (extract(epoch from o.occurred_at) * 1000)::float8 as occurred_at_ms, o.payload`
+
+/** Events after a position, in order. */
+export async function readLog(pool: Pool, after: bigint, limit: number): Promise<LogEntry[]> {
+  const result = await pool.query<Row>({
+    name: 'event-log-read',
+    text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
+      where l.position > $1 order by l.position limit $2`,
+    values: [after, limit],
+  })
+  return result.rows.map(toEntry)
+}
+
+/** Events of one business after one of its sequence numbers, in order. */
+export async function readBusinessLog(
+  pool: Pool,
+  businessId: string,
+  afterSequence: bigint,
+  limit: number,
+): Promise<LogEntry[]> {
+  const result = await pool.query<Row>({
+    name: 'event-log-read-business',
+    text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
+      where l.business_id = $1 and l.business_sequence > $2
+      order by l.business_sequence limit $3`,
+    values: [businessId, afterSequence, limit],
+  })
+  return result.rows.map(toEntry)
+}
+
+function toEntry(row: Row): LogEntry {
+  return {
+    position: BigInt(row.position),
+    eventId: row.event_id,
+    businessId: row.business_id,
+    businessSequence: BigInt(row.business_sequence),
+    kind: row.kind,
+    occurredAtMs: row.occurred_at_ms,
+    payload: row.payload,
+  }
+}
+
+/** The last position of the log; 0 while it is empty. */
+export async function readEnd(pool: Pool): Promise<bigint> {
+  const result = await pool.query<{ position: string }>({
+    name: 'event-log-end',
+    text: 'select position from sequencer where id = 1',
+  })
+  return BigInt(result.rows[0]?.position ?? 0)
+}
+
+/** The epoch that cursors are of. */
+export async function readEpoch(pool: Pool): Promise<number> {
+  const result = await pool.query<{ epoch: number }>({
+    name: 'event-log-epoch',
+    text: 'select epoch from sequencer where id = 1',
+  })
+  return result.rows[0]?.epoch ?? 1
+}
+
+/** The position before the first event that was logged at a time or later. */
+export async function readPositionBefore(pool: Pool, sinceMs: number): Promise<bigint> {
+  // Times of logging rise with positions, so halving finds the place without an index on time.
+  let low = 0n
+  let high = await readEnd(pool)
+  while (low < high) {
+    const middle = (low + high + 1n) / 2n
+    const result = await pool.query<{ earlier: boolean }>({
+      name: 'event-log-earlier',
+      text: `select logged_at < $2 as earlier from event_log where position <= $1
+        order by position desc limit 1`,
+      values: [middle, new Date(sinceMs)],
+    })
+    // No row: it and all before it were deleted, so they are earlier.
+    if (result.rows[0]?.earlier ?? true) low = middle
+    else high = middle - 1n
+  }
+  return low
+}

@@ -1,0 +1,60 @@
+import { randomFillSync } from 'node:crypto'
+
+/** Crockford's base 32 in lower case: no i, l, o or u to misread. */
+const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
+
+/** The alphabet of references that people read out: no 0/O, 1/I/L, 2/Z, 5/S, 8/B, U/V. */
+const UNAMBIGUOUS = '34679ACDEFGHJKMNPQRTWXY'
+
+const pool = Buffer.allocUnsafe(4096)
+let used = pool.length
+
+/** Random bytes, taken from a pool because a call to the system costs more than an id. */
+function randomBytesOf(length: number): Buffer {
+  if (used + length > pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += length
+  return pool.subarray(used - length, used)
+}
+
+/**
+ * Makes an identifier: the prefix, ten characters of time and sixteen random ones. Identifiers of
+ * later milliseconds sort after earlier ones, which keeps indexes on them dense.
+ *
+ * @param prefix the kind: "txn", "acc", …
+ * @param nowMs milliseconds since the Unix epoch
+ */
+export function newId(prefix: string, nowMs: number): string {
+  let time = nowMs
+  let text = ''
+  for (let i = 0; i < 10; i++) {
+    text = ALPHABET[time % 32] + text
+    time = Math.floor(time / 32)
+  }
+  const random = randomBytesOf(16)
+  for (let i = 0; i < 16; i++) text += ALPHABET[(random[i] as number) & 31]
+  return `${prefix}_${text}`
+}
+
+/** Makes an account reference: `R-` and 20 characters (90 random bits). */
+export function newReference(): string {
+  let text = 'R-'
+  while (text.length < 22) {
+    // Bytes past the last whole multiple are thrown away, as they would favour some characters.
+    const byte = randomBytesOf(1)[0] as number
+    if (byte < 253) text += UNAMBIGUOUS[byte % 23]
+  }
+  return text
+}
+
+/** Makes an id for one request, `req_…`: unique, and cheap enough to give to every answer. */
+export function createRequestIds(): () => string {
+  const instance = newId('req', Date.now()).slice(0, 22)
+  let count = 0
+  return () => {
+    count += 1
+    return `${instance}${count.toString(36).padStart(6, '0')}`
+  }
+}

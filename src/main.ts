@@ -1,0 +1,139 @@
+import { resolve } from 'node:path'
+import pino, { type Logger } from 'pino'
+import { systemClock } from './clock.ts'
+import { type Config, ConfigError, readConfig } from './config.ts'
+import { type Credentials, readAdminToken, readMasterKey, writeCredentials } from './credentials.ts'
+import { type Service, startService } from './service.ts'
+import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
+import { type Database, migrate, openDatabase } from './store/orm.ts'
+
+/** Everything must be over within 10 s of a signal; the database gets what is left of it. */
+const CLOSE_MS = 8_500
+
+/** Runs the service until SIGTERM or SIGINT. Faults of the start are one line each, and exit 1. */
+export async function main(env: NodeJS.ProcessEnv): Promise<void> {
+  try {
+    const config = readConfig(env)
+    const log = pino({ level: config.logLevel }, pino.destination({ dest: 2, sync: false }))
+    await run(config, log)
+  } catch (error) {
+    for (const line of startFaults(error)) process.stderr.write(`inflow: ${line}\n`)
+    process.exit(1)
+  }
+}
+
+async function run(config: Config, log: Logger): Promise<void> {
+  const say = (line: string) => process.stdout.write(`${line}\n`)
+  const embedded = config.databaseUrl === undefined
+  const postgres = embedded
+    ? await startEmbedded({ folder: resolve(config.dataDir, 'postgres'), log: say })
+    : undefined
+  const stopDatabase = stopOnce(postgres)
+  let database: Database | undefined
+  try {
+    database = await openDatabase(config.databaseUrl ?? (postgres as EmbeddedPostgres).url)
+    await migrate(database)
+    const masterKey = config.masterKey ?? (await readMasterKey(config.dataDir))
+    const adminToken =
+      config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
+    const service = await startService({
+      config,
+      database,
+      masterKey,
+      adminToken,
+      clock: systemClock,
+      log,
+      localWebhooks: embedded,
+    })
+    const urls = urlsOf(config, service)
+    const credentials = embedded
+      ? await writeCredentials(config.dataDir, database, systemClock, {
+          ...urls,
+          admin_token: adminToken as string,
+        })
+      : undefined
+    closeOnSignal(service, database, stopDatabase)
+    say(readyText(urls, credentials))
+  } catch (error) {
+    await database?.close()
+    await stopDatabase()
+    throw error
+  }
+}
+
+function stopOnce(postgres: EmbeddedPostgres | undefined): () => Promise<void> {
+  return async () => postgres?.stop()
+}
+
+function urlsOf(config: Config, service: Service) {
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host
+  return {
+    http_url: `http://${host}:${service.httpPort}`,
+    grpc_url: `http://${host}:${service.grpcPort}`,
+  }
+}
+
+function closeOnSignal(
+  service: Service,
+  database: Database,
+  stopDatabase: () => Promise<void>,
+): void {
+  let closing = false
+  const close = async (): Promise<void> => {
+    if (closing) return
+    closing = true
+    let code = 0
+    try {
+      await Promise.race([service.close(), new Promise((done) => setTimeout(done, CLOSE_MS))])
+      // Connections of a service that did not finish in time are cut with the process.
+      void database.close().catch(() => undefined)
+      await stopDatabase()
+    } catch (error) {
+      process.stderr.write(`inflow: ${(error as Error).message}\n`)
+      code = 1
+    }
+    process.exit(code)
+  }
+  process.on('SIGTERM', close)
+  process.on('SIGINT', close)
+}
+
+function readyText(
+  urls: Pick<Credentials, 'http_url' | 'grpc_url'>,
+  credentials: Credentials | undefined,
+): string {
+  const lines = [
+    `Inflow is ready: HTTP ${urls.http_url}, gRPC ${urls.grpc_url.replace('http://', '')}`,
+  ]
+  if (credentials !== undefined) {
+    const body = {
+      reference: 'order-1',
+      email: 'ada@example.com',
+      phone: '08012345678',
+      firstName: 'Ada',
+      lastName: 'Obi',
+      bank: '9PSB',
+    }
+    lines.push(
+      '',
+      'Create a virtual account (a sandbox bank, and the demo business):',
+      '',
+      `curl -sS ${urls.http_url}/v2/thirdparty/generateVirtualAccount/ \\`,
+      `  -H 'Authorization: Bearer ${credentials.secret_key}' \\`,
+      `  -H 'Content-Type: application/json' \\`,
+      `  -d '${JSON.stringify(body)}'`,
+      '',
+    )
+  }
+  return lines.join('\n')
+}
+
+function startFaults(error: unknown): readonly string[] {
+  if (error instanceof ConfigError) return error.faults
+  const fault = error as NodeJS.ErrnoException & { port?: number }
+  if (fault.code === 'EADDRINUSE')
+    return [`port ${fault.port ?? ''} is in use: set HTTP_PORT or GRPC_PORT`]
+  return [error instanceof Error ? error.message : String(error)]
+}
+
+if (process.argv[1] === import.meta.filename) await main(process.env)

@@ -1,0 +1,19 @@
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { OUTCOMES, toTransactionMessage } from '../transactions/message.ts'
+import { simulateTransfer } from './simulate-transfer.ts'
+
+export function createSandboxRpc(
+  dependencies: Parameters<typeof simulateTransfer>[0],
+): ServiceImpl<typeof SandboxService> {
+  return {
+    async simulateTransfer(request) {
+      const { outcome, transaction, sessionId } = await simulateTransfer(dependencies, request)
+      return {
+        outcome: OUTCOMES[outcome],
+        sessionId,
+        ...(transaction && { transaction: toTransactionMessage(transaction) }),
+      }
+    },
+  }
+}

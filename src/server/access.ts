@@ -1,0 +1,41 @@
+import type { DescMethod, DescService } from '@bufbuild/protobuf'
+import type { Scope } from '../caller.ts'
+
+/** Who may call a method: businesses with a secret key, or internal tokens with one of the scopes. */
+export type Access = 'secret key' | readonly Scope[]
+
+/** Every method of every service. `admin` opens all that any scope opens. */
+const ACCESS: Readonly<Record<string, Access>> = {
+  'inflow.thirdparty.v2.ThirdPartyService.GenerateVirtualAccount': 'secret key',
+  'inflow.thirdparty.v2.ThirdPartyService.GetTransaction': 'secret key',
+  'inflow.thirdparty.v2.ThirdPartyService.GetVirtualAccount': 'secret key',
+  'inflow.thirdparty.v2.ThirdPartyService.ListTransactions': 'secret key',
+  'inflow.thirdparty.v2.ThirdPartyService.ListEvents': 'secret key',
+  'inflow.account.v1.AccountService.CreateAccount': ['payments:write'],
+  'inflow.account.v1.AccountService.GetAccount': ['read'],
+  'inflow.account.v1.AccountService.ListAccounts': ['read'],
+  'inflow.transaction.v1.TransactionService.RecordPayment': ['payments:write'],
+  'inflow.transaction.v1.TransactionService.RecordPayments': ['payments:write'],
+  'inflow.transaction.v1.TransactionService.GetTransaction': ['read'],
+  'inflow.transaction.v1.TransactionService.ListTransactions': ['read'],
+  'inflow.event.v1.EventService.Subscribe': ['events:subscribe'],
+  'inflow.event.v1.EventService.ListEvents': ['events:subscribe', 'read'],
+  'inflow.webhook.v1.WebhookService.CreateEndpoint': ['admin'],
+  'inflow.webhook.v1.WebhookService.ListEndpoints': ['admin', 'read'],
+  'inflow.webhook.v1.WebhookService.DeleteEndpoint': ['admin'],
+  'inflow.business.v1.BusinessService.CreateBusiness': ['admin'],
+  'inflow.business.v1.BusinessService.GetBusiness': ['admin', 'read'],
+  'inflow.business.v1.BusinessService.ListBusinesses': ['admin', 'read'],
+  'inflow.business.v1.BusinessService.IssueKey': ['admin'],
+  'inflow.business.v1.BusinessService.RevokeKey': ['admin'],
+  'inflow.business.v1.BusinessService.ListKeys': ['admin', 'read'],
+  'inflow.sandbox.v1.SandboxService.SimulateTransfer': ['payments:write'],
+}
+
+/** @throws when the table has no row for the method: such a service does not start */
+export function accessOf(service: DescService, method: DescMethod): Access {
+  const name = `${service.typeName}.${method.name}`
+  const access = ACCESS[name]
+  if (access === undefined) throw new Error(`the access table has no row for ${name}`)
+  return access
+}

@@ -1,0 +1,208 @@
+import { create, type DescMethod, type DescService, type Message } from '@bufbuild/protobuf'
+import {
+  type ContextValues,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+  type Interceptor,
+  type ServiceImpl,
+  type StreamRequest,
+  type StreamResponse,
+  type UnaryRequest,
+  type UnaryResponse,
+} from '@connectrpc/connect'
+import type { Fault } from '../errors.ts'
+
+/** The doors that a call can come through. */
+export type Door = 'rest' | 'connect' | 'grpc'
+
+/** How a call came in; a door fills it in. */
+export interface Origin {
+  readonly door: Door
+  readonly header: Headers
+  /** Aborts when the caller is gone or its deadline has passed. */
+  readonly signal: AbortSignal
+  /** Who the connection comes from. */
+  readonly address: string
+  readonly requestId: string
+  /** What was wrong with the body. It is told after authentication. */
+  readonly bodyFault?: Fault | undefined
+}
+
+/** The origin of the call under way, for interceptors and implementations. */
+export const originKey = createContextKey<Origin | undefined>(undefined)
+
+/** One method, ready to be called by any door. */
+export interface Call {
+  readonly service: DescService
+  readonly method: DescMethod
+  /** Runs the interceptors and the implementation. Rejects with a Fault. */
+  unary(message: Message, origin: Origin): Promise<UnaryResponse>
+  /** The same for a server-streaming method; the stream may throw a Fault. */
+  stream(message: Message, origin: Origin): Promise<StreamResponse>
+}
+
+/** A service and what implements it. */
+export interface Implementation {
+  readonly service: DescService
+  readonly methods: Readonly<Record<string, unknown>>
+}
+
+export function implement<S extends DescService>(service: S, methods: ServiceImpl<S>) {
+  return { service, methods } as Implementation
+}
+
+type Handler = (message: unknown, context: HandlerContext) => unknown
+
+/**
+ * Binds every method of the services to its implementation, behind the interceptors.
+ *
+ * @param interceptors the first is the outermost
+ */
+export function createCalls(
+  implementations: readonly Implementation[],
+  interceptors: readonly Interceptor[],
+): readonly Call[] {
+  return implementations.flatMap(({ service, methods }) =>
+    service.methods.map((method) => {
+      const handler = methods[method.localName] as Handler
+      const innermost = method.methodKind === 'unary' ? unaryEnd(handler) : streamEnd(handler)
+      const run = interceptors.reduceRight(
+        (next, interceptor) => interceptor(next),
+        innermost as ReturnType<Interceptor>,
+      )
+      return bind(service, method, run)
+    }),
+  )
+}
+
+function bind(service: DescService, method: DescMethod, run: ReturnType<Interceptor>): Call {
+  const url = `/${service.typeName}/${method.name}`
+  const request = (message: unknown, stream: boolean, origin: Origin) =>
+    ({
+      stream,
+      service,
+      method,
+      requestMethod: 'POST',
+      url,
+      signal: origin.signal,
+      header: origin.header,
+      contextValues: createContextValues().set(originKey, origin),
+      message,
+    }) as UnaryRequest | StreamRequest
+  return {
+    service,
+    method,
+    unary: (message, origin) => run(request(message, false, origin)) as Promise<UnaryResponse>,
+    stream: (message, origin) =>
+      run(request(single(message), true, origin)) as Promise<StreamResponse>,
+  }
+}
+
+async function* single<T>(message: T): AsyncGenerator<T> {
+  yield message
+}
+
+function unaryEnd(handler: Handler) {
+  return async (request: UnaryRequest): Promise<UnaryResponse> => {
+    const context = new CallContext(request)
+    const message = (await handler(request.message, context)) as never
+    return new Answer(request, context, create(request.method.output, message))
+  }
+}
+
+function streamEnd(handler: Handler) {
+  return async (request: StreamRequest): Promise<StreamResponse> => {
+    const context = new CallContext(request)
+    for await (const message of request.message) {
+      const stream = handler(message, context) as AsyncIterable<Message>
+      return {
+        stream: true,
+        service: request.service,
+        method: request.method,
+        header: context.responseHeader,
+        trailer: context.responseTrailer,
+        message: stream,
+      }
+    }
+    throw new Error('a server-streaming call has one request')
+  }
+}
+
+/** The standard context, with headers made only when somebody asks for them. */
+class CallContext implements HandlerContext {
+  readonly method: DescMethod
+  readonly service: DescService
+  readonly signal: AbortSignal
+  readonly requestMethod: string
+  readonly requestHeader: Headers
+  readonly values: ContextValues
+  readonly url: string
+  readonly protocolName: string
+  #header: Headers | undefined
+  #trailer: Headers | undefined
+
+  constructor(request: UnaryRequest | StreamRequest) {
+    this.method = request.method
+    this.service = request.service
+    this.signal = request.signal
+    this.requestMethod = request.requestMethod
+    this.requestHeader = request.header
+    this.values = request.contextValues
+    this.url = request.url
+    this.protocolName = request.contextValues.get(originKey)?.door ?? 'grpc'
+  }
+
+  timeoutMs(): undefined {
+    return undefined
+  }
+
+  get responseHeader(): Headers {
+    this.#header ??= new Headers()
+    return this.#header
+  }
+
+  get responseTrailer(): Headers {
+    this.#trailer ??= new Headers()
+    return this.#trailer
+  }
+
+  /** The headers that were set, if any were. */
+  get headerSet(): Headers | undefined {
+    return this.#header
+  }
+}
+
+/** A unary answer that does not make headers that nobody set. */
+class Answer implements UnaryResponse {
+  readonly stream = false
+  readonly service: DescService
+  readonly method: UnaryRequest['method']
+  readonly message: UnaryResponse['message']
+  readonly #context: CallContext
+
+  constructor(request: UnaryRequest, context: CallContext, message: UnaryResponse['message']) {
+    this.service = request.service
+    this.method = request.method
+    this.message = message
+    this.#context = context
+  }
+
+  get header(): Headers {
+    return this.#context.responseHeader
+  }
+
+  get trailer(): Headers {
+    return this.#context.responseTrailer
+  }
+
+  /** The headers that were set, if any were. */
+  get headerSet(): Headers | undefined {
+    return this.#context.headerSet
+  }
+}
+
+/** The headers that an answer's implementation set, without making any. */
+export function headersOf(response: UnaryResponse): Headers | undefined {
+  return response instanceof Answer ? response.headerSet : response.header
+}

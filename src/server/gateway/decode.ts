@@ -1,0 +1,63 @@
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  type Message,
+  ScalarType,
+} from '@bufbuild/protobuf'
+import type { FieldFault } from '../../errors.ts'
+
+/** A message read from a JSON object, and the fields that could not be read. */
+interface Decoded {
+  readonly message: Message
+  readonly faults: readonly FieldFault[]
+}
+
+export type Decoder = (body: Readonly<Record<string, unknown>>) => Decoded
+
+/** A value of a field, or what it should have been. */
+type Read = (value: unknown) => { readonly value: unknown } | { readonly expected: string }
+
+/**
+ * Compiles a reader of flat JSON objects. protobuf's own parser stops at the first mistyped field;
+ * this one finds them all. Unknown fields are ignored, and null means absent.
+ *
+ * @throws for a schema with fields that a flat object cannot hold
+ */
+export function compileDecoder(schema: DescMessage): Decoder {
+  const fields = schema.fields.map((field) => ({
+    name: field.jsonName,
+    localName: field.localName,
+    read: readerOf(field),
+  }))
+  return (body) => {
+    const message = create(schema) as Message & Record<string, unknown>
+    const faults: FieldFault[] = []
+    for (const field of fields) {
+      const raw = Object.hasOwn(body, field.name) ? body[field.name] : undefined
+      if (raw === undefined || raw === null) continue
+      const read = field.read(raw)
+      if ('value' in read) message[field.localName as never] = read.value as never
+      else faults.push({ field: field.name, message: `must be ${read.expected}` })
+    }
+    return { message, faults }
+  }
+}
+
+function readerOf(field: DescField): Read {
+  if (field.fieldKind === 'scalar') {
+    if (field.scalar === ScalarType.STRING) return readText
+    if (field.scalar === ScalarType.INT32) return (value) => readWhole(value, 2 ** 31 - 1, Number)
+    if (field.scalar === ScalarType.INT64) {
+      return (value) => readWhole(value, Number.MAX_SAFE_INTEGER, BigInt)
+    }
+  }
+  throw new Error(`${field.parent.typeName}.${field.name} has a type that REST requests do not use`)
+}
+
+const readText: Read = (value) => (typeof value === 'string' ? { value } : { expected: 'a string' })
+
+function readWhole(value: unknown, max: number, convert: (value: number) => unknown) {
+  const fits = typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= max
+  return fits ? { value: convert(value) } : { expected: 'a whole number' }
+}

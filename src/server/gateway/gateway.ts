@@ -1,0 +1,104 @@
+import { isUtf8 } from 'node:buffer'
+import { create } from '@bufbuild/protobuf'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Fault, invalidFields } from '../../errors.ts'
+import { type Call, headersOf, type Origin } from '../calls.ts'
+import { toFault } from '../status.ts'
+import { toErrorAnswer } from './envelope.ts'
+import { type Route, readRoutes } from './routes.ts'
+
+/** The largest request body: 64 KiB. */
+const BODY_BYTES_MAX = 65_536
+
+/** A signal that never aborts: REST calls are short, and bounded by the time-outs below them. */
+const NEVER = new AbortController().signal
+
+/**
+ * Serves the REST paths that the descriptors declare, through the same calls as every other door.
+ *
+ * @returns the paths served
+ */
+export async function gateway(
+  app: FastifyInstance,
+  calls: readonly Call[],
+): Promise<ReadonlySet<string>> {
+  const routes = readRoutes(calls)
+  await app.register(async (scope) => {
+    // Bodies come as bytes: what is wrong with one is told after authentication.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser(
+      '*',
+      { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
+      (_request, body, done) => done(null, body),
+    )
+    for (const route of routes) {
+      const options = { bodyLimit: BODY_BYTES_MAX }
+      scope.post(route.path, options, (request, reply) => answer(route, request, reply))
+    }
+  })
+  return new Set(routes.map((route) => route.path))
+}
+
+async function answer(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<string> {
+  try {
+    const { message, bodyFault } = readBody(route, request)
+    const response = await route.call.unary(message, originOf(request, bodyFault))
+    headersOf(response)?.forEach((value, name) => {
+      reply.header(name, value)
+    })
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return route.encode(response.message)
+  } catch (error) {
+    return sendFault(reply, toFault(error))
+  }
+}
+
+/** Answers with the error envelope. */
+export function sendFault(reply: FastifyReply, fault: Fault): string {
+  const { status, headers, body } = toErrorAnswer(fault, reply.request.id)
+  reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8')
+  return body
+}
+
+function originOf(request: FastifyRequest, bodyFault: Fault | undefined): Origin {
+  const header = new Headers()
+  const authorization = request.headers.authorization
+  if (authorization !== undefined) header.set('authorization', authorization)
+  return {
+    door: 'rest',
+    header,
+    signal: NEVER,
+    address: request.ip,
+    requestId: request.id,
+    bodyFault,
+  }
+}
+
+function readBody(route: Route, request: FastifyRequest) {
+  const bodyFault = checkMediaType(request.headers['content-type'])
+  const body = bodyFault ?? parseObject(request.body)
+  if (body instanceof Fault) return { message: create(route.call.method.input), bodyFault: body }
+  const { message, faults } = route.decode(body)
+  return { message, bodyFault: faults.length > 0 ? invalidFields(faults) : undefined }
+}
+
+function checkMediaType(contentType: string | undefined): Fault | undefined {
+  if (contentType === 'application/json') return undefined
+  const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase()
+  if (mediaType === 'application/json') return undefined
+  return new Fault('unsupported_media_type', 'Send Content-Type: application/json')
+}
+
+function parseObject(body: unknown): Record<string, unknown> | Fault {
+  try {
+    if (Buffer.isBuffer(body) && isUtf8(body)) {
+      const value: unknown = JSON.parse(body.toString())
+      if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+        return value as Record<string, unknown>
+      }
+    }
+  } catch {
+    // Falls through to the one answer for every body that is not a JSON object.
+  }
+  return new Fault('malformed_json', 'The body must be one JSON object')
+}

@@ -1,0 +1,42 @@
+import { type DescMethod, getOption } from '@bufbuild/protobuf'
+import { http } from '../../../gen/google/api/annotations_pb.ts'
+import type { Call } from '../calls.ts'
+import { compileDecoder, type Decoder } from './decode.ts'
+import { compileEncoder, type Encoder } from './encode.ts'
+
+/** One REST path and the method behind it. */
+export interface Route {
+  /** The path, without a slash at its end. */
+  readonly path: string
+  readonly call: Call
+  readonly decode: Decoder
+  readonly encode: Encoder
+}
+
+/**
+ * Reads `google.api.http` from the descriptors. Only what the interface specification uses is
+ * understood, POST with the whole body; anything else stops the start.
+ */
+export function readRoutes(calls: readonly Call[]): readonly Route[] {
+  return calls.flatMap((call) => {
+    const path = postPath(call.method)
+    if (path === undefined) return []
+    const decode = compileDecoder(call.method.input)
+    const encode = compileEncoder(call.method.output)
+    return [{ path, call, decode, encode }]
+  })
+}
+
+function postPath(method: DescMethod): string | undefined {
+  const options = method.proto.options
+  if (!options) return undefined
+  const rule = getOption(method, http)
+  if (rule.pattern.case === undefined) return undefined
+  const path = rule.pattern.value
+  if (rule.pattern.case !== 'post' || typeof path !== 'string' || rule.body !== '*') {
+    throw new Error(`${method.name}: only POST with body "*" is served`)
+  }
+  if (!/^(\/[A-Za-z0-9]+)+$/.test(path))
+    throw new Error(`${method.name}: "${path}" is no fixed path`)
+  return path
+}

@@ -1,0 +1,86 @@
+import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { Fault } from '../errors.ts'
+import type { Call } from './calls.ts'
+import { connectDoor } from './connect.ts'
+import { gateway, sendFault } from './gateway/gateway.ts'
+import { toFault } from './status.ts'
+
+interface HttpDoorOptions {
+  readonly calls: readonly Call[]
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  readonly requestIds: () => string
+  readonly metrics: Registry
+  /** Whether calls can be served now; false while draining or without a database. */
+  readonly ready: () => Promise<boolean>
+  readonly log: Logger
+}
+
+export interface HttpDoor {
+  readonly port: number
+  /** Stops listening, and waits for the requests under way. */
+  close(): Promise<void>
+}
+
+/** Opens the HTTP door: REST, Connect, gRPC-Web, health and metrics. */
+export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> {
+  const app: FastifyInstance = Fastify({
+    logger: false,
+    genReqId: options.requestIds,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
+    requestTimeout: 30_000,
+    // Longer than a load balancer's 60 s, so that it is never us who close under its request.
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    done()
+  })
+  const paths = await gateway(app, options.calls)
+  await connectDoor(app, options.calls)
+  operations(app, options)
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
+    const fault = paths.has(path)
+      ? new Fault('method_not_allowed', 'This path takes POST alone')
+      : new Fault('unknown_path', 'There is nothing at this path')
+    return reply.send(sendFault(reply, fault))
+  })
+  app.setErrorHandler<FastifyError>((error, _request, reply) =>
+    reply.send(sendFault(reply, fromFastify(error))),
+  )
+  await app.listen({ host: options.host, port: options.port })
+  const address = app.server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : options.port
+  return { port, close: () => app.close() }
+}
+
+function operations(app: FastifyInstance, options: HttpDoorOptions): void {
+  app.get('/healthz', async () => ({ status: 'ok' }))
+  app.get('/readyz', async (_request, reply) => {
+    const ready = await options.ready()
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
+  })
+  app.get('/metrics', async (_request, reply) => {
+    reply.header('content-type', options.metrics.contentType)
+    return options.metrics.metrics()
+  })
+}
+
+function fromFastify(error: FastifyError): Fault {
+  if (error.statusCode === 413) {
+    return new Fault('payload_too_large', 'The body is larger than 64 KiB')
+  }
+  if (error.statusCode === 415) {
+    return new Fault('unsupported_media_type', 'Send Content-Type: application/json')
+  }
+  if (error.statusCode !== undefined && error.statusCode < 500) {
+    return new Fault('malformed_json', 'The request could not be read', { cause: error })
+  }
+  return toFault(error)
+}

@@ -1,0 +1,40 @@
+import type { Interceptor } from '@connectrpc/connect'
+import { type Caller, callerKey } from '../../caller.ts'
+import { Fault } from '../../errors.ts'
+import { type Access, accessOf } from '../access.ts'
+
+/** Finds out who presents a credential; undefined when nobody is known by it. */
+export interface Authenticators {
+  readonly secretKey: (secret: string) => Promise<Caller | undefined>
+  readonly token: (token: string) => Promise<Caller | undefined>
+}
+
+/** Lets a call through only with the credential that the access table asks for. */
+export function authentication(authenticators: Authenticators): Interceptor {
+  return (next) => async (request) => {
+    const access = accessOf(request.service, request.method)
+    const credential = bearer(request.header.get('authorization'))
+    const find = access === 'secret key' ? authenticators.secretKey : authenticators.token
+    const caller = credential === undefined ? undefined : await find(credential)
+    if (caller === undefined) throw unauthorized(access)
+    if (access !== 'secret key') requireScope(caller, access)
+    request.contextValues.set(callerKey, caller)
+    return next(request)
+  }
+}
+
+function bearer(header: string | null): string | undefined {
+  if (header === null || header.length > 512) return undefined
+  return /^Bearer +(\S+)$/i.exec(header)?.[1]
+}
+
+function unauthorized(access: Access): Fault {
+  const what = access === 'secret key' ? 'secret key' : 'token'
+  return new Fault('unauthorized', `A valid ${what} is required: Authorization: Bearer <${what}>`)
+}
+
+function requireScope(caller: Caller, scopes: Exclude<Access, string>): void {
+  const held = caller.kind === 'internal' ? caller.scopes : new Set<string>()
+  if (held.has('admin') || scopes.some((scope) => held.has(scope))) return
+  throw new Fault('permission_denied', `The token lacks the scope ${scopes.join(' or ')}`)
+}

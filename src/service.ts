@@ -1,0 +1,202 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Logger } from 'pino'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { AccountService } from '../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../gen/inflow/event/v1/event_service_pb.ts'
+import { SandboxService } from '../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { ThirdPartyService } from '../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import {
+  RecordPaymentRequestSchema,
+  TransactionService,
+} from '../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { WebhookService } from '../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { createCreateAccount } from './accounts/create-account.ts'
+import { createFindOpenAccounts } from './accounts/open-accounts.ts'
+import { createAccountRpc } from './accounts/rpc.ts'
+import type { Banks } from './banks/bank.ts'
+import { createSandboxBank } from './banks/sandbox/sandbox.ts'
+import { createAliasOf } from './businesses/aliases.ts'
+import { createAuthenticateKey } from './businesses/authenticate-key.ts'
+import { createBusinessRpc } from './businesses/rpc.ts'
+import { createBusinessStore } from './businesses/store.ts'
+import type { InternalCaller } from './caller.ts'
+import { type Clock, createTimeText } from './clock.ts'
+import type { Config } from './config.ts'
+import { createEventRpc } from './events/rpc.ts'
+import { createSequencer } from './events/sequencer.ts'
+import { createTail } from './events/tail.ts'
+import { createRequestIds } from './ids.ts'
+import { createSandboxRpc } from './sandbox/rpc.ts'
+import { createSealer } from './secrets.ts'
+import { createCalls, implement } from './server/calls.ts'
+import { openGrpcDoor } from './server/grpc.ts'
+import { openHttpDoor } from './server/http.ts'
+import { authentication } from './server/interceptors/authentication.ts'
+import { observation } from './server/interceptors/observation.ts'
+import { createCheck, validation } from './server/interceptors/validation.ts'
+import type { Database } from './store/orm.ts'
+import { createThirdPartyRpc } from './thirdparty/rpc.ts'
+import { createGetTransaction } from './transactions/find-transactions.ts'
+import { createRecordPayment } from './transactions/record-payment.ts'
+import { createTransactionRpc } from './transactions/rpc.ts'
+import { createWebhooks } from './webhooks/webhooks.ts'
+
+/** How long streams have to end by themselves when the service stops. */
+const DRAIN_MS = 3_000
+
+interface ServiceOptions {
+  readonly config: Config
+  readonly database: Database
+  /** 32 bytes. */
+  readonly masterKey: Buffer
+  readonly adminToken: string | undefined
+  readonly clock: Clock
+  readonly log: Logger
+  /** Whether webhooks may go to this machine over http, as they may in embedded mode. */
+  readonly localWebhooks: boolean
+}
+
+/** A running service. */
+export interface Service {
+  readonly httpPort: number
+  readonly grpcPort: number
+  /** Finishes what is under way, and stops. The database stays open. */
+  close(): Promise<void>
+}
+
+/** Composes the domains and opens the doors. */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { config, database, clock, log } = options
+  const { pool } = database
+  const sealer = createSealer(options.masterKey)
+  const timeText = createTimeText(config.displayTimeZone)
+  const metrics = new Registry()
+  collectDefaultMetrics({ register: metrics })
+  const draining = new AbortController()
+
+  const webhooks = createWebhooks({
+    database,
+    sealer,
+    clock,
+    timeText,
+    log,
+    allowHttp: options.localWebhooks,
+    allowedCidrs: options.localWebhooks ? ['127.0.0.0/8', '::1/128'] : [],
+  })
+  const tail = createTail(pool, log)
+  const advanced = (): void => {
+    tail.wake()
+    webhooks.wake()
+  }
+  const sequencer = createSequencer({ pool, log, advanced })
+  const published = sequencer.kick
+
+  const sandbox = createSandboxBank(pool)
+  const banks: Banks = { '9PSB': sandbox, SAFEHAVEN: sandbox, PROVIDUS: sandbox, PALMPAY: sandbox }
+  const aliasOf = createAliasOf(database)
+  const createAccount = createCreateAccount({ pool, banks, sealer, clock, aliasOf, published })
+  const findOpenAccounts = createFindOpenAccounts(pool)
+  const recordPayment = createRecordPayment({ pool, findOpenAccounts, clock, published })
+  const getTransaction = createGetTransaction(pool)
+  const check = createCheck()
+
+  const calls = createCalls(
+    [
+      implement(
+        ThirdPartyService,
+        createThirdPartyRpc({ pool, timeText, createAccount, getTransaction }),
+      ),
+      implement(AccountService, createAccountRpc(database, createAccount)),
+      implement(
+        TransactionService,
+        createTransactionRpc({
+          pool,
+          clock,
+          recordPayment,
+          getTransaction,
+          checkPayment: (payment) => check(RecordPaymentRequestSchema, payment),
+        }),
+      ),
+      implement(
+        EventService,
+        createEventRpc({ pool, tail, clock, draining: draining.signal, random: Math.random }),
+      ),
+      implement(WebhookService, webhooks.rpc),
+      implement(BusinessService, createBusinessRpc(database, clock)),
+      implement(
+        SandboxService,
+        createSandboxRpc({
+          pool,
+          clock,
+          timeText,
+          recordPayment,
+          isSandbox: (bank) => config.banks[bank] === 'sandbox',
+        }),
+      ),
+    ],
+    [
+      observation(log, metrics),
+      authentication({
+        secretKey: createAuthenticateKey(createBusinessStore(pool), clock),
+        token: createAuthenticateToken(options.adminToken),
+      }),
+      validation(check),
+    ],
+  )
+  const requestIds = createRequestIds()
+  const ready = async (): Promise<boolean> => {
+    if (draining.signal.aborted) return false
+    return pool.query('select 1').then(
+      () => true,
+      () => false,
+    )
+  }
+  const { host } = config
+  const http = await openHttpDoor({
+    calls,
+    host,
+    port: config.httpPort,
+    requestIds,
+    metrics,
+    ready,
+    log,
+  })
+  const reflection = config.grpcReflection
+  const grpc = await openGrpcDoor({
+    calls,
+    host,
+    port: config.grpcPort,
+    reflection,
+    requestIds,
+    log,
+  }).catch(async (error: unknown) => {
+    await http.close()
+    throw error
+  })
+  sequencer.start()
+  webhooks.start()
+  return {
+    httpPort: http.port,
+    grpcPort: grpc.port,
+    close: async () => {
+      draining.abort()
+      await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop()])
+      tail.stop()
+      await sequencer.stop()
+    },
+  }
+}
+
+/** The bootstrap token of scope admin. */
+function createAuthenticateToken(adminToken: string | undefined) {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  const expected = adminToken === undefined ? undefined : digest(adminToken)
+  const admin: InternalCaller = {
+    kind: 'internal',
+    tokenId: 'bootstrap',
+    scopes: new Set(['admin']),
+  }
+  return async (token: string): Promise<InternalCaller | undefined> =>
+    expected !== undefined && timingSafeEqual(digest(token), expected) ? admin : undefined
+}

@@ -1,0 +1,91 @@
+import { join } from 'node:path'
+import { Migrator } from '@mikro-orm/migrations'
+import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import { AccountEntity } from '../accounts/account.entity.ts'
+import { BusinessEntity } from '../businesses/business.entity.ts'
+import { KeyEntity } from '../businesses/key.entity.ts'
+import {
+  BusinessCounterEntity,
+  EventLogEntity,
+  OutboxEntity,
+  SequencerEntity,
+} from '../events/event.entity.ts'
+import { PaymentConflictEntity, UnmatchedPaymentEntity } from '../transactions/exceptions.entity.ts'
+import { PostingEntity } from '../transactions/posting.entity.ts'
+import { TransactionEntity } from '../transactions/transaction.entity.ts'
+import { AttemptEntity, DeliveryEntity, DispatcherEntity } from '../webhooks/delivery.entity.ts'
+import { EndpointEntity } from '../webhooks/endpoint.entity.ts'
+
+/** The database, as the domains use it. */
+export interface Database {
+  readonly orm: MikroORM
+  /** The one pool, which the ORM uses too. */
+  readonly pool: Pool
+  close(): Promise<void>
+}
+
+/** The configuration of the ORM for one database. */
+export function ormConfig(url: string, connectionsMax: number) {
+  return defineConfig({
+    clientUrl: url,
+    entities: [
+      BusinessEntity,
+      KeyEntity,
+      AccountEntity,
+      TransactionEntity,
+      PostingEntity,
+      UnmatchedPaymentEntity,
+      PaymentConflictEntity,
+      OutboxEntity,
+      EventLogEntity,
+      BusinessCounterEntity,
+      SequencerEntity,
+      EndpointEntity,
+      DeliveryEntity,
+      AttemptEntity,
+      DispatcherEntity,
+    ],
+    extensions: [Migrator],
+    pool: { max: connectionsMax },
+    forceUtcTimezone: true,
+    // A server that is away is told of in seconds, and no statement runs for ever.
+    driverOptions: {
+      application_name: 'inflow',
+      connectionTimeoutMillis: 5_000,
+      statement_timeout: 30_000,
+      idle_in_transaction_session_timeout: 60_000,
+      keepAlive: true,
+    },
+    migrations: {
+      path: join(import.meta.dirname, 'migrations'),
+      emit: 'ts',
+      snapshot: true,
+      snapshotName: 'snapshot',
+      // The snapshot is what was written with the migrations, not what some database looks like.
+      snapshotOnMigrate: false,
+      tableName: 'schema_migration',
+    },
+    // Entities are read in small transactions of their own; nothing is shared between calls.
+    allowGlobalContext: false,
+    // What goes wrong rejects the call it belongs to, and is logged there.
+    logger: () => undefined,
+  })
+}
+
+/**
+ * Opens the pool. It connects at the first statement.
+ *
+ * @param url postgres://…
+ */
+export async function openDatabase(url: string, connectionsMax = 16): Promise<Database> {
+  const orm = await MikroORM.init(ormConfig(url, connectionsMax))
+  const pool = (await orm.em.getConnection().getNativeClient()) as Pool
+  return { orm, pool, close: () => orm.close() }
+}
+
+/** Brings the schema up to date. @returns the names of the migrations that ran */
+export async function migrate(database: Database): Promise<string[]> {
+  const ran = await database.orm.migrator.up()
+  return ran.map((migration) => migration.name)
+}

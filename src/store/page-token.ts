@@ -1,0 +1,54 @@
+import { Fault } from '../errors.ts'
+
+/** How many rows a page holds when the caller does not say. */
+const PAGE_SIZE_DEFAULT = 50
+
+/** What a list of rows is read by. */
+export interface Page {
+  readonly limit: number
+  /** The sort key of the last row of the page before; undefined on the first page. */
+  readonly after: readonly string[] | undefined
+}
+
+/**
+ * Reads the paging fields of a request.
+ *
+ * @param keys how many parts the sort key has
+ * @throws Fault validation_failed on a token that this service did not make for such a list
+ */
+export function readPage(pageSize: number, pageToken: string, keys: number): Page {
+  const limit = pageSize === 0 ? PAGE_SIZE_DEFAULT : pageSize
+  if (pageToken === '') return { limit, after: undefined }
+  try {
+    const after: unknown = JSON.parse(Buffer.from(pageToken, 'base64url').toString())
+    if (
+      Array.isArray(after) &&
+      after.length === keys &&
+      after.every((part) => typeof part === 'string' && !part.includes('\0'))
+    ) {
+      return { limit, after }
+    }
+  } catch {
+    // Falls through to the one answer for every kind of wrong token.
+  }
+  throw new Fault('validation_failed', 'Invalid request: page_token', {
+    fields: [{ field: 'page_token', message: 'is not a token of this list' }],
+  })
+}
+
+/**
+ * Cuts rows to a page. The statement asks for one row more than the page holds, so that the last
+ * page is known without asking again.
+ */
+export function cutPage<Row>(
+  rows: readonly Row[],
+  page: Page,
+  keyOf: (row: Row) => readonly string[],
+): { readonly rows: readonly Row[]; readonly nextPageToken: string } {
+  const last = rows[page.limit - 1]
+  if (rows.length <= page.limit || last === undefined) return { rows, nextPageToken: '' }
+  return {
+    rows: rows.slice(0, page.limit),
+    nextPageToken: Buffer.from(JSON.stringify(keyOf(last))).toString('base64url'),
+  }
+}

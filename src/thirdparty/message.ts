@@ -1,0 +1,74 @@
+import { create } from '@bufbuild/protobuf'
+import type { GenerateVirtualAccountRequest } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import {
+  type BankAccount,
+  type Transaction as TransactionMessage,
+  TransactionSchema,
+  type VirtualAccount,
+  VirtualAccountSchema,
+} from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import type { AccountDetails } from '../accounts/account.ts'
+import type { StoredAccount } from '../accounts/store.ts'
+import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
+import type { TimeText } from '../clock.ts'
+import { toMajorNumber } from '../money.ts'
+import type { StoredTransaction } from '../transactions/store.ts'
+import { PAYMENT_METHOD } from '../transactions/transaction.ts'
+
+/** What of an account this interface shows. */
+type ShownAccount = Pick<
+  StoredAccount,
+  'reference' | 'bank' | 'accountNumber' | 'accountName' | 'createdAtMs'
+> &
+  Pick<StoredAccount, 'firstName' | 'lastName' | 'email'>
+
+/** @param request one that validation has let through */
+export function toAccountDetails(request: GenerateVirtualAccountRequest): AccountDetails {
+  return {
+    bank: request.bank as BankCode,
+    firstName: request.firstName,
+    lastName: request.lastName,
+    email: request.email,
+    phone: request.phone,
+    idType: (request.idType || undefined) as IdKind | undefined,
+    idNumber: request.idNumber || undefined,
+  }
+}
+
+export function toVirtualAccount(account: ShownAccount, timeText: TimeText): VirtualAccount {
+  const bankAccount: Omit<BankAccount, '$typeName'> = {
+    accountNumber: account.accountNumber ?? '',
+    accountName: account.accountName ?? '',
+    bankName: BANK_FACTS[account.bank].name,
+    bankId: account.bank,
+    createdAt: timeText.format(account.createdAtMs),
+  }
+  return create(VirtualAccountSchema, {
+    reference: account.reference,
+    // A pending account has no number yet, and so nothing that a customer could pay into.
+    account: account.accountNumber === undefined ? [] : [bankAccount],
+    meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
+  })
+}
+
+export function toTransaction(
+  transaction: StoredTransaction,
+  timeText: TimeText,
+): TransactionMessage {
+  const { account } = transaction
+  return create(TransactionSchema, {
+    reference: account.reference,
+    sessionId: transaction.sessionId,
+    transactionRef: transaction.sessionId,
+    amount: toMajorNumber(transaction.amountMinor),
+    status: transaction.status,
+    isSettled: transaction.settled,
+    method: PAYMENT_METHOD,
+    bank: transaction.bank,
+    nuban: account.accountNumber,
+    accountName: account.accountName,
+    customer: `${account.firstName} ${account.lastName}`,
+    email: account.email,
+    createdAt: timeText.format(transaction.paidAtMs),
+  })
+}

@@ -1,0 +1,89 @@
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { Pool } from 'pg'
+import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import type { CreateAccountCall } from '../accounts/create-account.ts'
+import { getAccount } from '../accounts/get-account.ts'
+import { callingBusiness } from '../caller.ts'
+import type { TimeText } from '../clock.ts'
+import { invalidFields } from '../errors.ts'
+import { readBusinessLog } from '../events/read-log.ts'
+import { type GetTransaction, listTransactions } from '../transactions/find-transactions.ts'
+import type { TransactionStatus } from '../transactions/transaction.ts'
+import { toEventBody } from '../webhooks/body.ts'
+import { toAccountDetails, toTransaction, toVirtualAccount } from './message.ts'
+
+/** How many events one list holds when the caller does not say. */
+const EVENTS_DEFAULT = 100
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly timeText: TimeText
+  readonly createAccount: CreateAccountCall
+  readonly getTransaction: GetTransaction
+}
+
+/** The doors of external businesses: everything is scoped to the business whose key was shown. */
+export function createThirdPartyRpc({
+  pool,
+  timeText,
+  createAccount,
+  getTransaction,
+}: Dependencies): ServiceImpl<typeof ThirdPartyService> {
+  return {
+    async generateVirtualAccount(request, context) {
+      const { businessId } = callingBusiness(context)
+      const { reference } = request
+      const details = toAccountDetails(request)
+      const { account, replayed } = await createAccount({ businessId, reference, ...details })
+      if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
+      const data = toVirtualAccount(account, timeText)
+      return { status: true, message: 'Account reserved', data }
+    },
+    async getTransaction(request, context) {
+      const { businessId } = callingBusiness(context)
+      const transaction = await getTransaction({ businessId, sessionId: request.sessionId })
+      const data = toTransaction(transaction, timeText)
+      return { status: true, message: 'Transaction retrieved', data }
+    },
+    async getVirtualAccount(request, context) {
+      const { businessId } = callingBusiness(context)
+      const account = await getAccount(pool, businessId, request.reference)
+      const data = toVirtualAccount(account, timeText)
+      return { status: true, message: 'Account retrieved', data }
+    },
+    async listTransactions(request, context) {
+      const { businessId } = callingBusiness(context)
+      const { rows, nextPageToken } = await listTransactions(pool, {
+        businessId,
+        reference: request.reference,
+        status: (request.status || undefined) as TransactionStatus | undefined,
+        fromMs: readTime('from', request.from, timeText),
+        toMs: readTime('to', request.to, timeText),
+        pageSize: request.pageSize,
+        pageToken: request.pageToken,
+      })
+      const transactions = rows.map((row) => toTransaction(row, timeText))
+      return {
+        status: true,
+        message: 'Transactions retrieved',
+        data: { transactions, nextPageToken },
+      }
+    },
+    async listEvents(request, context) {
+      const { businessId } = callingBusiness(context)
+      const limit = request.limit || EVENTS_DEFAULT
+      const entries = await readBusinessLog(pool, businessId, request.after, limit)
+      const events = entries.map((entry) => toEventBody(entry, timeText))
+      return { status: true, message: 'Events retrieved', data: { events } }
+    },
+  }
+}
+
+function readTime(field: string, text: string, timeText: TimeText): number | undefined {
+  if (text === '') return undefined
+  const time = timeText.parse(text)
+  if (time === undefined) {
+    throw invalidFields([{ field, message: 'must be YYYY-MM-DD HH:MM:SS or RFC 3339' }])
+  }
+  return time
+}

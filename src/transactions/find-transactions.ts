@@ -1,0 +1,58 @@
+import type { Pool } from 'pg'
+import { getAccount } from '../accounts/get-account.ts'
+import { Fault } from '../errors.ts'
+import { createBatcher } from '../store/batcher.ts'
+import { cutPage, readPage } from '../store/page-token.ts'
+import { findBySessions, listBy, type SessionKey, type TransactionFilter } from './queries.ts'
+import type { StoredTransaction } from './store.ts'
+
+/** Finds one transaction of one business by its session id. Throws Fault not_found. */
+export type GetTransaction = (key: SessionKey) => Promise<StoredTransaction>
+
+/** Look-ups that come in while others are under way share the next statement. */
+export function createGetTransaction(pool: Pool): GetTransaction {
+  const find = createBatcher<SessionKey, StoredTransaction | undefined>({
+    run: (keys) => findBySessions(pool, keys),
+    itemsMax: 128,
+    batchesMax: 2,
+    queueMax: 20_000,
+  })
+  return async (key) => {
+    const transaction = await find(key)
+    // The same words for a session that is unknown and for one of another business.
+    if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
+    return transaction
+  }
+}
+
+/** What a caller asks to list. `reference` is the returned or the caller's own; empty: any. */
+export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
+  readonly reference: string
+  readonly pageSize: number
+  readonly pageToken: string
+}
+
+/** One page, the latest payment first. An unknown reference has no transactions. */
+export async function listTransactions(pool: Pool, request: ListTransactions) {
+  const page = readPage(request.pageSize, request.pageToken, 2)
+  const [paidAt = '', id = ''] = page.after ?? []
+  const accountId = await accountOf(pool, request)
+  if (accountId === null) return { rows: [], nextPageToken: '' }
+  const after = page.after && { paidAtMs: Number(paidAt), id }
+  const found = await listBy(pool, { ...request, accountId }, after, page.limit + 1)
+  return cutPage(found, page, (transaction) => [`${transaction.paidAtMs}`, transaction.id])
+}
+
+/** The account's id; undefined for any account, null when there is no such account. */
+async function accountOf(
+  pool: Pool,
+  { businessId, reference }: ListTransactions,
+): Promise<string | undefined | null> {
+  if (reference === '') return undefined
+  try {
+    return (await getAccount(pool, businessId, reference)).id
+  } catch (error) {
+    if (error instanceof Fault && error.reason === 'not_found') return null
+    throw error
+  }
+}

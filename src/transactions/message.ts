@@ -1,0 +1,104 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  TransactionStatus as StatusMessage,
+  type Transaction as TransactionMessage,
+  TransactionSchema,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  RecordOutcome as OutcomeMessage,
+  type RecordPaymentRequest,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { fromBankCode, toBankCode } from '../banks/message.ts'
+import { CURRENCY } from '../money.ts'
+import type { StoredTransaction } from './store.ts'
+import {
+  type IncomingPayment,
+  type RecordOutcome,
+  TRANSACTION_STATUSES,
+  type TransactionStatus,
+} from './transaction.ts'
+
+const STATUSES: Readonly<Record<TransactionStatus, StatusMessage>> = {
+  PENDING: StatusMessage.PENDING,
+  SUCCESS: StatusMessage.SUCCESS,
+  FAILED: StatusMessage.FAILED,
+  REVERSED: StatusMessage.REVERSED,
+}
+
+export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
+  RECORDED: OutcomeMessage.RECORDED,
+  DUPLICATE: OutcomeMessage.DUPLICATE,
+  UNMATCHED: OutcomeMessage.UNMATCHED,
+  CONFLICT: OutcomeMessage.CONFLICT,
+}
+
+export function toTransactionMessage(transaction: StoredTransaction): TransactionMessage {
+  const { account, payer } = transaction
+  return create(TransactionSchema, {
+    id: transaction.id,
+    businessId: account.businessId,
+    accountReference: account.reference,
+    sessionId: transaction.sessionId,
+    amountMinor: transaction.amountMinor,
+    currency: CURRENCY,
+    status: STATUSES[transaction.status],
+    settled: transaction.settled,
+    bank: fromBankCode(transaction.bank),
+    accountNumber: account.accountNumber,
+    accountName: account.accountName,
+    customerName: `${account.firstName} ${account.lastName}`,
+    customerEmail: account.email,
+    paidAt: timestampFromMs(transaction.paidAtMs),
+    payer: {
+      name: payer.name,
+      accountNumber: payer.accountNumber,
+      bankCode: payer.bankCode,
+      bankName: payer.bankName,
+    },
+    merchantReference: account.merchantReference,
+    narration: transaction.narration,
+    accountCreatedAt: timestampFromMs(account.createdAtMs),
+  })
+}
+
+/** The event that tells of a payment, without its place in the log. */
+export function encodePaymentEvent(
+  transaction: StoredTransaction,
+  eventId: string,
+  occurredAtMs: number,
+): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    businessId: transaction.account.businessId,
+    kind: 'PAYMENT_NOTIFICATION',
+    occurredAt: timestampFromMs(occurredAtMs),
+    payload: { case: 'transaction', value: toTransactionMessage(transaction) },
+  })
+  return toBinary(EventSchema, event)
+}
+
+/** @param request one that validation has let through */
+export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number): IncomingPayment {
+  return {
+    bank: toBankCode(request.bank),
+    accountNumber: request.accountNumber,
+    sessionId: request.sessionId,
+    amountMinor: request.amountMinor,
+    status: (toStatus(request.status) ?? 'SUCCESS') as IncomingPayment['status'],
+    paidAtMs: request.paidAt ? timestampMs(request.paidAt) : nowMs,
+    payer: {
+      name: request.payer?.name ?? '',
+      accountNumber: request.payer?.accountNumber ?? '',
+      bankCode: request.payer?.bankCode ?? '',
+      bankName: request.payer?.bankName ?? '',
+    },
+    narration: request.narration,
+  }
+}
+
+/** @returns undefined for "not stated" */
+export function toStatus(status: StatusMessage): TransactionStatus | undefined {
+  return TRANSACTION_STATUSES.find((name) => STATUSES[name] === status)
+}

@@ -1,0 +1,155 @@
+import type { Pool } from 'pg'
+import type { BankCode } from '../banks/bank.ts'
+import { textArray } from '../store/binary.ts'
+import type { StoredTransaction } from './store.ts'
+import type { TransactionStatus } from './transaction.ts'
+
+interface Row {
+  id: string
+  business_id: string
+  bank: BankCode
+  session_id: string
+  amount_minor: string
+  status: TransactionStatus
+  settled: boolean
+  paid_at_ms: number
+  payer_name: string
+  payer_account_number: string
+  payer_bank_code: string
+  payer_bank_name: string
+  narration: string
+  reference: string
+  merchant_reference: string
+  account_number: string
+  account_name: string
+  first_name: string
+  last_name: string
+  email: string
+  account_created_at_ms: number
+}
+
+const COLUMNS = `t.id, t.business_id, t.bank, t.session_id, t.amount_minor, t.status,
+  t.settled_at is not null as settled, (extract(epoch from t.paid_at) * 1000)::float8 as paid_at_ms,
+  t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
+  a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
+  a.email, (extract(epoch from a.created_at) * 1000)::float8 as account_created_at_ms`
+
+const FROM = 'transaction t join account a on a.id = t.account_id'
+
+/** Which transaction, as a caller knows it. */
+export interface SessionKey {
+  readonly businessId: string
+  readonly sessionId: string
+}
+
+/**
+ * Transactions by business and session, in the order of the keys. Should two banks have used one
+ * session id, it is the later transaction.
+ */
+export async function findBySessions(
+  pool: Pool,
+  keys: readonly SessionKey[],
+): Promise<readonly (StoredTransaction | undefined)[]> {
+  const result = await pool.query<Row & { at: number }>({
+    name: 'transaction-find-sessions',
+    text: `select k.at::int4 as at, ${COLUMNS}
+      from unnest($1::text[], $2::text[]) with ordinality as k(business_id, session_id, at)
+      join transaction t on t.session_id = k.session_id and t.business_id = k.business_id
+      join account a on a.id = t.account_id
+      order by t.id`,
+    values: [
+      textArray(keys.map((key) => key.businessId)),
+      textArray(keys.map((key) => key.sessionId)),
+    ],
+  })
+  const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
+  for (const row of result.rows) found[row.at - 1] = toStored(row)
+  return found
+}
+
+/** Transactions by bank and session, whosever they are, in the order of the keys. */
+export async function findRecorded(
+  pool: Pool,
+  keys: readonly { readonly bank: BankCode; readonly sessionId: string }[],
+): Promise<readonly (StoredTransaction | undefined)[]> {
+  const result = await pool.query<Row & { at: number }>({
+    name: 'transaction-find-recorded',
+    text: `select k.at::int4 as at, ${COLUMNS}
+      from unnest($1::text[], $2::text[]) with ordinality as k(bank, session_id, at)
+      join transaction t on t.session_id = k.session_id and t.bank = k.bank
+      join account a on a.id = t.account_id`,
+    values: [textArray(keys.map((key) => key.bank)), textArray(keys.map((key) => key.sessionId))],
+  })
+  const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
+  for (const row of result.rows) found[row.at - 1] = toStored(row)
+  return found
+}
+
+/** What to list; times in epoch milliseconds. */
+export interface TransactionFilter {
+  readonly businessId: string
+  readonly accountId: string | undefined
+  readonly status: TransactionStatus | undefined
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+}
+
+/**
+ * Transactions, the latest payment first.
+ *
+ * @param after time and id of the last transaction of the page before
+ */
+export async function listBy(
+  pool: Pool,
+  filter: TransactionFilter,
+  after: { readonly paidAtMs: number; readonly id: string } | undefined,
+  limit: number,
+): Promise<StoredTransaction[]> {
+  const values: unknown[] = []
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const where = [`t.business_id = ${bind(filter.businessId)}`]
+  if (filter.accountId !== undefined) where.push(`t.account_id = ${bind(filter.accountId)}`)
+  // A literal, so that the planner can see which partial index holds the unusual states.
+  if (filter.status !== undefined) where.push(`t.status = '${filter.status}'`)
+  if (filter.fromMs !== undefined) where.push(`t.paid_at >= ${bind(new Date(filter.fromMs))}`)
+  if (filter.toMs !== undefined) where.push(`t.paid_at < ${bind(new Date(filter.toMs))}`)
+  if (after !== undefined) {
+    where.push(`(t.paid_at, t.id) < (${bind(new Date(after.paidAtMs))}, ${bind(after.id)})`)
+  }
+  const result = await pool.query<Row>(
+    `select ${COLUMNS} from ${FROM} where ${where.join(' and ')}
+      order by t.paid_at desc, t.id desc limit ${bind(limit)}`,
+    values,
+  )
+  return result.rows.map(toStored)
+}
+
+function toStored(row: Row): StoredTransaction {
+  return {
+    id: row.id,
+    bank: row.bank,
+    sessionId: row.session_id,
+    amountMinor: BigInt(row.amount_minor),
+    status: row.status,
+    settled: row.settled,
+    paidAtMs: row.paid_at_ms,
+    narration: row.narration,
+    payer: {
+      name: row.payer_name,
+      accountNumber: row.payer_account_number,
+      bankCode: row.payer_bank_code,
+      bankName: row.payer_bank_name,
+    },
+    account: {
+      businessId: row.business_id,
+      reference: row.reference,
+      merchantReference: row.merchant_reference,
+      accountNumber: row.account_number,
+      accountName: row.account_name,
+      firstName: row.first_name,
+      lastName: row.last_name,
+      email: row.email,
+      createdAtMs: row.account_created_at_ms,
+    },
+  }
+}

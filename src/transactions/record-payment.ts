@@ -1,0 +1,160 @@
+import type { Pool } from 'pg'
+import type { OpenAccount } from '../accounts/account.ts'
+import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
+import type { Clock } from '../clock.ts'
+import { newId } from '../ids.ts'
+import { createBatcher } from '../store/batcher.ts'
+import { encodePaymentEvent } from './message.ts'
+import { findRecorded } from './queries.ts'
+import {
+  finishTransaction,
+  insertConflict,
+  insertTransactions,
+  insertUnmatched,
+  type NewTransaction,
+  type StoredTransaction,
+} from './store.ts'
+import { classifyRepeat, type IncomingPayment, type RecordOutcome } from './transaction.ts'
+
+/** What became of a payment. */
+export interface RecordResult {
+  readonly outcome: RecordOutcome
+  /** As it now stands; undefined when unmatched. */
+  readonly transaction: StoredTransaction | undefined
+}
+
+/** Records one payment. It resolves after the commit; recording a payment again is safe. */
+export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly findOpenAccounts: FindOpenAccounts
+  readonly clock: Clock
+  /** Called after a commit that added events. */
+  readonly published: () => void
+}
+
+/**
+ * Payments that come in while others are being written share the next statement and its commit.
+ *
+ * Faults: unavailable, when too many wait.
+ */
+export function createRecordPayment(dependencies: Dependencies): RecordPayment {
+  return createBatcher<IncomingPayment, RecordResult>({
+    run: (payments) => recordBatch(dependencies, payments),
+    itemsMax: 256,
+    batchesMax: 2,
+    queueMax: 50_000,
+  })
+}
+
+/** A payment of a batch, and the row that would record it when its account is open. */
+interface Entry {
+  readonly payment: IncomingPayment
+  readonly row: NewTransaction | undefined
+  readonly stored: StoredTransaction | undefined
+}
+
+async function recordBatch(
+  dependencies: Dependencies,
+  payments: readonly IncomingPayment[],
+): Promise<readonly RecordResult[]> {
+  const { pool, findOpenAccounts, clock, published } = dependencies
+  const accounts = await findOpenAccounts(payments)
+  const nowMs = clock.now()
+  const entries = payments.map((payment, index) => toEntry(payment, accounts[index], nowMs))
+  const rows = entries.flatMap((entry) => entry.row ?? [])
+  const recorded = rows.length > 0 ? await insertTransactions(pool, rows) : new Set<string>()
+  if (recorded.size > 0) published()
+  const others = entries.filter((entry) => !(entry.row && recorded.has(entry.row.id)))
+  const known = others.length > 0 ? await settleOthers(dependencies, others) : undefined
+  return entries.map(
+    (entry) => known?.get(entry) ?? { outcome: 'RECORDED', transaction: entry.stored },
+  )
+}
+
+function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, nowMs: number): Entry {
+  if (account === undefined) return { payment, row: undefined, stored: undefined }
+  const stored: StoredTransaction = {
+    id: newId('txn', nowMs),
+    account,
+    bank: payment.bank,
+    sessionId: payment.sessionId,
+    amountMinor: payment.amountMinor,
+    status: payment.status,
+    settled: false,
+    paidAtMs: payment.paidAtMs,
+    payer: payment.payer,
+    narration: payment.narration,
+  }
+  const eventId = newId('evt', nowMs)
+  const row: NewTransaction = {
+    ...payment,
+    id: stored.id,
+    accountId: account.id,
+    businessId: account.businessId,
+    createdAtMs: nowMs,
+    eventId,
+    payload: payment.status === 'SUCCESS' ? encodePaymentEvent(stored, eventId, nowMs) : null,
+  }
+  return { payment, row, stored }
+}
+
+/** Finds out about the payments that were not recorded: their sessions are known, or nobody's. */
+async function settleOthers(
+  dependencies: Dependencies,
+  entries: readonly Entry[],
+): Promise<ReadonlyMap<Entry, RecordResult>> {
+  const { pool, clock } = dependencies
+  const recorded = await findRecorded(
+    pool,
+    entries.map((entry) => entry.payment),
+  )
+  const results = new Map<Entry, RecordResult>()
+  const unmatched: Entry[] = []
+  for (const [index, entry] of entries.entries()) {
+    const transaction = recorded[index]
+    if (transaction === undefined) {
+      unmatched.push(entry)
+      results.set(entry, { outcome: 'UNMATCHED', transaction: undefined })
+    } else {
+      results.set(entry, await settleRepeat(dependencies, entry.payment, transaction))
+    }
+  }
+  const createdAtMs = clock.now()
+  const kept = unmatched.map(({ payment }) => {
+    return { ...payment, id: newId('unm', createdAtMs), createdAtMs }
+  })
+  if (kept.length > 0) await insertUnmatched(pool, kept)
+  return results
+}
+
+async function settleRepeat(
+  { pool, clock, published }: Dependencies,
+  payment: IncomingPayment,
+  recorded: StoredTransaction,
+): Promise<RecordResult> {
+  const { accountNumber } = recorded.account
+  const repeat = classifyRepeat({ ...recorded, accountNumber }, payment)
+  const nowMs = clock.now()
+  if (repeat === 'duplicate') return { outcome: 'DUPLICATE', transaction: recorded }
+  if (repeat === 'conflict') {
+    await insertConflict(pool, recorded.id, payment, nowMs)
+    return { outcome: 'CONFLICT', transaction: recorded }
+  }
+  const { status } = payment
+  const transaction: StoredTransaction = { ...recorded, status }
+  const eventId = newId('evt', nowMs)
+  const payload = status === 'SUCCESS' ? encodePaymentEvent(transaction, eventId, nowMs) : null
+  const row = { status, createdAtMs: nowMs, eventId, payload }
+  if (await finishTransaction(pool, recorded.id, row)) {
+    published()
+    return { outcome: 'RECORDED', transaction }
+  }
+  // Another call made it final between our look and our move; what it says is what counts now.
+  const [now] = await findRecorded(pool, [payment])
+  const settled = now ?? recorded
+  const again = classifyRepeat({ ...settled, accountNumber }, payment)
+  if (again === 'conflict') await insertConflict(pool, settled.id, payment, nowMs)
+  return { outcome: again === 'conflict' ? 'CONFLICT' : 'DUPLICATE', transaction: settled }
+}

@@ -1,0 +1,74 @@
+import { create } from '@bufbuild/protobuf'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { Pool } from 'pg'
+import {
+  type RecordPaymentRequest,
+  RecordPaymentResponseSchema,
+  type RecordPaymentResult,
+  RecordPaymentResultSchema,
+  type TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import type { Clock } from '../clock.ts'
+import type { FieldFault } from '../errors.ts'
+import { type GetTransaction, listTransactions } from './find-transactions.ts'
+import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './message.ts'
+import type { RecordPayment, RecordResult } from './record-payment.ts'
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly recordPayment: RecordPayment
+  readonly getTransaction: GetTransaction
+  /** The rules of one payment of a batch; the faults it has. */
+  readonly checkPayment: (payment: RecordPaymentRequest) => readonly FieldFault[]
+}
+
+export function createTransactionRpc({
+  pool,
+  clock,
+  recordPayment,
+  getTransaction,
+  checkPayment,
+}: Dependencies): ServiceImpl<typeof TransactionService> {
+  const recordOne = async (request: RecordPaymentRequest): Promise<RecordPaymentResult> => {
+    const faults = checkPayment(request)
+    if (faults.length > 0) {
+      const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
+      return create(RecordPaymentResultSchema, { error })
+    }
+    const result = await recordPayment(toIncomingPayment(request, clock.now()))
+    return create(RecordPaymentResultSchema, toOutcome(result))
+  }
+  return {
+    async recordPayment(request) {
+      const result = await recordPayment(toIncomingPayment(request, clock.now()))
+      return create(RecordPaymentResponseSchema, toOutcome(result))
+    },
+    async recordPayments(request) {
+      return { results: await Promise.all(request.payments.map(recordOne)) }
+    },
+    async getTransaction(request) {
+      return { transaction: toTransactionMessage(await getTransaction(request)) }
+    },
+    async listTransactions(request) {
+      const { rows, nextPageToken } = await listTransactions(pool, {
+        businessId: request.businessId,
+        reference: request.reference,
+        status: toStatus(request.status),
+        fromMs: request.from && timestampMs(request.from),
+        toMs: request.to && timestampMs(request.to),
+        pageSize: request.pageSize,
+        pageToken: request.pageToken,
+      })
+      return { transactions: rows.map(toTransactionMessage), nextPageToken }
+    },
+  }
+}
+
+function toOutcome({ outcome, transaction }: RecordResult) {
+  return {
+    outcome: OUTCOMES[outcome],
+    ...(transaction && { transaction: toTransactionMessage(transaction) }),
+  }
+}

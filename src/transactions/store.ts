@@ -1,0 +1,188 @@
+import type { Pool } from 'pg'
+import type { BankCode } from '../banks/bank.ts'
+import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import type { IncomingPayment, Payer, TransactionStatus } from './transaction.ts'
+
+/** What of the account a transaction shows. */
+export interface AccountFacts {
+  readonly businessId: string
+  readonly reference: string
+  readonly merchantReference: string
+  readonly accountNumber: string
+  readonly accountName: string
+  readonly firstName: string
+  readonly lastName: string
+  readonly email: string
+  readonly createdAtMs: number
+}
+
+/** A recorded transaction with its account. */
+export interface StoredTransaction {
+  readonly id: string
+  readonly account: AccountFacts
+  readonly bank: BankCode
+  readonly sessionId: string
+  readonly amountMinor: bigint
+  readonly status: TransactionStatus
+  readonly settled: boolean
+  readonly paidAtMs: number
+  readonly payer: Payer
+  readonly narration: string
+}
+
+/** A payment about to be recorded. */
+export interface NewTransaction extends IncomingPayment {
+  readonly id: string
+  readonly accountId: string
+  readonly businessId: string
+  readonly createdAtMs: number
+  readonly eventId: string
+  /** The serialized event; only a successful payment has one. */
+  readonly payload: Uint8Array | null
+}
+
+/**
+ * Records payments whose session is new and whose account is open: transactions, ledger postings
+ * and events, in one statement and so in one commit.
+ *
+ * @returns the ids recorded; the others' sessions were known, or their accounts closed
+ */
+export async function insertTransactions(
+  pool: Pool,
+  rows: readonly NewTransaction[],
+): Promise<ReadonlySet<string>> {
+  const result = await pool.query<{ id: string }>({
+    name: 'transaction-record',
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
+          $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
+          $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[])
+          as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
+            created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+            narration, event_id, payload)
+      ), recorded as (
+        insert into transaction (id, business_id, account_id, bank, session_id, amount_minor,
+          status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
+          payer_bank_name, narration)
+        select id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
+          created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
+        from input i
+        where exists (select from account a where a.id = i.account_id and a.status = 'ACTIVE')
+        -- Every batch takes the index entries in the same order, so that none wait in a circle.
+        order by session_id, bank
+        on conflict (session_id, bank) do nothing returning id
+      ), posted as (
+        insert into ledger_posting
+          (transaction_id, kind, business_id, debit_account, credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, 'clearing:' || bank, 'pending', amount_minor, created_at
+        from input join recorded using (id) where status = 'SUCCESS'
+      ), published as (
+        insert into outbox (event_id, business_id, kind, occurred_at, payload)
+        select event_id, business_id, 'PAYMENT_NOTIFICATION', created_at, payload
+        from input join recorded using (id) where status = 'SUCCESS'
+      )
+      select id from recorded`,
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.businessId)),
+      textArray(rows.map((row) => row.accountId)),
+      textArray(rows.map((row) => row.bank)),
+      textArray(rows.map((row) => row.sessionId)),
+      bigintArray(rows.map((row) => row.amountMinor)),
+      textArray(rows.map((row) => row.status)),
+      timestampArray(rows.map((row) => row.paidAtMs)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+      textArray(rows.map((row) => row.payer.name)),
+      textArray(rows.map((row) => row.payer.accountNumber)),
+      textArray(rows.map((row) => row.payer.bankCode)),
+      textArray(rows.map((row) => row.payer.bankName)),
+      textArray(rows.map((row) => row.narration)),
+      textArray(rows.map((row) => row.eventId)),
+      byteaArray(rows.map((row) => row.payload)),
+    ],
+  })
+  return new Set(result.rows.map((row) => row.id))
+}
+
+/**
+ * Makes a pending transaction final, with posting and event when the money arrived.
+ *
+ * @returns whether it was pending still
+ */
+export async function finishTransaction(
+  pool: Pool,
+  id: string,
+  row: Pick<NewTransaction, 'status' | 'createdAtMs' | 'eventId' | 'payload'>,
+): Promise<boolean> {
+  const result = await pool.query({
+    name: 'transaction-finish',
+    text: `with finished as (
+        update transaction set status = $2 where id = $1 and status = 'PENDING' returning *
+      ), posted as (
+        insert into ledger_posting
+          (transaction_id, kind, business_id, debit_account, credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, 'clearing:' || bank, 'pending', amount_minor, $3
+        from finished where status = 'SUCCESS'
+      ), published as (
+        insert into outbox (event_id, business_id, kind, occurred_at, payload)
+        select $4, business_id, 'PAYMENT_NOTIFICATION', $3, $5 from finished where status = 'SUCCESS'
+      )
+      select id from finished`,
+    values: [id, row.status, new Date(row.createdAtMs), row.eventId, row.payload],
+  })
+  return result.rows.length === 1
+}
+
+/** Keeps payments that no open account was found for. A session is kept once. */
+export async function insertUnmatched(
+  pool: Pool,
+  rows: readonly (IncomingPayment & { readonly id: string; readonly createdAtMs: number })[],
+): Promise<void> {
+  await pool.query({
+    name: 'unmatched-payment-insert',
+    text: `insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
+        paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+        narration)
+      select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
+        $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
+        $13::text[]) as i(id, bank, account_number, session_id)
+      order by session_id, bank on conflict (session_id, bank) do nothing`,
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.bank)),
+      textArray(rows.map((row) => row.accountNumber)),
+      textArray(rows.map((row) => row.sessionId)),
+      bigintArray(rows.map((row) => row.amountMinor)),
+      textArray(rows.map((row) => row.status)),
+      timestampArray(rows.map((row) => row.paidAtMs)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+      textArray(rows.map((row) => row.payer.name)),
+      textArray(rows.map((row) => row.payer.accountNumber)),
+      textArray(rows.map((row) => row.payer.bankCode)),
+      textArray(rows.map((row) => row.payer.bankName)),
+      textArray(rows.map((row) => row.narration)),
+    ],
+  })
+}
+
+/** Keeps a payment that contradicts a recorded transaction. The same contradiction is kept once. */
+export async function insertConflict(
+  pool: Pool,
+  transactionId: string,
+  payment: IncomingPayment,
+  nowMs: number,
+): Promise<void> {
+  await pool.query({
+    name: 'payment-conflict-insert',
+    text: `insert into payment_conflict
+        (transaction_id, account_number, amount_minor, status, created_at)
+      values ($1, $2, $3, $4, $5) on conflict do nothing`,
+    values: [
+      transactionId,
+      payment.accountNumber,
+      payment.amountMinor,
+      payment.status,
+      new Date(nowMs),
+    ],
+  })
+}

@@ -1,0 +1,48 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import { AccountEntity } from '../accounts/account.entity.ts'
+
+export const TransactionEntity = defineEntity({
+  name: 'Transaction',
+  tableName: 'transaction',
+  properties: {
+    id: p.text().primary(),
+    businessId: p.text(),
+    account: p.manyToOne(AccountEntity).mapToPk(),
+    bank: p.text(),
+    sessionId: p.text(),
+    amountMinor: p.bigint(),
+    status: p.text(),
+    settledAt: p.datetime(3).nullable(),
+    paidAt: p.datetime(3),
+    createdAt: p.datetime(3),
+    payerName: p.text(),
+    payerAccountNumber: p.text(),
+    payerBankCode: p.text(),
+    payerBankName: p.text(),
+    narration: p.text(),
+  },
+  // Session first: one index keeps a payment from being recorded twice and finds it by session.
+  uniques: [{ properties: ['sessionId', 'bank'] }],
+  indexes: [
+    { properties: ['businessId', 'paidAt', 'id'] },
+    { properties: ['account', 'paidAt', 'id'] },
+    {
+      name: 'transaction_unusual_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "transaction" (${columns.businessId}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
+    },
+  ],
+  checks: [
+    { name: 'transaction_amount', expression: 'amount_minor > 0' },
+    {
+      name: 'transaction_status',
+      expression: "status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED')",
+    },
+    {
+      name: 'transaction_settled',
+      expression: "settled_at is null or status in ('SUCCESS', 'REVERSED')",
+    },
+  ],
+})
+
+export type TransactionRow = InferEntity<typeof TransactionEntity>

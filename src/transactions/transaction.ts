@@ -1,0 +1,60 @@
+import type { BankCode } from '../banks/bank.ts'
+
+/** The states of a transaction; the contract of every door. */
+export const TRANSACTION_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'REVERSED'] as const
+
+export type TransactionStatus = (typeof TRANSACTION_STATUSES)[number]
+
+/** How a payment reaches a virtual account. */
+export const PAYMENT_METHOD = 'bank_transfer'
+
+/** Who paid, as far as the bank says; unknown parts are empty. */
+export interface Payer {
+  readonly name: string
+  readonly accountNumber: string
+  readonly bankCode: string
+  readonly bankName: string
+}
+
+/** A payment as a bank tells of it. */
+export interface IncomingPayment {
+  readonly bank: BankCode
+  readonly accountNumber: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
+  readonly status: Exclude<TransactionStatus, 'REVERSED'>
+  readonly paidAtMs: number
+  readonly payer: Payer
+  readonly narration: string
+}
+
+/** What recording a payment came to. */
+export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
+
+/** What a payment is to the transaction that is recorded for its session. */
+export type Repeat = 'duplicate' | 'final' | 'conflict'
+
+/**
+ * The legal moves of a transaction. The database refuses every other (see `transaction_guard`).
+ *
+ *     PENDING ──▶ SUCCESS ──▶ REVERSED
+ *        └──────▶ FAILED
+ *
+ * A late PENDING says nothing new. A final status that contradicts the recorded one is no move: it
+ * is a conflict, and a person decides.
+ */
+export function classifyRepeat(
+  recorded: {
+    readonly status: TransactionStatus
+    readonly amountMinor: bigint
+    readonly accountNumber: string
+  },
+  payment: IncomingPayment,
+): Repeat {
+  if (recorded.amountMinor !== payment.amountMinor) return 'conflict'
+  if (recorded.accountNumber !== payment.accountNumber) return 'conflict'
+  if (recorded.status === payment.status || payment.status === 'PENDING') return 'duplicate'
+  if (recorded.status === 'PENDING') return 'final'
+  if (recorded.status === 'REVERSED' && payment.status === 'SUCCESS') return 'duplicate'
+  return 'conflict'
+}

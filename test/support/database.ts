@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import { afterAll, beforeAll, inject } from 'vitest'
+import { type Database, openDatabase } from '../../src/store/orm.ts'
+
+const TEMPLATE = 'inflow_template'
+
+function urlOf(serverUrl: string, name: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+async function administer(serverUrl: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: urlOf(serverUrl, 'postgres') })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Creates the database that the others are cloned from. @returns its URL */
+export async function createTemplate(serverUrl: string): Promise<string> {
+  await administer(serverUrl, `create database ${TEMPLATE}`)
+  return urlOf(serverUrl, TEMPLATE)
+}
+
+/** Clones the template. */
+export async function createTestDatabase(
+  serverUrl: string = inject('serverUrl'),
+): Promise<{ url: string; drop(): Promise<void> }> {
+  const name = `test_${randomBytes(6).toString('hex')}`
+  await administer(serverUrl, `create database ${name} template ${TEMPLATE}`)
+  return {
+    url: urlOf(serverUrl, name),
+    drop: () => administer(serverUrl, `drop database ${name} with (force)`),
+  }
+}
+
+/**
+ * A migrated database for the tests of one file, opened before them and dropped after them.
+ * `url` and `database` may be read from inside tests and hooks.
+ */
+export function useDatabase(connectionsMax = 16): {
+  readonly url: string
+  readonly database: Database
+} {
+  let made: Awaited<ReturnType<typeof createTestDatabase>>
+  let database: Database
+  beforeAll(async () => {
+    made = await createTestDatabase()
+    database = await openDatabase(made.url, connectionsMax)
+  })
+  afterAll(async () => {
+    await database?.close()
+    await made?.drop()
+  })
+  return {
+    get url() {
+      return made.url
+    },
+    get database() {
+      return database
+    },
+  }
+}

@@ -1,0 +1,33 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { startEmbedded } from '../../src/store/embedded.ts'
+import { migrate, openDatabase } from '../../src/store/orm.ts'
+import { createTemplate } from './database.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** The server that the tests' databases are on. */
+    serverUrl: string
+  }
+}
+
+/** One PostgreSQL for all tests, with a migrated template that each test file clones. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = await mkdtemp(join(tmpdir(), 'inflow-test-'))
+  const postgres = await startEmbedded({
+    folder: join(folder, 'postgres'),
+    // Tests that pull the plug start a server of their own, with fsync on.
+    settings: { fsync: 'off', max_connections: '200' },
+  })
+  const templateUrl = await createTemplate(postgres.url)
+  const database = await openDatabase(templateUrl, 2)
+  await migrate(database)
+  await database.close()
+  project.provide('serverUrl', postgres.url)
+  return async () => {
+    await postgres.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,120 @@
+import type { DescService } from '@bufbuild/protobuf'
+import { type Client, createClient, type Interceptor } from '@connectrpc/connect'
+import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
+import pino from 'pino'
+import { afterAll, beforeAll } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { systemClock } from '../../src/clock.ts'
+import { readConfig } from '../../src/config.ts'
+import { type Service, startService } from '../../src/service.ts'
+import { useDatabase } from './database.ts'
+
+export const ADMIN_TOKEN = 'test-admin-token-0123456789'
+export const MASTER_KEY = Buffer.alloc(32, 7)
+
+/** A real service on a database and ports of its own. */
+export interface TestService {
+  readonly url: string
+  readonly httpUrl: string
+  readonly grpcUrl: string
+  readonly database: ReturnType<typeof useDatabase>['database']
+  /** A client of the gRPC door with the admin token, or another credential. */
+  client<S extends DescService>(service: S, token?: string): Client<S>
+  /** A client of the HTTP door over the Connect protocol. */
+  connectClient<S extends DescService>(service: S, token?: string): Client<S>
+  /** Posts to `/v2/thirdparty/<path>`. */
+  post(path: string, key: string | undefined, body: unknown): Promise<RestAnswer>
+  /** A new business with a key. */
+  business(name?: string): Promise<{ id: string; key: string }>
+  readonly service: Service
+}
+
+export interface RestAnswer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes
+  readonly body: any
+}
+
+/** Starts a service before the tests of a file and stops it after them. */
+export function useService(environment: NodeJS.ProcessEnv = {}): TestService {
+  const db = useDatabase()
+  let service: Service
+  beforeAll(async () => {
+    service = await startService({
+      config: readConfig({ HTTP_PORT: '0', GRPC_PORT: '0', ...environment }),
+      database: db.database,
+      masterKey: MASTER_KEY,
+      adminToken: ADMIN_TOKEN,
+      clock: systemClock,
+      log: pino({ level: 'silent' }),
+      localWebhooks: true,
+    })
+  })
+  afterAll(async () => {
+    await service?.close()
+  })
+  const httpUrl = () => `http://127.0.0.1:${service.httpPort}`
+  const grpcUrl = () => `http://127.0.0.1:${service.grpcPort}`
+  const test: TestService = {
+    get url() {
+      return db.url
+    },
+    get database() {
+      return db.database
+    },
+    get service() {
+      return service
+    },
+    get httpUrl() {
+      return httpUrl()
+    },
+    get grpcUrl() {
+      return grpcUrl()
+    },
+    client: (desc, token = ADMIN_TOKEN) =>
+      createClient(
+        desc,
+        createGrpcTransport({ baseUrl: grpcUrl(), interceptors: [bearer(token)] }),
+      ),
+    connectClient: (desc, token = ADMIN_TOKEN) =>
+      createClient(
+        desc,
+        createConnectTransport({
+          baseUrl: httpUrl(),
+          httpVersion: '1.1',
+          interceptors: [bearer(token)],
+        }),
+      ),
+    async post(path, key, body) {
+      const response = await fetch(`${httpUrl()}/v2/thirdparty/${path}`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...(key !== undefined && { authorization: `Bearer ${key}` }),
+        },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      })
+      const text = await response.text()
+      return {
+        status: response.status,
+        headers: response.headers,
+        text,
+        body: text === '' ? undefined : JSON.parse(text),
+      }
+    },
+    async business(name = 'Acme') {
+      const { business, secretKey } = await test.client(BusinessService).createBusiness({ name })
+      return { id: business!.id, key: secretKey }
+    },
+  }
+  return test
+}
+
+function bearer(token: string): Interceptor {
+  return (next) => (request) => {
+    request.header.set('authorization', `Bearer ${token}`)
+    return next(request)
+  }
+}
