@@ -15,6 +15,7 @@ export interface TimeText {
 }
 
 const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
+const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
 /** @param timeZone an IANA name such as Africa/Lagos; RangeError when unknown */
 export function createTimeText(timeZone: string): TimeText {
@@ -47,13 +48,19 @@ export function createTimeText(timeZone: string): TimeText {
     parse: (text) => {
       const plain = PLAIN.exec(text)
       if (plain) {
-        const local = Date.parse(`${plain[1]}T${plain[2]}Z`)
-        return Number.isNaN(local) ? undefined : local - offsetMs(local - offsetMs(local))
+        const local = parseExactly(`${plain[1]}T${plain[2]}`)
+        return local === undefined ? undefined : local - offsetMs(local - offsetMs(local))
       }
-      if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/.test(text))
-        return undefined
+      if (!RFC_3339.test(text) || parseExactly(text.slice(0, 19)) === undefined) return undefined
       const parsed = Date.parse(text)
       return Number.isNaN(parsed) ? undefined : parsed
     },
   }
+}
+
+/** Date.parse takes the 30th of February for the 2nd of March; this does not. */
+function parseExactly(text: string): number | undefined {
+  const epochMs = Date.parse(`${text}Z`)
+  if (Number.isNaN(epochMs)) return undefined
+  return new Date(epochMs).toISOString().startsWith(text) ? epochMs : undefined
 }

@@ -19,6 +19,7 @@ export interface Config {
   readonly logLevel: string
   readonly displayTimeZone: string
   readonly grpcReflection: boolean
+  readonly eventRetentionDays: number
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
@@ -62,6 +63,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     logLevel: read('LOG_LEVEL', (text) => oneOf(text, 'info', LOG_LEVELS)),
     displayTimeZone: read('DISPLAY_TIME_ZONE', parseTimeZone),
     grpcReflection: read('GRPC_REFLECTION', (text) => oneOf(text, 'on', ['on', 'off'])) === 'on',
+    eventRetentionDays: read('EVENT_RETENTION_DAYS', (text) => parseDays(text, 90)),
   }
   if (faults.length > 0) throw new ConfigError(faults)
   return Object.freeze(config)
@@ -80,6 +82,13 @@ function parsePort(text: string | undefined, fallback: number): number {
   if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
     throw new Error('must be a port, 0 to 65535')
   return Number(text)
+}
+
+function parseDays(text: string | undefined, fallback: number): number {
+  if (text === undefined) return fallback
+  const days = Number(text)
+  if (!/^\d{1,4}$/.test(text) || days < 1 || days > 3_650) throw new Error('must be 1 to 3650 days')
+  return days
 }
 
 function parseMasterKey(

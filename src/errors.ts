@@ -1,19 +1,24 @@
 /** The stable reasons that callers see, each with its gRPC code and HTTP status. */
 export const REASONS = {
   malformed_json: ['INVALID_ARGUMENT', 400],
+  malformed_request: ['INVALID_ARGUMENT', 400],
   validation_failed: ['INVALID_ARGUMENT', 422],
   invalid_cursor: ['INVALID_ARGUMENT', 422],
+  stale_cursor: ['FAILED_PRECONDITION', 409],
+  expired_cursor: ['OUT_OF_RANGE', 410],
   unauthorized: ['UNAUTHENTICATED', 401],
   permission_denied: ['PERMISSION_DENIED', 403],
   not_found: ['NOT_FOUND', 404],
   unknown_path: ['UNIMPLEMENTED', 404],
   method_not_allowed: ['UNIMPLEMENTED', 405],
+  request_timeout: ['CANCELLED', 408],
   duplicate_reference: ['ALREADY_EXISTS', 409],
   not_sandbox: ['FAILED_PRECONDITION', 409],
   payload_too_large: ['RESOURCE_EXHAUSTED', 413],
   unsupported_media_type: ['INVALID_ARGUMENT', 415],
   rate_limited: ['RESOURCE_EXHAUSTED', 429],
   too_many_endpoints: ['RESOURCE_EXHAUSTED', 429],
+  headers_too_large: ['RESOURCE_EXHAUSTED', 431],
   cancelled: ['CANCELLED', 499],
   internal: ['INTERNAL', 500],
   bank_unavailable: ['UNAVAILABLE', 503],
@@ -31,6 +36,8 @@ export interface FieldFault {
 interface FaultOptions {
   readonly fields?: readonly FieldFault[]
   readonly retryAfterSeconds?: number
+  /** Further facts for programs; they go into `google.rpc.ErrorInfo`. */
+  readonly facts?: Readonly<Record<string, string>>
   /** For the log; never for the caller. */
   readonly cause?: unknown
 }
@@ -41,6 +48,7 @@ export class Fault extends Error {
   readonly reason: Reason
   readonly fields: readonly FieldFault[]
   readonly retryAfterSeconds: number | undefined
+  readonly facts: Readonly<Record<string, string>>
 
   /** @param text for people; it says nothing that the caller may not know */
   constructor(reason: Reason, text: string, options: FaultOptions = {}) {
@@ -48,6 +56,7 @@ export class Fault extends Error {
     this.reason = reason
     this.fields = options.fields ?? []
     this.retryAfterSeconds = options.retryAfterSeconds
+    this.facts = options.facts ?? {}
   }
 }
 

@@ -23,8 +23,12 @@ import { createBusinessStore } from './businesses/store.ts'
 import type { InternalCaller } from './caller.ts'
 import { type Clock, createTimeText } from './clock.ts'
 import type { Config } from './config.ts'
+import { createListener } from './events/listener.ts'
+import { registerEventMetrics } from './events/metrics.ts'
+import { createRetention } from './events/retention.ts'
 import { createEventRpc } from './events/rpc.ts'
 import { createSequencer } from './events/sequencer.ts'
+import { STREAM_PACE } from './events/subscribe.ts'
 import { createTail } from './events/tail.ts'
 import { createRequestIds } from './ids.ts'
 import { createSandboxRpc } from './sandbox/rpc.ts'
@@ -40,6 +44,7 @@ import { createThirdPartyRpc } from './thirdparty/rpc.ts'
 import { createGetTransaction } from './transactions/find-transactions.ts'
 import { createRecordPayment } from './transactions/record-payment.ts'
 import { createTransactionRpc } from './transactions/rpc.ts'
+import { deliveredUpTo } from './webhooks/delivered-up-to.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
 /** How long streams have to end by themselves when the service stops. */
@@ -91,6 +96,21 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   }
   const sequencer = createSequencer({ pool, log, advanced })
   const published = sequencer.kick
+  const listener = createListener({
+    url: database.url,
+    log,
+    heard: advanced,
+    random: Math.random,
+  })
+
+  const retention = createRetention({
+    pool,
+    clock,
+    log,
+    retentionDays: config.eventRetentionDays,
+    deliveredUpTo: () => deliveredUpTo(pool),
+  })
+  registerEventMetrics(metrics, pool, tail)
 
   const sandbox = createSandboxBank(pool)
   const banks: Banks = { '9PSB': sandbox, SAFEHAVEN: sandbox, PROVIDUS: sandbox, PALMPAY: sandbox }
@@ -120,7 +140,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ),
       implement(
         EventService,
-        createEventRpc({ pool, tail, clock, draining: draining.signal, random: Math.random }),
+        createEventRpc({
+          pool,
+          tail,
+          draining: draining.signal,
+          random: Math.random,
+          pace: STREAM_PACE,
+        }),
       ),
       implement(WebhookService, webhooks.rpc),
       implement(BusinessService, createBusinessRpc(database, clock)),
@@ -175,6 +201,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error
   })
   sequencer.start()
+  listener.start()
+  retention.start()
   webhooks.start()
   return {
     httpPort: http.port,
@@ -183,7 +211,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       draining.abort()
       await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop()])
       tail.stop()
-      await sequencer.stop()
+      await Promise.all([sequencer.stop(), listener.stop(), retention.stop()])
     },
   }
 }

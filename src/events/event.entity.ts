@@ -59,6 +59,19 @@ export const SequencerEntity = defineEntity({
     snapshot: p.text().columnType('pg_snapshot'),
     target: p.text().columnType('pg_snapshot').nullable(),
     doneSeq: p.bigint(),
+    /** The last position that was deleted for its age. */
+    floor: p.bigint(),
   },
   checks: [{ name: 'sequencer_one_row', expression: 'id = 1' }],
+})
+
+/** From which position on each epoch counts: an older cursor is good up to there. */
+export const EpochEntity = defineEntity({
+  name: 'Epoch',
+  tableName: 'event_epoch',
+  properties: {
+    epoch: p.integer().primary().autoincrement(false),
+    startPosition: p.bigint(),
+    startedAt: p.datetime(3),
+  },
 })

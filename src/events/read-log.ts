@@ -65,40 +65,31 @@ function toEntry(row: Row): LogEntry {
   }
 }
 
-/** The last position of the log; 0 while it is empty. */
-export async function readEnd(pool: Pool): Promise<bigint> {
-  const result = await pool.query<{ position: string }>({
-    name: 'event-log-end',
-    text: 'select position from sequencer where id = 1',
-  })
-  return BigInt(result.rows[0]?.position ?? 0)
-}
-
-/** The epoch that cursors are of. */
-export async function readEpoch(pool: Pool): Promise<number> {
-  const result = await pool.query<{ epoch: number }>({
-    name: 'event-log-epoch',
-    text: 'select epoch from sequencer where id = 1',
-  })
-  return result.rows[0]?.epoch ?? 1
-}
-
-/** The position before the first event that was logged at a time or later. */
-export async function readPositionBefore(pool: Pool, sinceMs: number): Promise<bigint> {
+/**
+ * The position before the first event that was logged at a time or later.
+ *
+ * @param low a position before which nothing is looked for
+ * @param high the end of the log
+ */
+export async function readPositionBefore(
+  pool: Pool,
+  sinceMs: number,
+  low: bigint,
+  high: bigint,
+): Promise<bigint> {
   // Times of logging rise with positions, so halving finds the place without an index on time.
-  let low = 0n
-  let high = await readEnd(pool)
-  while (low < high) {
-    const middle = (low + high + 1n) / 2n
+  let from = low
+  let to = high
+  while (from < to) {
+    const middle = (from + to + 1n) / 2n
     const result = await pool.query<{ earlier: boolean }>({
       name: 'event-log-earlier',
-      text: `select logged_at < $2 as earlier from event_log where position <= $1
-        order by position desc limit 1`,
+      text: 'select logged_at < $2 as earlier from event_log where position = $1',
       values: [middle, new Date(sinceMs)],
     })
-    // No row: it and all before it were deleted, so they are earlier.
-    if (result.rows[0]?.earlier ?? true) low = middle
-    else high = middle - 1n
+    // No row: it was deleted meanwhile, so it is earlier than anything that is kept.
+    if (result.rows[0]?.earlier ?? true) from = middle
+    else to = middle - 1n
   }
-  return low
+  return from
 }

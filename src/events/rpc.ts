@@ -1,10 +1,10 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import type { Clock } from '../clock.ts'
+import { bumpEpoch, readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
-import { subscribe } from './subscribe.ts'
+import { type StreamPace, subscribe } from './subscribe.ts'
 import type { Tail } from './tail.ts'
 
 /** How many events one list holds when the caller does not say. */
@@ -13,20 +13,21 @@ const EVENTS_DEFAULT = 100
 interface Dependencies {
   readonly pool: Pool
   readonly tail: Tail
-  readonly clock: Clock
   readonly draining: AbortSignal
   readonly random: () => number
+  readonly pace: StreamPace
 }
 
 export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof EventService> {
   return {
     subscribe: (request, context) => subscribe(dependencies, request, context.signal),
     async listEvents(request) {
-      const { pool, tail } = dependencies
+      const { pool } = dependencies
       const limit = request.limit || EVENTS_DEFAULT
       const entries = await readBusinessLog(pool, request.businessId, request.after, limit)
-      const epoch = await tail.epoch()
+      const { epoch } = await readLogState(pool)
       return { events: entries.map((entry) => toEventMessage(entry, epoch)) }
     },
+    bumpEpoch: () => bumpEpoch(dependencies.pool),
   }
 }

@@ -36,16 +36,17 @@ export function createSequencer({ pool, log, advanced }: Options): Sequencer {
   let stopped = true
   let timer: NodeJS.Timeout | undefined
 
+  /** @returns whether there may be more to number right now */
   const tick = async (): Promise<boolean> => {
-    const result = await pool.query<{ numbered: number; last_position: string }>({
+    const result = await pool.query<{ numbered: number; last_position: string; more: boolean }>({
       name: 'sequence-events',
-      text: 'select numbered, last_position from sequence_events($1)',
+      text: 'select numbered, last_position, more from sequence_events($1)',
       values: [ROWS_MAX],
     })
     const row = result.rows[0]
-    if (row === undefined || row.numbered === 0) return false
-    advanced(BigInt(row.last_position))
-    return row.numbered === ROWS_MAX
+    if (row === undefined) throw new Error('sequence_events always returns a row')
+    if (row.numbered > 0) advanced(BigInt(row.last_position))
+    return row.more
   }
   const run = async (): Promise<void> => {
     try {

@@ -4,47 +4,52 @@ import type {
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import type { Clock } from '../clock.ts'
-import { decodeCursor } from './cursor.ts'
+import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
-import { readEnd, readPositionBefore } from './read-log.ts'
+import { readPositionBefore } from './read-log.ts'
 import type { Tail } from './tail.ts'
 
-/** A subscriber hears of its place at least this often. */
-const CHECKPOINT_MS = 15_000
+/** How often a stream says where it is, and how long it lasts. */
+export interface StreamPace {
+  /** A subscriber hears of its place at least this often. */
+  readonly checkpointMs: number
+  /** A stream ends by itself after this long, give or take a tenth; the subscriber resumes. */
+  readonly streamMs: number
+}
 
-/** A stream ends by itself after this long, give or take a tenth; the subscriber resumes. */
-const STREAM_MS = 30 * 60_000
+export const STREAM_PACE: StreamPace = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
 
 interface Dependencies {
   readonly pool: Pool
   readonly tail: Tail
-  readonly clock: Clock
   /** Aborts when the service drains: streams end with a checkpoint. */
   readonly draining: AbortSignal
   readonly random: () => number
+  readonly pace: StreamPace
 }
 
 /**
  * Streams events in order from the place asked for. The first item is a checkpoint: it says that
  * the subscription stands, and where.
  *
- * @throws Fault invalid_cursor
+ * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `positionOf`; the last also when
+ * the stream falls so far behind that what follows was deleted
  */
 export async function* subscribe(
-  { pool, tail, clock, draining, random }: Dependencies,
+  { pool, tail, draining, random, pace }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
 ): AsyncGenerator<SubscribeResponse> {
   const wants = filter(request)
-  const epoch = await tail.epoch()
+  const state = await readLogState(pool)
+  const { epoch } = state
   const signal = AbortSignal.any([cancelled, draining])
-  const endsMs = clock.now() + STREAM_MS * (0.9 + 0.2 * random())
-  let position = await startOf(pool, request)
-  let checkpointMs = clock.now() + CHECKPOINT_MS
+  const endsMs = performance.now() + pace.streamMs * (0.9 + 0.2 * random())
+  let position = await startOf(pool, request, state)
+  let checkpointMs = performance.now() + pace.checkpointMs
   yield toCheckpointItem(position, epoch)
-  while (!signal.aborted && clock.now() < endsMs) {
-    const entries = await tail.read(position)
+  while (!signal.aborted && performance.now() < endsMs) {
+    const entries = await tail.read(position, epoch)
     for (const entry of entries) {
       position = entry.position
       if (wants(entry.kind, entry.businessId)) {
@@ -52,11 +57,14 @@ export async function* subscribe(
         if (signal.aborted) break
       }
     }
-    if (clock.now() >= checkpointMs) {
+    if (performance.now() >= checkpointMs) {
       yield toCheckpointItem(position, epoch)
-      checkpointMs = clock.now() + CHECKPOINT_MS
+      checkpointMs = performance.now() + pace.checkpointMs
     }
-    if (entries.length === 0) await tail.wait(position, checkpointMs - clock.now(), signal)
+    if (entries.length === 0) {
+      const untilMs = Math.min(checkpointMs, endsMs)
+      await tail.wait(position, untilMs - performance.now(), signal)
+    }
   }
   if (!cancelled.aborted) yield toCheckpointItem(position, epoch)
 }
@@ -70,15 +78,15 @@ function filter(request: SubscribeRequest): (kind: string, businessId: string) =
 }
 
 /** The position after which the stream starts. */
-async function startOf(pool: Pool, { start }: SubscribeRequest): Promise<bigint> {
+async function startOf(pool: Pool, { start }: SubscribeRequest, state: LogState): Promise<bigint> {
   switch (start.case) {
     case 'cursor':
-      return decodeCursor(start.value).position
+      return positionOf(pool, start.value, state)
     case 'beginning':
-      return 0n
+      return state.floor
     case 'since':
-      return readPositionBefore(pool, timestampMs(start.value))
+      return readPositionBefore(pool, timestampMs(start.value), state.floor, state.end)
     default:
-      return readEnd(pool)
+      return state.end
   }
 }

@@ -1,12 +1,19 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { SubscribeResponse } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { Fault } from '../errors.ts'
+import { encodeCursor } from './cursor.ts'
+import { readLogState } from './log-state.ts'
 import { toEventItem } from './message.ts'
-import { readEpoch, readLog } from './read-log.ts'
+import { readLog } from './read-log.ts'
 
-/** How many events the tail keeps, and how many one read brings. */
+/** What the tail keeps at the most: events, and bytes of them as they are stored. */
 const ENTRIES_MAX = 10_000
+const BYTES_MAX = 16 * 1024 * 1024
+
+/** How many events one read of the log brings, and how many a subscriber takes at a time. */
 const READ_MAX = 500
+const TAKE_MAX = 64
 
 /** How often the end of the log is looked at when nobody told of it. */
 const POLL_MS = 1_000
@@ -16,20 +23,22 @@ export interface TailEntry {
   readonly position: bigint
   readonly kind: string
   readonly businessId: string
+  readonly bytes: number
   readonly item: SubscribeResponse
 }
 
 /** The end of the log in memory, shared by the subscribers of this instance. */
 export interface Tail {
-  /** The log has grown. */
+  /** The log has grown, or it may have. */
   wake(): void
-  /** Raised after a restore; part of every cursor. */
-  epoch(): Promise<number>
   /**
-   * Events after a position, at most a few hundred, from memory when they are there and else from
-   * the database. None means that there are none yet.
+   * Some events after a position: from memory when they are there, else from the database. None
+   * means that there are none yet.
+   *
+   * @throws Fault stale_cursor when the epoch is over, expired_cursor when the next events were
+   * deleted
    */
-  read(after: bigint): Promise<readonly TailEntry[]>
+  read(after: bigint, epoch: number): Promise<readonly TailEntry[]>
   /** Resolves when there may be events after the position, or the time is over, or on abort. */
   wait(after: bigint, timeoutMs: number, signal: AbortSignal): Promise<void>
   /** How many subscribers wait, and how many events are kept. */
@@ -39,27 +48,38 @@ export interface Tail {
 
 export function createTail(pool: Pool, log: Logger): Tail {
   let entries: TailEntry[] = []
+  let bytes = 0
+  let epochNow: number | undefined
   let waiting = new Set<() => void>()
-  let refreshing: Promise<void> | undefined
+  let refreshing = false
   let again = false
-  let epoch: Promise<number> | undefined
 
-  const epochOf = (): Promise<number> => {
-    epoch ??= readEpoch(pool).catch((error: unknown) => {
-      epoch = undefined
-      throw error
-    })
-    return epoch
-  }
-  const load = async (after: bigint): Promise<TailEntry[]> => {
-    const at = await epochOf()
-    const rows = await readLog(pool, after, READ_MAX)
+  const load = async (after: bigint, epoch: number, limit: number): Promise<TailEntry[]> => {
+    const rows = await readLog(pool, after, limit)
+    const first = rows[0]
+    if (first !== undefined && first.position !== after + 1n) throw expired(first.position, epoch)
     return rows.map((row) => ({
       position: row.position,
       kind: row.kind,
       businessId: row.businessId,
-      item: toEventItem(row, at),
+      bytes: row.payload.length,
+      item: toEventItem(row, epoch),
     }))
+  }
+  const keep = (fresh: readonly TailEntry[]): void => {
+    entries.push(...fresh)
+    for (const entry of fresh) bytes += entry.bytes
+    let drop = 0
+    while (entries.length - drop > ENTRIES_MAX || bytes > BYTES_MAX) {
+      bytes -= (entries[drop] as TailEntry).bytes
+      drop += 1
+    }
+    // In blocks, as moving what is left costs more than dropping.
+    if (drop > 0) entries = entries.slice(drop)
+  }
+  const forget = (): void => {
+    entries = []
+    bytes = 0
   }
   const wakeAll = (): void => {
     const woken = waiting
@@ -69,44 +89,61 @@ export function createTail(pool: Pool, log: Logger): Tail {
   /** Reads on from the last event in memory, while somebody waits for it. */
   const refresh = async (): Promise<void> => {
     try {
-      do {
+      while (again && waiting.size > 0) {
         again = false
         const last = entries.at(-1)
-        if (last !== undefined) {
-          const fresh = await load(last.position)
-          entries.push(...fresh)
-          if (entries.length > ENTRIES_MAX) entries = entries.slice(-ENTRIES_MAX)
+        if (last !== undefined && epochNow !== undefined) {
+          const fresh = await load(last.position, epochNow, READ_MAX)
+          if (entries.at(-1) === last) keep(fresh)
           if (fresh.length === READ_MAX) again = true
         }
         wakeAll()
-      } while (again && waiting.size > 0)
+      }
     } catch (error) {
+      forget()
       log.warn({ err: error }, 'reading the event log failed; trying again')
     } finally {
-      refreshing = undefined
+      refreshing = false
     }
   }
   const wake = (): void => {
     again = true
-    if (waiting.size > 0) refreshing ??= refresh()
+    if (waiting.size === 0 || refreshing) return
+    refreshing = true
+    void refresh()
   }
-  const timer = setInterval(wake, POLL_MS)
+  const poll = async (): Promise<void> => {
+    wake()
+    if (waiting.size === 0) return
+    const state = await readLogState(pool).catch(() => undefined)
+    if (state === undefined || state.epoch === epochNow) return
+    if (epochNow !== undefined) forget()
+    epochNow = state.epoch
+    wakeAll()
+  }
+  const timer = setInterval(() => void poll(), POLL_MS)
   return {
     wake,
-    epoch: epochOf,
-    async read(after) {
+    async read(after, epoch) {
+      epochNow ??= epoch
+      if (epoch < epochNow) throw stale(after, epoch)
+      if (epoch > epochNow) {
+        forget()
+        epochNow = epoch
+      }
       const first = entries[0]
       if (first !== undefined && first.position <= after + 1n) {
         // Positions are dense, so a place in the log is a place in memory.
         const from = Number(after + 1n - first.position)
-        return entries.slice(from, from + READ_MAX)
+        return entries.slice(from, from + TAKE_MAX)
       }
-      const fresh = await load(after)
-      // With nothing in memory, or where a reader is ahead of it, memory starts anew from here.
+      const fresh = await load(after, epoch, TAKE_MAX)
       const last = entries.at(-1)
       const end = fresh.at(-1)
+      // With nothing in memory, or with a reader ahead of it, memory starts anew from here.
       if (end !== undefined && (last === undefined || end.position > last.position)) {
-        entries = [...fresh]
+        forget()
+        keep(fresh)
       }
       return fresh
     },
@@ -123,10 +160,26 @@ export function createTail(pool: Pool, log: Logger): Tail {
         const timeout = setTimeout(done, timeoutMs)
         signal.addEventListener('abort', done)
         waiting.add(done)
-        if (again) refreshing ??= refresh()
+        if (again) wake()
       })
     },
     sizes: () => ({ waiting: waiting.size, entries: entries.length }),
     stop: () => clearInterval(timer),
   }
+}
+
+function expired(oldest: bigint, epoch: number): Fault {
+  const cursor = encodeCursor({ epoch, position: oldest - 1n })
+  return new Fault(
+    'expired_cursor',
+    'The next events were deleted for their age; the oldest cursor is in the details',
+    { facts: { cursor } },
+  )
+}
+
+function stale(position: bigint, epoch: number): Fault {
+  const cursor = encodeCursor({ epoch, position })
+  return new Fault('stale_cursor', 'The event log was restored; resume from the last cursor', {
+    facts: { cursor },
+  })
 }

@@ -20,6 +20,7 @@ const ACCESS: Readonly<Record<string, Access>> = {
   'inflow.transaction.v1.TransactionService.ListTransactions': ['read'],
   'inflow.event.v1.EventService.Subscribe': ['events:subscribe'],
   'inflow.event.v1.EventService.ListEvents': ['events:subscribe', 'read'],
+  'inflow.event.v1.EventService.BumpEpoch': ['admin'],
   'inflow.webhook.v1.WebhookService.CreateEndpoint': ['admin'],
   'inflow.webhook.v1.WebhookService.ListEndpoints': ['admin', 'read'],
   'inflow.webhook.v1.WebhookService.DeleteEndpoint': ['admin'],

@@ -1,10 +1,11 @@
-import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { Fault } from '../errors.ts'
 import type { Call } from './calls.ts'
 import { connectDoor } from './connect.ts'
 import { gateway, sendFault } from './gateway/gateway.ts'
+import { answerMalformed, malformedRequest } from './malformed.ts'
 import { toFault } from './status.ts'
 
 interface HttpDoorOptions {
@@ -36,11 +37,28 @@ export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> 
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    // Node would refuse these by itself, without a request id; the hook below does it with one.
+    http: { requireHostHeader: false },
+    clientErrorHandler: answerMalformed(options.requestIds),
+    frameworkErrors: (error, _request, reply: FastifyReply) =>
+      reply.send(sendFault(reply, fromFastify(error))),
   })
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
-    done()
+    const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
+    done(hostless ? malformedRequest('There is no Host header') : undefined)
   })
+  // Expectations other than 100-continue are passed over, rather than refused without an id.
+  app.server.on('checkExpectation', (request, response) => {
+    app.server.emit('request', request, response)
+  })
+  // What is registered below inherits this handler, so it comes first.
+  app.setErrorHandler<FastifyError>((error, _request, reply) =>
+    reply.send(sendFault(reply, fromFastify(error))),
+  )
+  // Whatever the body of a request to no path is, it is not what is wrong with the request.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _body, done) => done(null))
   const paths = await gateway(app, options.calls)
   await connectDoor(app, options.calls)
   operations(app, options)
@@ -51,9 +69,6 @@ export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> 
       : new Fault('unknown_path', 'There is nothing at this path')
     return reply.send(sendFault(reply, fault))
   })
-  app.setErrorHandler<FastifyError>((error, _request, reply) =>
-    reply.send(sendFault(reply, fromFastify(error))),
-  )
   await app.listen({ host: options.host, port: options.port })
   const address = app.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : options.port
@@ -73,6 +88,7 @@ function operations(app: FastifyInstance, options: HttpDoorOptions): void {
 }
 
 function fromFastify(error: FastifyError): Fault {
+  if (error instanceof Fault) return error
   if (error.statusCode === 413) {
     return new Fault('payload_too_large', 'The body is larger than 64 KiB')
   }
@@ -80,7 +96,7 @@ function fromFastify(error: FastifyError): Fault {
     return new Fault('unsupported_media_type', 'Send Content-Type: application/json')
   }
   if (error.statusCode !== undefined && error.statusCode < 500) {
-    return new Fault('malformed_json', 'The request could not be read', { cause: error })
+    return malformedRequest('The request could not be read', error)
   }
   return toFault(error)
 }

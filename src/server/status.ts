@@ -17,6 +17,7 @@ const CODES = {
   PERMISSION_DENIED: Code.PermissionDenied,
   RESOURCE_EXHAUSTED: Code.ResourceExhausted,
   FAILED_PRECONDITION: Code.FailedPrecondition,
+  OUT_OF_RANGE: Code.OutOfRange,
   UNIMPLEMENTED: Code.Unimplemented,
   INTERNAL: Code.Internal,
   UNAVAILABLE: Code.Unavailable,
@@ -28,7 +29,7 @@ export function toConnectError(fault: Fault, requestId: string): ConnectError {
   const details: NonNullable<ConstructorParameters<typeof ConnectError>[3]> = [
     {
       desc: ErrorInfoSchema,
-      value: { reason: fault.reason, domain: 'inflow', metadata: { request_id: requestId } },
+      value: { reason: fault.reason, domain: 'inflow', metadata: { ...fault.facts, request_id: requestId } },
     },
   ]
   if (fault.fields.length > 0) {

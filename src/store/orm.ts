@@ -7,6 +7,7 @@ import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
 import {
   BusinessCounterEntity,
+  EpochEntity,
   EventLogEntity,
   OutboxEntity,
   SequencerEntity,
@@ -19,6 +20,8 @@ import { EndpointEntity } from '../webhooks/endpoint.entity.ts'
 
 /** The database, as the domains use it. */
 export interface Database {
+  /** postgres://… */
+  readonly url: string
   readonly orm: MikroORM
   /** The one pool, which the ORM uses too. */
   readonly pool: Pool
@@ -41,6 +44,7 @@ export function ormConfig(url: string, connectionsMax: number) {
       EventLogEntity,
       BusinessCounterEntity,
       SequencerEntity,
+      EpochEntity,
       EndpointEntity,
       DeliveryEntity,
       AttemptEntity,
@@ -81,7 +85,7 @@ export function ormConfig(url: string, connectionsMax: number) {
 export async function openDatabase(url: string, connectionsMax = 16): Promise<Database> {
   const orm = await MikroORM.init(ormConfig(url, connectionsMax))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
-  return { orm, pool, close: () => orm.close() }
+  return { url, orm, pool, close: () => orm.close() }
 }
 
 /** Brings the schema up to date. @returns the names of the migrations that ran */

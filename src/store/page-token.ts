@@ -1,4 +1,4 @@
-import { Fault } from '../errors.ts'
+import { type Fault, invalidFields } from '../errors.ts'
 
 /** How many rows a page holds when the caller does not say. */
 const PAGE_SIZE_DEFAULT = 50
@@ -31,9 +31,12 @@ export function readPage(pageSize: number, pageToken: string, keys: number): Pag
   } catch {
     // Falls through to the one answer for every kind of wrong token.
   }
-  throw new Fault('validation_failed', 'Invalid request: page_token', {
-    fields: [{ field: 'page_token', message: 'is not a token of this list' }],
-  })
+  throw invalidPageToken()
+}
+
+/** The fault of a token that this service did not make for such a list. */
+export function invalidPageToken(): Fault {
+  return invalidFields([{ field: 'page_token', message: 'is not a token of this list' }])
 }
 
 /**

@@ -5,7 +5,7 @@ import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../caller.ts'
 import type { TimeText } from '../clock.ts'
-import { invalidFields } from '../errors.ts'
+import { type FieldFault, invalidFields } from '../errors.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import { type GetTransaction, listTransactions } from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
@@ -57,8 +57,7 @@ export function createThirdPartyRpc({
         businessId,
         reference: request.reference,
         status: (request.status || undefined) as TransactionStatus | undefined,
-        fromMs: readTime('from', request.from, timeText),
-        toMs: readTime('to', request.to, timeText),
+        ...readPeriod(request, timeText),
         pageSize: request.pageSize,
         pageToken: request.pageToken,
       })
@@ -79,11 +78,21 @@ export function createThirdPartyRpc({
   }
 }
 
-function readTime(field: string, text: string, timeText: TimeText): number | undefined {
-  if (text === '') return undefined
-  const time = timeText.parse(text)
-  if (time === undefined) {
-    throw invalidFields([{ field, message: 'must be YYYY-MM-DD HH:MM:SS or RFC 3339' }])
+function readPeriod(
+  request: { readonly from: string; readonly to: string },
+  timeText: TimeText,
+): { readonly fromMs: number | undefined; readonly toMs: number | undefined } {
+  const faults: FieldFault[] = []
+  const read = (field: 'from' | 'to'): number | undefined => {
+    const text = request[field]
+    if (text === '') return undefined
+    const time = timeText.parse(text)
+    if (time === undefined) {
+      faults.push({ field, message: 'must be YYYY-MM-DD HH:MM:SS or RFC 3339' })
+    }
+    return time
   }
-  return time
+  const period = { fromMs: read('from'), toMs: read('to') }
+  if (faults.length > 0) throw invalidFields(faults)
+  return period
 }

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { getAccount } from '../accounts/get-account.ts'
 import { Fault } from '../errors.ts'
 import { createBatcher } from '../store/batcher.ts'
-import { cutPage, readPage } from '../store/page-token.ts'
+import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
 import { findBySessions, listBy, type SessionKey, type TransactionFilter } from './queries.ts'
 import type { StoredTransaction } from './store.ts'
 
@@ -35,12 +35,16 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
 /** One page, the latest payment first. An unknown reference has no transactions. */
 export async function listTransactions(pool: Pool, request: ListTransactions) {
   const page = readPage(request.pageSize, request.pageToken, 2)
-  const [paidAt = '', id = ''] = page.after ?? []
+  const after = page.after && readKey(page.after)
   const accountId = await accountOf(pool, request)
   if (accountId === null) return { rows: [], nextPageToken: '' }
-  const after = page.after && { paidAtMs: Number(paidAt), id }
   const found = await listBy(pool, { ...request, accountId }, after, page.limit + 1)
   return cutPage(found, page, (transaction) => [`${transaction.paidAtMs}`, transaction.id])
+}
+
+function readKey([paidAt = '', id = '']: readonly string[]) {
+  if (!/^\d{1,14}$/.test(paidAt)) throw invalidPageToken()
+  return { paidAtMs: Number(paidAt), id }
 }
 
 /** The account's id; undefined for any account, null when there is no such account. */

@@ -55,8 +55,10 @@ async function answer(route: Route, request: FastifyRequest, reply: FastifyReply
 
 /** Answers with the error envelope. */
 export function sendFault(reply: FastifyReply, fault: Fault): string {
-  const { status, headers, body } = toErrorAnswer(fault, reply.request.id)
-  reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8')
+  const requestId = reply.request.id
+  const { status, headers, body } = toErrorAnswer(fault, requestId)
+  reply.code(status).headers(headers).header('x-request-id', requestId)
+  reply.header('content-type', 'application/json; charset=utf-8')
   return body
 }
 

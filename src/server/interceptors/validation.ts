@@ -19,10 +19,12 @@ export function createCheck(): Check {
       texts.set(schema, names)
     }
     trim(message as unknown as Record<string, unknown>, names)
+    const nulls = nullFaults(schema, message)
     const result = validator.validate(schema, message)
-    if (result.kind === 'valid') return []
+    if (result.kind === 'valid') return nulls
     if (result.kind === 'error') throw result.error
-    return result.violations.map((violation) => toFieldFault(schema, violation))
+    const faults = result.violations.map((violation) => toFieldFault(schema, violation))
+    return nulls.length === 0 ? faults : merge(schema, nulls, faults)
   }
 }
 
@@ -94,6 +96,33 @@ function trim(message: Record<string, unknown>, names: readonly string[]): void 
     const text = message[name]
     if (typeof text === 'string' && /^\s|\s$/u.test(text)) message[name] = text.trim()
   }
+}
+
+/**
+ * Texts with U+0000, which PostgreSQL cannot hold. Lists of messages are left out: the items of a
+ * batch are checked one by one.
+ */
+function nullFaults(schema: DescMessage, message: Message): FieldFault[] {
+  const faults: FieldFault[] = []
+  findNulls(schema, message, '', faults)
+  return faults
+}
+
+function findNulls(schema: DescMessage, message: Message, path: string, faults: FieldFault[]) {
+  const values = message as unknown as Readonly<Record<string, unknown>>
+  for (const field of schema.fields) {
+    const value = values[field.localName]
+    if (field.fieldKind === 'message' && value !== undefined) {
+      findNulls(field.message, value as Message, `${path}${field.jsonName}.`, faults)
+    } else if (Array.isArray(value) ? value.some(hasNull) : hasNull(value)) {
+      const name = path + field.jsonName
+      faults.push({ field: name, message: 'must not hold the character U+0000' })
+    }
+  }
+}
+
+function hasNull(value: unknown): boolean {
+  return typeof value === 'string' && value.includes('\0')
 }
 
 function toFieldFault(schema: DescMessage, violation: Violation): FieldFault {

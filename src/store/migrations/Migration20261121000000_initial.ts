@@ -125,6 +125,12 @@ const TABLES = [
     primary key ("seq")
   )`,
   `create index "outbox_xid_index" on "outbox" ("xid")`,
+  `create table "event_epoch" (
+    "epoch" int not null,
+    "start_position" bigint not null,
+    "started_at" timestamptz(3) not null,
+    primary key ("epoch")
+  )`,
   `create table "sequencer" (
     "id" int not null,
     "epoch" int not null,
@@ -132,6 +138,7 @@ const TABLES = [
     "snapshot" pg_snapshot not null,
     "target" pg_snapshot null,
     "done_seq" bigint not null,
+    "floor" bigint not null,
     primary key ("id")
   )`,
   `alter table "sequencer" add constraint "sequencer_one_row" check (id = 1)`,
@@ -211,14 +218,15 @@ const TABLES = [
 const ROWS = [
   // Account serials of the sandbox banks: each instance takes a block of them at a time.
   'create sequence sandbox_serial start 200000000 increment 256 maxvalue 999999999',
-  'insert into sequencer (id, epoch, position, snapshot, done_seq) values (1, 1, 0, pg_current_snapshot(), 0)',
+  'insert into sequencer (id, epoch, position, snapshot, done_seq, floor) values (1, 1, 0, pg_current_snapshot(), 0, 0)',
+  'insert into event_epoch (epoch, start_position, started_at) values (1, 0, now())',
   'insert into webhook_dispatcher (id, position) values (1, 0)',
 ]
 
 const GUARDS = [
   // One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function
   // has a snapshot of its own, so what is read below the lock is newer than the lock.
-  `create function sequence_events(rows_max int, out numbered int, out last_position bigint)
+  `create function sequence_events(rows_max int, out numbered int, out last_position bigint, out more boolean)
   language plpgsql as $$
   declare
     state sequencer%rowtype;
@@ -227,6 +235,10 @@ const GUARDS = [
   begin
     select * into strict state from sequencer where id = 1 for update;
     upto := coalesce(state.target, pg_current_snapshot());
+    if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
+      raise exception 'the event log is of another database cluster: run "inflow events epoch bump"'
+        using errcode = 'object_not_in_prerequisite_state';
+    end if;
     with fresh as (
       select seq, event_id, business_id from (
         select seq, event_id, business_id, xid from outbox
@@ -254,6 +266,7 @@ const GUARDS = [
     )
     select count(*), max(outbox_seq) into numbered, last_seq from logged;
     last_position := state.position + numbered;
+    more := numbered = rows_max or state.target is not null;
     if numbered = rows_max then
       -- More may be left of the same snapshot, which is a fixed set: go on in it.
       update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
@@ -264,6 +277,44 @@ const GUARDS = [
     if numbered > 0 then
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
+  end $$`,
+  // After a restore: what is not in the log is numbered whatever its transaction was called in the
+  // cluster it comes from, and the snapshots of that cluster are forgotten.
+  `create function bump_event_epoch(out new_epoch int, out last_position bigint)
+  language plpgsql as $$
+  declare
+    state sequencer%rowtype;
+    upto pg_snapshot;
+  begin
+    select * into strict state from sequencer where id = 1 for update;
+    upto := pg_current_snapshot();
+    with fresh as (
+      select seq, event_id, business_id from outbox o
+      where pg_visible_in_snapshot(xid, upto)
+        and not exists (select from event_log l where l.event_id = o.event_id)
+        and seq > coalesce((select outbox_seq from event_log order by position limit 1), 0) - 1
+    ), counted as (
+      select business_id, count(*) as rows from fresh group by business_id order by business_id
+    ), counter as (
+      insert into event_business_counter as c (business_id, last_sequence)
+      select business_id, rows from counted
+      on conflict (business_id) do update set last_sequence = c.last_sequence + excluded.last_sequence
+      returning business_id, last_sequence
+    ), logged as (
+      insert into event_log (position, outbox_seq, event_id, business_id, business_sequence, logged_at)
+      select state.position + row_number() over (order by seq), seq, event_id, business_id,
+        last_sequence - rows + row_number() over (partition by business_id order by seq),
+        clock_timestamp()
+      from fresh join counted using (business_id) join counter using (business_id)
+      returning position
+    )
+    select coalesce(max(position), state.position) into last_position from logged;
+    new_epoch := state.epoch + 1;
+    insert into event_epoch (epoch, start_position, started_at)
+      values (new_epoch, state.position, clock_timestamp());
+    update sequencer set epoch = new_epoch, position = last_position, snapshot = upto,
+      target = null, done_seq = 0 where id = 1;
+    perform pg_notify('inflow_event_log', last_position::text);
   end $$`,
   // The legal moves of a transaction, whoever asks: see src/transactions/transaction.ts.
   `create function transaction_guard() returns trigger language plpgsql as $$

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIt4BChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAQgcKBXN0YXJ0IncKEVN1YnNjcmliZVJlc3BvbnNlEicKBWV2ZW50GAEgASgLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50SAASMQoKY2hlY2twb2ludBgCIAEoCzIbLmluZmxvdy5ldmVudC52MS5DaGVja3BvaW50SABCBgoEaXRlbSIcCgpDaGVja3BvaW50Eg4KBmN1cnNvchgBIAEoCSJjChFMaXN0RXZlbnRzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhYKBWFmdGVyGAIgASgDQge6SAQiAigAEhkKBWxpbWl0GAMgASgFQgq6SAcaBRj0AygAIjwKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQywAEKDEV2ZW50U2VydmljZRJUCglTdWJzY3JpYmUSIS5pbmZsb3cuZXZlbnQudjEuU3Vic2NyaWJlUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXNwb25zZTABEloKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgOQAgFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIt4BChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAQgcKBXN0YXJ0IncKEVN1YnNjcmliZVJlc3BvbnNlEicKBWV2ZW50GAEgASgLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50SAASMQoKY2hlY2twb2ludBgCIAEoCzIbLmluZmxvdy5ldmVudC52MS5DaGVja3BvaW50SABCBgoEaXRlbSIcCgpDaGVja3BvaW50Eg4KBmN1cnNvchgBIAEoCSJjChFMaXN0RXZlbnRzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhYKBWFmdGVyGAIgASgDQge6SAQiAigAEhkKBWxpbWl0GAMgASgFQgq6SAcaBRj0AygAIjwKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTKUAgoMRXZlbnRTZXJ2aWNlElQKCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlMAESWgoKTGlzdEV2ZW50cxIiLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVxdWVzdBojLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVzcG9uc2UiA5ACARJSCglCdW1wRXBvY2gSIS5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_event_v1_event]);
 
 /**
  * Where to start and what to let through.
@@ -191,6 +191,42 @@ export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PUR
   messageDesc(file_inflow_event_v1_event_service, 4);
 
 /**
+ * Nothing is asked.
+ *
+ * @generated from message inflow.event.v1.BumpEpochRequest
+ */
+export type BumpEpochRequest = Message<"inflow.event.v1.BumpEpochRequest"> & {
+};
+
+/**
+ * Describes the message inflow.event.v1.BumpEpochRequest.
+ * Use `create(BumpEpochRequestSchema)` to create a new message.
+ */
+export const BumpEpochRequestSchema: GenMessage<BumpEpochRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_event_v1_event_service, 5);
+
+/**
+ * The epoch that began.
+ *
+ * @generated from message inflow.event.v1.BumpEpochResponse
+ */
+export type BumpEpochResponse = Message<"inflow.event.v1.BumpEpochResponse"> & {
+  /**
+   * Its number.
+   *
+   * @generated from field: int32 epoch = 1;
+   */
+  epoch: number;
+};
+
+/**
+ * Describes the message inflow.event.v1.BumpEpochResponse.
+ * Use `create(BumpEpochResponseSchema)` to create a new message.
+ */
+export const BumpEpochResponseSchema: GenMessage<BumpEpochResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_event_v1_event_service, 6);
+
+/**
  * The log of events, for internal subscribers.
  *
  * @generated from service inflow.event.v1.EventService
@@ -200,7 +236,13 @@ export const EventService: GenService<{
    * Streams events in order, from a chosen place and on. A subscriber that remembers the last
    * cursor it saw resumes there, at any instance, without losing, repeating or reordering any.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed, invalid_cursor).
+   * The first item is a checkpoint. A stream ends by itself after about half an hour, with a
+   * checkpoint to resume from.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed; invalid_cursor: not a cursor of this service),
+   * FAILED_PRECONDITION (stale_cursor: the log was restored since; the metadata of ErrorInfo has,
+   * as "cursor", where it is safe to go on), OUT_OF_RANGE (expired_cursor: what follows the cursor
+   * was deleted for its age; "cursor" is the oldest place that is kept).
    *
    * @generated from rpc inflow.event.v1.EventService.Subscribe
    */
@@ -220,6 +262,17 @@ export const EventService: GenService<{
     methodKind: "unary";
     input: typeof ListEventsRequestSchema;
     output: typeof ListEventsResponseSchema;
+  },
+  /**
+   * Starts a new epoch of cursors: for an operator, after the database was restored or failed over
+   * with a loss. Cursors made before are refused with a safe place to go on.
+   *
+   * @generated from rpc inflow.event.v1.EventService.BumpEpoch
+   */
+  bumpEpoch: {
+    methodKind: "unary";
+    input: typeof BumpEpochRequestSchema;
+    output: typeof BumpEpochResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_event_v1_event_service, 0);

@@ -1,0 +1,132 @@
+import type { Command } from 'commander'
+import { type Account, AccountStatus, IdType } from '../../gen/inflow/account/v1/account_pb.ts'
+import {
+  AccountService,
+  CreateAccountResponseSchema,
+  GetAccountResponseSchema,
+  ListAccountsResponseSchema,
+} from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { answer } from './answer.ts'
+import { localTime } from './local-time.ts'
+import {
+  addBusinessOption,
+  addPageOptions,
+  enumName,
+  enumOption,
+  notePage,
+  type PageOptions,
+} from './options.ts'
+import { type Column, fields, note, table } from './output.ts'
+import { calling } from './service.ts'
+import { addServiceOptions, addVerb } from './verb.ts'
+
+const ROW: readonly Column<Account>[] = [
+  { title: 'Reference', of: ({ reference }) => reference },
+  { title: 'Own reference', of: ({ merchantReference }) => merchantReference },
+  { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
+  { title: 'Number', of: ({ accountNumber }) => accountNumber },
+  { title: 'Name', of: ({ accountName }) => accountName },
+  { title: 'Status', of: ({ status }) => enumName(status, AccountStatus) },
+  { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
+]
+
+const WHOLE: readonly Column<Account>[] = [
+  ...ROW,
+  { title: 'Bank name', of: ({ bankName }) => bankName },
+  { title: 'Customer', of: ({ customer: c }) => (c ? `${c.firstName} ${c.lastName}` : '') },
+  { title: 'E-mail', of: ({ customer }) => customer?.email ?? '' },
+  { title: 'Phone', of: ({ customer }) => customer?.phone ?? '' },
+  { title: 'Business', of: ({ businessId }) => businessId },
+  { title: 'Id', of: ({ id }) => id },
+]
+
+/** `inflow account` */
+export function account(noun: Command): void {
+  addBusinessOption(
+    addVerb(noun, 'create', {
+      summary: 'open an account; repeating it with the same details returns the same account',
+      example:
+        'account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\\n' +
+        '    --email ada@example.com --phone 08012345678',
+    }),
+  )
+    .requiredOption('--reference <text>', "the business's own reference, unique within it")
+    .addOption(enumOption('--bank <code>', 'the bank', Bank, 'BANK_').makeOptionMandatory())
+    .requiredOption('--first-name <name>', "customer's first name")
+    .requiredOption('--last-name <name>', "customer's last name")
+    .requiredOption('--email <address>', "customer's e-mail address")
+    .requiredOption('--phone <number>', "customer's phone number: 080…, 234… or +…")
+    .addOption(enumOption('--id-type <kind>', 'identity number, for PALMPAY', IdType))
+    .option('--id-number <digits>', 'identity number, 11 digits, for PALMPAY')
+    .action(createAccount)
+  addBusinessOption(
+    addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
+  )
+    .argument('<reference>', "the account's reference (R-…) or the business's own")
+    .action(getAccount)
+  addPageOptions(
+    addVerb(noun, 'list', {
+      summary: 'list accounts, newest first',
+      example: 'account list --status ACTIVE --limit 20',
+    })
+      .option('--business <id>', 'of this business only (default: of all)')
+      .addOption(enumOption('--status <status>', 'in this state only', AccountStatus)),
+  ).action(listAccounts)
+  addServiceOptions(noun)
+}
+
+interface CreateOptions {
+  readonly business?: string
+  readonly reference: string
+  readonly bank: Bank
+  readonly firstName: string
+  readonly lastName: string
+  readonly email: string
+  readonly phone: string
+  readonly idType?: IdType
+  readonly idNumber?: string
+}
+
+const createAccount = calling<CreateOptions>(async (service, options) => {
+  const { reference, bank, firstName, lastName, email, phone } = options
+  const response = await service.client(AccountService).createAccount({
+    businessId: service.business(options.business),
+    reference,
+    bank,
+    firstName,
+    lastName,
+    email,
+    phone,
+    idType: options.idType ?? IdType.UNSPECIFIED,
+    idNumber: options.idNumber ?? '',
+  })
+  answer(options, CreateAccountResponseSchema, response, () => whole(response.account))
+  if (response.replayed) note('It was open already.')
+})
+
+const getAccount = calling<{ business?: string }>(async (service, options, reference) => {
+  const businessId = service.business(options.business)
+  const response = await service.client(AccountService).getAccount({ businessId, reference })
+  answer(options, GetAccountResponseSchema, response, () => whole(response.account))
+})
+
+interface ListOptions extends PageOptions {
+  readonly business?: string
+  readonly status?: AccountStatus
+}
+
+const listAccounts = calling<ListOptions>(async (service, options) => {
+  const response = await service.client(AccountService).listAccounts({
+    businessId: options.business ?? '',
+    status: options.status ?? AccountStatus.UNSPECIFIED,
+    pageSize: options.limit ?? 0,
+    pageToken: options.pageToken ?? '',
+  })
+  answer(options, ListAccountsResponseSchema, response, () => table(response.accounts, ROW))
+  notePage(response)
+})
+
+function whole(found: Account | undefined): string {
+  return found ? fields(found, WHOLE) : ''
+}

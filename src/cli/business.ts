@@ -1,0 +1,58 @@
+import type { Command } from 'commander'
+import type { Business } from '../../gen/inflow/business/v1/business_pb.ts'
+import {
+  BusinessService,
+  type CreateBusinessResponse,
+  CreateBusinessResponseSchema,
+  ListBusinessesResponseSchema,
+} from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { answer } from './answer.ts'
+import { localTime } from './local-time.ts'
+import { addPageOptions, notePage, type PageOptions } from './options.ts'
+import { type Column, fields, note, table, within } from './output.ts'
+import { calling } from './service.ts'
+import { addServiceOptions, addVerb } from './verb.ts'
+
+const COLUMNS: readonly Column<Business>[] = [
+  { title: 'Id', of: ({ id }) => id },
+  { title: 'Name', of: ({ name }) => name },
+  { title: 'Alias', of: ({ alias }) => alias },
+  { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
+]
+
+const CREATED: readonly Column<CreateBusinessResponse>[] = [
+  ...within(COLUMNS, (response: CreateBusinessResponse) => response.business),
+  { title: 'Secret key', of: ({ secretKey }) => secretKey },
+]
+
+/** `inflow business` */
+export function business(noun: Command): void {
+  addVerb(noun, 'create', {
+    summary: 'create a business and its first secret key, which is shown this once',
+    example: 'business create --name "Acme Stores" --alias Acme',
+  })
+    .requiredOption('--name <name>', 'its name, 1 to 100 characters')
+    .option('--alias <alias>', 'what account names begin with (default: the name, shortened)')
+    .action(createBusiness)
+  addPageOptions(
+    addVerb(noun, 'list', {
+      summary: 'list businesses, newest first',
+      example: 'business list --limit 20',
+    }),
+  ).action(listBusinesses)
+  addServiceOptions(noun)
+}
+
+const createBusiness = calling<{ name: string; alias?: string }>(async (service, options) => {
+  const { name, alias = '' } = options
+  const response = await service.client(BusinessService).createBusiness({ name, alias })
+  answer(options, CreateBusinessResponseSchema, response, () => fields(response, CREATED))
+  note('The secret key is shown this once: keep it.')
+})
+
+const listBusinesses = calling<PageOptions>(async (service, options) => {
+  const { limit: pageSize = 0, pageToken = '' } = options
+  const response = await service.client(BusinessService).listBusinesses({ pageSize, pageToken })
+  answer(options, ListBusinessesResponseSchema, response, () => table(response.businesses, COLUMNS))
+  notePage(response)
+})

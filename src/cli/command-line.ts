@@ -1,0 +1,128 @@
+import { Command, CommanderError } from 'commander'
+import packageJson from '../../package.json' with { type: 'json' }
+import { EXIT, Failure } from './failure.ts'
+import { note } from './output.ts'
+
+interface Noun {
+  readonly name: string
+  readonly summary: string
+  /** Adds the noun's verbs. Loaded only when the noun is used, as most bring a gRPC client along. */
+  load(): Promise<(noun: Command) => void>
+}
+
+const NOUNS: readonly Noun[] = [
+  {
+    name: 'serve',
+    summary: 'start the service in this process',
+    load: async () => (await import('./serve.ts')).serve,
+  },
+  {
+    name: 'migrate',
+    summary: 'database schema: up, status',
+    load: async () => (await import('./migrate.ts')).migrate,
+  },
+  {
+    name: 'business',
+    summary: 'businesses: create, list',
+    load: async () => (await import('./business.ts')).business,
+  },
+  {
+    name: 'key',
+    summary: 'secret keys of a business: issue, revoke, list',
+    load: async () => (await import('./key.ts')).key,
+  },
+  {
+    name: 'account',
+    summary: 'virtual accounts: create, get, list',
+    load: async () => (await import('./account.ts')).account,
+  },
+  {
+    name: 'transfer',
+    summary: 'transfers at the sandbox banks: simulate',
+    load: async () => (await import('./transfer.ts')).transfer,
+  },
+  {
+    name: 'transaction',
+    summary: 'payments received: get, list',
+    load: async () => (await import('./transaction.ts')).transaction,
+  },
+  {
+    name: 'webhook',
+    summary: 'webhook endpoints of a business: add, list, remove',
+    load: async () => (await import('./webhook.ts')).webhook,
+  },
+  {
+    name: 'events',
+    summary: 'the log of events: tail',
+    load: async () => (await import('./events.ts')).events,
+  },
+]
+
+const HELP = `
+A running service is found through --url and --token, else INFLOW_GRPC_URL and INFLOW_TOKEN, else
+DATA_DIR/credentials.json (DATA_DIR is .inflow unless set).
+
+Exit codes: 0 success, 1 refused or failed, 2 wrong usage, 3 the service cannot be reached.
+
+Examples:
+  inflow serve
+  inflow account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\
+    --email ada@example.com --phone 08012345678
+  inflow transfer simulate --account 1234567890 --amount 1500.50
+  inflow transaction list --json
+  inflow <command> --help`
+
+/** Runs one command line. @returns the exit code */
+export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  // A reader that has seen enough (`| head`) is no fault.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    process.exit(error.code === 'EPIPE' ? 0 : EXIT.refused)
+  })
+  try {
+    // The noun comes first, or second after "help".
+    const program = await createProgram((noun) => argv.slice(0, 2).includes(noun))
+    await program.parseAsync(argv, { from: 'user' })
+    return 0
+  } catch (error) {
+    return report(error)
+  }
+}
+
+/**
+ * Describes the commands.
+ *
+ * @param wanted tells whether the verbs of a noun are needed, beside its name and summary
+ */
+export async function createProgram(wanted: (noun: string) => boolean): Promise<Command> {
+  const program = new Command('inflow')
+    .description('Operates Inflow, a virtual account payment service.')
+    .version(packageJson.version, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .helpCommand('help [command]', 'show help of a command')
+    .addHelpText('after', HELP)
+    .showHelpAfterError('(add --help for usage)')
+    .exitOverride()
+  for (const { name, summary, load } of NOUNS) {
+    const noun = program.command(name).description(summary).helpCommand(false)
+    if (wanted(name)) (await load())(noun)
+  }
+  return program
+}
+
+function report(error: unknown): number {
+  // Commander has printed its own; a help that was asked for is a success.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage
+  if (error instanceof Failure) {
+    note(`error: ${error.message}`)
+    for (const detail of error.details) note(`  ${detail}`)
+    return error.exitCode
+  }
+  note(`error: ${error instanceof Error ? error.message : String(error)}`)
+  if (isDefect(error)) for (const line of error.stack?.split('\n').slice(1) ?? []) note(line)
+  return EXIT.refused
+}
+
+/** Errors that the language throws are ours, and where they come from is all that helps. */
+function isDefect(error: unknown): error is Error {
+  return [TypeError, ReferenceError, SyntaxError, RangeError].some((kind) => error instanceof kind)
+}

@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { EXIT, Failure } from './failure.ts'
+
+/** Where the service is, and as whom to call it. */
+export interface ServiceAddress {
+  /** http:// (HTTP/2 without TLS) or https:// */
+  readonly url: string
+  readonly token: string
+  /** The demo business, of a local service. */
+  readonly businessId: string | undefined
+}
+
+/** What a local service leaves in its data folder. */
+interface Credentials {
+  readonly url: string
+  readonly token: string
+  readonly businessId: string | undefined
+}
+
+/**
+ * Finds the service: the options, else the environment, else the credentials file of a local one.
+ * The token of the file is sent to the service of the file and to no other.
+ *
+ * @throws Failure saying what to do
+ */
+export function findService(
+  options: { readonly serviceUrl?: string; readonly token?: string },
+  env: NodeJS.ProcessEnv,
+): ServiceAddress {
+  const path = join(env['DATA_DIR']?.trim() || '.inflow', 'credentials.json')
+  const givenUrl = options.serviceUrl ?? (env['INFLOW_GRPC_URL']?.trim() || undefined)
+  const givenToken = options.token ?? (env['INFLOW_TOKEN']?.trim() || undefined)
+  if (givenUrl !== undefined) {
+    const url = checkUrl(givenUrl, options.serviceUrl === undefined ? 'INFLOW_GRPC_URL' : '--url')
+    const local = readCredentials(path, 'ignore faults')
+    const same = local?.url === url ? local : undefined
+    const token = givenToken ?? same?.token
+    if (token === undefined) {
+      throw new Failure(EXIT.usage, `no token for ${url}: give --token, or set INFLOW_TOKEN`)
+    }
+    return { url, token, businessId: same?.businessId }
+  }
+  const local = readCredentials(path)
+  if (!local) {
+    throw new Failure(
+      EXIT.unreachable,
+      `no service found: start one here with \`npm start\` (it writes ${path}), or set INFLOW_GRPC_URL and INFLOW_TOKEN`,
+    )
+  }
+  return { ...local, token: givenToken ?? local.token }
+}
+
+function checkUrl(text: string, source: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new Failure(EXIT.usage, `${source} must be a URL such as http://127.0.0.1:50051`)
+  }
+  return url.origin
+}
+
+function readCredentials(path: string, faults?: 'ignore faults'): Credentials | undefined {
+  try {
+    const found: Record<string, unknown> = { ...JSON.parse(readFileSync(path, 'utf8')) }
+    const { grpc_url: url, admin_token: token, business_id: businessId } = found
+    if (typeof url !== 'string' || typeof token !== 'string') {
+      throw new Error('grpc_url or admin_token is missing')
+    }
+    return {
+      url: checkUrl(url, `grpc_url in ${path}`),
+      token,
+      businessId: typeof businessId === 'string' ? businessId : undefined,
+    }
+  } catch (error) {
+    if (faults === 'ignore faults' || (error as NodeJS.ErrnoException).code === 'ENOENT') {
+      return undefined
+    }
+    if (error instanceof Failure) throw error
+    throw new Failure(EXIT.unreachable, `cannot read ${path}: ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,75 @@
+import type { Pool } from 'pg'
+import { Fault } from '../errors.ts'
+import { type Cursor, decodeCursor, encodeCursor } from './cursor.ts'
+
+/** Where the log begins and ends. */
+export interface LogState {
+  /** Raised after a restore; part of every cursor. */
+  readonly epoch: number
+  /** The last position given; 0 while the log is empty. */
+  readonly end: bigint
+  /** The last position that was deleted for its age. */
+  readonly floor: bigint
+}
+
+export async function readLogState(pool: Pool): Promise<LogState> {
+  const result = await pool.query<{ epoch: number; position: string; floor: string }>({
+    name: 'event-log-state',
+    text: 'select epoch, position, floor from sequencer where id = 1',
+  })
+  const row = result.rows[0]
+  if (row === undefined) throw new Error('the sequencer has its row from the first migration on')
+  return { epoch: row.epoch, end: BigInt(row.position), floor: BigInt(row.floor) }
+}
+
+/**
+ * The position after which a cursor goes on.
+ *
+ * @throws Fault invalid_cursor: not one of ours; stale_cursor: of an epoch before a restore, or of
+ * another log; expired_cursor: what follows it was deleted. The last two carry, as the fact
+ * `cursor`, the place where it is safe to go on.
+ */
+export async function positionOf(pool: Pool, text: string, state: LogState): Promise<bigint> {
+  const cursor = decodeCursor(text)
+  if (cursor.epoch !== state.epoch || cursor.position > state.end) {
+    const position = await safePosition(pool, cursor, state)
+    const resume = encodeCursor({ epoch: state.epoch, position })
+    throw new Fault(
+      'stale_cursor',
+      'The event log was restored since this cursor was made; go on at the cursor in the details',
+      { facts: { cursor: resume } },
+    )
+  }
+  if (cursor.position < state.floor) {
+    const oldest = encodeCursor({ epoch: state.epoch, position: state.floor })
+    throw new Fault(
+      'expired_cursor',
+      'Events after this cursor were deleted for their age; the oldest cursor is in the details',
+      { facts: { cursor: oldest } },
+    )
+  }
+  return cursor.position
+}
+
+/** The last position that the cursor's epoch and all later ones have in common. */
+async function safePosition(pool: Pool, cursor: Cursor, state: LogState): Promise<bigint> {
+  const result = await pool.query<{ shared: string | null }>({
+    name: 'event-epoch-shared',
+    text: 'select min(start_position) as shared from event_epoch where epoch > $1',
+    values: [cursor.epoch],
+  })
+  const places = [cursor.position, state.end, BigInt(result.rows[0]?.shared ?? state.end)]
+  const lowest = places.reduce((a, b) => (a < b ? a : b))
+  return lowest > state.floor ? lowest : state.floor
+}
+
+/**
+ * Starts a new epoch: for after a restore or a failover that lost commits. Cursors of the old one
+ * are refused with a safe place to go on.
+ */
+export async function bumpEpoch(pool: Pool): Promise<{ readonly epoch: number }> {
+  const result = await pool.query<{ new_epoch: number }>('select new_epoch from bump_event_epoch()')
+  const row = result.rows[0]
+  if (row === undefined) throw new Error('bump_event_epoch always returns a row')
+  return { epoch: row.new_epoch }
+}

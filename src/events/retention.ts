@@ -1,0 +1,107 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import type { Clock } from '../clock.ts'
+
+/** How many events one statement deletes, and how many statements one run makes. */
+const ROWS_MAX = 5_000
+const STATEMENTS_MAX = 1_000
+
+const DAY_MS = 86_400_000
+
+/** Between runs. */
+const EVERY_MS = 600_000
+
+interface Options {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Logger
+  readonly retentionDays: number
+  /** The last position that nobody needs any more to deliver what is not delivered yet. */
+  readonly deliveredUpTo: () => Promise<bigint>
+}
+
+/** Deletes old events, a little at a time. */
+export interface Retention {
+  start(): void
+  /** One run. @returns how many events were deleted */
+  run(): Promise<number>
+  stop(): Promise<void>
+}
+
+/**
+ * What was logged longer ago than the retention and needs no delivery is deleted, oldest first.
+ * Positions are dense and times rise with them, so a run looks at what it deletes and no more.
+ */
+export function createRetention(options: Options): Retention {
+  const { pool, clock, log, retentionDays, deliveredUpTo } = options
+  let running: Promise<number> | undefined
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+
+  const runOnce = async (): Promise<number> => {
+    let deleted = 0
+    for (let i = 0; i < STATEMENTS_MAX && !stopped; i++) {
+      const cutoffMs = clock.now() - retentionDays * DAY_MS
+      await raiseFloor(pool, cutoffMs, await deliveredUpTo())
+      const rows = await deleteBelowFloor(pool)
+      deleted += rows
+      if (rows < ROWS_MAX) break
+    }
+    return deleted
+  }
+  const run = (): Promise<number> => {
+    running ??= runOnce().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+  const attempt = (): void => {
+    run().catch((error: unknown) => log.warn({ err: error }, 'deleting old events failed'))
+  }
+  return {
+    start() {
+      timer = setInterval(attempt, EVERY_MS)
+      attempt()
+    },
+    run,
+    async stop() {
+      stopped = true
+      clearInterval(timer)
+      await running?.catch(() => undefined)
+    },
+  }
+}
+
+/** First the floor, so that a reader is refused before it could miss what is being deleted. */
+async function raiseFloor(pool: Pool, cutoffMs: number, deliveredUpTo: bigint): Promise<void> {
+  await pool.query({
+    name: 'event-floor-raise',
+    text: `with old as (
+        select max(position) as position from (
+          select l.position, l.logged_at from event_log l
+          where l.position > (select floor from sequencer where id = 1)
+          order by l.position limit $1
+        ) oldest where logged_at < $2 and position <= $3
+      )
+      update sequencer set floor = old.position from old where id = 1 and old.position > floor`,
+    values: [ROWS_MAX, new Date(cutoffMs), deliveredUpTo],
+  })
+}
+
+async function deleteBelowFloor(pool: Pool): Promise<number> {
+  const result = await pool.query<{ rows: number }>({
+    name: 'event-delete',
+    text: `with unlogged as (
+        delete from event_log where position in (
+          select position from event_log
+          where position <= (select floor from sequencer where id = 1)
+          order by position limit $1
+        ) returning outbox_seq
+      ), gone as (
+        delete from outbox where seq in (select outbox_seq from unlogged) returning seq
+      )
+      select count(*)::int as rows from unlogged`,
+    values: [ROWS_MAX],
+  })
+  return result.rows[0]?.rows ?? 0
+}

@@ -1,0 +1,94 @@
+import { create, type DescEnum, fromBinary, toJsonString } from '@bufbuild/protobuf'
+import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
+import { type Account, AccountStatusSchema } from '../../gen/inflow/account/v1/account_pb.ts'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { type EventBody, EventBodySchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import {
+  type Transaction,
+  TransactionStatusSchema,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { BANK_FACTS } from '../banks/bank.ts'
+import { toBankCode } from '../banks/message.ts'
+import type { TimeText } from '../clock.ts'
+import { assert } from '../errors.ts'
+import type { LogEntry } from '../events/read-log.ts'
+import { formatAmount } from '../money.ts'
+
+/** An event as businesses see it, in webhooks and in listEvents. */
+export function toEventBody(entry: LogEntry, timeText: TimeText): EventBody {
+  const { payload } = fromBinary(EventSchema, entry.payload)
+  assert(payload.case, `event ${entry.eventId} has a payload`)
+  const fact =
+    payload.case === 'transaction'
+      ? transactionFields(payload.value, timeText)
+      : accountFields(payload.value, entry, timeText)
+  return create(EventBodySchema, {
+    event: entry.kind,
+    data: { ...fact, eventId: entry.eventId, sequence: Number(entry.businessSequence) },
+  })
+}
+
+/**
+ * The body as it is sent and signed. Keys are in the order of the field numbers, which is that of
+ * the interface; fields that the kind lacks are left out, and empty texts are not.
+ */
+export function encodeEventBody(body: EventBody): string {
+  return toJsonString(EventBodySchema, body, { alwaysEmitImplicit: true })
+}
+
+function transactionFields(transaction: Transaction, timeText: TimeText) {
+  const { payer } = transaction
+  return {
+    type: 'RESERVED_ACCOUNT_TRANSACTION',
+    reference: transaction.accountReference,
+    merchantReference: transaction.merchantReference,
+    transactionRef: transaction.sessionId,
+    wiaxyRef: transaction.sessionId,
+    amount: formatAmount(transaction.amountMinor),
+    status: enumText(TransactionStatusSchema, transaction.status),
+    method: 'bank_transfer',
+    createdAt: timeOf(transaction.paidAt, timeText),
+    account: bankAccount(transaction, transaction.accountCreatedAt, timeText),
+    payer: {
+      accountNumber: payer?.accountNumber ?? '',
+      accountName: payer?.name ?? '',
+      bankCode: payer?.bankCode ?? '',
+      bankName: payer?.bankName ?? '',
+    },
+  }
+}
+
+function accountFields(account: Account, entry: LogEntry, timeText: TimeText) {
+  return {
+    type: 'RESERVED_ACCOUNT',
+    reference: account.reference,
+    merchantReference: account.merchantReference,
+    status: enumText(AccountStatusSchema, account.status),
+    createdAt: timeText.format(entry.occurredAtMs),
+    account: bankAccount(account, account.createdAt, timeText),
+  }
+}
+
+function bankAccount(
+  of: Pick<Account, 'bank' | 'accountNumber' | 'accountName'>,
+  createdAt: Timestamp | undefined,
+  timeText: TimeText,
+) {
+  const bankId = toBankCode(of.bank)
+  return {
+    accountNumber: of.accountNumber,
+    accountName: of.accountName,
+    bankName: BANK_FACTS[bankId].name,
+    bankId,
+    createdAt: timeOf(createdAt, timeText),
+  }
+}
+
+function timeOf(timestamp: Timestamp | undefined, timeText: TimeText): string {
+  return timestamp ? timeText.format(timestampMs(timestamp)) : ''
+}
+
+/** The name of an enum's value without the enum's own name before it: SUCCESS. */
+function enumText(schema: DescEnum, value: number): string {
+  return schema.value[value]?.localName ?? 'UNKNOWN'
+}

@@ -1,0 +1,128 @@
+import type { Pool } from 'pg'
+import type { LogEntry } from '../events/read-log.ts'
+import { bigintArray, textArray } from '../store/binary.ts'
+import type { Allotment } from './pacing.ts'
+
+/** A delivery that this process may attempt until its lease ends. */
+export interface Claim {
+  readonly id: string
+  readonly endpointId: string
+  /** How many attempts were made before. */
+  readonly attempts: number
+  readonly fence: number
+  readonly url: string
+  readonly secretSealed: Buffer
+  readonly entry: LogEntry
+}
+
+interface ClaimRow {
+  id: string
+  endpoint_id: string
+  attempts: number
+  fence: number
+  url: string
+  secret_sealed: Buffer
+  position: string
+  event_id: string
+  business_id: string
+  business_sequence: string
+  kind: string
+  occurred_at_ms: number
+  payload: Buffer
+}
+
+/** Claims what is due, the oldest first, each endpoint's share at the most. */
+export async function claimDeliveries(
+  pool: Pool,
+  allotments: readonly Allotment[],
+  nowMs: number,
+  leaseMs: number,
+): Promise<Claim[]> {
+  // `any(array(…))` and `offset 0` keep the planner on index look-ups, whatever the statistics of
+  // a queue, which is empty at one moment and full at another, make it believe.
+  const result = await pool.query<ClaimRow>({
+    name: 'webhook-claim',
+    text: `with due as (
+        select d.id from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
+        cross join lateral (
+          select id from webhook_delivery
+          where endpoint_id = a.endpoint_id and state = 'PENDING' and due_at <= $3
+          order by due_at limit a.share for update skip locked
+        ) d
+      ), claimed as (
+        update webhook_delivery set due_at = $4, fence = fence + 1
+        where id = any(array(select id from due))
+        returning id, endpoint_id, position, attempts, fence
+      )
+      select c.id, c.endpoint_id, c.attempts, c.fence, e.url, e.secret_sealed, c.position,
+        l.event_id, l.business_id, l.business_sequence, o.kind,
+        (extract(epoch from o.occurred_at) * 1000)::float8 as occurred_at_ms, o.payload
+      from claimed c
+      cross join lateral (
+        select * from webhook_endpoint where id = c.endpoint_id and deleted_at is null offset 0) e
+      cross join lateral (select * from event_log where position = c.position offset 0) l
+      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
+    values: [
+      textArray(allotments.map((allotment) => allotment.endpointId)),
+      bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
+      new Date(nowMs),
+      new Date(nowMs + leaseMs),
+    ],
+  })
+  return result.rows.map(toClaim)
+}
+
+function toClaim(row: ClaimRow): Claim {
+  return {
+    id: row.id,
+    endpointId: row.endpoint_id,
+    attempts: row.attempts,
+    fence: row.fence,
+    url: row.url,
+    secretSealed: row.secret_sealed,
+    entry: {
+      position: BigInt(row.position),
+      eventId: row.event_id,
+      businessId: row.business_id,
+      businessSequence: BigInt(row.business_sequence),
+      kind: row.kind,
+      occurredAtMs: row.occurred_at_ms,
+      payload: row.payload,
+    },
+  }
+}
+
+/**
+ * Walks over the endpoints that have something pending, in the order of their ids, by jumping from
+ * one to the next in the index: what it costs does not depend on how much is pending.
+ *
+ * @param after an endpoint's id; '' to begin
+ * @returns at most `limit` endpoints, and whether something of theirs is due
+ */
+export async function walkPendingEndpoints(
+  pool: Pool,
+  after: string,
+  nowMs: number,
+  limit: number,
+): Promise<{ id: string; due: boolean }[]> {
+  const result = await pool.query<{ id: string; due: boolean }>({
+    name: 'webhook-walk-endpoints',
+    text: `with recursive walk(endpoint_id, number) as (
+        select (select endpoint_id from webhook_delivery
+          where state = 'PENDING' and endpoint_id > $1 order by endpoint_id limit 1), 1
+        union all
+        select (select endpoint_id from webhook_delivery
+          where state = 'PENDING' and endpoint_id > w.endpoint_id order by endpoint_id limit 1),
+          w.number + 1
+        from walk w where w.endpoint_id is not null and w.number < $3
+      )
+      select w.endpoint_id as id,
+        exists (select from webhook_delivery d where d.endpoint_id = w.endpoint_id
+          and d.state = 'PENDING' and d.due_at <= $2)
+        and exists (select from webhook_endpoint e where e.id = w.endpoint_id
+          and e.deleted_at is null) as due
+      from walk w where w.endpoint_id is not null order by w.number`,
+    values: [after, new Date(nowMs), limit],
+  })
+  return result.rows
+}

@@ -1,0 +1,45 @@
+import { errors } from 'undici'
+import { RefusedError } from './lookup.ts'
+
+const TEXTS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection closed without an answer',
+  EPIPE: 'connection closed without an answer',
+  UND_ERR_SOCKET: 'connection closed without an answer',
+  UND_ERR_CONNECT_TIMEOUT: 'could not connect within 5 s',
+  ETIMEDOUT: 'could not connect within 5 s',
+  UND_ERR_HEADERS_OVERFLOW: 'the headers of the answer are too large',
+  EHOSTUNREACH: 'host cannot be reached',
+  ENETUNREACH: 'host cannot be reached',
+  EADDRNOTAVAIL: 'host cannot be reached',
+  ENOTFOUND: 'host name not found',
+  EAI_AGAIN: 'host name could not be resolved',
+  EAI_NODATA: 'host name not found',
+  CERT_HAS_EXPIRED: 'TLS certificate expired',
+  CERT_NOT_YET_VALID: 'TLS certificate not valid yet',
+  CERT_REVOKED: 'TLS certificate revoked',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'TLS certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'TLS certificate is of an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT: 'TLS certificate is of an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'TLS certificate is of an unknown authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'TLS certificate chain is incomplete',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'TLS certificate is for another host name',
+  EPROTO: 'TLS handshake failed',
+}
+
+/** Why a request had no answer, in plain words. */
+export function failureText(error: unknown): string {
+  if (error instanceof RefusedError) return error.message
+  const code = codeOf(error)
+  const known = TEXTS[code]
+  if (known) return known
+  if (code.startsWith('ERR_SSL_')) return 'TLS handshake failed'
+  if (error instanceof errors.HTTPParserError) return 'the answer is not HTTP'
+  return code === '' ? 'the request failed' : `the request failed (${code})`
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return ''
+  if ('code' in error && typeof error.code === 'string') return error.code
+  return codeOf(error.cause)
+}

@@ -1,0 +1,55 @@
+const SECOND_MS = 1_000
+const MINUTE_MS = 60 * SECOND_MS
+const HOUR_MS = 60 * MINUTE_MS
+
+/** The waits between attempts: ten attempts over three days and three hours. */
+export const RETRY_SCHEDULE_MS: readonly number[] = [
+  5 * SECOND_MS,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  14 * HOUR_MS,
+  20 * HOUR_MS,
+  24 * HOUR_MS,
+]
+
+/** A receiver may ask for a longer wait than the schedule's, up to this. */
+const RETRY_AFTER_MAX_MS = 24 * HOUR_MS
+
+/** How far a wait strays from the schedule, so that what failed together does not return together. */
+const JITTER = 0.2
+
+/**
+ * How long to wait after a failed attempt.
+ *
+ * @param attempts how many were made, this one included
+ * @param retryAfterMs what the receiver asked for
+ * @param random between 0 and 1
+ * @returns milliseconds, or undefined when there are no more attempts
+ */
+export function retryDelayMs(
+  scheduleMs: readonly number[],
+  attempts: number,
+  retryAfterMs: number | undefined,
+  random: number,
+): number | undefined {
+  const scheduledMs = scheduleMs[attempts - 1]
+  if (scheduledMs === undefined) return undefined
+  const jitteredMs = Math.round(scheduledMs * (1 - JITTER + 2 * JITTER * random))
+  return Math.max(jitteredMs, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS))
+}
+
+/**
+ * Reads a Retry-After header: seconds, or a date (RFC 9110, 10.2.3).
+ *
+ * @returns milliseconds from now, or undefined when there is none or it makes no sense
+ */
+export function parseRetryAfter(text: string | undefined, nowMs: number): number | undefined {
+  if (text === undefined) return undefined
+  if (/^\d{1,9}$/.test(text)) return Number(text) * SECOND_MS
+  if (!/^[A-Z][a-z]{2,8}, .{8,30} GMT$/.test(text)) return undefined
+  const atMs = Date.parse(text)
+  return Number.isNaN(atMs) || atMs < nowMs ? undefined : atMs - nowMs
+}

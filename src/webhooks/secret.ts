@@ -1,0 +1,38 @@
+import { randomBytes } from 'node:crypto'
+import type { Sealer } from '../secrets.ts'
+
+const PREFIX = 'whsec_'
+const SECRET_BYTES = 32
+const OPENED_MAX = 1_000
+
+/** Makes a signing secret as the Standard Webhooks specification writes it: `whsec_<base64>`. */
+export function newSecret(): string {
+  return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
+}
+
+/** Encrypts a secret; it opens for the same endpoint alone. */
+export function sealSecret(sealer: Sealer, endpointId: string, secret: string): Buffer {
+  return sealer.seal(secret, context(endpointId))
+}
+
+/** Opens sealed secrets: the bytes that sign. Those of busy endpoints are kept open. */
+export function createSecretOpener(sealer: Sealer): (endpointId: string, sealed: Buffer) => Buffer {
+  const opened = new Map<string, { sealed: Buffer; bytes: Buffer }>()
+  return (endpointId, sealed) => {
+    const known = opened.get(endpointId)
+    if (known?.sealed.equals(sealed)) return known.bytes
+    const bytes = secretBytes(sealer.open(sealed, context(endpointId)))
+    if (opened.size >= OPENED_MAX) opened.clear()
+    opened.set(endpointId, { sealed, bytes })
+    return bytes
+  }
+}
+
+/** @param secret `whsec_<base64>` */
+export function secretBytes(secret: string): Buffer {
+  return Buffer.from(secret.slice(PREFIX.length), 'base64')
+}
+
+function context(endpointId: string): string {
+  return `webhook endpoint ${endpointId}`
+}

@@ -1,0 +1,46 @@
+import type { Logger } from 'pino'
+import type { TimeText } from '../clock.ts'
+import type { Sealer } from '../secrets.ts'
+import type { Attempt } from './attempts.ts'
+import { encodeEventBody, toEventBody } from './body.ts'
+import type { Outcome, Poster } from './post.ts'
+import { createSecretOpener } from './secret.ts'
+import { signedHeaders } from './sign.ts'
+
+interface SenderOptions {
+  readonly sealer: Sealer
+  readonly timeText: TimeText
+  readonly poster: Poster
+  readonly log: Logger
+}
+
+/** Writes, signs and posts the event of a delivery. The function it makes does not throw. */
+export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
+  const { timeText, poster, log } = options
+  const openSecret = createSecretOpener(options.sealer)
+  const compose = ({ claim, startedAtMs }: Attempt) => {
+    const body = encodeEventBody(toEventBody(claim.entry, timeText))
+    const headers = signedHeaders({
+      eventId: claim.entry.eventId,
+      timestampSeconds: Math.floor(startedAtMs / 1_000),
+      body,
+      secrets: [openSecret(claim.endpointId, claim.secretSealed)],
+    })
+    return { headers, body }
+  }
+  return async (attempt) => {
+    try {
+      const { headers, body } = compose(attempt)
+      return await poster.post(attempt.claim.url, headers, body)
+    } catch (error) {
+      // An event or a secret that cannot be read must not take the others' deliveries with it.
+      log.error({ err: error, delivery: attempt.claim.id }, 'a webhook could not be composed')
+      return {
+        status: undefined,
+        answer: '',
+        error: 'the event could not be composed, a fault of the sender',
+        retryAfter: undefined,
+      }
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import { createHmac } from 'node:crypto'
+
+/** What a request's headers are made from. */
+interface Signing {
+  /** "evt_…": the same on every attempt, so that a receiver can tell a repeat. */
+  readonly eventId: string
+  /** Seconds since the Unix epoch, of this attempt. */
+  readonly timestampSeconds: number
+  /** The body, exactly as it is sent. */
+  readonly body: string
+  /** The bytes of the live secrets, the newest first; at least one. */
+  readonly secrets: readonly [Buffer, ...Buffer[]]
+}
+
+/**
+ * The headers of a request: signed as Standard Webhooks 1.0 says, and beside it in the form that
+ * receivers of the earlier interface check, with the newest secret.
+ */
+export function signedHeaders(signing: Signing): Record<string, string> {
+  const { eventId, timestampSeconds, body, secrets } = signing
+  const signed = `${eventId}.${timestampSeconds}.${body}`
+  const signatures = secrets.map(
+    (secret) => `v1,${createHmac('sha256', secret).update(signed).digest('base64')}`,
+  )
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'Inflow-Webhooks/1',
+    'webhook-id': eventId,
+    'webhook-timestamp': String(timestampSeconds),
+    'webhook-signature': signatures.join(' '),
+    'x-wiaxy-timestamp': String(timestampSeconds),
+    'x-wiaxy-signature-256': createHmac('sha256', secrets[0])
+      .update(`${timestampSeconds}.${body}`)
+      .digest('hex'),
+  }
+}

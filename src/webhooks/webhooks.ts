@@ -1,0 +1,89 @@
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { Logger } from 'pino'
+import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import type { Clock, TimeText } from '../clock.ts'
+import type { Sealer } from '../secrets.ts'
+import type { Database } from '../store/orm.ts'
+import { createAddressGuard } from './address.ts'
+import { createDispatcher } from './dispatcher.ts'
+import { PACING_LIMITS } from './pacing.ts'
+import { createPoster } from './post.ts'
+import { createRecorder } from './record-attempt.ts'
+import { RETRY_SCHEDULE_MS } from './retry.ts'
+import { createWebhookRpc } from './rpc.ts'
+import { createSender } from './send-delivery.ts'
+import { createWorker } from './worker.ts'
+
+export interface WebhooksOptions {
+  readonly database: Database
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly timeText: TimeText
+  readonly log: Logger
+  /** Whether endpoints may be http beside https. */
+  readonly allowHttp: boolean
+  /** Ranges of non-public addresses that are opened, such as "127.0.0.0/8". */
+  readonly allowedCidrs: readonly string[]
+  readonly retryScheduleMs?: readonly number[]
+  /** How long a claim holds. A crash delays what was under way by this much. */
+  readonly leaseMs?: number
+  /** For one request and its answer. Well below the lease. */
+  readonly requestTimeoutMs?: number
+}
+
+/** Webhooks: the rpcs of endpoints, and the work of delivering. */
+export interface Webhooks {
+  readonly rpc: ServiceImpl<typeof WebhookService>
+  start(): void
+  /** The event log moved. Cheap, and may be called at any rate. */
+  wake(): void
+  /** Ends within some 8 s: attempts under way are waited for, and then given back. */
+  stop(): Promise<void>
+}
+
+const LEASE_MS = 60_000
+
+/** @throws RangeError when a range is malformed */
+export function createWebhooks(options: WebhooksOptions): Webhooks {
+  const { database, sealer, clock, timeText, log, leaseMs = LEASE_MS } = options
+  const { orm, pool } = database
+  const guard = createAddressGuard(options.allowedCidrs)
+  const rules = { allowHttp: options.allowHttp, guard }
+  const { requestTimeoutMs } = options
+  const poster = createPoster({
+    rules,
+    ...(requestTimeoutMs === undefined ? {} : { timeoutMs: requestTimeoutMs }),
+  })
+  const worker = createWorker({
+    pool,
+    clock,
+    log,
+    limits: PACING_LIMITS,
+    leaseMs,
+    steps: {
+      send: createSender({ sealer, timeText, poster, log }),
+      record: createRecorder({
+        pool,
+        clock,
+        log,
+        scheduleMs: options.retryScheduleMs ?? RETRY_SCHEDULE_MS,
+        leaseMs,
+        random: Math.random,
+      }),
+    },
+  })
+  const dispatcher = createDispatcher({ pool, clock, log, onDeliveries: worker.wake })
+  return {
+    rpc: createWebhookRpc({ orm, sealer, clock, rules }),
+    start() {
+      dispatcher.start()
+      worker.start()
+    },
+    // The dispatcher wakes the worker when something comes of it.
+    wake: dispatcher.wake,
+    async stop() {
+      await Promise.all([dispatcher.stop(), worker.stop()])
+      await poster.close()
+    },
+  }
+}

@@ -1,0 +1,155 @@
+import fc from 'fast-check'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createTestDatabase, useDatabase } from '../support/database.ts'
+
+const WRITERS = 4
+const BUSINESSES = ['biz_a', 'biz_b', 'biz_c']
+
+const db = useDatabase()
+let writers: pg.Client[] = []
+let tickers: pg.Client[] = []
+let idlers: pg.Client[] = []
+let elsewhere: Awaited<ReturnType<typeof createTestDatabase>>
+
+beforeAll(async () => {
+  elsewhere = await createTestDatabase()
+  const connect = async (url: string) => {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    return client
+  }
+  writers = await Promise.all(Array.from({ length: WRITERS }, () => connect(db.url)))
+  tickers = await Promise.all(Array.from({ length: 2 }, () => connect(db.url)))
+  idlers = await Promise.all([connect(elsewhere.url), connect(db.url)])
+  // An idle writer in another database of the server, and a long read transaction in this one.
+  await idlers[0]!.query('begin; create table idle (id int); insert into idle values (1)')
+  await idlers[1]!.query('begin isolation level repeatable read; select count(*) from outbox')
+})
+
+afterAll(async () => {
+  await Promise.all([...writers, ...tickers, ...idlers].map((client) => client.end()))
+  await elsewhere?.drop()
+})
+
+/** A step of a schedule: what a writer does next, or ticks. */
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('insert' as const),
+      writer: fc.nat(WRITERS - 1),
+      business: fc.nat(BUSINESSES.length - 1),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant('commit' as const), writer: fc.nat(WRITERS - 1) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('rollback' as const), writer: fc.nat(WRITERS - 1) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('tick' as const),
+      ticker: fc.nat(1),
+      rows: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('race' as const),
+      rows: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+)
+
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
+
+interface Written {
+  readonly id: string
+  readonly insertedAt: number
+  committedAt: number | undefined
+}
+
+let names = 0
+
+/** @returns whether there may be more to number */
+async function tick(client: pg.Client, rows: number): Promise<boolean> {
+  const result = await client.query('select more from sequence_events($1)', [rows])
+  return result.rows[0].more
+}
+
+/** Runs a schedule. @returns what was committed, and when in the order of steps */
+async function run(steps: readonly Step[]): Promise<Written[]> {
+  const open: (Written[] | undefined)[] = Array.from({ length: WRITERS }, () => undefined)
+  const committed: Written[] = []
+  const end = async (writer: number, verb: 'commit' | 'rollback', at: number) => {
+    const events = open[writer]
+    if (events === undefined) return
+    await writers[writer]!.query(verb)
+    open[writer] = undefined
+    if (verb === 'rollback') return
+    for (const event of events) committed.push({ ...event, committedAt: at })
+  }
+  for (const [at, next] of steps.entries()) {
+    if (next.kind === 'insert') {
+      const client = writers[next.writer]!
+      if (open[next.writer] === undefined) await client.query('begin')
+      names += 1
+      const event = { id: `evt_${names}`, insertedAt: at, committedAt: undefined }
+      open[next.writer] = [...(open[next.writer] ?? []), event]
+      await client.query(
+        `insert into outbox (event_id, business_id, kind, occurred_at, payload)
+          values ($1, $2, 'TEST', now(), '')`,
+        [event.id, BUSINESSES[next.business]],
+      )
+    } else if (next.kind === 'tick') await tick(tickers[next.ticker]!, next.rows)
+    else if (next.kind === 'race') {
+      await Promise.all(tickers.map((ticker) => tick(ticker, next.rows)))
+    } else await end(next.writer, next.kind, at)
+  }
+  for (let writer = 0; writer < WRITERS; writer++) await end(writer, 'commit', steps.length)
+  while (await tick(tickers[0]!, 100));
+  return committed
+}
+
+test('thousands of schedules: no gap, no repeat, no inversion of cause and effect', async () => {
+  const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+  console.log(`sequencer schedules: SEED=${seed}`)
+  let last = 0
+  const sequences = new Map<string, number>()
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+      const committed = await run(steps)
+      const { rows } = await db.database.pool.query(
+        `select position::int, event_id, business_id, business_sequence::int from event_log
+          where position > $1 order by position`,
+        [last],
+      )
+      const places = new Map<string, number>()
+      for (const row of rows) {
+        last += 1
+        expect(row.position, 'positions are dense').toBe(last)
+        const sequence = (sequences.get(row.business_id) ?? 0) + 1
+        expect(row.business_sequence, 'a business has no gap').toBe(sequence)
+        sequences.set(row.business_id, sequence)
+        places.set(row.event_id, row.position)
+      }
+      expect([...places.keys()].sort()).toEqual(committed.map((event) => event.id).sort())
+      for (const effect of committed) {
+        for (const cause of committed) {
+          if (cause.committedAt! < effect.insertedAt) {
+            expect(places.get(cause.id)!, 'cause before effect').toBeLessThan(
+              places.get(effect.id)!,
+            )
+          }
+        }
+      }
+    }),
+    { seed, numRuns: Number(process.env['SCHEDULES'] ?? 2_000), endOnFailure: true },
+  )
+}, 240_000)

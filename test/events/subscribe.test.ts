@@ -1,0 +1,228 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import pino from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import {
+  SubscribeRequestSchema,
+  type SubscribeResponse,
+} from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { encodeCursor } from '../../src/events/cursor.ts'
+import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
+import { createRetention } from '../../src/events/retention.ts'
+import { type StreamPace, subscribe } from '../../src/events/subscribe.ts'
+import { createTail, type Tail } from '../../src/events/tail.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+
+const db = useDatabase()
+const log = pino({ level: 'silent' })
+let tail: Tail
+let cancel: AbortController
+let draining: AbortController
+
+beforeEach(() => {
+  tail = createTail(db.database.pool, log)
+  cancel = new AbortController()
+  draining = new AbortController()
+})
+
+afterEach(() => {
+  cancel.abort()
+  tail.stop()
+})
+
+const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
+
+function open(
+  request: MessageInitShape<typeof SubscribeRequestSchema> = {},
+  pace: StreamPace = PACE,
+) {
+  const dependencies = {
+    pool: db.database.pool,
+    tail,
+    draining: draining.signal,
+    random: () => 0.5,
+    pace,
+  }
+  return subscribe(dependencies, create(SubscribeRequestSchema, request), cancel.signal)
+}
+
+async function publish(count: number, options?: { businessId?: string; kind?: string }) {
+  const ids = await writeEvents(db.database.pool, count, options)
+  await sequence(db.database.pool)
+  tail.wake()
+  return ids
+}
+
+/** The next events of a stream; checkpoints in between are passed over. */
+async function take(stream: AsyncGenerator<SubscribeResponse>, count: number) {
+  const events = []
+  while (events.length < count) {
+    const { value, done } = await stream.next()
+    if (done) throw new Error('the stream ended early')
+    if (value.item.case === 'event') events.push(value.item.value)
+  }
+  return events
+}
+
+test('a subscription from now begins with a checkpoint and sees what comes after it', async () => {
+  await publish(3)
+  const stream = open()
+  expect((await stream.next()).value.item.case).toBe('checkpoint')
+  const ids = await publish(2)
+  expect((await take(stream, 2)).map((event) => event.id)).toEqual(ids)
+})
+
+test('every place of the log can be resumed at, by cursor', async () => {
+  const ids = await publish(5)
+  const events = await take(open({ start: { case: 'beginning', value: true } }), 1)
+  const all = [...events]
+  // One event at a time, each from a new stream and a fresh tail: nothing is lost or repeated.
+  const { end } = await readLogState(db.database.pool)
+  while (all.length < Number(end)) {
+    tail.stop()
+    tail = createTail(db.database.pool, log)
+    const cursor = all.at(-1)!.cursor
+    all.push(...(await take(open({ start: { case: 'cursor', value: cursor } }), 1)))
+  }
+  expect(all.map((event) => event.position)).toEqual(all.map((_, index) => BigInt(index + 1)))
+  expect(all.slice(-5).map((event) => event.id)).toEqual(ids)
+})
+
+test('since begins at the first event recorded at that time or later', async () => {
+  await publish(4)
+  const { rows } = await db.database.pool.query(
+    'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
+  )
+  const ids = await publish(2)
+  const since = open({ start: { case: 'since', value: timestampFromMs(Math.ceil(rows[0].now)) } })
+  expect((await take(since, 2)).map((event) => event.id)).toEqual(ids)
+})
+
+test('filters let through kinds and businesses, and checkpoints come all the same', async () => {
+  const stream = open(
+    { kinds: ['PAYMENT_NOTIFICATION'], businessIds: ['biz_one'] },
+    { checkpointMs: 20, streamMs: 60_000 },
+  )
+  const first = await stream.next()
+  await publish(3, { businessId: 'biz_two', kind: 'PAYMENT_NOTIFICATION' })
+  await publish(3, { businessId: 'biz_one', kind: 'ACCOUNT_CREATED' })
+  const { end } = await readLogState(db.database.pool)
+  let cursor = first.value.item.value.cursor
+  while (cursor !== encodeCursor({ epoch: 1, position: end })) {
+    const { value } = await stream.next()
+    expect(value.item.case).toBe('checkpoint')
+    cursor = value.item.value.cursor
+  }
+  const [id] = await publish(1, { businessId: 'biz_one', kind: 'PAYMENT_NOTIFICATION' })
+  expect((await take(stream, 1))[0]!.id).toBe(id)
+})
+
+test('a stream ends by itself with a checkpoint, and so it does when the service drains', async () => {
+  const short = open({}, { checkpointMs: 60_000, streamMs: 30 })
+  await publish(1)
+  const items = []
+  for await (const { item } of short) items.push(item.case)
+  expect(items.at(-1)).toBe('checkpoint')
+  const drained = open()
+  await drained.next()
+  const last = drained.next()
+  draining.abort()
+  expect((await last).value.item.case).toBe('checkpoint')
+  expect((await drained.next()).done).toBe(true)
+})
+
+test('a slow subscriber is paged from the database, in order and without a gap', async () => {
+  const stream = open()
+  await stream.next()
+  const fast = open()
+  await fast.next()
+  for (let i = 0; i < 6; i++) {
+    await publish(2_500)
+    await take(fast, 2_500)
+  }
+  expect(tail.sizes().entries).toBeLessThanOrEqual(10_000)
+  const events = await take(stream, 15_000)
+  const from = events[0]!.position
+  expect(events.every((event, index) => event.position === from + BigInt(index))).toBe(true)
+})
+
+test('events are encoded once: subscribers share the very same items', async () => {
+  const streams = [open(), open()]
+  for (const stream of streams) await stream.next()
+  await publish(1)
+  const waiting = await Promise.all(streams.map((stream) => stream.next()))
+  await publish(1)
+  const items = await Promise.all(streams.map((stream) => stream.next()))
+  expect(waiting.every((item) => item.value.item.case === 'event')).toBe(true)
+  expect(items[0]!.value).toBe(items[1]!.value)
+})
+
+test('a cursor that is not ours is refused as such', async () => {
+  for (const cursor of ['nonsense', encodeCursor({ epoch: 1, position: 1n }).slice(1), '✓']) {
+    const refused = open({ start: { case: 'cursor', value: cursor } }).next()
+    await expect(refused).rejects.toMatchObject({ reason: 'invalid_cursor' })
+  }
+})
+
+test('deleted events: a cursor before them is out of range, with the oldest place to go on', async () => {
+  await publish(10)
+  const { end } = await readLogState(db.database.pool)
+  const retention = createRetention({
+    pool: db.database.pool,
+    clock: { now: () => Date.now() + 2 * 86_400_000 },
+    log,
+    retentionDays: 1,
+    deliveredUpTo: async () => end - 3n,
+  })
+  expect(await retention.run()).toBeGreaterThan(0)
+  expect(await retention.run()).toBe(0)
+  const { floor } = await readLogState(db.database.pool)
+  expect(floor).toBe(end - 3n)
+  const refused = open({
+    start: { case: 'cursor', value: encodeCursor({ epoch: 1, position: 1n }) },
+  }).next()
+  const oldest = encodeCursor({ epoch: 1, position: floor })
+  await expect(refused).rejects.toMatchObject({
+    reason: 'expired_cursor',
+    facts: { cursor: oldest },
+  })
+  const rest = await take(open({ start: { case: 'cursor', value: oldest } }), 3)
+  expect(rest.map((event) => event.position)).toEqual([end - 2n, end - 1n, end])
+  const { rows } = await db.database.pool.query('select count(*)::int as rows from outbox')
+  expect(rows[0].rows).toBe(3)
+})
+
+test('after a bump of the epoch, cursors of the old one name a safe place to go on', async () => {
+  await publish(4)
+  const { pool } = db.database
+  const before = await readLogState(pool)
+  const running = open()
+  await running.next()
+  // As after a restore: rows committed under names of another cluster wait in the outbox.
+  const ids = await writeEvents(pool, 2)
+  await pool.query("update outbox set xid = '3' where event_id = any($1)", [ids])
+  await pool.query(
+    "update sequencer set snapshot = '900000000:900000000:'::pg_snapshot where id = 1",
+  )
+  await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
+  const { epoch } = await bumpEpoch(pool)
+  expect(epoch).toBe(before.epoch + 1)
+  await expect(
+    (async () => {
+      for await (const _ of running);
+    })(),
+  ).rejects.toMatchObject({ reason: 'stale_cursor' })
+  const seen = encodeCursor({ epoch: before.epoch, position: before.end + 5n })
+  const refused = await open({ start: { case: 'cursor', value: seen } })
+    .next()
+    .catch((error) => error)
+  expect(refused).toMatchObject({
+    reason: 'stale_cursor',
+    facts: { cursor: encodeCursor({ epoch, position: before.end }) },
+  })
+  const resumed = open({ start: { case: 'cursor', value: refused.facts.cursor } })
+  expect((await take(resumed, 2)).map((event) => event.id)).toEqual(ids)
+  const [after] = await publish(1)
+  expect((await take(resumed, 1))[0]!.id).toBe(after)
+})

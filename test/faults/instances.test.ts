@@ -1,0 +1,180 @@
+import { create } from '@bufbuild/protobuf'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  RecordPaymentRequestSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { subscribe } from '../../src/client/subscribe.ts'
+import { useDatabase } from '../support/database.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+
+const INSTANCES = 3
+const EVENTS = Number(process.env['EVENTS'] ?? 100_000)
+const BATCH = 250
+const KILLS = 6
+const HOP_EVERY = 7_000
+
+const db = useDatabase()
+const instances: ServiceProcess[] = []
+
+/** mulberry32: a small generator that a seed repeats. */
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+  }
+}
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const random = generator(seed)
+
+const start = () => startProcess({ DATABASE_URL: db.url })
+
+function client<S extends Parameters<typeof createClient>[0]>(
+  service: S,
+  instance: ServiceProcess,
+) {
+  return createClient(
+    service,
+    createGrpcTransport({
+      baseUrl: instance.grpcUrl,
+      interceptors: [
+        (next) => (request) => {
+          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+          return next(request)
+        },
+      ],
+    }),
+  )
+}
+
+beforeAll(async () => {
+  instances.push(...(await Promise.all(Array.from({ length: INSTANCES }, start))))
+})
+
+afterAll(async () => {
+  await Promise.all(instances.map((instance) => instance.kill()))
+})
+
+async function openAccounts(): Promise<string[]> {
+  const instance = instances[0]!
+  const numbers: string[] = []
+  for (let b = 0; b < 3; b++) {
+    const { business } = await client(BusinessService, instance).createBusiness({ name: `B${b}` })
+    for (let a = 0; a < 3; a++) {
+      const { account } = await client(AccountService, instance).createAccount({
+        businessId: business!.id,
+        reference: `order-${a}`,
+        bank: Bank.BANK_PROVIDUS,
+        firstName: 'Ada',
+        lastName: 'Obi',
+        email: 'ada@example.com',
+        phone: '08012345678',
+      })
+      numbers.push(account!.accountNumber)
+    }
+  }
+  return numbers
+}
+
+/** Sends a batch until some instance has acknowledged it. Repeating is safe. */
+async function record(payments: ReturnType<typeof create<typeof RecordPaymentRequestSchema>>[]) {
+  for (let attempt = 0; ; attempt++) {
+    const instance = instances[Math.floor(random() * instances.length)]!
+    try {
+      const { results } = await client(TransactionService, instance).recordPayments({ payments })
+      expect(results.every((result) => result.error === '')).toBe(true)
+      return
+    } catch (error) {
+      if (attempt > 200) throw error
+    }
+  }
+}
+
+/** Follows the whole log, moving to another instance by cursor now and then. */
+async function follow(upTo: number, first: number): Promise<Event[]> {
+  const events: Event[] = []
+  let cursor: string | undefined
+  while (events.length < upTo) {
+    const hopAt = events.length + HOP_EVERY
+    const turn = first + Math.floor(events.length / HOP_EVERY)
+    const addresses = instances.map((_, index) => {
+      return instances[(turn + index) % instances.length]!.grpcAddress
+    })
+    const stop = new AbortController()
+    const start =
+      cursor === undefined
+        ? { case: 'beginning' as const, value: true }
+        : { case: 'cursor' as const, value: cursor }
+    for await (const event of subscribe({
+      addresses,
+      token: ADMIN_TOKEN,
+      start,
+      signal: stop.signal,
+    })) {
+      events.push(event)
+      cursor = event.cursor
+      if (events.length >= upTo || events.length >= hopAt) break
+    }
+    stop.abort()
+  }
+  return events
+}
+
+test('three instances, random kills: every subscriber sees the whole log, in its order', async () => {
+  console.log(`several instances: SEED=${seed}`)
+  const accounts = await openAccounts()
+  const total = EVENTS + accounts.length
+  const subscribers = Promise.all([0, 1, 2].map((first) => follow(total, first)))
+  let sent = 0
+  const writer = async () => {
+    while (sent < EVENTS) {
+      const from = sent
+      sent += BATCH
+      await record(
+        Array.from({ length: Math.min(BATCH, EVENTS - from) }, (_, i) =>
+          create(RecordPaymentRequestSchema, {
+            bank: Bank.BANK_PROVIDUS,
+            accountNumber: accounts[(from + i) % accounts.length]!,
+            sessionId: `S${from + i}`,
+            amountMinor: 100n,
+          }),
+        ),
+      )
+    }
+  }
+  const writers = Promise.all(Array.from({ length: 6 }, writer))
+  for (let kill = 1; kill <= KILLS; kill++) {
+    while (sent < (EVENTS * kill) / (KILLS + 1)) {
+      await Promise.race([writers, new Promise((resolve) => setTimeout(resolve, 5))])
+    }
+    const victim = Math.floor(random() * INSTANCES)
+    await instances[victim]!.kill()
+    instances[victim] = await start()
+  }
+  await writers
+  const seen = await subscribers
+  const { rows } = await db.database.pool.query<{ event_id: string; business_sequence: string }>(
+    'select event_id, business_sequence from event_log order by position',
+  )
+  expect(rows).toHaveLength(total)
+  const truth = rows.map((row) => row.event_id)
+  for (const events of seen) {
+    expect(events.map((event) => event.id)).toEqual(truth)
+    expect(events.every((event, i) => event.position === BigInt(i + 1))).toBe(true)
+  }
+  const facts = await db.database.pool.query(
+    'select count(*)::int as transactions, count(distinct session_id)::int as sessions from transaction',
+  )
+  expect(facts.rows[0]).toEqual({ transactions: EVENTS, sessions: EVENTS })
+}, 240_000)

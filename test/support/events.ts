@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { Pool } from 'pg'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+
+/** Writes events into the outbox, as a use case does, in one commit. @returns their ids */
+export async function writeEvents(
+  pool: Pool,
+  count: number,
+  { businessId = 'biz_test', kind = 'ACCOUNT_CREATED' } = {},
+): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => `evt_${randomBytes(8).toString('hex')}`)
+  const payloads = ids.map((id) => {
+    const event = create(EventSchema, {
+      id,
+      businessId,
+      kind,
+      occurredAt: timestampFromMs(Date.now()),
+      payload: { case: 'account', value: { id: `acc_${id}`, businessId } },
+    })
+    return `\\x${Buffer.from(toBinary(EventSchema, event)).toString('hex')}`
+  })
+  await pool.query(
+    `insert into outbox (event_id, business_id, kind, occurred_at, payload)
+      select id, $2, $3, now(), payload::bytea
+      from unnest($1::text[], $4::text[]) with ordinality as e(id, payload, at) order by at`,
+    [ids, businessId, kind, payloads],
+  )
+  return ids
+}
+
+/** Numbers everything that is committed, as a tick does. */
+export async function sequence(pool: Pool): Promise<void> {
+  for (;;) {
+    const { rows } = await pool.query('select more from sequence_events(5000)')
+    if (!rows[0].more) return
+  }
+}

@@ -1,0 +1,70 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+/** The service as a process of its own, which can be killed. */
+export interface ServiceProcess {
+  readonly httpUrl: string
+  readonly grpcUrl: string
+  /** `host:port` of the gRPC door. */
+  readonly grpcAddress: string
+  readonly child: ChildProcess
+  /** Ends it at once, as a crash does. */
+  kill(): Promise<void>
+  /** Ends it in good order. @returns the exit code */
+  stop(): Promise<number | null>
+}
+
+/**
+ * Starts `node src/main.ts` and waits until it is ready.
+ *
+ * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
+ */
+export async function startProcess(environment: NodeJS.ProcessEnv): Promise<ServiceProcess> {
+  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
+    env: {
+      PATH: process.env['PATH'],
+      HTTP_PORT: '0',
+      GRPC_PORT: '0',
+      LOG_LEVEL: 'error',
+      ADMIN_TOKEN,
+      MASTER_KEY: MASTER_KEY.toString('base64'),
+      ...environment,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  // A test that fails must not leave it behind.
+  const reap = () => child.kill('SIGKILL')
+  process.once('exit', reap)
+  const exited = once(child, 'exit').finally(() => process.off('exit', reap))
+  let errors = ''
+  child.stderr.on('data', (text) => {
+    errors = (errors + text).slice(-10_000)
+  })
+  const [httpUrl, address] = await new Promise<string[]>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const match = /^Inflow is ready: HTTP (\S+), gRPC (\S+)$/.exec(line)
+      if (match) resolve(match.slice(1))
+    })
+    exited.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)
+  })
+  return {
+    httpUrl: httpUrl!,
+    grpcUrl: `http://${address}`,
+    grpcAddress: address!,
+    child,
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
+    async stop() {
+      child.kill('SIGTERM')
+      await exited
+      return child.exitCode
+    },
+  }
+}

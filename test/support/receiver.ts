@@ -1,0 +1,114 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** One request that the receiver got. */
+export interface ReceivedRequest {
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  readonly rawBody: string
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number
+}
+
+/** What to answer. `hang` never answers; `close` cuts the connection. */
+export type Answer =
+  | {
+      readonly status: number
+      readonly headers?: Record<string, string>
+      readonly body?: string
+      readonly delayMs?: number
+    }
+  | 'hang'
+  | 'close'
+
+/** An HTTP receiver of webhooks on a free loopback port. */
+export interface Receiver {
+  readonly url: string
+  /** Everything received so far. */
+  readonly requests: readonly ReceivedRequest[]
+  /** From now on, how to answer. */
+  answer(how: Answer | ((request: ReceivedRequest) => Answer)): void
+  /** The next request that no `next` has returned yet. Rejects after the bound. */
+  next(limitMs?: number): Promise<ReceivedRequest>
+  /** When the predicate holds of all requests so far. Rejects after the bound. */
+  waitFor(
+    predicate: (requests: readonly ReceivedRequest[]) => boolean,
+    limitMs?: number,
+  ): Promise<readonly ReceivedRequest[]>
+  close(): Promise<void>
+}
+
+const LIMIT_MS = 10_000
+
+export async function startReceiver(): Promise<Receiver> {
+  const requests: ReceivedRequest[] = []
+  const waiting = new Set<() => void>()
+  let taken = 0
+  let how: Answer | ((request: ReceivedRequest) => Answer) = { status: 200 }
+
+  const server = createServer((incoming, response) => {
+    const chunks: Buffer[] = []
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
+    incoming.on('end', () => {
+      const request = {
+        path: incoming.url ?? '',
+        headers: incoming.headers,
+        rawBody: Buffer.concat(chunks).toString('utf8'),
+        at: Date.now(),
+      }
+      requests.push(request)
+      respond(response, typeof how === 'function' ? how(request) : how)
+      for (const look of [...waiting]) look()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+
+  const until = <T>(attempt: () => T | undefined, limitMs: number): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        waiting.delete(look)
+        reject(new Error(`not within ${limitMs} ms; ${requests.length} requests came`))
+      }, limitMs)
+      const look = () => {
+        const found = attempt()
+        if (found === undefined) return
+        clearTimeout(timer)
+        waiting.delete(look)
+        resolve(found)
+      }
+      waiting.add(look)
+      look()
+    })
+  return {
+    url: `http://127.0.0.1:${port}`,
+    requests,
+    answer: (next) => {
+      how = next
+    },
+    next: (limitMs = LIMIT_MS) =>
+      until(() => {
+        const request = requests[taken]
+        if (request) taken += 1
+        return request
+      }, limitMs),
+    waitFor: (predicate, limitMs = LIMIT_MS) =>
+      until(() => (predicate(requests) ? requests : undefined), limitMs),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+function respond(response: ServerResponse, answer: Answer): void {
+  if (answer === 'hang') return
+  if (answer === 'close') {
+    response.destroy()
+    return
+  }
+  const send = () => response.writeHead(answer.status, answer.headers).end(answer.body)
+  if (answer.delayMs) setTimeout(send, answer.delayMs)
+  else send()
+}
