@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { BANK_CODES, type BankCode } from './banks/bank.ts'
 import { createTimeText } from './clock.ts'
 
@@ -54,7 +55,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const config: Config = {
     databaseUrl,
     dataDir: env['DATA_DIR']?.trim() || '.inflow',
-    host: env['HOST']?.trim() || '127.0.0.1',
+    host: read('HOST', parseHost),
     httpPort: read('HTTP_PORT', (text) => parsePort(text, 8080)),
     grpcPort: read('GRPC_PORT', (text) => parsePort(text, 50051)),
     masterKey: read('MASTER_KEY', (text) => parseMasterKey(text, databaseUrl)),
@@ -65,6 +66,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     grpcReflection: read('GRPC_REFLECTION', (text) => oneOf(text, 'on', ['on', 'off'])) === 'on',
     eventRetentionDays: read('EVENT_RETENTION_DAYS', (text) => parseDays(text, 90)),
   }
+  for (const name of ['TLS_CERT', 'TLS_KEY', 'TLS_CLIENT_CA']) read(name, refuseTls)
   if (faults.length > 0) throw new ConfigError(faults)
   return Object.freeze(config)
 }
@@ -75,6 +77,21 @@ function parseDatabaseUrl(text: string | undefined): string | undefined {
     throw new Error('must be a URL such as postgres://user:password@host:5432/database')
   }
   return text
+}
+
+function parseHost(text: string | undefined): string {
+  if (text === undefined) return '127.0.0.1'
+  if (isIP(text) === 0 && !/^[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/.test(text)) {
+    throw new Error('must be an address or a host name such as 127.0.0.1 or ::')
+  }
+  return text
+}
+
+/** Whoever sets these takes the wire to be encrypted: better no start than a plain one. */
+function refuseTls(text: string | undefined): void {
+  if (text !== undefined) {
+    throw new Error('is not served by this version: end TLS in a proxy before it, and unset this')
+  }
 }
 
 function parsePort(text: string | undefined, fallback: number): number {

@@ -31,8 +31,9 @@ async function run(config: Config, log: Logger): Promise<void> {
   const stopDatabase = stopOnce(postgres)
   let database: Database | undefined
   try {
-    database = await openDatabase(config.databaseUrl ?? (postgres as EmbeddedPostgres).url)
-    await migrate(database)
+    const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
+    database = await reach(openDatabase(url), embedded)
+    await reach(migrate(database), embedded)
     const masterKey = config.masterKey ?? (await readMasterKey(config.dataDir))
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
@@ -59,6 +60,13 @@ async function run(config: Config, log: Logger): Promise<void> {
     await stopDatabase()
     throw error
   }
+}
+
+/** A fault of a database that was chosen by its setting names the setting. */
+function reach<T>(step: Promise<T>, embedded: boolean): Promise<T> {
+  return step.catch((error: unknown) => {
+    throw embedded ? error : new ConfigError([`DATABASE_URL cannot be used: ${textOf(error)}`])
+  })
 }
 
 function stopOnce(postgres: EmbeddedPostgres | undefined): () => Promise<void> {
@@ -128,12 +136,20 @@ function readyText(
   return lines.join('\n')
 }
 
+/** One line for each fault; where a setting is the cause, it names the setting. */
 function startFaults(error: unknown): readonly string[] {
   if (error instanceof ConfigError) return error.faults
-  const fault = error as NodeJS.ErrnoException & { port?: number }
-  if (fault.code === 'EADDRINUSE')
-    return [`port ${fault.port ?? ''} is in use: set HTTP_PORT or GRPC_PORT`]
-  return [error instanceof Error ? error.message : String(error)]
+  const { code, syscall, port } = error as NodeJS.ErrnoException & { port?: number }
+  const text = textOf(error)
+  if (code === 'EADDRINUSE') return [`HTTP_PORT ${port} is in use`]
+  if (syscall === 'listen' || syscall === 'getaddrinfo') {
+    return [`HOST and HTTP_PORT cannot be listened at: ${text}`]
+  }
+  return [text.startsWith('gRPC cannot listen') ? `GRPC_PORT: ${text}` : text]
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 if (process.argv[1] === import.meta.filename) await main(process.env)

@@ -20,7 +20,7 @@ export function newSecretKey(keyId: string): NewSecretKey {
 }
 
 /** SHA-256: enough for 256 random bits, and cheap enough for every request. */
-export function hashSecret(secret: string): Buffer {
+function hashSecret(secret: string): Buffer {
   return createHash('sha256').update(secret).digest()
 }
 

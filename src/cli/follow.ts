@@ -7,6 +7,10 @@ import type { Service } from './service.ts'
 
 /** How often in a row a stream may fail before the last error is thrown: some ten minutes. */
 const FAILURES_MAX = 30
+
+/** The same before the service was ever heard of: it may be another kind of server. */
+const FIRST_FAILURES_MAX = 3
+
 const DELAY_MIN_MS = 500
 const DELAY_MAX_MS = 30_000
 
@@ -54,8 +58,9 @@ export async function follow(options: FollowOptions): Promise<string | undefined
       if (!(error instanceof ConnectError) || !mayPass(error)) throw error
       fault = error
     }
-    reached ||= items > 0 || !isUnconnected(fault)
-    if (!reached || failures >= FAILURES_MAX) throw fault
+    reached ||= items > 0 || fault.isWireError
+    if (!reached && isUnconnected(fault)) throw fault
+    if (failures >= (reached ? FAILURES_MAX : FIRST_FAILURES_MAX)) throw fault
     if (cursor !== undefined) start = { case: 'cursor', value: cursor }
     else if (start.case === undefined) start = { case: 'since', value: openedAt }
     failures += 1

@@ -99,14 +99,15 @@ async function withUrl<Result>(
   if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
     throw new Failure(EXIT.usage, 'DATABASE_URL must be like postgres://user@host:5432/database')
   }
-  const database = await openDatabase(url, 1)
+  let database: Database | undefined
   try {
+    database = await openDatabase(url, 1)
     return await use(database)
   } catch (error) {
     if (!isDatabaseAway(error)) throw error
     const why = error instanceof Error && error.message ? `: ${error.message}` : ''
     throw new Failure(EXIT.unreachable, `cannot reach the database at ${new URL(url).host}${why}`)
   } finally {
-    await database.close()
+    await database?.close()
   }
 }

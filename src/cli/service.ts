@@ -69,8 +69,8 @@ export function calling<Options extends object>(
     } catch (error) {
       throw error instanceof ConnectError ? toFailure(error, address.url) : error
     } finally {
-      // An open session would keep the process alive.
-      sessions.abort()
+      // An idle session lets the process end, but an attempt to connect would keep it alive.
+      if (sessions.state() === 'connecting') sessions.abort()
     }
   }
 }

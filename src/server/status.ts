@@ -29,7 +29,11 @@ export function toConnectError(fault: Fault, requestId: string): ConnectError {
   const details: NonNullable<ConstructorParameters<typeof ConnectError>[3]> = [
     {
       desc: ErrorInfoSchema,
-      value: { reason: fault.reason, domain: 'inflow', metadata: { ...fault.facts, request_id: requestId } },
+      value: {
+        reason: fault.reason,
+        domain: 'inflow',
+        metadata: { ...fault.facts, request_id: requestId },
+      },
     },
   ]
   if (fault.fields.length > 0) {
@@ -54,6 +58,9 @@ export function toFault(error: unknown): Fault {
       retryAfterSeconds: 1,
       cause: error,
     })
+  }
+  if (error instanceof Error && error.name === 'AbortError') {
+    return new Fault('cancelled', 'The call was cancelled', { cause: error })
   }
   return new Fault('internal', 'Something went wrong on our side', { cause: error })
 }

@@ -88,8 +88,18 @@ export async function openDatabase(url: string, connectionsMax = 16): Promise<Da
   return { url, orm, pool, close: () => orm.close() }
 }
 
-/** Brings the schema up to date. @returns the names of the migrations that ran */
+/** Names the lock that one migrating instance holds; any number that nobody else uses. */
+const MIGRATION_LOCK = 4_736_351
+
+/** Brings the schema up to date; of several instances one at a time. @returns what ran */
 export async function migrate(database: Database): Promise<string[]> {
-  const ran = await database.orm.migrator.up()
-  return ran.map((migration) => migration.name)
+  const client = await database.pool.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
+    const ran = await database.orm.migrator.up()
+    return ran.map((migration) => migration.name)
+  } finally {
+    // The lock is the connection's: whatever happened, it ends with it.
+    client.release(true)
+  }
 }

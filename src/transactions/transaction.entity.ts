@@ -1,4 +1,4 @@
-import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import { defineEntity, p } from '@mikro-orm/core'
 import { AccountEntity } from '../accounts/account.entity.ts'
 
 export const TransactionEntity = defineEntity({
@@ -44,5 +44,3 @@ export const TransactionEntity = defineEntity({
     },
   ],
 })
-
-export type TransactionRow = InferEntity<typeof TransactionEntity>

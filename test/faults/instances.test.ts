@@ -92,7 +92,10 @@ async function record(payments: ReturnType<typeof create<typeof RecordPaymentReq
   for (let attempt = 0; ; attempt++) {
     const instance = instances[Math.floor(random() * instances.length)]!
     try {
-      const { results } = await client(TransactionService, instance).recordPayments({ payments })
+      const { results } = await client(TransactionService, instance).recordPayments(
+        { payments },
+        { timeoutMs: 30_000 },
+      )
       expect(results.every((result) => result.error === '')).toBe(true)
       return
     } catch (error) {

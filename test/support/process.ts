@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
+/** A start takes seconds, also on a machine that has much else to do. */
+const READY_MS = 30_000
+
 const ROOT = join(import.meta.dirname, '../..')
 
 /** The service as a process of its own, which can be killed. */
@@ -46,6 +49,7 @@ export async function startProcess(environment: NodeJS.ProcessEnv): Promise<Serv
     errors = (errors + text).slice(-10_000)
   })
   const [httpUrl, address] = await new Promise<string[]>((resolve, reject) => {
+    setTimeout(() => reject(new Error(`the service is not ready: ${errors}`)), READY_MS).unref()
     createInterface({ input: child.stdout }).on('line', (line) => {
       const match = /^Inflow is ready: HTTP (\S+), gRPC (\S+)$/.exec(line)
       if (match) resolve(match.slice(1))

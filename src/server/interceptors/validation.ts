@@ -24,7 +24,7 @@ export function createCheck(): Check {
     if (result.kind === 'valid') return nulls
     if (result.kind === 'error') throw result.error
     const faults = result.violations.map((violation) => toFieldFault(schema, violation))
-    return nulls.length === 0 ? faults : merge(schema, nulls, faults)
+    return nulls.length === 0 ? faults : merge(schema, faults, nulls)
   }
 }
 
@@ -58,18 +58,19 @@ async function* checked<T extends Message>(
 }
 
 /**
- * All faults in the order of the schema. What the rules say of a field that could not be read would
- * only confuse.
+ * All faults in the order of the schema. What the second list says of a field that the first names
+ * would only confuse.
  */
 function merge(
   schema: DescMessage,
-  unread: readonly FieldFault[],
-  faults: readonly FieldFault[],
+  first: readonly FieldFault[],
+  second: readonly FieldFault[],
 ): FieldFault[] {
-  const names = new Set(unread.map((fault) => fault.field))
-  const all = [...unread, ...faults.filter((fault) => !names.has(fault.field))]
+  const names = new Set(first.map((fault) => fault.field))
+  const all = [...first, ...second.filter((fault) => !names.has(fault.field))]
   const order = schema.fields.map((field) => field.jsonName)
-  return all.sort((a, b) => order.indexOf(a.field) - order.indexOf(b.field))
+  const placeOf = ({ field }: FieldFault) => order.indexOf(field.split(/[.[]/, 1)[0] ?? '')
+  return all.sort((a, b) => placeOf(a) - placeOf(b))
 }
 
 /** Patterns come from our own schemas, so the platform's engine is safe, and far faster than RE2. */

@@ -1,0 +1,88 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { findService } from '../../src/cli/find-service.ts'
+import { startCannedService } from './canned-service.ts'
+import { inflow, temporaryFolder } from './run-inflow.ts'
+
+vi.setConfig({ testTimeout: 30_000 })
+
+const LOCAL = 'http://127.0.0.1:50051'
+
+function dataDir(credentials: unknown): string {
+  const folder = join(temporaryFolder(), 'data')
+  mkdirSync(folder)
+  const text = typeof credentials === 'string' ? credentials : JSON.stringify(credentials)
+  writeFileSync(join(folder, 'credentials.json'), text)
+  return folder
+}
+
+const credentials = (grpcUrl: string, token = 'admin') => ({
+  business_id: 'biz_demo',
+  secret_key: 'sk_live_1',
+  admin_token: token,
+  http_url: 'http://127.0.0.1:8080',
+  grpc_url: grpcUrl,
+})
+
+test('the command finds a local service, and its demo business, in .inflow', async () => {
+  const service = await startCannedService()
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, '.inflow'))
+  const text = JSON.stringify(credentials(service.url, service.token))
+  writeFileSync(join(folder, '.inflow/credentials.json'), text)
+  expect(await inflow(['key', 'list'], { cwd: folder })).toMatchObject({ code: 0 })
+  expect(service.calls.at(-1)).toMatchObject(['ListKeys', { businessId: 'biz_demo' }])
+  await inflow(['key', 'list', '--business', 'biz_other'], { cwd: folder })
+  expect(service.calls.at(-1)).toMatchObject(['ListKeys', { businessId: 'biz_other' }])
+})
+
+test('the command finds it through DATA_DIR', async () => {
+  const service = await startCannedService()
+  const env = { DATA_DIR: dataDir(credentials(service.url, service.token)) }
+  expect(await inflow(['transaction', 'list'], { env })).toMatchObject({ code: 0 })
+  expect(service.calls.at(-1)).toMatchObject(['ListTransactions', { businessId: 'biz_demo' }])
+})
+
+test('without any, one line says what to do', async () => {
+  expect(await inflow(['business', 'list'])).toEqual({
+    code: 3,
+    stdout: '',
+    stderr:
+      'error: no service found: start one here with `npm start` (it writes .inflow/credentials.json), or set INFLOW_GRPC_URL and INFLOW_TOKEN\n',
+  })
+})
+
+test('options go before the environment, and that before the file', () => {
+  const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
+  expect(findService({}, env)).toEqual({ url: LOCAL, token: 'admin', businessId: 'biz_demo' })
+  expect(findService({ token: 'mine' }, env)).toMatchObject({ url: LOCAL, token: 'mine' })
+  const both = { ...env, INFLOW_GRPC_URL: 'http://a:1', INFLOW_TOKEN: 'theirs' }
+  expect(findService({}, both)).toEqual({
+    url: 'http://a:1',
+    token: 'theirs',
+    businessId: undefined,
+  })
+  expect(findService({ serviceUrl: 'https://b', token: 'mine' }, both)).toEqual({
+    url: 'https://b',
+    token: 'mine',
+    businessId: undefined,
+  })
+})
+
+test('the token of the file goes to the service of the file and to no other', () => {
+  const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
+  expect(findService({ serviceUrl: `${LOCAL}/` }, env)).toMatchObject({ token: 'admin' })
+  expect(() => findService({ serviceUrl: 'http://elsewhere:50051' }, env)).toThrow(
+    'no token for http://elsewhere:50051: give --token, or set INFLOW_TOKEN',
+  )
+})
+
+test('a file that is broken is named, and matters only where it is needed', () => {
+  for (const broken of ['{', 'null', { grpc_url: LOCAL }, credentials('nonsense')]) {
+    const env = { DATA_DIR: dataDir(broken) }
+    expect(() => findService({}, env)).toThrow(/credentials\.json/)
+    const given = { serviceUrl: LOCAL, token: 't' }
+    expect(findService(given, env)).toEqual({ url: LOCAL, token: 't', businessId: undefined })
+  }
+})

@@ -1,0 +1,74 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { onTestFinished } from 'vitest'
+
+const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
+
+interface RunOptions {
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+interface Outcome {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** A running command. */
+export interface Running {
+  readonly child: ChildProcess
+  /** The next line of standard output; undefined at its end. */
+  nextLine(): Promise<string | undefined>
+  /** What was written to standard error so far. */
+  stderr(): string
+  exit(): Promise<number | null>
+}
+
+/** Starts the command, with nothing in its environment but what is given. */
+export function startInflow(args: readonly string[], options: RunOptions = {}): Running {
+  const env = { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), TZ: 'UTC', ...options.env }
+  const cwd = options.cwd ?? temporaryFolder()
+  const child = spawn(process.execPath, [ENTRY, ...args], {
+    cwd,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const closed = once(child, 'close')
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  return {
+    child,
+    nextLine: async () => (await lines.next()).value,
+    stderr: () => stderr,
+    exit: async () => (await closed)[0] as number | null,
+  }
+}
+
+/** Runs the command to its end. */
+export async function inflow(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+  const running = startInflow(args, options)
+  let stdout = ''
+  for (let line = await running.nextLine(); line !== undefined; line = await running.nextLine()) {
+    stdout += `${line}\n`
+  }
+  return { code: await running.exit(), stdout, stderr: running.stderr() }
+}
+
+/** A folder that is removed when the test ends, and that other users may enter. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'inflow-cli-'))
+  chmodSync(folder, 0o755)
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}

@@ -1,0 +1,188 @@
+import { randomBytes } from 'node:crypto'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { Logger } from 'pino'
+import pino from 'pino'
+import { AccountSchema, AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  TransactionSchema,
+  TransactionStatus,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { createTimeText, systemClock } from '../../src/clock.ts'
+import { newId, newReference } from '../../src/ids.ts'
+import { createSealer } from '../../src/secrets.ts'
+import { type Database, migrate, openDatabase } from '../../src/store/orm.ts'
+import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
+
+const ADMIN_URL = process.env['TEST_DATABASE_URL'] ?? 'postgres://inflow@127.0.0.1:5544/postgres'
+
+const LOOPBACK = ['127.0.0.0/8', '::1/128']
+
+export const timeText = createTimeText('Africa/Lagos')
+export const sealer = createSealer(randomBytes(32))
+export const silent: Logger = pino({ level: process.env['TEST_LOG_LEVEL'] ?? 'silent' })
+
+/** A migrated database of its own. */
+export async function createDatabase(): Promise<{
+  database: Database
+  url: string
+  drop(): Promise<void>
+}> {
+  const name = `test_webhooks_${randomBytes(6).toString('hex')}`
+  await admin(`create database ${name}`)
+  const url = new URL(ADMIN_URL)
+  url.pathname = `/${name}`
+  const database = await openDatabase(url.href)
+  await migrate(database)
+  return {
+    database,
+    url: url.href,
+    async drop() {
+      await database.close()
+      await admin(`drop database ${name} with (force)`)
+    },
+  }
+}
+
+async function admin(sql: string): Promise<void> {
+  const database = await openDatabase(ADMIN_URL, 1)
+  await database.pool.query(sql)
+  await database.close()
+}
+
+/** Webhooks that may reach receivers on this machine. */
+export function openWebhooks(database: Database, options: Partial<WebhooksOptions> = {}) {
+  return createWebhooks({
+    database,
+    sealer,
+    clock: systemClock,
+    timeText,
+    log: silent,
+    allowHttp: true,
+    allowedCidrs: LOOPBACK,
+    retryScheduleMs: [50, 50, 50],
+    ...options,
+  })
+}
+
+export async function addBusiness({ pool }: Database): Promise<string> {
+  const id = newId('biz', Date.now())
+  await pool.query(
+    `insert into business (id, name, alias, created_at) values ($1, $2, $2, now())`,
+    [id, 'Test'],
+  )
+  return id
+}
+
+/** An event as its fact's transaction writes it. */
+export interface TestEvent {
+  readonly id: string
+  readonly businessId: string
+  readonly kind: string
+  readonly payload: Uint8Array
+}
+
+const AT = Date.UTC(2026, 10, 20, 9, 0, 0)
+
+export function paymentEvent(businessId: string, amountMinor = 150_050n): TestEvent {
+  const id = newId('evt', Date.now())
+  const transaction = create(TransactionSchema, {
+    id: newId('txn', Date.now()),
+    businessId,
+    accountReference: 'R-ACDEFGHJKMNPQRTWXY34',
+    merchantReference: 'order-1',
+    sessionId: '090286261120100000123456789012',
+    amountMinor,
+    currency: 'NGN',
+    status: TransactionStatus.SUCCESS,
+    bank: Bank.BANK_9PSB,
+    accountNumber: '5010000001',
+    accountName: 'Test/Ada Obi',
+    customerName: 'Ada Obi',
+    customerEmail: 'ada@example.com',
+    paidAt: timestampFromMs(AT),
+    accountCreatedAt: timestampFromMs(AT - 3_600_000),
+    payer: {
+      name: 'Ngozi Ệkwueme',
+      accountNumber: '0123456789',
+      bankCode: '000013',
+      bankName: 'GTBank',
+    },
+  })
+  return eventOf(id, businessId, 'PAYMENT_NOTIFICATION', {
+    case: 'transaction',
+    value: transaction,
+  })
+}
+
+export function accountEvent(businessId: string): TestEvent {
+  const id = newId('evt', Date.now())
+  const account = create(AccountSchema, {
+    id: newId('acc', Date.now()),
+    businessId,
+    reference: newReference(),
+    merchantReference: 'order-2',
+    bank: Bank.BANK_SAFEHAVEN,
+    bankName: 'Safe Haven Microfinance Bank',
+    accountNumber: '8010000002',
+    accountName: 'Test/Ada Obi',
+    status: AccountStatus.ACTIVE,
+    createdAt: timestampFromMs(AT),
+  })
+  return eventOf(id, businessId, 'ACCOUNT_CREATED', { case: 'account', value: account })
+}
+
+type Payload = NonNullable<Parameters<typeof create<typeof EventSchema>>[1]>['payload']
+
+function eventOf(id: string, businessId: string, kind: string, payload: Payload): TestEvent {
+  const event = create(EventSchema, {
+    id,
+    businessId,
+    kind,
+    occurredAt: timestampFromMs(AT),
+    ...(payload ? { payload } : {}),
+  })
+  return { id, businessId, kind, payload: toBinary(EventSchema, event) }
+}
+
+/** Puts events into the outbox and, numbered, into the log, as the sequencer does. */
+export async function logEvents({ pool }: Database, events: readonly TestEvent[]): Promise<void> {
+  await pool.query(
+    `with given as (
+      select * from unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
+        with ordinality as g(event_id, business_id, kind, payload, number)
+    ), written as (
+      insert into outbox (event_id, business_id, kind, occurred_at, payload)
+      select event_id, business_id, kind, $5, payload from given order by number
+      returning seq, event_id, business_id
+    )
+    insert into event_log
+      (position, outbox_seq, event_id, business_id, business_sequence, logged_at)
+    select (select coalesce(max(position), 0) from event_log) + row_number() over (order by seq),
+      seq, event_id, business_id,
+      (select coalesce(max(business_sequence), 0) from event_log l
+        where l.business_id = w.business_id)
+      + row_number() over (partition by business_id order by seq), now()
+    from written w`,
+    [
+      events.map((event) => event.id),
+      events.map((event) => event.businessId),
+      events.map((event) => event.kind),
+      events.map((event) => Buffer.from(event.payload)),
+      new Date(AT),
+    ],
+  )
+}
+
+/** Waits until what is looked for is there (truthy), looking again and again. */
+export async function until<T>(look: () => Promise<T>, limitMs = 10_000): Promise<NonNullable<T>> {
+  const endMs = Date.now() + limitMs
+  for (;;) {
+    const found = await look()
+    if (found) return found
+    if (Date.now() > endMs) throw new Error(`not within ${limitMs} ms`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}

@@ -1,0 +1,242 @@
+import { createServer, type Server, type Socket } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createAddressGuard } from '../../src/webhooks/address.ts'
+import { failureText } from '../../src/webhooks/failure-text.ts'
+import type { Resolve } from '../../src/webhooks/lookup.ts'
+import { createPoster } from '../../src/webhooks/post.ts'
+import { startReceiver } from '../support/receiver.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+async function receiver() {
+  const started = await startReceiver()
+  closing.push(started.close)
+  return started
+}
+
+function poster(options: { cidrs?: string[]; resolve?: Resolve; timeoutMs?: number } = {}) {
+  const { cidrs = ['127.0.0.0/8'], ...rest } = options
+  const made = createPoster({
+    rules: { allowHttp: true, guard: createAddressGuard(cidrs) },
+    ...rest,
+  })
+  closing.push(made.close)
+  return made
+}
+
+/** A peer that speaks no proper HTTP. @returns its URL */
+async function rawServer(onConnection: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    onConnection(socket)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(
+    () =>
+      new Promise((resolve) => {
+        server.close(resolve)
+        for (const socket of sockets) socket.destroy()
+      }),
+  )
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/`
+}
+
+describe('a request', () => {
+  test('carries the headers and the body as they are given', async () => {
+    const peer = await receiver()
+    peer.answer({ status: 202, body: 'thanks' })
+    const outcome = await poster().post(`${peer.url}/a?b=c`, { 'webhook-id': 'evt_1' }, '{"ệ":1}')
+    expect(outcome).toEqual({ status: 202, answer: 'thanks', error: '', retryAfter: undefined })
+    const request = await peer.next()
+    expect(request).toMatchObject({ path: '/a?b=c', rawBody: '{"ệ":1}' })
+    expect(request.headers['webhook-id']).toBe('evt_1')
+  })
+
+  test('is not sent to where a literal address leads', async () => {
+    const peer = await receiver()
+    const port = new URL(peer.url).port
+    const strict = poster({ cidrs: [] })
+    for (const host of ['127.0.0.1', '127.1', '2130706433', '0x7f000001', '[::ffff:127.0.0.1]']) {
+      const outcome = await strict.post(`http://${host}:${port}/`, {}, '')
+      expect(outcome.error).toContain('a loopback address (127.0.0.1)')
+    }
+    expect(peer.requests).toHaveLength(0)
+  })
+
+  test('is not sent when any of the name’s addresses is private', async () => {
+    const peer = await receiver()
+    const resolve: Resolve = async () => [
+      { address: '127.0.0.1', family: 4 },
+      { address: '10.0.0.1', family: 4 },
+    ]
+    const outcome = await poster({ resolve }).post(
+      `http://rebind.example:${new URL(peer.url).port}/`,
+      {},
+      '',
+    )
+    expect(outcome.error).toBe('refused: resolves to a private address (10.0.0.1)')
+    expect(peer.requests).toHaveLength(0)
+  })
+
+  test('goes to the address that was checked, and the name is resolved once', async () => {
+    const peer = await receiver()
+    const answers = ['127.0.0.1', '10.0.0.1']
+    const asked: string[] = []
+    const resolve: Resolve = async (hostname) => {
+      asked.push(hostname)
+      return [{ address: answers.shift() ?? '10.0.0.1', family: 4 }]
+    }
+    const url = `http://rebind.example:${new URL(peer.url).port}/`
+    const outcome = await poster({ resolve }).post(url, {}, '')
+    expect(outcome.status).toBe(200)
+    expect(asked).toEqual(['rebind.example'])
+    expect((await peer.next()).headers.host).toBe(new URL(url).host)
+  })
+
+  test('is not sent through http where only https is allowed', async () => {
+    const made = createPoster({ rules: { allowHttp: false, guard: createAddressGuard([]) } })
+    closing.push(made.close)
+    const { error } = await made.post('http://example.com/', {}, '')
+    expect(error).toBe('refused: the URL must be an https URL')
+  })
+})
+
+describe('an answer', () => {
+  test.each([301, 302, 303, 307, 308])('of %d is not followed', async (status) => {
+    const [peer, target] = [await receiver(), await receiver()]
+    peer.answer({ status, headers: { location: target.url } })
+    const outcome = await poster().post(peer.url, {}, '')
+    expect(outcome).toMatchObject({ status, error: `redirects are not followed (${status})` })
+    expect(target.requests).toHaveLength(0)
+  })
+
+  test.each([400, 404, 410, 429, 500, 503])('of %d is a failure', async (status) => {
+    const peer = await receiver()
+    peer.answer({ status, headers: { 'retry-after': '7' }, body: 'no' })
+    const outcome = await poster().post(peer.url, {}, '')
+    expect(outcome).toEqual({ status, answer: 'no', error: `answered ${status}`, retryAfter: '7' })
+  })
+
+  test('is kept up to 4 KiB, and not read to the end when it has none', async () => {
+    let sentBytes = 0
+    const url = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+        const more = () => {
+          while (!socket.destroyed && sentBytes < 50_000_000) {
+            sentBytes += 16_384
+            if (!socket.write(`4000\r\n${'x'.repeat(16_384)}\r\n`)) return
+          }
+        }
+        socket.on('drain', more)
+        more()
+      })
+    })
+    const outcome = await poster().post(url, {}, '')
+    expect(outcome).toMatchObject({ status: 200, error: '', answer: 'x'.repeat(4_096) })
+    expect(sentBytes).toBeLessThan(20_000_000)
+  })
+
+  test('whose headers never end is cut off', async () => {
+    const url = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\n')
+        const more = () => {
+          while (!socket.destroyed && socket.write(`x-a: ${'x'.repeat(1_000)}\r\n`)) {}
+        }
+        socket.on('drain', more)
+        more()
+      })
+    })
+    const { error } = await poster().post(url, {}, '')
+    expect(error).toBe('the headers of the answer are too large')
+  })
+
+  test('that does not come is a time-out', async () => {
+    const peer = await receiver()
+    peer.answer('hang')
+    const { error, status } = await poster({ timeoutMs: 200 }).post(peer.url, {}, '')
+    expect({ error, status }).toEqual({ error: 'timed out after 0.2 s', status: undefined })
+  })
+
+  test('whose headers trickle is a time-out', async () => {
+    const url = await rawServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n')
+      const timer = setInterval(() => socket.write('x-a: 1\r\n'), 50)
+      socket.on('close', () => clearInterval(timer))
+    })
+    const { error } = await poster({ timeoutMs: 300 }).post(url, {}, '')
+    expect(error).toBe('timed out after 0.3 s')
+  })
+
+  test('that acknowledges counts although its body trickles or breaks off', async () => {
+    const trickling = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok')
+        const timer = setInterval(() => socket.write('.'), 50)
+        socket.on('close', () => clearInterval(timer))
+      })
+    })
+    const broken = await rawServer((socket) => {
+      socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok'))
+    })
+    const one = await poster({ timeoutMs: 300 }).post(trickling, {}, '')
+    expect(one).toMatchObject({ status: 200, error: '' })
+    const other = await poster().post(broken, {}, '')
+    expect(other).toMatchObject({ status: 200, error: '', answer: 'ok' })
+  })
+
+  test('that is not HTTP is told so', async () => {
+    const url = await rawServer((socket) => {
+      socket.once('data', () => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
+    })
+    expect((await poster().post(url, {}, '')).error).toBe('the answer is not HTTP')
+  })
+})
+
+describe('no answer', () => {
+  test('because nobody listens is told so', async () => {
+    const peer = await receiver()
+    await peer.close()
+    expect((await poster().post(peer.url, {}, '')).error).toBe('connection refused')
+  })
+
+  test('because the connection was closed is told so', async () => {
+    const peer = await receiver()
+    peer.answer('close')
+    const { error } = await poster().post(peer.url, {}, '')
+    expect(error).toBe('connection closed without an answer')
+  })
+
+  test('because the peer speaks no TLS is told so', async () => {
+    const peer = await receiver()
+    const { error } = await poster().post(peer.url.replace('http', 'https'), {}, '')
+    expect(error).toBe('TLS handshake failed')
+  })
+
+  test('because the name is unknown is told so', async () => {
+    const resolve: Resolve = async () => {
+      throw Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })
+    }
+    const { error } = await poster({ resolve }).post('http://nowhere.example/', {}, '')
+    expect(error).toBe('host name not found')
+  })
+
+  test.each([
+    ['CERT_HAS_EXPIRED', 'TLS certificate expired'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'TLS certificate is for another host name'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'TLS certificate is self-signed'],
+    ['SOMETHING_ELSE', 'the request failed (SOMETHING_ELSE)'],
+  ])('because of %s says "%s"', (code, text) => {
+    expect(failureText(Object.assign(new Error(), { code }))).toBe(text)
+    expect(failureText(new Error('outer', { cause: Object.assign(new Error(), { code }) }))).toBe(
+      text,
+    )
+  })
+})
