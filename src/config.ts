@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { BANK_CODES, type BankCode } from './banks/bank.ts'
 import { createTimeText } from './clock.ts'
+import { createAddressGuard } from './webhooks/address.ts'
 
 /** How a bank is served: by the simulated one, or by the connector to the real one. */
 export type BankMode = 'sandbox' | 'live'
@@ -21,6 +22,12 @@ export interface Config {
   readonly displayTimeZone: string
   readonly grpcReflection: boolean
   readonly eventRetentionDays: number
+  /** How long completed webhook deliveries are kept, with their attempts. */
+  readonly deliveryRetentionDays: number
+  /** Ranges of addresses that webhooks may go to although they are not public: "10.1.0.0/16". */
+  readonly webhookAllowedCidrs: readonly string[]
+  /** How long a webhook that was under way in a process that died waits for another one. */
+  readonly webhookLeaseMs: number
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
@@ -65,6 +72,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     displayTimeZone: read('DISPLAY_TIME_ZONE', parseTimeZone),
     grpcReflection: read('GRPC_REFLECTION', (text) => oneOf(text, 'on', ['on', 'off'])) === 'on',
     eventRetentionDays: read('EVENT_RETENTION_DAYS', (text) => parseDays(text, 90)),
+    deliveryRetentionDays: read('DELIVERY_RETENTION_DAYS', (text) => parseDays(text, 30)),
+    webhookAllowedCidrs: read('WEBHOOK_ALLOWED_CIDRS', parseCidrs),
+    webhookLeaseMs: read('WEBHOOK_LEASE_SECONDS', (text) => parseLease(text) * 1_000),
   }
   for (const name of ['TLS_CERT', 'TLS_KEY', 'TLS_CLIENT_CA']) read(name, refuseTls)
   if (faults.length > 0) throw new ConfigError(faults)
@@ -106,6 +116,26 @@ function parseDays(text: string | undefined, fallback: number): number {
   const days = Number(text)
   if (!/^\d{1,4}$/.test(text) || days < 1 || days > 3_650) throw new Error('must be 1 to 3650 days')
   return days
+}
+
+function parseCidrs(text: string | undefined): readonly string[] {
+  const cidrs = text?.split(',').map((cidr) => cidr.trim()) ?? []
+  for (const cidr of cidrs) {
+    try {
+      createAddressGuard([cidr])
+    } catch {
+      throw new Error(`must be ranges such as 10.1.0.0/16,fd00:1::/32, and "${cidr}" is none`)
+    }
+  }
+  return cidrs
+}
+
+function parseLease(text: string | undefined): number {
+  const seconds = Number(text ?? 60)
+  if (!/^\d{1,4}$/.test(text ?? '60') || seconds < 2 || seconds > 3_600) {
+    throw new Error('must be 2 to 3600 seconds')
+  }
+  return seconds
 }
 
 function parseMasterKey(

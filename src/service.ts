@@ -47,6 +47,12 @@ import { createTransactionRpc } from './transactions/rpc.ts'
 import { deliveredUpTo } from './webhooks/delivered-up-to.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
+/** This machine's own addresses. */
+const LOOPBACK = ['127.0.0.0/8', '::1/128']
+
+/** For one webhook request and its answer. */
+const WEBHOOK_TIMEOUT_MS = 15_000
+
 /** How long streams have to end by themselves when the service stops. */
 const DRAIN_MS = 3_000
 
@@ -86,8 +92,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     clock,
     timeText,
     log,
+    published: () => sequencer.kick(),
     allowHttp: options.localWebhooks,
-    allowedCidrs: options.localWebhooks ? ['127.0.0.0/8', '::1/128'] : [],
+    allowedCidrs: [...(options.localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
+    retentionDays: config.deliveryRetentionDays,
+    leaseMs: config.webhookLeaseMs,
+    // A request must be over, and be written down, before its lease is.
+    requestTimeoutMs: Math.min(WEBHOOK_TIMEOUT_MS, config.webhookLeaseMs / 2),
   })
   const tail = createTail(pool, log)
   const advanced = (): void => {

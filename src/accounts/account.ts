@@ -38,6 +38,15 @@ export interface OpenAccount {
   readonly createdAtMs: number
 }
 
+/** A stored account in whatever state. */
+export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'accountName'> {
+  readonly accountNumber: string | undefined
+  readonly accountName: string | undefined
+  readonly detailsHash: Uint8Array
+  /** How often the bank was asked to open it. */
+  readonly attempts: number
+}
+
 /** The name on the account: `<business alias>/<First> <Last>`. */
 export function accountNameOf(alias: string, firstName: string, lastName: string): string {
   return `${alias}/${firstName} ${lastName}`

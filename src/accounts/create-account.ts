@@ -6,7 +6,13 @@ import { assert, Fault, invalidFields } from '../errors.ts'
 import { newId, newReference } from '../ids.ts'
 import type { Sealer } from '../secrets.ts'
 import { createBatcher } from '../store/batcher.ts'
-import { type AccountDetails, accountNameOf, detailsText, type OpenAccount } from './account.ts'
+import {
+  type AccountDetails,
+  accountNameOf,
+  detailsText,
+  type OpenAccount,
+  type StoredAccount,
+} from './account.ts'
 import { encodeAccountCreated } from './message.ts'
 import {
   claimPending,
@@ -17,7 +23,6 @@ import {
   openPending,
   type Reservation,
   releaseClaim,
-  type StoredAccount,
 } from './store.ts'
 
 /** How long a bank may take to open an account. */
@@ -133,8 +138,11 @@ async function createOnce(
     }
     if (nowMs > untilMs) throw bankUnavailable('another call is at the bank')
     await wait(POLL_MS)
-    // The bank may have refused the other call, and the reference be free again.
-    if (stored === undefined) reserved = await steps.reserve(row)
+    // The bank may have refused the other call, and the reference be free again. The claim counts
+    // from now on, or it would run out while this call is at the bank.
+    if (stored === undefined) {
+      reserved = await steps.reserve({ ...row, claimedUntilMs: steps.clock.now() + CLAIM_MS })
+    }
   }
   return { account: await openAtBank(steps, request, row, alias, 1), replayed: false }
 }

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import { BANK_CODES } from '../banks/bank.ts'
 import { Fault } from '../errors.ts'
-import type { OpenAccount } from './account.ts'
-import { findByEitherReference, findByNumbers, type StoredAccount } from './store.ts'
+import type { OpenAccount, StoredAccount } from './account.ts'
+import { findByEitherReference, findByNumbers } from './store.ts'
 
 /**
  * One account of a business, by the returned reference or its own.

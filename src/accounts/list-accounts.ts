@@ -1,8 +1,7 @@
 import type { Database } from '../store/orm.ts'
 import type { Page } from '../store/page-token.ts'
 import { type Account, AccountEntity } from './account.entity.ts'
-import type { AccountStatus } from './account.ts'
-import type { StoredAccount } from './store.ts'
+import type { AccountStatus, StoredAccount } from './account.ts'
 
 /** Accounts, newest first; one more than the page holds, when there is one. */
 export async function listAccounts(

@@ -1,4 +1,4 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   type Account as AccountMessage,
@@ -9,8 +9,13 @@ import {
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
 import { fromBankCode } from '../banks/message.ts'
-import { ACCOUNT_STATUSES, type AccountStatus, type OpenAccount } from './account.ts'
-import type { StoredAccount } from './store.ts'
+import { encodeEvent } from '../events/message.ts'
+import {
+  ACCOUNT_STATUSES,
+  type AccountStatus,
+  type OpenAccount,
+  type StoredAccount,
+} from './account.ts'
 
 const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
   PENDING: AccountStatusMessage.PENDING,
@@ -52,7 +57,7 @@ export function encodeAccountCreated(
     occurredAt: timestampFromMs(occurredAtMs),
     payload: { case: 'account', value: toAccountMessage(account) },
   })
-  return toBinary(EventSchema, event)
+  return encodeEvent(event)
 }
 
 export function toIdKind(idType: IdType): IdKind | undefined {

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { byteaArray, textArray, timestampArray } from '../store/binary.ts'
-import type { AccountStatus, OpenAccount } from './account.ts'
+import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
 
 /** An account about to be asked for at a bank. */
 export interface Reservation {
@@ -19,14 +19,6 @@ export interface Reservation {
   readonly detailsHash: Uint8Array
   readonly claimedUntilMs: number
   readonly createdAtMs: number
-}
-
-/** A stored account in whatever state. */
-export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'accountName'> {
-  readonly accountNumber: string | undefined
-  readonly accountName: string | undefined
-  readonly detailsHash: Uint8Array
-  readonly attempts: number
 }
 
 /** What the bank gave, and the event that tells of it. */

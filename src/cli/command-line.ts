@@ -48,12 +48,14 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'webhook',
-    summary: 'webhook endpoints of a business: add, list, remove',
+    summary:
+      'webhook endpoints: add, list, remove, update, rotate, test, listen; and what was sent to ' +
+      'them: deliveries, delivery, redeliver, recover',
     load: async () => (await import('./webhook.ts')).webhook,
   },
   {
     name: 'events',
-    summary: 'the log of events: tail',
+    summary: 'the log of events: tail, epoch bump',
     load: async () => (await import('./events.ts')).events,
   },
 ]
@@ -74,10 +76,6 @@ Examples:
 
 /** Runs one command line. @returns the exit code */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
-  // A reader that has seen enough (`| head`) is no fault.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    process.exit(error.code === 'EPIPE' ? 0 : EXIT.refused)
-  })
   try {
     // The noun comes first, or second after "help".
     const program = await createProgram((noun) => argv.slice(0, 2).includes(noun))

@@ -1,15 +1,7 @@
-import { once } from 'node:events'
-import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Command, Option } from 'commander'
-import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import type { SubscribeRequest } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { formatAmount } from '../money.ts'
-import { toJsonForm } from './answer.ts'
-import { follow } from './follow.ts'
-import { localTime } from './local-time.ts'
+import { bumpEpoch } from './epoch.ts'
 import { time } from './options.ts'
-import { note, visible } from './output.ts'
-import { calling } from './service.ts'
+import { tail } from './tail.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
 
 /** `inflow events` */
@@ -30,62 +22,19 @@ export function events(noun: Command): void {
     .option('--business <ids...>', 'only events of these businesses (default: of all)')
     .action(tail)
   addServiceOptions(noun)
+  epoch(noun.command('epoch').description('epochs of cursors: bump').helpCommand(false))
 }
 
-interface TailOptions {
-  readonly fromBeginning?: boolean
-  readonly since?: Timestamp
-  readonly cursor?: string
-  readonly kind?: readonly string[]
-  readonly business?: readonly string[]
-}
-
-const tail = calling<TailOptions>(async (service, options) => {
-  const stop = new AbortController()
-  const onSignal = () => stop.abort()
-  process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
-  const cursor = await follow({
-    service,
-    start: startOf(options),
-    filters: { kinds: [...(options.kind ?? [])], businessIds: [...(options.business ?? [])] },
-    signal: stop.signal,
-    note,
-    async onEvent(event) {
-      const line = options.json ? JSON.stringify(toJsonForm(EventSchema, event)) : lineOf(event)
-      // Waiting for a slow reader holds back the stream, rather than filling the memory.
-      if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain')
-    },
+/** `inflow events epoch` */
+function epoch(noun: Command): void {
+  addVerb(noun, 'bump', {
+    summary:
+      'start a new epoch of cursors: for after a restore of the database, or a failover that lost ' +
+      'commits. Cursors made before are refused with a safe place to go on, as other events may ' +
+      'stand where they point',
+    example: 'events epoch bump --yes',
   })
-  if (cursor !== undefined) note(`To go on from here: --cursor ${cursor}`)
-})
-
-function startOf(options: TailOptions): SubscribeRequest['start'] {
-  if (options.cursor !== undefined) return { case: 'cursor', value: options.cursor }
-  if (options.since) return { case: 'since', value: options.since }
-  if (options.fromBeginning) return { case: 'beginning', value: true }
-  return { case: undefined }
-}
-
-function lineOf(event: Event): string {
-  const cells = [
-    localTime.format(event.occurredAt),
-    event.businessId,
-    `#${event.businessSequence}`,
-    event.kind,
-    ...payloadOf(event),
-  ]
-  return visible(cells.filter((cell) => cell !== '').join('  '))
-}
-
-function payloadOf({ payload }: Event): string[] {
-  if (payload.case === 'transaction') {
-    const { amountMinor, currency, accountReference, sessionId, payer } = payload.value
-    const from = payer?.name ? `from ${payer.name}` : ''
-    return [`${formatAmount(amountMinor)} ${currency}`, accountReference, sessionId, from]
-  }
-  if (payload.case === 'account') {
-    const { reference, accountNumber, accountName } = payload.value
-    return [reference, accountNumber, accountName]
-  }
-  return []
+    .option('--yes', 'do not ask for a confirmation')
+    .action(bumpEpoch)
+  addServiceOptions(noun)
 }

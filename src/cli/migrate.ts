@@ -101,7 +101,8 @@ async function withUrl<Result>(
   }
   let database: Database | undefined
   try {
-    database = await openDatabase(url, 1)
+    // One connection holds the lock of migrations, and the other migrates.
+    database = await openDatabase(url, 2)
     return await use(database)
   } catch (error) {
     if (!isDatabaseAway(error)) throw error

@@ -28,6 +28,7 @@ const ANSWER_BYTES_MAX = 16 * 1024 * 1024
 /** A running service. */
 export interface Service {
   readonly url: string
+  readonly token: string
   client<Desc extends DescService>(service: Desc): Client<Desc>
   /** The business that was given, else the demo one. @throws Failure when there is neither */
   business(given: string | undefined): string
@@ -61,6 +62,7 @@ export function calling<Options extends object>(
     })
     const service: Service = {
       url: address.url,
+      token: address.token,
       client: (desc) => createClient(desc, transport),
       business: (given) => given ?? address.businessId ?? missingBusiness(),
     }
@@ -79,9 +81,7 @@ export function calling<Options extends object>(
 function toFailure(error: ConnectError, url: string): Failure {
   if (!error.isWireError) {
     const why = error.code === Code.DeadlineExceeded ? 'no answer in time' : error.rawMessage
-    return new Failure(EXIT.unreachable, `cannot reach the service at ${url}: ${why}`, [
-      'start it with `npm start`, or say where it is: --url, or INFLOW_GRPC_URL',
-    ])
+    return unreachable(url, why)
   }
   const info = error.findDetails(ErrorInfoSchema)[0]
   const details = error
@@ -92,11 +92,24 @@ function toFailure(error: ConnectError, url: string): Failure {
   if (delay) details.push(`try again in ${delay.seconds} s`)
   const requestId = info?.metadata['request_id']
   if (error.code === Code.Internal && requestId) details.push(`request id: ${requestId}`)
-  return new Failure(
-    EXIT.refused,
-    `${error.rawMessage} (${info?.reason ?? nameOf(error.code)})`,
-    details,
-  )
+  return refused(error.rawMessage, info?.reason ?? '', error.code, details)
+}
+
+/** Nobody answers there, or not as the service does. */
+export function unreachable(url: string, why: string): Failure {
+  return new Failure(EXIT.unreachable, `cannot reach the service at ${url}: ${why}`, [
+    'start it with `npm start`, or say where it is: --url, or INFLOW_GRPC_URL',
+  ])
+}
+
+/** The service said no. @param reason the stable one; empty: none was given */
+export function refused(
+  text: string,
+  reason: string,
+  code: Code,
+  details: readonly string[],
+): Failure {
+  return new Failure(EXIT.refused, `${text} (${reason || nameOf(code)})`, details)
 }
 
 /** "PermissionDenied" → "permission_denied", for errors that carry no reason. */

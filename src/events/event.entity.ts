@@ -16,6 +16,8 @@ export const OutboxEntity = defineEntity({
     occurredAt: p.datetime(3),
     /** A serialized inflow.event.v1.Event without its place in the log. */
     payload: p.blob(),
+    /** The webhook endpoint that an ENDPOINT_… event is about. */
+    subjectId: p.text().nullable(),
     xid: p.text().columnType('xid8').defaultRaw('pg_current_xact_id()').index(),
   },
 })

@@ -4,8 +4,12 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { compileWireEncoder, type WireEncoder } from '../wire.ts'
 import { encodeCursor } from './cursor.ts'
 import type { LogEntry } from './read-log.ts'
+
+/** Writes an event as the outbox keeps it: without its place in the log. */
+export const encodeEvent: WireEncoder = compileWireEncoder(EventSchema)
 
 /** A stored event with its place in the log. */
 export function toEventMessage(entry: LogEntry, epoch: number): Event {

@@ -8,7 +8,7 @@ import { toEventItem } from './message.ts'
 import { readLog } from './read-log.ts'
 
 /** What the tail keeps at the most: events, and bytes of them as they are stored. */
-const ENTRIES_MAX = 10_000
+const ENTRIES_MAX = 4_096
 const BYTES_MAX = 16 * 1024 * 1024
 
 /** How many events one read of the log brings, and how many a subscriber takes at a time. */

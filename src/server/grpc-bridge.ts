@@ -5,7 +5,6 @@ import {
   isMessage,
   type Message,
   type MessageInitShape,
-  toBinary,
 } from '@bufbuild/protobuf'
 import {
   type handleServerStreamingCall,
@@ -15,6 +14,7 @@ import {
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../errors.ts'
+import { compileWireEncoder } from '../wire.ts'
 import { type Call, headersOf } from './calls.ts'
 import { GrpcOrigin } from './grpc-origin.ts'
 import { REQUEST_ID, toGrpcStatus } from './grpc-status.ts'
@@ -56,12 +56,13 @@ export function toHandler(call: Call, bridge: Bridge): UnaryHandler | StreamHand
 
 function unaryHandler(call: Call, { requestIds, log }: Bridge): UnaryHandler {
   const { input, output } = call.method
+  const encode = compileWireEncoder(output)
   return async (rpc, callback) => {
     const requestId = requestIds()
     const origin = new GrpcOrigin(rpc, requestId)
     try {
       const response = await call.unary(decode(input, rpc.request, origin), origin)
-      const bytes = encode(output, response.message)
+      const bytes = encode(response.message as Message)
       const header = toMetadata(headersOf(response), requestId)
       origin.answered()
       rpc.sendMetadata(header)
@@ -107,18 +108,17 @@ function decode(schema: DescMessage, bytes: Buffer, origin: GrpcOrigin): Message
   }
 }
 
-function encode(schema: DescMessage, message: MessageInitShape<DescMessage>): Buffer {
-  const bytes = toBinary(schema, isMessage(message, schema) ? message : create(schema, message))
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
-
 /** Many subscribers are sent the very same message: its bytes are kept as long as it is. */
-function createSharedEncoder(schema: DescMessage): (message: Message) => Buffer {
+function createSharedEncoder(
+  schema: DescMessage,
+): (message: MessageInitShape<DescMessage>) => Buffer {
+  const encode = compileWireEncoder(schema)
   const known = new WeakMap<Message, Buffer>()
-  return (message) => {
+  return (given) => {
+    const message = isMessage(given, schema) ? given : create(schema, given)
     let bytes = known.get(message)
     if (bytes === undefined) {
-      bytes = encode(schema, message)
+      bytes = encode(message)
       known.set(message, bytes)
     }
     return bytes

@@ -16,7 +16,7 @@ import { PaymentConflictEntity, UnmatchedPaymentEntity } from '../transactions/e
 import { PostingEntity } from '../transactions/posting.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
 import { AttemptEntity, DeliveryEntity, DispatcherEntity } from '../webhooks/delivery.entity.ts'
-import { EndpointEntity } from '../webhooks/endpoint.entity.ts'
+import { EndpointEntity, SecretEntity } from '../webhooks/endpoint.entity.ts'
 
 /** The database, as the domains use it. */
 export interface Database {
@@ -46,6 +46,7 @@ export function ormConfig(url: string, connectionsMax: number) {
       SequencerEntity,
       EpochEntity,
       EndpointEntity,
+      SecretEntity,
       DeliveryEntity,
       AttemptEntity,
       DispatcherEntity,

@@ -7,13 +7,11 @@ import {
   type VirtualAccount,
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import type { AccountDetails } from '../accounts/account.ts'
-import type { StoredAccount } from '../accounts/store.ts'
+import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
 import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../clock.ts'
 import { toMajorNumber } from '../money.ts'
-import type { StoredTransaction } from '../transactions/store.ts'
-import { PAYMENT_METHOD } from '../transactions/transaction.ts'
+import { PAYMENT_METHOD, type StoredTransaction } from '../transactions/transaction.ts'
 
 /** What of an account this interface shows. */
 type ShownAccount = Pick<

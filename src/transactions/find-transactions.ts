@@ -4,7 +4,7 @@ import { Fault } from '../errors.ts'
 import { createBatcher } from '../store/batcher.ts'
 import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
 import { findBySessions, listBy, type SessionKey, type TransactionFilter } from './queries.ts'
-import type { StoredTransaction } from './store.ts'
+import type { StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
 export type GetTransaction = (key: SessionKey) => Promise<StoredTransaction>

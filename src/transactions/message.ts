@@ -1,4 +1,4 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -11,11 +11,12 @@ import {
   type RecordPaymentRequest,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
+import { encodeEvent } from '../events/message.ts'
 import { CURRENCY } from '../money.ts'
-import type { StoredTransaction } from './store.ts'
 import {
   type IncomingPayment,
   type RecordOutcome,
+  type StoredTransaction,
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
@@ -76,7 +77,7 @@ export function encodePaymentEvent(
     occurredAt: timestampFromMs(occurredAtMs),
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },
   })
-  return toBinary(EventSchema, event)
+  return encodeEvent(event)
 }
 
 /** @param request one that validation has let through */

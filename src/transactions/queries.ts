@@ -1,8 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { textArray } from '../store/binary.ts'
-import type { StoredTransaction } from './store.ts'
-import type { TransactionStatus } from './transaction.ts'
+import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 interface Row {
   id: string

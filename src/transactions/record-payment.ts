@@ -12,9 +12,13 @@ import {
   insertTransactions,
   insertUnmatched,
   type NewTransaction,
-  type StoredTransaction,
 } from './store.ts'
-import { classifyRepeat, type IncomingPayment, type RecordOutcome } from './transaction.ts'
+import {
+  classifyRepeat,
+  type IncomingPayment,
+  type RecordOutcome,
+  type StoredTransaction,
+} from './transaction.ts'
 
 /** What became of a payment. */
 export interface RecordResult {

@@ -1,34 +1,6 @@
 import type { Pool } from 'pg'
-import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
-import type { IncomingPayment, Payer, TransactionStatus } from './transaction.ts'
-
-/** What of the account a transaction shows. */
-export interface AccountFacts {
-  readonly businessId: string
-  readonly reference: string
-  readonly merchantReference: string
-  readonly accountNumber: string
-  readonly accountName: string
-  readonly firstName: string
-  readonly lastName: string
-  readonly email: string
-  readonly createdAtMs: number
-}
-
-/** A recorded transaction with its account. */
-export interface StoredTransaction {
-  readonly id: string
-  readonly account: AccountFacts
-  readonly bank: BankCode
-  readonly sessionId: string
-  readonly amountMinor: bigint
-  readonly status: TransactionStatus
-  readonly settled: boolean
-  readonly paidAtMs: number
-  readonly payer: Payer
-  readonly narration: string
-}
+import type { IncomingPayment } from './transaction.ts'
 
 /** A payment about to be recorded. */
 export interface NewTransaction extends IncomingPayment {

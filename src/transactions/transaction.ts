@@ -28,6 +28,33 @@ export interface IncomingPayment {
   readonly narration: string
 }
 
+/** What of the account a transaction shows. */
+export interface AccountFacts {
+  readonly businessId: string
+  readonly reference: string
+  readonly merchantReference: string
+  readonly accountNumber: string
+  readonly accountName: string
+  readonly firstName: string
+  readonly lastName: string
+  readonly email: string
+  readonly createdAtMs: number
+}
+
+/** A recorded transaction with its account. */
+export interface StoredTransaction {
+  readonly id: string
+  readonly account: AccountFacts
+  readonly bank: BankCode
+  readonly sessionId: string
+  readonly amountMinor: bigint
+  readonly status: TransactionStatus
+  readonly settled: boolean
+  readonly paidAtMs: number
+  readonly payer: Payer
+  readonly narration: string
+}
+
 /** What recording a payment came to. */
 export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
 

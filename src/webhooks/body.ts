@@ -1,12 +1,17 @@
 import { create, type DescEnum, fromBinary, toJsonString } from '@bufbuild/protobuf'
 import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../gen/inflow/account/v1/account_pb.ts'
-import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { type EventBody, EventBodySchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import {
   type Transaction,
   TransactionStatusSchema,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  DisabledReasonSchema,
+  type Endpoint,
+  EndpointStatusSchema,
+} from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { BANK_FACTS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { TimeText } from '../clock.ts'
@@ -18,13 +23,13 @@ import { formatAmount } from '../money.ts'
 export function toEventBody(entry: LogEntry, timeText: TimeText): EventBody {
   const { payload } = fromBinary(EventSchema, entry.payload)
   assert(payload.case, `event ${entry.eventId} has a payload`)
-  const fact =
-    payload.case === 'transaction'
-      ? transactionFields(payload.value, timeText)
-      : accountFields(payload.value, entry, timeText)
   return create(EventBodySchema, {
     event: entry.kind,
-    data: { ...fact, eventId: entry.eventId, sequence: Number(entry.businessSequence) },
+    data: {
+      ...fieldsOf(payload, entry, timeText),
+      eventId: entry.eventId,
+      sequence: Number(entry.businessSequence),
+    },
   })
 }
 
@@ -34,6 +39,19 @@ export function toEventBody(entry: LogEntry, timeText: TimeText): EventBody {
  */
 export function encodeEventBody(body: EventBody): string {
   return toJsonString(EventBodySchema, body, { alwaysEmitImplicit: true })
+}
+
+type Payload = NonNullable<Exclude<Event['payload'], { case: undefined }>>
+
+function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
+  switch (payload.case) {
+    case 'transaction':
+      return transactionFields(payload.value, timeText)
+    case 'account':
+      return accountFields(payload.value, entry, timeText)
+    case 'endpoint':
+      return endpointFields(payload.value, entry, timeText)
+  }
 }
 
 function transactionFields(transaction: Transaction, timeText: TimeText) {
@@ -66,6 +84,25 @@ function accountFields(account: Account, entry: LogEntry, timeText: TimeText) {
     status: enumText(AccountStatusSchema, account.status),
     createdAt: timeText.format(entry.occurredAtMs),
     account: bankAccount(account, account.createdAt, timeText),
+  }
+}
+
+function endpointFields(endpoint: Endpoint, entry: LogEntry, timeText: TimeText) {
+  const { failingSince, disabledAt, disabledReason } = endpoint
+  return {
+    type: 'WEBHOOK_ENDPOINT',
+    status: enumText(EndpointStatusSchema, endpoint.status),
+    createdAt: timeText.format(entry.occurredAtMs),
+    endpoint: {
+      endpointId: endpoint.id,
+      url: endpoint.url,
+      description: endpoint.description,
+      ...(failingSince && { failingSince: timeOf(failingSince, timeText) }),
+      ...(disabledAt && {
+        disabledAt: timeOf(disabledAt, timeText),
+        disabledReason: enumText(DisabledReasonSchema, disabledReason),
+      }),
+    },
   }
 }
 

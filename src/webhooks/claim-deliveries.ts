@@ -7,13 +7,17 @@ import type { Allotment } from './pacing.ts'
 export interface Claim {
   readonly id: string
   readonly endpointId: string
-  /** How many attempts were made before. */
+  /** How many attempts of its schedule were made before. */
   readonly attempts: number
   readonly fence: number
   readonly url: string
-  readonly secretSealed: Buffer
+  /** The secrets that sign, encrypted, the newest first. */
+  readonly secretsSealed: readonly Buffer[]
   readonly entry: LogEntry
 }
+
+/** A delivery that was claimed, and whose event is not kept any more. */
+export type LostClaim = Pick<Claim, 'id' | 'fence'>
 
 interface ClaimRow {
   id: string
@@ -21,14 +25,15 @@ interface ClaimRow {
   attempts: number
   fence: number
   url: string
-  secret_sealed: Buffer
+  secrets_sealed: Buffer[]
   position: string
   event_id: string
   business_id: string
   business_sequence: string
   kind: string
   occurred_at_ms: number
-  payload: Buffer
+  /** All of the event is null when it is lost. */
+  payload: Buffer | null
 }
 
 /** Claims what is due, the oldest first, each endpoint's share at the most. */
@@ -37,13 +42,15 @@ export async function claimDeliveries(
   allotments: readonly Allotment[],
   nowMs: number,
   leaseMs: number,
-): Promise<Claim[]> {
+): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
   // `any(array(…))` and `offset 0` keep the planner on index look-ups, whatever the statistics of
   // a queue, which is empty at one moment and full at another, make it believe.
   const result = await pool.query<ClaimRow>({
     name: 'webhook-claim',
     text: `with due as (
         select d.id from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
+        cross join lateral (select from webhook_endpoint
+          where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e
         cross join lateral (
           select id from webhook_delivery
           where endpoint_id = a.endpoint_id and state = 'PENDING' and due_at <= $3
@@ -52,16 +59,17 @@ export async function claimDeliveries(
       ), claimed as (
         update webhook_delivery set due_at = $4, fence = fence + 1
         where id = any(array(select id from due))
-        returning id, endpoint_id, position, attempts, fence
+        returning id, endpoint_id, position, attempts - schedule_from as attempts, fence
       )
-      select c.id, c.endpoint_id, c.attempts, c.fence, e.url, e.secret_sealed, c.position,
+      select c.id, c.endpoint_id, c.attempts, c.fence, e.url, c.position,
+        array(select sealed from webhook_secret s where s.endpoint_id = c.endpoint_id
+          and (s.expires_at is null or s.expires_at > $3) order by s.number desc) as secrets_sealed,
         l.event_id, l.business_id, l.business_sequence, o.kind,
         (extract(epoch from o.occurred_at) * 1000)::float8 as occurred_at_ms, o.payload
       from claimed c
-      cross join lateral (
-        select * from webhook_endpoint where id = c.endpoint_id and deleted_at is null offset 0) e
-      cross join lateral (select * from event_log where position = c.position offset 0) l
-      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
+      cross join lateral (select * from webhook_endpoint where id = c.endpoint_id offset 0) e
+      left join lateral (select * from event_log where position = c.position offset 0) l on true
+      left join lateral (select * from outbox where seq = l.outbox_seq offset 0) o on true`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -69,17 +77,23 @@ export async function claimDeliveries(
       new Date(nowMs + leaseMs),
     ],
   })
-  return result.rows.map(toClaim)
+  const claims: Claim[] = []
+  const lost: LostClaim[] = []
+  for (const row of result.rows) {
+    if (row.payload === null) lost.push(row)
+    else claims.push(toClaim(row, row.payload))
+  }
+  return { claims, lost }
 }
 
-function toClaim(row: ClaimRow): Claim {
+function toClaim(row: ClaimRow, payload: Buffer): Claim {
   return {
     id: row.id,
     endpointId: row.endpoint_id,
     attempts: row.attempts,
     fence: row.fence,
     url: row.url,
-    secretSealed: row.secret_sealed,
+    secretsSealed: row.secrets_sealed,
     entry: {
       position: BigInt(row.position),
       eventId: row.event_id,
@@ -87,9 +101,18 @@ function toClaim(row: ClaimRow): Claim {
       businessSequence: BigInt(row.business_sequence),
       kind: row.kind,
       occurredAtMs: row.occurred_at_ms,
-      payload: row.payload,
+      payload,
     },
   }
+}
+
+/** An endpoint with pending deliveries. */
+export interface PendingEndpoint {
+  readonly id: string
+  /** How many requests it may get at once. */
+  readonly concurrency: number
+  /** Whether something may be sent to it now. */
+  readonly due: boolean
 }
 
 /**
@@ -97,15 +120,15 @@ function toClaim(row: ClaimRow): Claim {
  * one to the next in the index: what it costs does not depend on how much is pending.
  *
  * @param after an endpoint's id; '' to begin
- * @returns at most `limit` endpoints, and whether something of theirs is due
+ * @returns at most `limit` endpoints, and whether something may be sent to them now
  */
 export async function walkPendingEndpoints(
   pool: Pool,
   after: string,
   nowMs: number,
   limit: number,
-): Promise<{ id: string; due: boolean }[]> {
-  const result = await pool.query<{ id: string; due: boolean }>({
+): Promise<PendingEndpoint[]> {
+  const result = await pool.query<PendingEndpoint>({
     name: 'webhook-walk-endpoints',
     text: `with recursive walk(endpoint_id, number) as (
         select (select endpoint_id from webhook_delivery
@@ -116,12 +139,13 @@ export async function walkPendingEndpoints(
           w.number + 1
         from walk w where w.endpoint_id is not null and w.number < $3
       )
-      select w.endpoint_id as id,
-        exists (select from webhook_delivery d where d.endpoint_id = w.endpoint_id
-          and d.state = 'PENDING' and d.due_at <= $2)
-        and exists (select from webhook_endpoint e where e.id = w.endpoint_id
-          and e.deleted_at is null) as due
-      from walk w where w.endpoint_id is not null order by w.number`,
+      select w.endpoint_id as id, e.concurrency, e.live
+        and exists (select from webhook_delivery d where d.endpoint_id = w.endpoint_id
+          and d.state = 'PENDING' and d.due_at <= $2) as due
+      from walk w cross join lateral (
+        select concurrency, deleted_at is null and disabled_at is null as live
+        from webhook_endpoint where id = w.endpoint_id offset 0) e
+      where w.endpoint_id is not null order by w.number`,
     values: [after, new Date(nowMs), limit],
   })
   return result.rows

@@ -1,10 +1,11 @@
 import { ForeignKeyConstraintViolationException } from '@mikro-orm/core'
 import { Fault, invalidFields } from '../errors.ts'
 import { newId } from '../ids.ts'
-import type { Endpoint } from './endpoint.entity.ts'
-import { EndpointEntity } from './endpoint.entity.ts'
+import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
+import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { urlRefusal } from './endpoint-url.ts'
+import type { ShownEndpoint } from './message.ts'
 import { newSecret, sealSecret } from './secret.ts'
 
 /** What to add. */
@@ -14,10 +15,9 @@ interface NewEndpoint {
   /** Empty: every kind but ACCOUNT_CREATED. */
   readonly kinds: readonly string[]
   readonly description: string
+  /** 0: the usual. */
+  readonly concurrency: number
 }
-
-/** A bound on what one event can cause. */
-const ENDPOINTS_MAX = 50
 
 /**
  * Adds an endpoint. It receives the events that are logged from now on.
@@ -28,13 +28,13 @@ const ENDPOINTS_MAX = 50
 export async function createEndpoint(
   context: EndpointContext,
   wanted: NewEndpoint,
-): Promise<{ endpoint: Endpoint; secret: string }> {
+): Promise<ShownEndpoint & { secret: string }> {
   const refusal = urlRefusal(wanted.url, context.rules)
   if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
   const secret = newSecret()
-  const endpoint = await context.orm.em
+  const made = await context.orm.em
     .fork()
     .transactional(async (em) => {
       // One at a time in each business, so that two that arrive together do not pass the bound.
@@ -48,21 +48,34 @@ export async function createEndpoint(
       const [last] = await em.execute<{ position: string }[]>(
         'select coalesce(max(position), 0) as position from event_log',
       )
-      return em.create(EndpointEntity, {
+      const endpoint = em.create(EndpointEntity, {
         id,
         business: wanted.businessId,
         url: wanted.url,
         kinds: [...wanted.kinds],
         description: wanted.description,
-        secretSealed: sealSecret(context.sealer, id, secret),
+        concurrency: wanted.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: BigInt(last?.position ?? 0),
         createdAt: new Date(nowMs),
+        failingSince: null,
+        warnedAt: null,
+        disabledAt: null,
+        disabledReason: null,
         deletedAt: null,
       })
+      await em.flush()
+      const first = em.create(SecretEntity, {
+        endpoint: id,
+        number: 1,
+        sealed: sealSecret(context.sealer, id, secret),
+        createdAt: new Date(nowMs),
+        expiresAt: null,
+      })
+      return { endpoint, secrets: [first] }
     })
     .catch((error: unknown) => {
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error
       throw new Fault('not_found', 'No such business', { cause: error })
     })
-  return { endpoint, secret }
+  return { ...made, secret }
 }

@@ -1,10 +1,10 @@
-import { Fault } from '../errors.ts'
 import { EndpointEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
+import { noSuchEndpoint } from './find-endpoint.ts'
 
 /**
- * Removes an endpoint. Its row stays, as deliveries made to it name it; deliveries that are pending
- * are never claimed again, those under way end.
+ * Removes an endpoint. Its row stays while deliveries made to it name it; those that are pending
+ * are never claimed again, those under way end, and retention gives up what is left.
  *
  * @throws Fault not_found
  */
@@ -19,5 +19,5 @@ export async function deleteEndpoint(
       { id: endpointId, deletedAt: null },
       { deletedAt: new Date(clock.now()) },
     )
-  if (deleted === 0) throw new Fault('not_found', 'No such endpoint')
+  if (deleted === 0) throw noSuchEndpoint()
 }

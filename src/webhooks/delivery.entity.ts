@@ -11,15 +11,24 @@ export const DeliveryEntity = defineEntity({
     position: p.bigint(),
     state: p.text(),
     attempts: p.integer(),
+    /** How many attempts there were when the schedule of retries was begun anew. */
+    scheduleFrom: p.integer().default(0),
     /** When it is due next; while an attempt is under way, when its lease ends. */
     dueAt: p.datetime(3),
     /** Counts claims: only the latest claimant may complete. */
     fence: p.integer(),
     createdAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
+    /** Why it was given up. */
+    failure: p.text().nullable(),
   },
-  uniques: [{ properties: ['position', 'endpoint'] }],
+  uniques: [{ properties: ['endpoint', 'position'] }],
   indexes: [
+    {
+      name: 'webhook_delivery_failed_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "webhook_delivery" (${columns.endpoint}, ${columns.position}) where state = 'FAILED'`,
+    },
     {
       name: 'webhook_delivery_due_index',
       expression: (columns, _table, indexName) =>
@@ -28,6 +37,11 @@ export const DeliveryEntity = defineEntity({
   ],
   checks: [
     { name: 'webhook_delivery_state', expression: "state in ('PENDING', 'DELIVERED', 'FAILED')" },
+    {
+      name: 'webhook_delivery_completed',
+      expression:
+        "(completed_at is null) = (state = 'PENDING') and (failure is null) = (state <> 'FAILED')",
+    },
   ],
 })
 

@@ -31,9 +31,13 @@ export async function dispatchEvents(
         join outbox o on o.seq = n.outbox_seq
         join webhook_endpoint e on e.business_id = n.business_id
           and e.deleted_at is null and e.after_position < n.position
-          and case when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
+          and case
+            -- A test is for its endpoint alone; what tells of an endpoint is for all the others.
+            when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
+            when o.subject_id = e.id then false
+            when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
             else o.kind = any(e.kinds) end
-        on conflict (position, endpoint_id) do nothing
+        on conflict (endpoint_id, position) do nothing
         returning 1
       ), moved as (
         update webhook_dispatcher set position = (select max(position) from next)

@@ -1,12 +1,20 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
 import type { Clock } from '../clock.ts'
 import type { Sealer } from '../secrets.ts'
 import type { UrlRules } from './endpoint-url.ts'
 
-/** What the use cases of endpoints need. */
+/** What the use cases of endpoints and deliveries need. */
 export interface EndpointContext {
   readonly orm: MikroORM
+  readonly pool: Pool
   readonly sealer: Sealer
   readonly clock: Clock
   readonly rules: UrlRules
+  /** How long a claim of a delivery holds. */
+  readonly leaseMs: number
+  /** Called after a commit that added an event. */
+  readonly published: () => void
+  /** Called when deliveries have become due. */
+  readonly due: () => void
 }

@@ -1,4 +1,5 @@
 import { errors } from 'undici'
+import { CertificateError } from './connect.ts'
 import { RefusedError } from './lookup.ts'
 
 const TEXTS: Readonly<Record<string, string>> = {
@@ -29,7 +30,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 
 /** Why a request had no answer, in plain words. */
 export function failureText(error: unknown): string {
-  if (error instanceof RefusedError) return error.message
+  if (error instanceof RefusedError || error instanceof CertificateError) return error.message
   const code = codeOf(error)
   const known = TEXTS[code]
   if (known) return known

@@ -1,12 +1,43 @@
-import { create } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
+  type Attempt as AttemptMessage,
+  AttemptSchema,
+  type Delivery as DeliveryMessage,
+  DeliverySchema,
+  DeliveryStatus,
+} from '../../gen/inflow/webhook/v1/delivery_pb.ts'
+import {
+  DisabledReason as DisabledReasonMessage,
   type Endpoint as EndpointMessage,
   EndpointSchema,
+  EndpointStatus,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import type { Endpoint } from './endpoint.entity.ts'
+import type { Endpoint, Secret } from './endpoint.entity.ts'
+import type { DisabledReason, EndpointEventKind } from './endpoint.ts'
+import type { DeliveryState, StoredAttempt, StoredDelivery } from './read-deliveries.ts'
 
-export function toEndpointMessage(endpoint: Endpoint): EndpointMessage {
+/** An endpoint with the secrets that sign for it now, the newest first. */
+export interface ShownEndpoint {
+  readonly endpoint: Endpoint
+  readonly secrets: readonly Secret[]
+}
+
+const DISABLED_REASONS: Readonly<Record<DisabledReason, DisabledReasonMessage>> = {
+  REQUESTED: DisabledReasonMessage.REQUESTED,
+  GONE: DisabledReasonMessage.GONE,
+  FAILING: DisabledReasonMessage.FAILING,
+}
+
+const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
+  PENDING: DeliveryStatus.PENDING,
+  DELIVERED: DeliveryStatus.DELIVERED,
+  FAILED: DeliveryStatus.FAILED,
+}
+
+export function toEndpointMessage({ endpoint, secrets }: ShownEndpoint): EndpointMessage {
+  const { disabledAt, failingSince } = endpoint
   return create(EndpointSchema, {
     id: endpoint.id,
     businessId: endpoint.business,
@@ -14,5 +45,63 @@ export function toEndpointMessage(endpoint: Endpoint): EndpointMessage {
     kinds: endpoint.kinds,
     description: endpoint.description,
     createdAt: timestampFromDate(endpoint.createdAt),
+    status: disabledAt ? EndpointStatus.DISABLED : EndpointStatus.ENABLED,
+    disabledReason: DISABLED_REASONS[endpoint.disabledReason as DisabledReason] ?? 0,
+    ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
+    ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
+    concurrency: endpoint.concurrency,
+    secrets: secrets.map(({ createdAt, expiresAt }) => ({
+      createdAt: timestampFromDate(createdAt),
+      ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
+    })),
   })
+}
+
+/** The event that tells of an endpoint, without its place in the log. */
+export function encodeEndpointEvent(
+  endpoint: Endpoint,
+  event: { readonly eventId: string; readonly kind: EndpointEventKind; readonly nowMs: number },
+): Uint8Array {
+  const message = create(EventSchema, {
+    id: event.eventId,
+    businessId: endpoint.business,
+    kind: event.kind,
+    occurredAt: timestampFromMs(event.nowMs),
+    payload: { case: 'endpoint', value: toEndpointMessage({ endpoint, secrets: [] }) },
+  })
+  return toBinary(EventSchema, message)
+}
+
+export function toDeliveryMessage(delivery: StoredDelivery): DeliveryMessage {
+  const { dueAtMs, completedAtMs, latestAttempt } = delivery
+  return create(DeliverySchema, {
+    id: delivery.id,
+    endpointId: delivery.endpointId,
+    eventId: delivery.eventId,
+    eventKind: delivery.eventKind,
+    status: STATUSES[delivery.state],
+    attemptCount: delivery.attempts,
+    createdAt: timestampFromMs(delivery.createdAtMs),
+    ...(dueAtMs !== undefined && { dueAt: timestampFromMs(dueAtMs) }),
+    ...(completedAtMs !== undefined && { completedAt: timestampFromMs(completedAtMs) }),
+    failure: delivery.failure,
+    ...(latestAttempt && { latestAttempt: toAttemptMessage(latestAttempt) }),
+  })
+}
+
+export function toAttemptMessage(attempt: StoredAttempt): AttemptMessage {
+  return create(AttemptSchema, {
+    number: attempt.number,
+    startedAt: timestampFromMs(attempt.startedAtMs),
+    latencyMs: attempt.latencyMs,
+    statusCode: attempt.status,
+    answer: attempt.answer,
+    error: attempt.error,
+  })
+}
+
+/** @returns undefined for "not stated" */
+export function toDeliveryState(status: DeliveryStatus): DeliveryState | undefined {
+  const names: readonly DeliveryState[] = ['PENDING', 'DELIVERED', 'FAILED']
+  return names.find((name) => STATUSES[name] === status)
 }

@@ -5,6 +5,13 @@ export interface Allotment {
   readonly share: number
 }
 
+/** An endpoint that something may be sent to. */
+export interface PacedEndpoint {
+  readonly id: string
+  /** How many requests it may get at once. */
+  readonly concurrency: number
+}
+
 /**
  * Decides who may send how much, so that no endpoint holds up the others.
  *
@@ -15,10 +22,10 @@ export interface Allotment {
  */
 export interface Pacing {
   /**
-   * @param endpointIds endpoints with something due, in the order of their turns
+   * @param endpoints those with something due, in the order of their turns
    * @returns what to claim for them; those for whom there is no room are left out
    */
-  allot(endpointIds: readonly string[]): Allotment[]
+  allot(endpoints: readonly PacedEndpoint[]): Allotment[]
   /** A delivery was claimed and is being sent. */
   started(endpointId: string): void
   /** An attempt has been under way for long. */
@@ -27,21 +34,22 @@ export interface Pacing {
   ended(endpointId: string, well: boolean): void
 }
 
-/** Bounds of the attempts under way. */
+/** Bounds of the attempts under way; each endpoint has its own beside them. */
 export interface PacingLimits {
-  /** Of one endpoint. */
-  readonly endpointMax: number
   /** Of all that are well. */
   readonly steadyMax: number
   /** Of all that are in trouble. */
   readonly troubledMax: number
 }
 
-export const PACING_LIMITS: PacingLimits = { endpointMax: 10, steadyMax: 100, troubledMax: 50 }
+export const PACING_LIMITS: PacingLimits = { steadyMax: 100, troubledMax: 50 }
 
 interface Pace {
   underWay: number
+  /** What it is trusted with. */
   limit: number
+  /** What it may get. */
+  max: number
   troubled: boolean
 }
 
@@ -59,11 +67,7 @@ export function createPacing(limits: PacingLimits): Pacing {
     const known = paces.get(endpointId)
     if (known) return known
     if (paces.size >= REMEMBERED_MAX) forgetOne(paces)
-    const pace = {
-      underWay: 0,
-      limit: Math.min(LIMIT_AT_FIRST, limits.endpointMax),
-      troubled: false,
-    }
+    const pace = { underWay: 0, limit: LIMIT_AT_FIRST, max: LIMIT_AT_FIRST, troubled: false }
     paces.set(endpointId, pace)
     return pace
   }
@@ -73,18 +77,19 @@ export function createPacing(limits: PacingLimits): Pacing {
     underWay[lane(pace)] -= pace.underWay
     pace.troubled = troubled
     underWay[lane(pace)] += pace.underWay
-    pace.limit = troubled ? 1 : Math.min(LIMIT_AT_FIRST, limits.endpointMax)
+    pace.limit = troubled ? 1 : LIMIT_AT_FIRST
   }
   return {
-    allot(endpointIds) {
+    allot(endpoints) {
       const room = {
         steady: limits.steadyMax - underWay.steady,
         troubled: limits.troubledMax - underWay.troubled,
       }
       const allotments: Allotment[] = []
-      for (const endpointId of endpointIds) {
+      for (const { id: endpointId, concurrency } of endpoints) {
         const pace = paceOf(endpointId)
-        const share = Math.min(pace.limit - pace.underWay, room[lane(pace)])
+        pace.max = concurrency
+        const share = Math.min(Math.min(pace.limit, pace.max) - pace.underWay, room[lane(pace)])
         if (share < 1) continue
         room[lane(pace)] -= share
         allotments.push({ endpointId, share })
@@ -103,7 +108,7 @@ export function createPacing(limits: PacingLimits): Pacing {
       const pace = paceOf(endpointId)
       pace.underWay -= 1
       underWay[lane(pace)] -= 1
-      if (well && !pace.troubled) pace.limit = Math.min(pace.limit + 1, limits.endpointMax)
+      if (well && !pace.troubled) pace.limit = Math.min(pace.limit + 1, pace.max)
       move(pace, !well)
     },
   }

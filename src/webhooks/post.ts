@@ -1,4 +1,5 @@
 import { Agent, type Dispatcher } from 'undici'
+import { createConnector } from './connect.ts'
 import { type UrlRules, urlRefusal } from './endpoint-url.ts'
 import { failureText } from './failure-text.ts'
 import { createGuardedLookup, type Resolve, systemResolve } from './lookup.ts'
@@ -26,26 +27,26 @@ export interface Poster {
 interface PosterOptions {
   readonly rules: UrlRules
   /** For the whole request and its answer. */
-  readonly timeoutMs?: number
+  readonly timeoutMs: number
   readonly resolve?: Resolve
 }
 
-const TIMEOUT_MS = 15_000
 const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_KEPT_BYTES = 4 * 1_024
 const ANSWER_READ_MAX_BYTES = 64 * 1_024
 
 export function createPoster(options: PosterOptions): Poster {
-  const { rules, timeoutMs = TIMEOUT_MS } = options
+  const { rules, timeoutMs } = options
   // An Agent of our own: the global one may go through a proxy that resolves names itself.
   const agent = new Agent({
     allowH2: false,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
-    connect: {
+    connect: createConnector({
+      allowH2: false,
       timeout: CONNECT_TIMEOUT_MS,
       lookup: createGuardedLookup(rules.guard, options.resolve ?? systemResolve),
-    },
+    }),
   })
   return {
     async post(url, headers, body) {

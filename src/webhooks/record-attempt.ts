@@ -5,8 +5,10 @@ import type { Clock } from '../clock.ts'
 import { createBatcher } from '../store/batcher.ts'
 import type { Attempt } from './attempts.ts'
 import { type Completion, completeAttempts } from './complete-attempts.ts'
+import type { Health } from './endpoint.ts'
 import type { Outcome } from './post.ts'
 import { parseRetryAfter, retryDelayMs } from './retry.ts'
+import type { Failure } from './watch-health.ts'
 
 interface RecorderOptions {
   readonly pool: Pool
@@ -16,6 +18,8 @@ interface RecorderOptions {
   readonly leaseMs: number
   /** Between 0 and 1. */
   readonly random: () => number
+  /** Told of each failed attempt that was written down. */
+  readonly onFailure: (failure: Failure) => void
 }
 
 const BATCH_MAX = 128
@@ -29,7 +33,7 @@ const REPEAT_MAX_MS = 5_000
  */
 export function createRecorder(options: RecorderOptions) {
   const { log } = options
-  const complete = createBatcher<Completion, boolean>({
+  const complete = createBatcher<Completion, Health | undefined>({
     run: (completions) => completeAttempts(options.pool, completions),
     itemsMax: BATCH_MAX,
     batchesMax: 2,
@@ -55,9 +59,16 @@ export function createRecorder(options: RecorderOptions) {
     const untilMs = attempt.startedTickMs + options.leaseMs
     for (let waitMs = REPEAT_MIN_MS; ; waitMs = Math.min(waitMs * 2, REPEAT_MAX_MS)) {
       try {
-        const held = await complete(completion)
-        if (!held) log.debug(about, 'webhook attempt came after its claim had ended')
-        return held && completion.state === 'PENDING' ? completion.atMs : undefined
+        const health = await complete(completion)
+        if (health === undefined) {
+          log.debug(about, 'webhook attempt came after its claim had ended')
+          return undefined
+        }
+        const { endpointId, url } = claim
+        if (outcome.error !== '') {
+          options.onFailure({ endpointId, url, status: outcome.status, health })
+        }
+        return completion.state === 'PENDING' ? completion.atMs : undefined
       } catch (error) {
         if (performance.now() + waitMs < untilMs) {
           await sleep(waitMs, undefined, { ref: false })

@@ -17,13 +17,14 @@ export function sealSecret(sealer: Sealer, endpointId: string, secret: string): 
 
 /** Opens sealed secrets: the bytes that sign. Those of busy endpoints are kept open. */
 export function createSecretOpener(sealer: Sealer): (endpointId: string, sealed: Buffer) => Buffer {
-  const opened = new Map<string, { sealed: Buffer; bytes: Buffer }>()
+  const opened = new Map<string, Buffer>()
   return (endpointId, sealed) => {
-    const known = opened.get(endpointId)
-    if (known?.sealed.equals(sealed)) return known.bytes
+    const key = endpointId + sealed.toString('latin1')
+    const known = opened.get(key)
+    if (known) return known
     const bytes = secretBytes(sealer.open(sealed, context(endpointId)))
     if (opened.size >= OPENED_MAX) opened.clear()
-    opened.set(endpointId, { sealed, bytes })
+    opened.set(key, bytes)
     return bytes
   }
 }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { TimeText } from '../clock.ts'
+import { assert } from '../errors.ts'
 import type { Sealer } from '../secrets.ts'
 import type { Attempt } from './attempts.ts'
 import { encodeEventBody, toEventBody } from './body.ts'
@@ -20,11 +21,15 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   const openSecret = createSecretOpener(options.sealer)
   const compose = ({ claim, startedAtMs }: Attempt) => {
     const body = encodeEventBody(toEventBody(claim.entry, timeText))
+    const [newest, ...earlier] = claim.secretsSealed.map((sealed) =>
+      openSecret(claim.endpointId, sealed),
+    )
+    assert(newest, 'an endpoint has a secret that signs')
     const headers = signedHeaders({
       eventId: claim.entry.eventId,
       timestampSeconds: Math.floor(startedAtMs / 1_000),
       body,
-      secrets: [openSecret(claim.endpointId, claim.secretSealed)],
+      secrets: [newest, ...earlier],
     })
     return { headers, body }
   }

@@ -9,9 +9,11 @@ import { createDispatcher } from './dispatcher.ts'
 import { PACING_LIMITS } from './pacing.ts'
 import { createPoster } from './post.ts'
 import { createRecorder } from './record-attempt.ts'
+import { createDeliveryRetention, type DeliveryRetention } from './retention.ts'
 import { RETRY_SCHEDULE_MS } from './retry.ts'
 import { createWebhookRpc } from './rpc.ts'
 import { createSender } from './send-delivery.ts'
+import { createHealthWatch } from './watch-health.ts'
 import { createWorker } from './worker.ts'
 
 export interface WebhooksOptions {
@@ -20,20 +22,25 @@ export interface WebhooksOptions {
   readonly clock: Clock
   readonly timeText: TimeText
   readonly log: Logger
+  /** Called after a commit that added an event. */
+  readonly published: () => void
   /** Whether endpoints may be http beside https. */
   readonly allowHttp: boolean
   /** Ranges of non-public addresses that are opened, such as "127.0.0.0/8". */
   readonly allowedCidrs: readonly string[]
-  readonly retryScheduleMs?: readonly number[]
+  /** How long completed deliveries are kept. */
+  readonly retentionDays: number
   /** How long a claim holds. A crash delays what was under way by this much. */
-  readonly leaseMs?: number
+  readonly leaseMs: number
   /** For one request and its answer. Well below the lease. */
-  readonly requestTimeoutMs?: number
+  readonly requestTimeoutMs: number
+  readonly retryScheduleMs?: readonly number[]
 }
 
-/** Webhooks: the rpcs of endpoints, and the work of delivering. */
+/** Webhooks: the rpcs of endpoints and deliveries, and the work of delivering. */
 export interface Webhooks {
   readonly rpc: ServiceImpl<typeof WebhookService>
+  readonly retention: Pick<DeliveryRetention, 'run'>
   start(): void
   /** The event log moved. Cheap, and may be called at any rate. */
   wake(): void
@@ -41,19 +48,14 @@ export interface Webhooks {
   stop(): Promise<void>
 }
 
-const LEASE_MS = 60_000
-
 /** @throws RangeError when a range is malformed */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, sealer, clock, timeText, log, leaseMs = LEASE_MS } = options
+  const { database, sealer, clock, timeText, log, leaseMs, published } = options
+  const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
   const { orm, pool } = database
   const guard = createAddressGuard(options.allowedCidrs)
   const rules = { allowHttp: options.allowHttp, guard }
-  const { requestTimeoutMs } = options
-  const poster = createPoster({
-    rules,
-    ...(requestTimeoutMs === undefined ? {} : { timeoutMs: requestTimeoutMs }),
-  })
+  const poster = createPoster({ rules, timeoutMs: options.requestTimeoutMs })
   const worker = createWorker({
     pool,
     clock,
@@ -66,23 +68,42 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         pool,
         clock,
         log,
-        scheduleMs: options.retryScheduleMs ?? RETRY_SCHEDULE_MS,
+        scheduleMs,
         leaseMs,
         random: Math.random,
+        onFailure: createHealthWatch({ orm, clock, log, published }),
       }),
     },
   })
   const dispatcher = createDispatcher({ pool, clock, log, onDeliveries: worker.wake })
+  const retention = createDeliveryRetention({
+    pool,
+    clock,
+    log,
+    retentionDays: options.retentionDays,
+    holdMs: scheduleMs.reduce((sum, ms) => sum + ms, 0),
+  })
   return {
-    rpc: createWebhookRpc({ orm, sealer, clock, rules }),
+    rpc: createWebhookRpc({
+      orm,
+      pool,
+      sealer,
+      clock,
+      rules,
+      leaseMs,
+      published,
+      due: worker.wake,
+    }),
+    retention,
     start() {
       dispatcher.start()
       worker.start()
+      retention.start()
     },
     // The dispatcher wakes the worker when something comes of it.
     wake: dispatcher.wake,
     async stop() {
-      await Promise.all([dispatcher.stop(), worker.stop()])
+      await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
       await poster.close()
     },
   }

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
 import { type AttemptSteps, createAttempts } from './attempts.ts'
 import { claimDeliveries, walkPendingEndpoints } from './claim-deliveries.ts'
-import { giveBack } from './complete-attempts.ts'
+import { giveBack, giveUp } from './complete-attempts.ts'
 import { createLoop, type Loop } from './loop.ts'
 import { createPacing, type PacingLimits } from './pacing.ts'
 import { createRotation } from './rotation.ts'
@@ -47,13 +47,16 @@ export function createWorker(options: WorkerOptions): Loop {
     const nowMs = clock.now()
     if (nextDueAtMs <= nowMs) nextDueAtMs = Number.POSITIVE_INFINITY
     const walked = await walkPendingEndpoints(pool, rotation.after(), nowMs, WALK_MAX)
-    const allotments = pacing.allot(walked.filter(({ due }) => due).map(({ id }) => id))
+    const allotments = pacing.allot(walked.filter(({ due }) => due))
     const last = allotments.at(-1)
-    const claims = last ? await claimDeliveries(pool, allotments, nowMs, leaseMs) : []
+    const { claims, lost } = last
+      ? await claimDeliveries(pool, allotments, nowMs, leaseMs)
+      : { claims: [], lost: [] }
+    if (lost.length > 0) await giveUp(pool, lost, nowMs, 'the event was deleted for its age')
     // After a stop that did not wait for the statement, its leases run out by themselves.
     if (stopped) return IDLE_MS
     for (const claim of claims) attempts.start(claim)
-    if (last && claims.length > 0) {
+    if (last && claims.length + lost.length > 0) {
       rotation.served(last.endpointId)
       return 0
     }

@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { findService } from '../../src/cli/find-service.ts'
-import { startCannedService } from './canned-service.ts'
-import { inflow, temporaryFolder } from './run-inflow.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
-vi.setConfig({ testTimeout: 30_000 })
+const service = useService()
 
 const LOCAL = 'http://127.0.0.1:50051'
 
@@ -26,22 +26,24 @@ const credentials = (grpcUrl: string, token = 'admin') => ({
 })
 
 test('the command finds a local service, and its demo business, in .inflow', async () => {
-  const service = await startCannedService()
+  const { id } = await service.business()
+  const other = await service.business()
   const folder = temporaryFolder()
   mkdirSync(join(folder, '.inflow'))
-  const text = JSON.stringify(credentials(service.url, service.token))
+  const text = JSON.stringify({ ...credentials(service.grpcUrl, ADMIN_TOKEN), business_id: id })
   writeFileSync(join(folder, '.inflow/credentials.json'), text)
-  expect(await inflow(['key', 'list'], { cwd: folder })).toMatchObject({ code: 0 })
-  expect(service.calls.at(-1)).toMatchObject(['ListKeys', { businessId: 'biz_demo' }])
-  await inflow(['key', 'list', '--business', 'biz_other'], { cwd: folder })
-  expect(service.calls.at(-1)).toMatchObject(['ListKeys', { businessId: 'biz_other' }])
+  const list = ['key', 'list', '--json']
+  const own = await inflow(list, { cwd: folder })
+  expect(JSON.parse(own.stdout).keys).toMatchObject([{ businessId: id }])
+  const given = await inflow([...list, '--business', other.id], { cwd: folder })
+  expect(JSON.parse(given.stdout).keys).toMatchObject([{ businessId: other.id }])
 })
 
 test('the command finds it through DATA_DIR', async () => {
-  const service = await startCannedService()
-  const env = { DATA_DIR: dataDir(credentials(service.url, service.token)) }
-  expect(await inflow(['transaction', 'list'], { env })).toMatchObject({ code: 0 })
-  expect(service.calls.at(-1)).toMatchObject(['ListTransactions', { businessId: 'biz_demo' }])
+  const { id } = await service.business()
+  const found = { ...credentials(service.grpcUrl, ADMIN_TOKEN), business_id: id }
+  const { stdout } = await runHere(['key', 'list', '--json'], { DATA_DIR: dataDir(found) })
+  expect(JSON.parse(stdout).keys).toMatchObject([{ businessId: id }])
 })
 
 test('without any, one line says what to do', async () => {

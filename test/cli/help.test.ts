@@ -1,13 +1,13 @@
 import type { Command } from 'commander'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/command-line.ts'
-import { inflow } from './run-inflow.ts'
-
-vi.setConfig({ testTimeout: 30_000 })
+import { inflow, runHere } from './run-inflow.ts'
 
 const program = await createProgram(() => true)
 const nouns = program.commands
-const verbs = nouns.flatMap((noun) => (noun.commands.length > 0 ? noun.commands : [noun]))
+const verbsOf = (command: Command): readonly Command[] =>
+  command.commands.length > 0 ? command.commands.flatMap(verbsOf) : [command]
+const verbs = nouns.flatMap(verbsOf)
 const nameOf = (verb: Command) =>
   verb
     .createHelp()
@@ -32,7 +32,9 @@ test('the commands are those of the contract', () => {
       ...['serve', 'migrate up', 'migrate status', 'business create', 'business list'],
       ...['key issue', 'key revoke', 'key list', 'account create', 'account get', 'account list'],
       ...['transfer simulate', 'transaction get', 'transaction list'],
-      ...['webhook add', 'webhook list', 'webhook remove', 'events tail'],
+      ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],
+      ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
+      ...['webhook recover', 'webhook listen', 'events tail', 'events epoch bump'],
     ].map((name) => `inflow ${name}`),
   )
 })
@@ -63,12 +65,15 @@ test('help and version go to standard output, and are a success', async () => {
   const help = await inflow(['--help'])
   expect(help).toMatchObject({ code: 0, stderr: '' })
   for (const noun of nouns) expect(help.stdout).toContain(`  ${noun.name()} `)
-  expect(await inflow(['help'])).toEqual(help)
-  const verb = await inflow(['transfer', 'simulate', '--help'])
+  expect(await runHere(['help'])).toEqual(help)
+  const verb = await runHere(['transfer', 'simulate', '--help'])
   expect(verb).toMatchObject({ code: 0, stderr: '' })
   expect(verb.stdout).toContain('--amount <naira>')
-  const noun = await inflow(['help', 'webhook'])
+  const noun = await runHere(['help', 'webhook'])
   expect(noun).toMatchObject({ code: 0, stderr: '' })
   expect(noun.stdout).toContain('remove')
-  expect((await inflow(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  const nested = await runHere(['events', 'epoch', 'bump', '--help'])
+  expect(nested).toMatchObject({ code: 0, stderr: '' })
+  expect(nested.stdout).toContain('after a restore of the database')
+  expect((await runHere(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
 })

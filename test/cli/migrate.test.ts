@@ -1,9 +1,12 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { inflow, temporaryFolder } from './run-inflow.ts'
+import { useDatabase } from '../support/database.ts'
+import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
+
+const db = useDatabase()
 
 test('up makes the embedded database and its schema; status tells of both', async () => {
   const DATA_DIR = join(temporaryFolder(), 'data')
@@ -16,24 +19,32 @@ test('up makes the embedded database and its schema; status tells of both', asyn
   const up = await inflow(['migrate', 'up'], { env })
   expect(up.code, up.stderr).toBe(0)
   expect(up.stdout).toMatch(/^Migration\d{14}_initial$/m)
-  const again = await inflow(['migrate', 'up', '--json'], { env })
-  expect(again.code).toBe(0)
-  expect(JSON.parse(again.stdout)).toEqual({ applied: [] })
-
   const status = await inflow(['migrate', 'status'], { env })
-  expect(status.code).toBe(0)
+  expect(status.code, status.stderr).toBe(0)
   expect(status.stdout).toMatch(/^MIGRATION +APPLIED AT\nMigration\d{14}_initial +\d{4}-/)
-  const json = await inflow(['migrate', 'status', '--json'], { env })
-  const { migrations } = JSON.parse(json.stdout) as { migrations: { appliedAt: string | null }[] }
+})
+
+test('up to date, there is nothing to do; with --json one document says so', async () => {
+  const env = { DATABASE_URL: db.url }
+  expect(await runHere(['migrate', 'up'], env)).toEqual({
+    code: 0,
+    stdout: '',
+    stderr: 'Nothing to do: the schema is up to date.\n',
+  })
+  const up = await runHere(['migrate', 'up', '--json'], env)
+  expect(JSON.parse(up.stdout)).toEqual({ applied: [] })
+  const status = await runHere(['migrate', 'status', '--json'], env)
+  expect(status.code).toBe(0)
+  const { migrations } = JSON.parse(status.stdout) as { migrations: { appliedAt: string | null }[] }
   expect(migrations.every(({ appliedAt }) => appliedAt !== null)).toBe(true)
 })
 
 test('a DATABASE_URL that is none, or where nobody listens, is told in one line', async () => {
-  const wrong = await inflow(['migrate', 'status'], { env: { DATABASE_URL: 'nonsense' } })
+  const wrong = await runHere(['migrate', 'status'], { DATABASE_URL: 'nonsense' })
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
   expect(wrong.stderr).toMatch(/^error: DATABASE_URL must be like postgres:.*\n$/)
   const DATABASE_URL = 'postgres://inflow:hidden@127.0.0.1:1/none'
-  const away = await inflow(['migrate', 'up'], { env: { DATABASE_URL } })
+  const away = await runHere(['migrate', 'up'], { DATABASE_URL })
   expect(away).toMatchObject({ code: 3, stdout: '' })
   expect(away.stderr).toMatch(/^error: cannot reach the database at 127\.0\.0\.1:1.*\n$/)
   expect(away.stderr).not.toContain('hidden')

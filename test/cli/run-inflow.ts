@@ -4,7 +4,8 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { onTestFinished } from 'vitest'
+import { onTestFinished, vi } from 'vitest'
+import { runCommandLine } from '../../src/cli/command-line.ts'
 
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 
@@ -55,7 +56,7 @@ export function startInflow(args: readonly string[], options: RunOptions = {}): 
   }
 }
 
-/** Runs the command to its end. */
+/** Runs the command in a process of its own, to its end. */
 export async function inflow(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const running = startInflow(args, options)
   let stdout = ''
@@ -63,6 +64,34 @@ export async function inflow(args: readonly string[], options: RunOptions = {}):
     stdout += `${line}\n`
   }
   return { code: await running.exit(), stdout, stderr: running.stderr() }
+}
+
+/** Runs the command in this process: for what needs neither a terminal nor signals. */
+export async function runHere(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Outcome> {
+  const written = { stdout: '', stderr: '' }
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => {
+      written[name] += text
+      return true
+    }),
+  )
+  const bare = {
+    TZ: 'UTC',
+    NO_COLOR: '1',
+    FORCE_COLOR: undefined,
+    INFLOW_GRPC_URL: undefined,
+    INFLOW_TOKEN: undefined,
+  }
+  for (const [name, value] of Object.entries({ ...bare, ...env })) vi.stubEnv(name, value)
+  try {
+    return { code: await runCommandLine(args), ...written }
+  } finally {
+    for (const spy of spies) spy.mockRestore()
+    vi.unstubAllEnvs()
+  }
 }
 
 /** A folder that is removed when the test ends, and that other users may enter. */

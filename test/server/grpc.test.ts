@@ -167,7 +167,7 @@ describe('a fault', () => {
 
   test('of an answer that cannot be encoded is INTERNAL', async () => {
     const { address, logged } = await openDoor({
-      transactions: { recordPayment: () => ({ outcome: 1.5 as RecordOutcome }) },
+      transactions: { recordPayment: () => ({ transaction: { amountMinor: 'ten' as never } }) },
     })
     const { error } = await callUnary(openClient(address), recordPayment, PAYMENT)
     expect(error?.code).toBe(status.INTERNAL)

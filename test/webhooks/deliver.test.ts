@@ -1,31 +1,29 @@
 import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../../src/store/orm.ts'
 import { openDatabase } from '../../src/store/orm.ts'
 import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
+import { useDatabase } from '../support/database.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import {
   accountEvent,
   addBusiness,
-  createDatabase,
   logEvents,
   openWebhooks,
   paymentEvent,
   until,
 } from './fixture.ts'
 
+const db = useDatabase()
 let database: Database
-let url: string
-let drop: () => Promise<void>
 const closing: (() => Promise<unknown>)[] = []
 
-beforeAll(async () => {
-  ;({ database, url, drop } = await createDatabase())
+beforeAll(() => {
+  database = db.database
 })
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
-afterAll(() => drop())
 
 async function receiver(): Promise<Receiver> {
   const started = await startReceiver()
@@ -293,7 +291,7 @@ describe('an endpoint', () => {
 
 describe('a worker', () => {
   test('that crashed is replaced when its lease has ended', async () => {
-    const lost = await openDatabase(url)
+    const lost = await openDatabase(db.url)
     const crashing = openWebhooks(lost, { leaseMs: 700 })
     const peer = await receiver()
     peer.answer('hang')
@@ -349,7 +347,7 @@ describe('a worker', () => {
   }, 20_000)
 
   test('goes on after the database dropped its connections', async () => {
-    const own = await openDatabase(url)
+    const own = await openDatabase(db.url)
     closing.push(own.close)
     const webhooks = started({}, own)
     const peer = await receiver()

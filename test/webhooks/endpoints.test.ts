@@ -4,19 +4,19 @@ import { Fault } from '../../src/errors.ts'
 import { toConnectError } from '../../src/server/status.ts'
 import type { Database } from '../../src/store/orm.ts'
 import type { Webhooks } from '../../src/webhooks/webhooks.ts'
-import { addBusiness, createDatabase, openWebhooks } from './fixture.ts'
+import { useDatabase } from '../support/database.ts'
+import { addBusiness, openWebhooks } from './fixture.ts'
 
+const db = useDatabase()
 let database: Database
-let drop: () => Promise<void>
 let webhooks: Webhooks
 
-beforeAll(async () => {
-  ;({ database, drop } = await createDatabase())
+beforeAll(() => {
+  database = db.database
   webhooks = openWebhooks(database, { allowHttp: false, allowedCidrs: [] })
 })
 afterAll(async () => {
   await webhooks.stop()
-  await drop()
 })
 
 const wanted = {
@@ -66,11 +66,11 @@ test('another business sees nothing of it', async () => {
 test('the secret is not readable in the database', async () => {
   const { secret, endpoint } = await createEndpoint({ businessId: await addBusiness(database) })
   const { rows } = await database.pool.query(
-    'select secret_sealed, e::text as row from webhook_endpoint e where id = $1',
+    'select sealed, s::text as row from webhook_secret s where endpoint_id = $1',
     [endpoint!.id],
   )
   expect(rows[0].row).not.toContain(secret!.slice(6))
-  expect(rows[0].secret_sealed.includes(Buffer.from(secret!.slice(6), 'base64'))).toBe(false)
+  expect(rows[0].sealed.includes(Buffer.from(secret!.slice(6), 'base64'))).toBe(false)
 })
 
 test('an unknown business is not_found', async () => {

@@ -13,44 +13,15 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createTimeText, systemClock } from '../../src/clock.ts'
 import { newId, newReference } from '../../src/ids.ts'
 import { createSealer } from '../../src/secrets.ts'
-import { type Database, migrate, openDatabase } from '../../src/store/orm.ts'
+import type { Database } from '../../src/store/orm.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
-
-const ADMIN_URL = process.env['TEST_DATABASE_URL'] ?? 'postgres://inflow@127.0.0.1:5544/postgres'
+import { sequence } from '../support/events.ts'
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
 
 export const timeText = createTimeText('Africa/Lagos')
 export const sealer = createSealer(randomBytes(32))
 export const silent: Logger = pino({ level: process.env['TEST_LOG_LEVEL'] ?? 'silent' })
-
-/** A migrated database of its own. */
-export async function createDatabase(): Promise<{
-  database: Database
-  url: string
-  drop(): Promise<void>
-}> {
-  const name = `test_webhooks_${randomBytes(6).toString('hex')}`
-  await admin(`create database ${name}`)
-  const url = new URL(ADMIN_URL)
-  url.pathname = `/${name}`
-  const database = await openDatabase(url.href)
-  await migrate(database)
-  return {
-    database,
-    url: url.href,
-    async drop() {
-      await database.close()
-      await admin(`drop database ${name} with (force)`)
-    },
-  }
-}
-
-async function admin(sql: string): Promise<void> {
-  const database = await openDatabase(ADMIN_URL, 1)
-  await database.pool.query(sql)
-  await database.close()
-}
 
 /** Webhooks that may reach receivers on this machine. */
 export function openWebhooks(database: Database, options: Partial<WebhooksOptions> = {}) {
@@ -60,8 +31,12 @@ export function openWebhooks(database: Database, options: Partial<WebhooksOption
     clock: systemClock,
     timeText,
     log: silent,
+    published: () => undefined,
     allowHttp: true,
     allowedCidrs: LOOPBACK,
+    retentionDays: 30,
+    leaseMs: 60_000,
+    requestTimeoutMs: 15_000,
     retryScheduleMs: [50, 50, 50],
     ...options,
   })
@@ -147,25 +122,14 @@ function eventOf(id: string, businessId: string, kind: string, payload: Payload)
   return { id, businessId, kind, payload: toBinary(EventSchema, event) }
 }
 
-/** Puts events into the outbox and, numbered, into the log, as the sequencer does. */
+/** Puts events into the outbox, in one commit, and numbers them, as the sequencer does. */
 export async function logEvents({ pool }: Database, events: readonly TestEvent[]): Promise<void> {
   await pool.query(
-    `with given as (
-      select * from unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
+    `insert into outbox (event_id, business_id, kind, occurred_at, payload)
+      select event_id, business_id, kind, $5, payload
+      from unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
         with ordinality as g(event_id, business_id, kind, payload, number)
-    ), written as (
-      insert into outbox (event_id, business_id, kind, occurred_at, payload)
-      select event_id, business_id, kind, $5, payload from given order by number
-      returning seq, event_id, business_id
-    )
-    insert into event_log
-      (position, outbox_seq, event_id, business_id, business_sequence, logged_at)
-    select (select coalesce(max(position), 0) from event_log) + row_number() over (order by seq),
-      seq, event_id, business_id,
-      (select coalesce(max(business_sequence), 0) from event_log l
-        where l.business_id = w.business_id)
-      + row_number() over (partition by business_id order by seq), now()
-    from written w`,
+      order by number`,
     [
       events.map((event) => event.id),
       events.map((event) => event.businessId),
@@ -174,6 +138,7 @@ export async function logEvents({ pool }: Database, events: readonly TestEvent[]
       new Date(AT),
     ],
   )
+  await sequence(pool)
 }
 
 /** Waits until what is looked for is there (truthy), looking again and again. */

@@ -2,11 +2,14 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createPacing } from '../../src/webhooks/pacing.ts'
 
-const limits = { endpointMax: 4, steadyMax: 10, troubledMax: 3 }
+const limits = { steadyMax: 10, troubledMax: 3 }
+
+/** Endpoints that may get four requests at once. */
+const paced = (...ids: string[]) => ids.map((id) => ({ id, concurrency: 4 }))
 
 test('an endpoint starts low, grows with success and falls to one with a failure', () => {
   const pacing = createPacing(limits)
-  const share = () => pacing.allot(['ep'])[0]?.share
+  const share = () => pacing.allot(paced('ep'))[0]?.share
   const once = (well: boolean) => {
     pacing.started('ep')
     pacing.ended('ep', well)
@@ -31,7 +34,7 @@ test('endpoints in trouble share a lane and leave the others’ room alone', () 
     pacing.started(id)
     pacing.ended(id, false)
   }
-  const allotments = pacing.allot([...dead, 'well1', 'well2'])
+  const allotments = pacing.allot(paced(...dead, 'well1', 'well2'))
   expect(allotments.map((allotment) => allotment.endpointId)).toEqual([
     'dead0',
     'dead1',
@@ -47,9 +50,9 @@ test('attempts that turn slow give their room back to the others', () => {
     pacing.started(id)
     pacing.started(id)
   }
-  expect(pacing.allot(['well'])).toEqual([])
+  expect(pacing.allot(paced('well'))).toEqual([])
   pacing.slow('a')
-  expect(pacing.allot(['well'])).toEqual([{ endpointId: 'well', share: 2 }])
+  expect(pacing.allot(paced('well'))).toEqual([{ endpointId: 'well', share: 2 }])
   pacing.ended('a', true)
   pacing.ended('a', true)
 })
@@ -67,10 +70,9 @@ test('no bound is ever passed, and all room comes back', () => {
       for (const { act, pick } of steps) {
         if (act === 'allot') {
           const from = pick % ids.length
-          for (const { endpointId, share } of pacing.allot([
-            ...ids.slice(from),
-            ...ids.slice(0, from),
-          ])) {
+          for (const { endpointId, share } of pacing.allot(
+            paced(...ids.slice(from), ...ids.slice(0, from)),
+          )) {
             for (let i = 0; i < share; i++) {
               pacing.started(endpointId)
               underWay.push(endpointId)
@@ -86,7 +88,7 @@ test('no bound is ever passed, and all room comes back', () => {
         }
       }
       for (const id of underWay) pacing.ended(id, false)
-      const free = pacing.allot(ids)
+      const free = pacing.allot(paced(...ids))
       expect(free.length).toBeGreaterThanOrEqual(3)
     }),
   )

@@ -21,6 +21,7 @@ function poster(options: { cidrs?: string[]; resolve?: Resolve; timeoutMs?: numb
   const { cidrs = ['127.0.0.0/8'], ...rest } = options
   const made = createPoster({
     rules: { allowHttp: true, guard: createAddressGuard(cidrs) },
+    timeoutMs: 15_000,
     ...rest,
   })
   closing.push(made.close)
@@ -100,7 +101,10 @@ describe('a request', () => {
   })
 
   test('is not sent through http where only https is allowed', async () => {
-    const made = createPoster({ rules: { allowHttp: false, guard: createAddressGuard([]) } })
+    const made = createPoster({
+      rules: { allowHttp: false, guard: createAddressGuard([]) },
+      timeoutMs: 1_000,
+    })
     closing.push(made.close)
     const { error } = await made.post('http://example.com/', {}, '')
     expect(error).toBe('refused: the URL must be an https URL')

@@ -12,13 +12,15 @@ import type { Account } from "../../account/v1/account_pb.ts";
 import { file_inflow_account_v1_account } from "../../account/v1/account_pb.ts";
 import type { Transaction } from "../../transaction/v1/transaction_pb.ts";
 import { file_inflow_transaction_v1_transaction } from "../../transaction/v1/transaction_pb.ts";
+import type { Endpoint } from "../../webhook/v1/endpoint_pb.ts";
+import { file_inflow_webhook_v1_endpoint } from "../../webhook/v1/endpoint_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/event/v1/event.proto.
  */
 export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSKZAgoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIAEIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_transaction_v1_transaction]);
+  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLKAgoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABIvCghlbmRwb2ludBgLIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50SABCCQoHcGF5bG9hZGIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
  * One fact.
@@ -96,6 +98,14 @@ export type Event = Message<"inflow.event.v1.Event"> & {
      */
     value: Account;
     case: "account";
+  } | {
+    /**
+     * The webhook endpoint, of ENDPOINT_… events, as it was then.
+     *
+     * @generated from field: inflow.webhook.v1.Endpoint endpoint = 11;
+     */
+    value: Endpoint;
+    case: "endpoint";
   } | { case: undefined; value?: undefined };
 };
 

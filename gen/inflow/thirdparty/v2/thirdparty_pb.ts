@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/thirdparty/v2/thirdparty.proto.
  */
 export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKBAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YSKxAQoLQmFua0FjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfbmFtZRgDIAEoCVIJYmFua19uYW1lEhgKB2JhbmtfaWQYBCABKAlSB2JhbmtfaWQSHgoKY3JlYXRlZF9hdBgFIAEoCVIKY3JlYXRlZF9hdCI8CgRNZXRhEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJIrwCCgtUcmFuc2FjdGlvbhIRCglyZWZlcmVuY2UYASABKAkSHgoKc2Vzc2lvbl9pZBgCIAEoCVIKc2Vzc2lvbl9pZBIoCg90cmFuc2FjdGlvbl9yZWYYAyABKAlSD3RyYW5zYWN0aW9uX3JlZhIOCgZhbW91bnQYBCABKAESDgoGc3RhdHVzGAUgASgJEh4KCmlzX3NldHRsZWQYBiABKAhSCmlzX3NldHRsZWQSDgoGbWV0aG9kGAcgASgJEgwKBGJhbmsYCCABKAkSDQoFbnViYW4YCSABKAkSIgoMYWNjb3VudF9uYW1lGAogASgJUgxhY2NvdW50X25hbWUSEAoIY3VzdG9tZXIYCyABKAkSDQoFZW1haWwYDCABKAkSHgoKY3JlYXRlZF9hdBgNIAEoCVIKY3JlYXRlZF9hdCJJCglFdmVudEJvZHkSDQoFZXZlbnQYASABKAkSLQoEZGF0YRgCIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50RGF0YSLVAwoJRXZlbnREYXRhEgwKBHR5cGUYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEi4KEm1lcmNoYW50X3JlZmVyZW5jZRgDIAEoCVISbWVyY2hhbnRfcmVmZXJlbmNlEi0KD3RyYW5zYWN0aW9uX3JlZhgEIAEoCUgAUg90cmFuc2FjdGlvbl9yZWaIAQESIQoJd2lheHlfcmVmGAUgASgJSAFSCXdpYXh5X3JlZogBARITCgZhbW91bnQYBiABKAlIAogBARIOCgZzdGF0dXMYByABKAkSEwoGbWV0aG9kGAggASgJSAOIAQESHgoKY3JlYXRlZF9hdBgJIAEoCVIKY3JlYXRlZF9hdBIyCgdhY2NvdW50GAogASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuQmFua0FjY291bnQSMQoFcGF5ZXIYCyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSGgoIZXZlbnRfaWQYDCABKAlSCGV2ZW50X2lkEhAKCHNlcXVlbmNlGA0gASgBQhIKEF90cmFuc2FjdGlvbl9yZWZCDAoKX3dpYXh5X3JlZkIJCgdfYW1vdW50QgkKB19tZXRob2QilgEKDFBheWVyQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19jb2RlGAMgASgJUgliYW5rX2NvZGUSHAoJYmFua19uYW1lGAQgASgJUgliYW5rX25hbWViBnByb3RvMw");
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKBAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YSKxAQoLQmFua0FjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfbmFtZRgDIAEoCVIJYmFua19uYW1lEhgKB2JhbmtfaWQYBCABKAlSB2JhbmtfaWQSHgoKY3JlYXRlZF9hdBgFIAEoCVIKY3JlYXRlZF9hdCI8CgRNZXRhEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJIrwCCgtUcmFuc2FjdGlvbhIRCglyZWZlcmVuY2UYASABKAkSHgoKc2Vzc2lvbl9pZBgCIAEoCVIKc2Vzc2lvbl9pZBIoCg90cmFuc2FjdGlvbl9yZWYYAyABKAlSD3RyYW5zYWN0aW9uX3JlZhIOCgZhbW91bnQYBCABKAESDgoGc3RhdHVzGAUgASgJEh4KCmlzX3NldHRsZWQYBiABKAhSCmlzX3NldHRsZWQSDgoGbWV0aG9kGAcgASgJEgwKBGJhbmsYCCABKAkSDQoFbnViYW4YCSABKAkSIgoMYWNjb3VudF9uYW1lGAogASgJUgxhY2NvdW50X25hbWUSEAoIY3VzdG9tZXIYCyABKAkSDQoFZW1haWwYDCABKAkSHgoKY3JlYXRlZF9hdBgNIAEoCVIKY3JlYXRlZF9hdCJJCglFdmVudEJvZHkSDQoFZXZlbnQYASABKAkSLQoEZGF0YRgCIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50RGF0YSK9BAoJRXZlbnREYXRhEgwKBHR5cGUYASABKAkSFgoJcmVmZXJlbmNlGAIgASgJSACIAQESMwoSbWVyY2hhbnRfcmVmZXJlbmNlGAMgASgJSAFSEm1lcmNoYW50X3JlZmVyZW5jZYgBARItCg90cmFuc2FjdGlvbl9yZWYYBCABKAlIAlIPdHJhbnNhY3Rpb25fcmVmiAEBEiEKCXdpYXh5X3JlZhgFIAEoCUgDUgl3aWF4eV9yZWaIAQESEwoGYW1vdW50GAYgASgJSASIAQESDgoGc3RhdHVzGAcgASgJEhMKBm1ldGhvZBgIIAEoCUgFiAEBEh4KCmNyZWF0ZWRfYXQYCSABKAlSCmNyZWF0ZWRfYXQSMgoHYWNjb3VudBgKIAEoCzIhLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbmtBY2NvdW50EjEKBXBheWVyGAsgASgLMiIuaW5mbG93LnRoaXJkcGFydHkudjIuUGF5ZXJBY2NvdW50EhoKCGV2ZW50X2lkGAwgASgJUghldmVudF9pZBIQCghzZXF1ZW5jZRgNIAEoARI3CghlbmRwb2ludBgPIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2tFbmRwb2ludEIMCgpfcmVmZXJlbmNlQhUKE19tZXJjaGFudF9yZWZlcmVuY2VCEgoQX3RyYW5zYWN0aW9uX3JlZkIMCgpfd2lheHlfcmVmQgkKB19hbW91bnRCCQoHX21ldGhvZCKMAgoPV2ViaG9va0VuZHBvaW50EiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZBILCgN1cmwYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSKQoNZmFpbGluZ19zaW5jZRgEIAEoCUgAUg1mYWlsaW5nX3NpbmNliAEBEiUKC2Rpc2FibGVkX2F0GAUgASgJSAFSC2Rpc2FibGVkX2F0iAEBEi0KD2Rpc2FibGVkX3JlYXNvbhgGIAEoCUgCUg9kaXNhYmxlZF9yZWFzb26IAQFCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb24ilgEKDFBheWVyQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19jb2RlGAMgASgJUgliYW5rX2NvZGUSHAoJYmFua19uYW1lGAQgASgJUgliYW5rX25hbWViBnByb3RvMw");
 
 /**
  * A virtual account.
@@ -273,7 +273,7 @@ export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
  */
 export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   /**
-   * RESERVED_ACCOUNT_TRANSACTION or RESERVED_ACCOUNT.
+   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT or WEBHOOK_ENDPOINT.
    *
    * @generated from field: string type = 1;
    */
@@ -282,16 +282,16 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   /**
    * The reference returned at creation.
    *
-   * @generated from field: string reference = 2;
+   * @generated from field: optional string reference = 2;
    */
-  reference: string;
+  reference?: string | undefined;
 
   /**
    * The reference that the business sent.
    *
-   * @generated from field: string merchant_reference = 3 [json_name = "merchant_reference"];
+   * @generated from field: optional string merchant_reference = 3 [json_name = "merchant_reference"];
    */
-  merchantReference: string;
+  merchantReference?: string | undefined;
 
   /**
    * The session id.
@@ -315,7 +315,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   amount?: string | undefined;
 
   /**
-   * Status of the transaction or the account.
+   * Status of the transaction, the account or the endpoint.
    *
    * @generated from field: string status = 7;
    */
@@ -363,6 +363,13 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
    * @generated from field: double sequence = 13;
    */
   sequence: number;
+
+  /**
+   * The webhook endpoint.
+   *
+   * @generated from field: inflow.thirdparty.v2.WebhookEndpoint endpoint = 15;
+   */
+  endpoint?: WebhookEndpoint | undefined;
 };
 
 /**
@@ -371,6 +378,62 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
  */
 export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
+
+/**
+ * A webhook endpoint of the business, in events that tell of its health.
+ *
+ * @generated from message inflow.thirdparty.v2.WebhookEndpoint
+ */
+export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & {
+  /**
+   * Its identifier.
+   *
+   * @generated from field: string endpoint_id = 1 [json_name = "endpoint_id"];
+   */
+  endpointId: string;
+
+  /**
+   * Its address.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * What it is for.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * Since when no attempt went well, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: optional string failing_since = 4 [json_name = "failing_since"];
+   */
+  failingSince?: string | undefined;
+
+  /**
+   * When it was disabled, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: optional string disabled_at = 5 [json_name = "disabled_at"];
+   */
+  disabledAt?: string | undefined;
+
+  /**
+   * Why it was disabled: GONE (it answered 410) or FAILING (five days without a success).
+   *
+   * @generated from field: optional string disabled_reason = 6 [json_name = "disabled_reason"];
+   */
+  disabledReason?: string | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.WebhookEndpoint.
+ * Use `create(WebhookEndpointSchema)` to create a new message.
+ */
+export const WebhookEndpointSchema: GenMessage<WebhookEndpoint> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
 
 /**
  * The account that a payment came from.
@@ -412,5 +475,5 @@ export type PayerAccount = Message<"inflow.thirdparty.v2.PayerAccount"> & {
  * Use `create(PayerAccountSchema)` to create a new message.
  */
 export const PayerAccountSchema: GenMessage<PayerAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 

@@ -4,17 +4,17 @@
 
 // Webhooks: telling businesses.
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Message } from "@bufbuild/protobuf";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/webhook/v1/endpoint.proto.
  */
 export const file_inflow_webhook_v1_endpoint: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEijAEKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcGIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEipwMKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQibwoNU2lnbmluZ1NlY3JldBIuCgpjcmVhdGVkX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpsCg5FbmRwb2ludFN0YXR1cxIfChtFTkRQT0lOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdFTkRQT0lOVF9TVEFUVVNfRU5BQkxFRBABEhwKGEVORFBPSU5UX1NUQVRVU19ESVNBQkxFRBACKocBCg5EaXNhYmxlZFJlYXNvbhIfChtESVNBQkxFRF9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlESVNBQkxFRF9SRUFTT05fUkVRVUVTVEVEEAESGAoURElTQUJMRURfUkVBU09OX0dPTkUQAhIbChdESVNBQkxFRF9SRUFTT05fRkFJTElORxADYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * An address of a business that events are posted to.
@@ -64,6 +64,50 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 6;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * Whether events are sent to it.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointStatus status = 7;
+   */
+  status: EndpointStatus;
+
+  /**
+   * Why it is disabled.
+   *
+   * @generated from field: inflow.webhook.v1.DisabledReason disabled_reason = 8;
+   */
+  disabledReason: DisabledReason;
+
+  /**
+   * When it was disabled; absent when it is enabled.
+   *
+   * @generated from field: google.protobuf.Timestamp disabled_at = 9;
+   */
+  disabledAt?: Timestamp | undefined;
+
+  /**
+   * When the first attempt failed of those since the last success; absent when the last attempt
+   * went well, or none was made yet.
+   *
+   * @generated from field: google.protobuf.Timestamp failing_since = 10;
+   */
+  failingSince?: Timestamp | undefined;
+
+  /**
+   * How many requests it gets at once, at the most, from each instance of the service.
+   *
+   * @generated from field: int32 concurrency = 11;
+   */
+  concurrency: number;
+
+  /**
+   * The signing secrets that are live, the newest first. What they are is shown once, when they are
+   * made.
+   *
+   * @generated from field: repeated inflow.webhook.v1.SigningSecret secrets = 12;
+   */
+  secrets: SigningSecret[];
 };
 
 /**
@@ -72,4 +116,127 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
  */
 export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint, 0);
+
+/**
+ * A secret that requests are signed with.
+ *
+ * @generated from message inflow.webhook.v1.SigningSecret
+ */
+export type SigningSecret = Message<"inflow.webhook.v1.SigningSecret"> & {
+  /**
+   * When it was made.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 1;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * When it stops signing, after a rotation; absent for the newest.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 2;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SigningSecret.
+ * Use `create(SigningSecretSchema)` to create a new message.
+ */
+export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint, 1);
+
+/**
+ * Whether events are sent to an endpoint.
+ *
+ *   ENABLED ── UpdateEndpoint, an answer of 410, or five days without a success ──▶ DISABLED
+ *   DISABLED ── UpdateEndpoint ──▶ ENABLED
+ *
+ * @generated from enum inflow.webhook.v1.EndpointStatus
+ */
+export const EndpointStatus = {
+  /**
+   * Not stated.
+   *
+   * @generated from enum value: ENDPOINT_STATUS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Events are sent to it.
+   *
+   * @generated from enum value: ENDPOINT_STATUS_ENABLED = 1;
+   */
+  ENABLED: 1,
+
+  /**
+   * Events are held for it for as long as retries last, and then given up; they can be recovered.
+   *
+   * @generated from enum value: ENDPOINT_STATUS_DISABLED = 2;
+   */
+  DISABLED: 2,
+} as const;
+
+/**
+ * Whether events are sent to an endpoint.
+ *
+ *   ENABLED ── UpdateEndpoint, an answer of 410, or five days without a success ──▶ DISABLED
+ *   DISABLED ── UpdateEndpoint ──▶ ENABLED
+ *
+ * @generated from enum inflow.webhook.v1.EndpointStatus
+ */
+export type EndpointStatus = (typeof EndpointStatus)[keyof typeof EndpointStatus] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.webhook.v1.EndpointStatus.
+ */
+export const EndpointStatusSchema: GenEnum<EndpointStatus> = /*@__PURE__*/
+  enumDesc(file_inflow_webhook_v1_endpoint, 0);
+
+/**
+ * Why an endpoint is disabled.
+ *
+ * @generated from enum inflow.webhook.v1.DisabledReason
+ */
+export const DisabledReason = {
+  /**
+   * It is not.
+   *
+   * @generated from enum value: DISABLED_REASON_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Somebody asked for it, by UpdateEndpoint.
+   *
+   * @generated from enum value: DISABLED_REASON_REQUESTED = 1;
+   */
+  REQUESTED: 1,
+
+  /**
+   * It answered 410 Gone.
+   *
+   * @generated from enum value: DISABLED_REASON_GONE = 2;
+   */
+  GONE: 2,
+
+  /**
+   * No attempt went well for five days.
+   *
+   * @generated from enum value: DISABLED_REASON_FAILING = 3;
+   */
+  FAILING: 3,
+} as const;
+
+/**
+ * Why an endpoint is disabled.
+ *
+ * @generated from enum inflow.webhook.v1.DisabledReason
+ */
+export type DisabledReason = (typeof DisabledReason)[keyof typeof DisabledReason] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.webhook.v1.DisabledReason.
+ */
+export const DisabledReasonSchema: GenEnum<DisabledReason> = /*@__PURE__*/
+  enumDesc(file_inflow_webhook_v1_endpoint, 1);
 

@@ -5,6 +5,10 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Attempt, Delivery, DeliveryStatus } from "./delivery_pb.ts";
+import { file_inflow_webhook_v1_delivery } from "./delivery_pb.ts";
 import type { Endpoint } from "./endpoint_pb.ts";
 import { file_inflow_webhook_v1_endpoint } from "./endpoint_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -13,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/webhook_service.proto.
  */
 export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIqEBChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAEiVwoWQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50Eg4KBnNlY3JldBgCIAEoCSIzChRMaXN0RW5kcG9pbnRzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBIkcKFUxpc3RFbmRwb2ludHNSZXNwb25zZRIuCgllbmRwb2ludHMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCI0ChVEZWxldGVFbmRwb2ludFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASIYChZEZWxldGVFbmRwb2ludFJlc3BvbnNlMscCCg5XZWJob29rU2VydmljZRJlCg5DcmVhdGVFbmRwb2ludBIoLmluZmxvdy53ZWJob29rLnYxLkNyZWF0ZUVuZHBvaW50UmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USZwoNTGlzdEVuZHBvaW50cxInLmluZmxvdy53ZWJob29rLnYxLkxpc3RFbmRwb2ludHNSZXF1ZXN0GiguaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1Jlc3BvbnNlIgOQAgESZQoORGVsZXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlc3BvbnNlYgZwcm90bzM", [file_buf_validate_validate, file_inflow_webhook_v1_endpoint]);
+  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIsEBChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAESHgoLY29uY3VycmVuY3kYBSABKAVCCbpIBhoEGDIoACJXChZDcmVhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQSDgoGc2VjcmV0GAIgASgJIo0DChVVcGRhdGVFbmRwb2ludFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBARIcCgN1cmwYAiABKAlCCrpIB3IFEAEY0A9IAIgBARIyCgVraW5kcxgDIAMoCUIjukggkgEdEDIYASIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSEQoJYWxsX2tpbmRzGAQgASgIEiIKC2Rlc2NyaXB0aW9uGAUgASgJQgi6SAVyAxjIAUgBiAEBEiMKC2NvbmN1cnJlbmN5GAYgASgFQgm6SAYaBBgyKAFIAogBARIUCgdlbmFibGVkGAcgASgISAOIAQE6X7pIXBpaCg9raW5kcy5hbGxfa2luZHMSHG11c3QgYmUgZW1wdHkgd2l0aCBhbGxfa2luZHMaKSF0aGlzLmFsbF9raW5kcyB8fCB0aGlzLmtpbmRzLnNpemUoKSA9PSAwQgYKBF91cmxCDgoMX2Rlc2NyaXB0aW9uQg4KDF9jb25jdXJyZW5jeUIKCghfZW5hYmxlZCJHChZVcGRhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiMwoUTGlzdEVuZHBvaW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJHChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiNAoVRGVsZXRlRW5kcG9pbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiGAoWRGVsZXRlRW5kcG9pbnRSZXNwb25zZSJvChNSb3RhdGVTZWNyZXRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIlUKFFJvdGF0ZVNlY3JldFJlc3BvbnNlEg4KBnNlY3JldBgBIAEoCRItCghlbmRwb2ludBgCIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IjMKFFNlbmRUZXN0RXZlbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiKQoVU2VuZFRlc3RFdmVudFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJIrYCChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSHAoLZW5kcG9pbnRfaWQYASABKAlCB7pIBHICGEASGQoIZXZlbnRfaWQYAiABKAlCB7pIBHICGEASOwoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AzpqukhnGmUKF2VuZHBvaW50X2lkLm9yX2V2ZW50X2lkEhtpcyByZXF1aXJlZCwgb3IgZXZlbnRfaWQgaXMaLXRoaXMuZW5kcG9pbnRfaWQgIT0gJycgfHwgdGhpcy5ldmVudF9pZCAhPSAnJyJiChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEi8KCmRlbGl2ZXJpZXMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiMQoSR2V0RGVsaXZlcnlSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEicgoTR2V0RGVsaXZlcnlSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5EiwKCGF0dGVtcHRzGAIgAygLMhouaW5mbG93LndlYmhvb2sudjEuQXR0ZW1wdCIvChBSZWRlbGl2ZXJSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSJgCg5SZWNvdmVyUmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEjEKBXNpbmNlGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMy7AcKDldlYmhvb2tTZXJ2aWNlEmUKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRJlCg5VcGRhdGVFbmRwb2ludBIoLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USZwoNTGlzdEVuZHBvaW50cxInLmluZmxvdy53ZWJob29rLnYxLkxpc3RFbmRwb2ludHNSZXF1ZXN0GiguaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1Jlc3BvbnNlIgOQAgESZQoORGVsZXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5EZWxldGVFbmRwb2ludFJlc3BvbnNlEl8KDFJvdGF0ZVNlY3JldBImLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlcXVlc3QaJy5pbmZsb3cud2ViaG9vay52MS5Sb3RhdGVTZWNyZXRSZXNwb25zZRJiCg1TZW5kVGVzdEV2ZW50EicuaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2USagoOTGlzdERlbGl2ZXJpZXMSKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RGVsaXZlcmllc1JlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5MaXN0RGVsaXZlcmllc1Jlc3BvbnNlIgOQAgESYQoLR2V0RGVsaXZlcnkSJS5pbmZsb3cud2ViaG9vay52MS5HZXREZWxpdmVyeVJlcXVlc3QaJi5pbmZsb3cud2ViaG9vay52MS5HZXREZWxpdmVyeVJlc3BvbnNlIgOQAgESVgoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlElAKB1JlY292ZXISIS5pbmZsb3cud2ViaG9vay52MS5SZWNvdmVyUmVxdWVzdBoiLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint]);
 
 /**
  * What to add.
@@ -48,6 +52,13 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
    * @generated from field: string description = 4;
    */
   description: string;
+
+  /**
+   * How many requests it gets at once, at the most, from each instance: 1 to 50; 0 means 10.
+   *
+   * @generated from field: int32 concurrency = 5;
+   */
+  concurrency: number;
 };
 
 /**
@@ -86,6 +97,90 @@ export const CreateEndpointResponseSchema: GenMessage<CreateEndpointResponse> = 
   messageDesc(file_inflow_webhook_v1_webhook_service, 1);
 
 /**
+ * What to change; what is absent stays.
+ *
+ * @generated from message inflow.webhook.v1.UpdateEndpointRequest
+ */
+export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointRequest"> & {
+  /**
+   * The endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+
+  /**
+   * The address. Deliveries that are pending go there too.
+   *
+   * @generated from field: optional string url = 2;
+   */
+  url?: string | undefined;
+
+  /**
+   * The kinds of events it receives from now on; empty: as before.
+   *
+   * @generated from field: repeated string kinds = 3;
+   */
+  kinds: string[];
+
+  /**
+   * From now on it receives what an endpoint does that was created without kinds.
+   *
+   * @generated from field: bool all_kinds = 4;
+   */
+  allKinds: boolean;
+
+  /**
+   * What it is for, at most 200 characters.
+   *
+   * @generated from field: optional string description = 5;
+   */
+  description?: string | undefined;
+
+  /**
+   * How many requests it gets at once, at the most, from each instance: 1 to 50.
+   *
+   * @generated from field: optional int32 concurrency = 6;
+   */
+  concurrency?: number | undefined;
+
+  /**
+   * Whether events are sent to it. Enabling one forgets that it was failing.
+   *
+   * @generated from field: optional bool enabled = 7;
+   */
+  enabled?: boolean | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.UpdateEndpointRequest.
+ * Use `create(UpdateEndpointRequestSchema)` to create a new message.
+ */
+export const UpdateEndpointRequestSchema: GenMessage<UpdateEndpointRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 2);
+
+/**
+ * What was changed.
+ *
+ * @generated from message inflow.webhook.v1.UpdateEndpointResponse
+ */
+export type UpdateEndpointResponse = Message<"inflow.webhook.v1.UpdateEndpointResponse"> & {
+  /**
+   * The endpoint as it now is.
+   *
+   * @generated from field: inflow.webhook.v1.Endpoint endpoint = 1;
+   */
+  endpoint?: Endpoint | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.UpdateEndpointResponse.
+ * Use `create(UpdateEndpointResponseSchema)` to create a new message.
+ */
+export const UpdateEndpointResponseSchema: GenMessage<UpdateEndpointResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 3);
+
+/**
  * Whose endpoints to list.
  *
  * @generated from message inflow.webhook.v1.ListEndpointsRequest
@@ -104,7 +199,7 @@ export type ListEndpointsRequest = Message<"inflow.webhook.v1.ListEndpointsReque
  * Use `create(ListEndpointsRequestSchema)` to create a new message.
  */
 export const ListEndpointsRequestSchema: GenMessage<ListEndpointsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 2);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 4);
 
 /**
  * The endpoints asked for.
@@ -125,7 +220,7 @@ export type ListEndpointsResponse = Message<"inflow.webhook.v1.ListEndpointsResp
  * Use `create(ListEndpointsResponseSchema)` to create a new message.
  */
 export const ListEndpointsResponseSchema: GenMessage<ListEndpointsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 3);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 5);
 
 /**
  * Which endpoint to remove.
@@ -146,7 +241,7 @@ export type DeleteEndpointRequest = Message<"inflow.webhook.v1.DeleteEndpointReq
  * Use `create(DeleteEndpointRequestSchema)` to create a new message.
  */
 export const DeleteEndpointRequestSchema: GenMessage<DeleteEndpointRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 4);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 6);
 
 /**
  * The endpoint is gone.
@@ -161,7 +256,322 @@ export type DeleteEndpointResponse = Message<"inflow.webhook.v1.DeleteEndpointRe
  * Use `create(DeleteEndpointResponseSchema)` to create a new message.
  */
 export const DeleteEndpointResponseSchema: GenMessage<DeleteEndpointResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 5);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 7);
+
+/**
+ * Whose secret to make anew.
+ *
+ * @generated from message inflow.webhook.v1.RotateSecretRequest
+ */
+export type RotateSecretRequest = Message<"inflow.webhook.v1.RotateSecretRequest"> & {
+  /**
+   * The endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+
+  /**
+   * How long the secrets before go on signing, up to 30 days; absent: 24 hours.
+   *
+   * @generated from field: google.protobuf.Duration overlap = 2;
+   */
+  overlap?: Duration | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RotateSecretRequest.
+ * Use `create(RotateSecretRequestSchema)` to create a new message.
+ */
+export const RotateSecretRequestSchema: GenMessage<RotateSecretRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 8);
+
+/**
+ * The secret that was made.
+ *
+ * @generated from message inflow.webhook.v1.RotateSecretResponse
+ */
+export type RotateSecretResponse = Message<"inflow.webhook.v1.RotateSecretResponse"> & {
+  /**
+   * The new signing secret, "whsec_…", shown this once.
+   *
+   * @generated from field: string secret = 1;
+   */
+  secret: string;
+
+  /**
+   * The endpoint as it now is.
+   *
+   * @generated from field: inflow.webhook.v1.Endpoint endpoint = 2;
+   */
+  endpoint?: Endpoint | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RotateSecretResponse.
+ * Use `create(RotateSecretResponseSchema)` to create a new message.
+ */
+export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 9);
+
+/**
+ * Where to send a test event.
+ *
+ * @generated from message inflow.webhook.v1.SendTestEventRequest
+ */
+export type SendTestEventRequest = Message<"inflow.webhook.v1.SendTestEventRequest"> & {
+  /**
+   * The endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SendTestEventRequest.
+ * Use `create(SendTestEventRequestSchema)` to create a new message.
+ */
+export const SendTestEventRequestSchema: GenMessage<SendTestEventRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 10);
+
+/**
+ * The event that was recorded; it is sent next.
+ *
+ * @generated from message inflow.webhook.v1.SendTestEventResponse
+ */
+export type SendTestEventResponse = Message<"inflow.webhook.v1.SendTestEventResponse"> & {
+  /**
+   * The event, for ListDeliveries.
+   *
+   * @generated from field: string event_id = 1;
+   */
+  eventId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SendTestEventResponse.
+ * Use `create(SendTestEventResponseSchema)` to create a new message.
+ */
+export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 11);
+
+/**
+ * Which deliveries to list.
+ *
+ * @generated from message inflow.webhook.v1.ListDeliveriesRequest
+ */
+export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesRequest"> & {
+  /**
+   * To this endpoint, also when it was removed.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+
+  /**
+   * Of this event.
+   *
+   * @generated from field: string event_id = 2;
+   */
+  eventId: string;
+
+  /**
+   * In this state only; unspecified: in any.
+   *
+   * @generated from field: inflow.webhook.v1.DeliveryStatus status = 3;
+   */
+  status: DeliveryStatus;
+
+  /**
+   * How many at the most, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 4;
+   */
+  pageSize: number;
+
+  /**
+   * Where to go on: the next_page_token of the page before.
+   *
+   * @generated from field: string page_token = 5;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.ListDeliveriesRequest.
+ * Use `create(ListDeliveriesRequestSchema)` to create a new message.
+ */
+export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 12);
+
+/**
+ * One page of deliveries.
+ *
+ * @generated from message inflow.webhook.v1.ListDeliveriesResponse
+ */
+export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesResponse"> & {
+  /**
+   * The deliveries, of the newest event first.
+   *
+   * @generated from field: repeated inflow.webhook.v1.Delivery deliveries = 1;
+   */
+  deliveries: Delivery[];
+
+  /**
+   * Asks for the page after this one; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.ListDeliveriesResponse.
+ * Use `create(ListDeliveriesResponseSchema)` to create a new message.
+ */
+export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 13);
+
+/**
+ * Which delivery to return.
+ *
+ * @generated from message inflow.webhook.v1.GetDeliveryRequest
+ */
+export type GetDeliveryRequest = Message<"inflow.webhook.v1.GetDeliveryRequest"> & {
+  /**
+   * Its identifier.
+   *
+   * @generated from field: string delivery_id = 1;
+   */
+  deliveryId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.GetDeliveryRequest.
+ * Use `create(GetDeliveryRequestSchema)` to create a new message.
+ */
+export const GetDeliveryRequestSchema: GenMessage<GetDeliveryRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 14);
+
+/**
+ * The delivery asked for.
+ *
+ * @generated from message inflow.webhook.v1.GetDeliveryResponse
+ */
+export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse"> & {
+  /**
+   * The delivery.
+   *
+   * @generated from field: inflow.webhook.v1.Delivery delivery = 1;
+   */
+  delivery?: Delivery | undefined;
+
+  /**
+   * Its latest attempts, at most 100, in order.
+   *
+   * @generated from field: repeated inflow.webhook.v1.Attempt attempts = 2;
+   */
+  attempts: Attempt[];
+};
+
+/**
+ * Describes the message inflow.webhook.v1.GetDeliveryResponse.
+ * Use `create(GetDeliveryResponseSchema)` to create a new message.
+ */
+export const GetDeliveryResponseSchema: GenMessage<GetDeliveryResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 15);
+
+/**
+ * Which delivery to send again.
+ *
+ * @generated from message inflow.webhook.v1.RedeliverRequest
+ */
+export type RedeliverRequest = Message<"inflow.webhook.v1.RedeliverRequest"> & {
+  /**
+   * Its identifier.
+   *
+   * @generated from field: string delivery_id = 1;
+   */
+  deliveryId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RedeliverRequest.
+ * Use `create(RedeliverRequestSchema)` to create a new message.
+ */
+export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 16);
+
+/**
+ * The delivery is due.
+ *
+ * @generated from message inflow.webhook.v1.RedeliverResponse
+ */
+export type RedeliverResponse = Message<"inflow.webhook.v1.RedeliverResponse"> & {
+  /**
+   * The delivery as it now is.
+   *
+   * @generated from field: inflow.webhook.v1.Delivery delivery = 1;
+   */
+  delivery?: Delivery | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RedeliverResponse.
+ * Use `create(RedeliverResponseSchema)` to create a new message.
+ */
+export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 17);
+
+/**
+ * What to send again.
+ *
+ * @generated from message inflow.webhook.v1.RecoverRequest
+ */
+export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
+  /**
+   * To this endpoint.
+   *
+   * @generated from field: string endpoint_id = 1;
+   */
+  endpointId: string;
+
+  /**
+   * Deliveries created at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 2;
+   */
+  since?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RecoverRequest.
+ * Use `create(RecoverRequestSchema)` to create a new message.
+ */
+export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+
+/**
+ * The deliveries are due.
+ *
+ * @generated from message inflow.webhook.v1.RecoverResponse
+ */
+export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
+  /**
+   * How many are sent again.
+   *
+   * @generated from field: int64 recovered = 1;
+   */
+  recovered: bigint;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.RecoverResponse.
+ * Use `create(RecoverResponseSchema)` to create a new message.
+ */
+export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
 
 /**
  * Webhook endpoints and what was delivered to them, for operators.
@@ -181,6 +591,20 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof CreateEndpointRequestSchema;
     output: typeof CreateEndpointResponseSchema;
+  },
+  /**
+   * Changes what is stated of an endpoint, and leaves the rest. Enabling one makes what was held
+   * for it go out; what was given up meanwhile comes back by Recover.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for an address that may never be called),
+   * NOT_FOUND (not_found).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.UpdateEndpoint
+   */
+  updateEndpoint: {
+    methodKind: "unary";
+    input: typeof UpdateEndpointRequestSchema;
+    output: typeof UpdateEndpointResponseSchema;
   },
   /**
    * Lists the endpoints of a business, newest first.
@@ -205,6 +629,88 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof DeleteEndpointRequestSchema;
     output: typeof DeleteEndpointResponseSchema;
+  },
+  /**
+   * Makes a new signing secret. The ones before go on signing beside it for the overlap, so that
+   * receivers can change over at their own time.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), RESOURCE_EXHAUSTED
+   * (too_many_secrets: five are live; an overlap of 0 ends the earlier ones).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.RotateSecret
+   */
+  rotateSecret: {
+    methodKind: "unary";
+    input: typeof RotateSecretRequestSchema;
+    output: typeof RotateSecretResponseSchema;
+  },
+  /**
+   * Sends an event of kind ENDPOINT_TEST, through the log and the queue as any other, to this
+   * endpoint alone and whatever kinds it asks for.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (endpoint_disabled).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.SendTestEvent
+   */
+  sendTestEvent: {
+    methodKind: "unary";
+    input: typeof SendTestEventRequestSchema;
+    output: typeof SendTestEventResponseSchema;
+  },
+  /**
+   * Lists the deliveries to an endpoint, or of an event, newest first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.ListDeliveries
+   */
+  listDeliveries: {
+    methodKind: "unary";
+    input: typeof ListDeliveriesRequestSchema;
+    output: typeof ListDeliveriesResponseSchema;
+  },
+  /**
+   * Returns a delivery with its attempts.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.GetDelivery
+   */
+  getDelivery: {
+    methodKind: "unary";
+    input: typeof GetDeliveryRequestSchema;
+    output: typeof GetDeliveryResponseSchema;
+  },
+  /**
+   * Sends a delivery again, at once and with the whole schedule of retries before it, also when it
+   * was acknowledged before. One that is due or under way already is left as it is.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the delivery, or its
+   * endpoint was removed), FAILED_PRECONDITION (endpoint_disabled; event_expired: the event was
+   * deleted for its age).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.Redeliver
+   */
+  redeliver: {
+    methodKind: "unary";
+    input: typeof RedeliverRequestSchema;
+    output: typeof RedeliverResponseSchema;
+  },
+  /**
+   * Sends again what an endpoint did not acknowledge since a time: deliveries that were given up,
+   * and those that wait for a retry. Repeating it is safe; after an interruption it goes on where
+   * it ended. Events that were deleted for their age are left out.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (endpoint_disabled).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.Recover
+   */
+  recover: {
+    methodKind: "unary";
+    input: typeof RecoverRequestSchema;
+    output: typeof RecoverResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_webhook_v1_webhook_service, 0);

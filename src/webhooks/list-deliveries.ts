@@ -1,0 +1,46 @@
+import type { Pool } from 'pg'
+import { Fault } from '../errors.ts'
+import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
+import {
+  type DeliveryFilter,
+  findDelivery,
+  listAttempts,
+  listDeliveriesBy,
+  type StoredAttempt,
+  type StoredDelivery,
+} from './read-deliveries.ts'
+
+/** How many attempts are shown; only one that was sent again many times has more. */
+const ATTEMPTS_SHOWN = 100
+
+interface ListDeliveries extends DeliveryFilter {
+  readonly pageSize: number
+  readonly pageToken: string
+}
+
+/** One page, of the newest event first. What is not known has no deliveries. */
+export async function listDeliveries(pool: Pool, request: ListDeliveries) {
+  const page = readPage(request.pageSize, request.pageToken, 2)
+  const after = page.after && readKey(page.after)
+  const found = await listDeliveriesBy(pool, request, after, page.limit + 1)
+  return cutPage(found, page, (delivery) => [`${delivery.position}`, delivery.endpointId])
+}
+
+function readKey([position = '', endpointId = '']: readonly string[]) {
+  if (!/^\d{1,18}$/.test(position)) throw invalidPageToken()
+  return { position: BigInt(position), endpointId }
+}
+
+/** @throws Fault not_found */
+export async function getDelivery(
+  pool: Pool,
+  id: string,
+): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] }> {
+  const delivery = await findDelivery(pool, id)
+  if (delivery === undefined) throw noSuchDelivery()
+  return { delivery, attempts: await listAttempts(pool, id, ATTEMPTS_SHOWN) }
+}
+
+export function noSuchDelivery(): Fault {
+  return new Fault('not_found', 'No such delivery')
+}

@@ -1,0 +1,168 @@
+import type { Pool } from 'pg'
+
+/** How far a delivery is: see the diagram of DeliveryStatus in delivery.proto. */
+export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
+
+/** A delivery as it stands. Times in milliseconds since the Unix epoch. */
+export interface StoredDelivery {
+  readonly id: string
+  readonly endpointId: string
+  readonly position: bigint
+  /** Empty, as the kind is, when the event was deleted for its age. */
+  readonly eventId: string
+  readonly eventKind: string
+  readonly state: DeliveryState
+  readonly attempts: number
+  readonly createdAtMs: number
+  readonly dueAtMs: number | undefined
+  readonly completedAtMs: number | undefined
+  readonly failure: string
+  readonly latestAttempt: StoredAttempt | undefined
+}
+
+/** One request that was made. */
+export interface StoredAttempt {
+  readonly number: number
+  readonly startedAtMs: number
+  readonly latencyMs: number
+  /** HTTP status; 0 when there was no answer. */
+  readonly status: number
+  readonly answer: string
+  readonly error: string
+}
+
+/** Which deliveries to read; one of the first two is given. */
+export interface DeliveryFilter {
+  readonly endpointId: string | undefined
+  readonly eventId: string | undefined
+  readonly state: DeliveryState | undefined
+}
+
+interface AttemptRow {
+  number: number
+  started_at_ms: number
+  latency_ms: number
+  status: number | null
+  answer: string
+  error: string
+}
+
+interface Row {
+  id: string
+  endpoint_id: string
+  position: string
+  event_id: string | null
+  kind: string | null
+  state: DeliveryState
+  attempts: number
+  created_at_ms: number
+  due_at_ms: number
+  completed_at_ms: number | null
+  failure: string | null
+  latest: AttemptRow | null
+}
+
+const MS = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`
+
+const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${MS('a.started_at')},
+  'latency_ms', a.latency_ms, 'status', a.status, 'answer', a.answer, 'error', a.error)`
+
+const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d.attempts,
+  ${MS('d.created_at')} as created_at_ms, ${MS('d.due_at')} as due_at_ms,
+  ${MS('d.completed_at')} as completed_at_ms, d.failure,
+  (select ${ATTEMPT} from webhook_attempt a where a.delivery_id = d.id
+    order by a.number desc limit 1) as latest`
+
+const EVENT = `left join event_log l on l.position = d.position
+  left join outbox o on o.seq = l.outbox_seq`
+
+/**
+ * Deliveries, of the newest event first.
+ *
+ * @param after position and endpoint of the last delivery of the page before
+ */
+export async function listDeliveriesBy(
+  pool: Pool,
+  filter: DeliveryFilter,
+  after: { readonly position: bigint; readonly endpointId: string } | undefined,
+  limit: number,
+): Promise<StoredDelivery[]> {
+  const values: unknown[] = []
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const where: string[] = []
+  let from = `webhook_delivery d ${EVENT}`
+  if (filter.eventId !== undefined) {
+    // By the endpoints that the event may have gone to, as deliveries are found by endpoint.
+    from = `event_log l join outbox o on o.seq = l.outbox_seq
+      join webhook_endpoint e on e.business_id = l.business_id
+      join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
+    where.push(`l.event_id = ${bind(filter.eventId)}`)
+  }
+  if (filter.endpointId !== undefined) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`)
+  // A literal, so that the planner can see which partial index holds the state.
+  if (filter.state !== undefined) where.push(`d.state = '${filter.state}'`)
+  if (after !== undefined) {
+    const position = bind(after.position)
+    where.push(`d.position <= ${position}`)
+    where.push(`(d.position, d.endpoint_id) < (${position}, ${bind(after.endpointId)})`)
+  }
+  const result = await pool.query<Row>(
+    `select ${COLUMNS} from ${from} where ${where.join(' and ')}
+      order by d.position desc, d.endpoint_id desc limit ${bind(limit)}`,
+    values,
+  )
+  return result.rows.map(toDelivery)
+}
+
+export async function findDelivery(pool: Pool, id: string): Promise<StoredDelivery | undefined> {
+  const result = await pool.query<Row>({
+    name: 'webhook-delivery-find',
+    text: `select ${COLUMNS} from webhook_delivery d ${EVENT} where d.id = $1`,
+    values: [id],
+  })
+  const [row] = result.rows
+  return row && toDelivery(row)
+}
+
+/** The latest attempts of a delivery, in order. */
+export async function listAttempts(
+  pool: Pool,
+  deliveryId: string,
+  limit: number,
+): Promise<StoredAttempt[]> {
+  const result = await pool.query<{ attempt: AttemptRow }>({
+    name: 'webhook-attempts-list',
+    text: `select ${ATTEMPT} as attempt from webhook_attempt a where a.delivery_id = $1
+      order by a.number desc limit $2`,
+    values: [deliveryId, limit],
+  })
+  return result.rows.map((row) => toAttempt(row.attempt)).reverse()
+}
+
+function toDelivery(row: Row): StoredDelivery {
+  return {
+    id: row.id,
+    endpointId: row.endpoint_id,
+    position: BigInt(row.position),
+    eventId: row.event_id ?? '',
+    eventKind: row.kind ?? '',
+    state: row.state,
+    attempts: row.attempts,
+    createdAtMs: row.created_at_ms,
+    dueAtMs: row.state === 'PENDING' ? row.due_at_ms : undefined,
+    completedAtMs: row.completed_at_ms ?? undefined,
+    failure: row.failure ?? '',
+    latestAttempt: row.latest ? toAttempt(row.latest) : undefined,
+  }
+}
+
+function toAttempt(row: AttemptRow): StoredAttempt {
+  return {
+    number: row.number,
+    startedAtMs: row.started_at_ms,
+    latencyMs: row.latency_ms,
+    status: row.status ?? 0,
+    answer: row.answer,
+    error: row.error,
+  }
+}

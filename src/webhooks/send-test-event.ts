@@ -1,0 +1,21 @@
+import type { EndpointContext } from './endpoint-context.ts'
+import { publishEndpointEvent } from './endpoint-event.ts'
+import { lockEnabledEndpoint } from './find-endpoint.ts'
+
+/**
+ * Records a test event, which goes to this endpoint alone.
+ *
+ * @returns the event's id
+ * @throws Fault not_found, endpoint_disabled
+ */
+export async function sendTestEvent(
+  { orm, clock, published }: EndpointContext,
+  endpointId: string,
+): Promise<string> {
+  const eventId = await orm.em.fork().transactional(async (em) => {
+    const endpoint = await lockEnabledEndpoint(em, endpointId)
+    return publishEndpointEvent(em, 'ENDPOINT_TEST', endpoint, clock.now())
+  })
+  published()
+  return eventId
+}

@@ -1,0 +1,56 @@
+import { invalidFields } from '../errors.ts'
+import type { Endpoint } from './endpoint.entity.ts'
+import type { EndpointContext } from './endpoint-context.ts'
+import { urlRefusal } from './endpoint-url.ts'
+import { lockEndpoint } from './find-endpoint.ts'
+import { liveSecrets } from './list-endpoints.ts'
+import type { ShownEndpoint } from './message.ts'
+
+/** What to change; what is absent stays. */
+interface EndpointChange {
+  readonly endpointId: string
+  readonly url?: string | undefined
+  readonly kinds: readonly string[]
+  readonly allKinds: boolean
+  readonly description?: string | undefined
+  readonly concurrency?: number | undefined
+  readonly enabled?: boolean | undefined
+}
+
+/**
+ * Changes an endpoint.
+ *
+ * @throws Fault validation_failed (the URL), not_found
+ */
+export async function updateEndpoint(
+  context: EndpointContext,
+  change: EndpointChange,
+): Promise<ShownEndpoint> {
+  const refusal = change.url === undefined ? undefined : urlRefusal(change.url, context.rules)
+  if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
+  const nowMs = context.clock.now()
+  const updated = await context.orm.em.fork().transactional(async (em) => {
+    const endpoint = await lockEndpoint(em, change.endpointId)
+    const { url, description, concurrency, enabled } = change
+    if (url !== undefined) endpoint.url = url
+    if (description !== undefined) endpoint.description = description
+    if (concurrency !== undefined) endpoint.concurrency = concurrency
+    if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
+    if (enabled === true) enable(endpoint)
+    if (enabled === false && endpoint.disabledAt === null) {
+      endpoint.disabledAt = new Date(nowMs)
+      endpoint.disabledReason = 'REQUESTED'
+    }
+    return { endpoint, secrets: await liveSecrets(em, [endpoint.id], nowMs) }
+  })
+  if (change.enabled === true) context.due()
+  return updated
+}
+
+/** A fresh start: what it did before it was disabled is not held against it. */
+function enable(endpoint: Endpoint): void {
+  endpoint.disabledAt = null
+  endpoint.disabledReason = null
+  endpoint.failingSince = null
+  endpoint.warnedAt = null
+}

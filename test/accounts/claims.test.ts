@@ -1,0 +1,170 @@
+import type { Pool } from 'pg'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { createCreateAccount } from '../../src/accounts/create-account.ts'
+import type { AccountOrder, AccountResult, BankConnector } from '../../src/banks/bank.ts'
+import { createBusiness } from '../../src/businesses/create-business.ts'
+import { createSealer } from '../../src/secrets.ts'
+import { until } from '../contract/rest.ts'
+import { useDatabase } from '../support/database.ts'
+import { MASTER_KEY } from '../support/service.ts'
+
+const db = useDatabase()
+
+/** An order that waits at the bank until the test answers it. */
+interface Waiting {
+  readonly order: AccountOrder
+  answer(result: AccountResult): void
+}
+
+let nowMs: number
+let atBank: Waiting[]
+let businessId: string
+
+const clock = { now: () => nowMs }
+
+beforeEach(async () => {
+  nowMs = Date.now()
+  atBank = []
+  sent = []
+  const request = { name: 'Acme', alias: '' }
+  businessId = (await createBusiness(db.database, clock, request)).business.id
+})
+
+const bank: BankConnector = {
+  openAccount: (order) =>
+    new Promise((resolve) => {
+      atBank.push({ order, answer: resolve })
+    }),
+}
+
+/** The names of the statements that were sent. */
+let sent: string[]
+
+/** The real pool, which notes what it sends. */
+function observedPool(): Pool {
+  const { pool } = db.database
+  const query = (statement: { name: string }) => {
+    sent.push(statement.name)
+    return pool.query(statement as never)
+  }
+  return Object.assign(Object.create(pool), { query }) as Pool
+}
+
+/** A creation at an instance of its own. */
+function create() {
+  const call = createCreateAccount({
+    pool: observedPool(),
+    banks: { '9PSB': bank, SAFEHAVEN: bank, PROVIDUS: bank, PALMPAY: bank },
+    sealer: createSealer(MASTER_KEY),
+    clock,
+    aliasOf: async () => 'Acme',
+    published: () => undefined,
+  })
+  return call({
+    businessId,
+    reference: 'order-1',
+    bank: '9PSB',
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+    idType: undefined,
+    idNumber: undefined,
+  })
+}
+
+async function claimedForMs(): Promise<number> {
+  const { rows } = await db.database.pool.query(
+    'select extract(epoch from claimed_until) * 1000 as until from account where business_id = $1',
+    [businessId],
+  )
+  return Number(rows[0].until) - nowMs
+}
+
+const bankHas = (count: number) =>
+  until(
+    async () => atBank.length,
+    (length) => length >= count,
+  )
+
+let numbers = 0
+
+function opened(): AccountResult {
+  numbers += 1
+  const accountNumber = `${numbers}`.padStart(10, '0')
+  return { kind: 'opened', accountNumber, accountName: 'Acme/Ada Obi' }
+}
+
+describe('one call at a time is at the bank for an account', () => {
+  test('another instance waits for it, and gets its answer', async () => {
+    const first = create()
+    await bankHas(1)
+    const second = create()
+    atBank[0]!.answer(opened())
+    const [one, other] = await Promise.all([first, second])
+    expect(other).toEqual({ account: { ...one.account, ...other.account }, replayed: true })
+    expect(other.account.accountNumber).toBe(one.account.accountNumber)
+    expect(atBank).toHaveLength(1)
+  })
+
+  test('when its claim runs out, one other takes over, with the same reference', async () => {
+    void create().catch(() => undefined)
+    await bankHas(1)
+    nowMs += 15_000
+    const others = [create(), create(), create()]
+    await bankHas(2)
+    expect(atBank[1]!.order).toMatchObject({ reference: atBank[0]!.order.reference, attempt: 2 })
+    expect(await claimedForMs()).toBe(15_000)
+    atBank[1]!.answer(opened())
+    const results = await Promise.all(others)
+    expect(new Set(results.map(({ account }) => account.accountNumber)).size).toBe(1)
+    expect(results.filter(({ replayed }) => !replayed)).toHaveLength(1)
+    expect(atBank).toHaveLength(2)
+  })
+
+  test('when the bank refuses it, the next has the bank for as long as any other', async () => {
+    const first = create()
+    await bankHas(1)
+    const second = create()
+    await until(
+      async () => sent,
+      (names) => names.includes('account-claim'),
+    )
+    nowMs += 9_000
+    const fields = [{ field: 'idNumber', message: 'was not recognised by the bank' }]
+    atBank[0]!.answer({ kind: 'rejected', fields })
+    await expect(first).rejects.toMatchObject({ reason: 'validation_failed' })
+    await bankHas(2)
+    expect(await claimedForMs()).toBe(15_000)
+    atBank[1]!.answer(opened())
+    expect((await second).replayed).toBe(false)
+  })
+
+  test('a bank that is unavailable lets the next try at once', async () => {
+    const first = create()
+    await bankHas(1)
+    atBank[0]!.answer({ kind: 'unavailable', cause: 'refused' })
+    await expect(first).rejects.toMatchObject({ reason: 'bank_unavailable', retryAfterSeconds: 5 })
+    const second = create()
+    await bankHas(2)
+    expect(atBank[1]!.order.attempt).toBe(2)
+    atBank[1]!.answer(opened())
+    await second
+  })
+
+  test('whoever waits longer than a call may take is told to repeat', async () => {
+    void create().catch(() => undefined)
+    await bankHas(1)
+    await db.database.pool.query(
+      "update account set claimed_until = claimed_until + interval '1 hour' where business_id = $1",
+      [businessId],
+    )
+    const second = create()
+    const refusal = expect(second).rejects.toMatchObject({ reason: 'bank_unavailable' })
+    const timer = setInterval(() => {
+      nowMs += 5_000
+    }, 20)
+    await refusal
+    clearInterval(timer)
+  })
+})

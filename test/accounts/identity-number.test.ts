@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest'
+import { createSealer } from '../../src/secrets.ts'
+import { creation } from '../contract/rest.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
+
+const service = useService()
+
+const ID_NUMBER = '22334455667'
+
+test('an identity number is encrypted, bound to its account, and readable nowhere', async () => {
+  const { id, key } = await service.business()
+  const palmpay = { bank: 'PALMPAY', idType: 'bvn', idNumber: ID_NUMBER }
+  for (const reference of ['order-1', 'order-2']) {
+    const body = creation({ ...palmpay, reference })
+    const { status, text } = await service.post('generateVirtualAccount/', key, body)
+    expect(status).toBe(200)
+    expect(text).not.toContain(ID_NUMBER)
+  }
+  const { pool } = service.database
+  const { rows } = await pool.query(
+    'select id, id_type, id_number_sealed from account where business_id = $1 order by id',
+    [id],
+  )
+  const [one, two] = rows
+  expect(one.id_type).toBe('bvn')
+  const sealer = createSealer(MASTER_KEY)
+  expect(sealer.open(one.id_number_sealed, `id_number ${one.id}`)).toBe(ID_NUMBER)
+  expect(() => sealer.open(one.id_number_sealed, `id_number ${two.id}`)).toThrow()
+  expect(one.id_number_sealed.equals(two.id_number_sealed)).toBe(false)
+
+  const { rows: tables } = await pool.query(
+    `select quote_ident(table_name) as name from information_schema.tables
+      where table_schema = 'public' and table_type = 'BASE TABLE'`,
+  )
+  expect(tables.length).toBeGreaterThan(10)
+  const hex = Buffer.from(ID_NUMBER).toString('hex')
+  for (const { name } of tables) {
+    const found = await pool.query(
+      `select count(*)::int as count from ${name} r where r::text like $1 or r::text like $2`,
+      [`%${ID_NUMBER}%`, `%${hex}%`],
+    )
+    expect([name, found.rows[0].count]).toEqual([name, 0])
+  }
+})
+
+test('a creation without an identity number stores none', async () => {
+  const { id, key } = await service.business()
+  await service.post('generateVirtualAccount/', key, creation())
+  const { rows } = await service.database.pool.query(
+    'select id_type, id_number_sealed from account where business_id = $1',
+    [id],
+  )
+  expect(rows).toEqual([{ id_type: null, id_number_sealed: null }])
+})

@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { detailsText } from '../../src/accounts/account.ts'
+import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
+import { newReference } from '../../src/ids.ts'
+import { createSealer } from '../../src/secrets.ts'
+import { type Instance, startInstance } from '../contract/instance.ts'
+import { asJson, creation, GENERATE, send } from '../contract/rest.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
+
+const service = useService()
+const sealer = createSealer(MASTER_KEY)
+
+let second: Instance
+
+beforeAll(async () => {
+  second = await startInstance(service.url)
+})
+
+afterAll(() => second?.close())
+
+const CUSTOMER = {
+  firstName: 'Ada',
+  lastName: 'Obi',
+  email: 'ada@example.com',
+  phone: '08012345678',
+}
+
+/** What a caller that died at the bank leaves behind. @returns the reference set aside for it */
+async function leaveHalfWay(businessId: string, claimedForMs: number): Promise<string> {
+  const details = { bank: '9PSB', ...CUSTOMER, idType: undefined, idNumber: undefined } as const
+  const reference = newReference()
+  const now = Date.now()
+  await service.database.pool.query(
+    `insert into account (id, business_id, reference, merchant_reference, bank, status, first_name,
+        last_name, email, phone, details_hash, attempts, claimed_until, created_at)
+      values ($1, $2, $3, 'order-1', '9PSB', 'PENDING', 'Ada', 'Obi', 'ada@example.com',
+        '08012345678', $4, 1, $5, $6)`,
+    [
+      `acc_${reference}`,
+      businessId,
+      reference,
+      sealer.fingerprint(detailsText(details)),
+      new Date(now + claimedForMs),
+      new Date(now),
+    ],
+  )
+  return reference
+}
+
+async function stored(businessId: string) {
+  const { rows } = await service.database.pool.query(
+    'select reference, status, attempts from account where business_id = $1',
+    [businessId],
+  )
+  return rows
+}
+
+async function generate(at: { httpUrl: string }, key: string, body: unknown) {
+  const request = { path: GENERATE, headers: asJson(key), body: JSON.stringify(body) }
+  const { status, headers, text } = await send(at.httpUrl, request)
+  const reference: string | undefined = JSON.parse(text).data?.reference
+  return { status, reference, replayed: headers['idempotent-replayed'] === 'true' }
+}
+
+describe('a creation whose first caller died half-way', () => {
+  test('is resolved by the next, under the reference that was set aside', async () => {
+    const { id, key } = await service.business()
+    const reference = await leaveHalfWay(id, -1)
+    const answer = await generate(service, key, creation())
+    expect(answer).toEqual({ status: 200, reference, replayed: false })
+    expect(await stored(id)).toEqual([{ reference, status: 'ACTIVE', attempts: 2 }])
+  })
+
+  test('is waited for while its claim holds, and resolved once when it runs out', async () => {
+    const { id, key } = await service.business()
+    const reference = await leaveHalfWay(id, 400)
+    const startedMs = Date.now()
+    const copies = await Promise.all(
+      Array.from({ length: 40 }, (_, index) =>
+        generate(index % 2 === 0 ? service : second, key, creation()),
+      ),
+    )
+    expect(Date.now() - startedMs).toBeGreaterThanOrEqual(380)
+    for (const copy of copies) expect(copy).toMatchObject({ status: 200, reference })
+    expect(copies.filter((copy) => !copy.replayed)).toHaveLength(1)
+    expect(await stored(id)).toEqual([{ reference, status: 'ACTIVE', attempts: 2 }])
+  })
+
+  test('conflicts at once with other details, also while its claim holds', async () => {
+    const { id, key } = await service.business()
+    await leaveHalfWay(id, 60_000)
+    expect((await generate(service, key, creation({ lastName: 'Okafor' }))).status).toBe(409)
+    expect(await stored(id)).toMatchObject([{ status: 'PENDING', attempts: 1 }])
+  })
+
+  test('is seen as pending by operators, and resolved at the other door as well', async () => {
+    const { id } = await service.business()
+    const reference = await leaveHalfWay(id, -1)
+    const accounts = service.client(AccountService)
+    const status = AccountStatus.PENDING
+    const { accounts: pending } = await accounts.listAccounts({ businessId: id, status })
+    expect(pending).toMatchObject([{ reference, status, accountNumber: '', accountName: '' }])
+    const { account, replayed } = await accounts.createAccount({
+      businessId: id,
+      reference: 'order-1',
+      bank: 1,
+      ...CUSTOMER,
+    })
+    expect([account!.reference, account!.status, replayed]).toEqual([
+      reference,
+      AccountStatus.ACTIVE,
+      false,
+    ])
+  })
+})
+
+test('a bank that does not answer: copies at once ask it once, and so do their repeats', async () => {
+  const { id, key } = await service.business()
+  const body = creation({ phone: MAGIC_PHONES.timesOut })
+  const fifty = () => Promise.all(Array.from({ length: 50 }, () => generate(service, key, body)))
+  expect(new Set((await fifty()).map((answer) => answer.status))).toEqual(new Set([503]))
+  const [pending] = await stored(id)
+  expect(pending).toMatchObject({ status: 'PENDING', attempts: 1 })
+  expect(new Set((await fifty()).map((answer) => answer.status))).toEqual(new Set([200]))
+  expect(await stored(id)).toEqual([{ ...pending, status: 'ACTIVE', attempts: 2 }])
+})

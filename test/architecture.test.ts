@@ -1,0 +1,191 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** Which folders of src/ each may import from, besides itself, the files of the root and store/. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  banks: [],
+  businesses: ['banks'],
+  accounts: ['banks', 'businesses'],
+  transactions: ['banks', 'businesses', 'accounts'],
+  settlement: ['banks', 'businesses', 'accounts', 'transactions'],
+  reconciliation: ['banks', 'businesses', 'accounts', 'transactions', 'settlement'],
+  events: [],
+  webhooks: ['banks', 'businesses', 'events'],
+  admin: ['businesses'],
+  // What stands on top of the domains; nothing but the composition imports it.
+  sandbox: ['banks', 'accounts', 'transactions'],
+  thirdparty: ['banks', 'accounts', 'transactions', 'settlement', 'events', 'webhooks'],
+  server: [],
+  client: [],
+  console: [],
+  cli: ['client'],
+  store: [],
+}
+
+/** Files of the root that compose the rest, and so may import anything. */
+const COMPOSITION = ['service.ts', 'main.ts', 'credentials.ts']
+
+/** What the settings are checked against: the names of the banks, the form of address ranges. */
+const SETTINGS = ['banks/bank.ts', 'webhooks/address.ts']
+
+/** Where generated code may be imported: the edges, where messages are read and written. */
+const MAY_IMPORT_GEN = [
+  /^(server|cli|client|console)\//,
+  /^service\.ts$/,
+  /\/(rpc|message)\.ts$/,
+  /^events\/(subscribe|tail)\.ts$/,
+  // `webhooks.ts` composes that domain's rpcs; `body.ts` reads the payload of events.
+  /^webhooks\/(body|webhooks)\.ts$/,
+]
+
+interface Import {
+  /** Relative to src/. */
+  readonly from: string
+  /** Relative to src/; `../gen/…` for generated code. */
+  readonly to: string
+  readonly typeOnly: boolean
+}
+
+const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => /\.tsx?$/.test(name))
+  .sort()
+
+const sources = new Map(files.map((file) => [file, readFileSync(join(ROOT, 'src', file), 'utf8')]))
+
+const imports: readonly Import[] = files.flatMap((from) => {
+  const source = sources.get(from) ?? ''
+  const found = source.matchAll(
+    /^(import|export)\b( type\b)?[^'"]*?from '(\.[^']+)'|^import '(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm,
+  )
+  return [...found].map((match) => {
+    const target = match[3] ?? match[4] ?? match[5] ?? ''
+    const to = relative(join(ROOT, 'src'), join(ROOT, 'src', dirname(from), target))
+    return { from, to, typeOnly: match[2] !== undefined }
+  })
+})
+
+const folderOf = (file: string) => (file.includes('/') ? (file.split('/', 1)[0] ?? '') : '')
+const show = ({ from, to }: Import) => `${from} → ${to}`
+const inside = imports.filter(({ to }) => !to.startsWith('..'))
+
+test('the import statements are found', () => {
+  expect(files.length).toBeGreaterThan(80)
+  expect(imports.length).toBeGreaterThan(files.length)
+  for (const { to } of inside) expect(files.includes(to) || to.endsWith('.json'), to).toBe(true)
+})
+
+test('every folder has its place in the order', () => {
+  const folders = new Set(files.map(folderOf).filter((folder) => folder !== ''))
+  for (const folder of folders) expect(Object.keys(MAY_IMPORT)).toContain(folder)
+})
+
+describe('imports go down, never up', () => {
+  test('between folders', () => {
+    const wrong = inside.filter(({ from, to }) => {
+      const [own, other] = [folderOf(from), folderOf(to)]
+      if (own === '' || own === other || other === '' || other === 'store') return false
+      // The one list of entities that the ORM needs.
+      if (from === 'store/orm.ts' && to.endsWith('.entity.ts')) return false
+      return !MAY_IMPORT[own]?.includes(other)
+    })
+    expect(wrong.map(show)).toEqual([])
+  })
+
+  test('from the files of the root, but for the composition', () => {
+    const wrong = inside.filter(({ from, to }) => {
+      if (folderOf(from) !== '' || COMPOSITION.includes(from)) return false
+      return folderOf(to) !== '' && !(from === 'config.ts' && SETTINGS.includes(to))
+    })
+    expect(wrong.map(show)).toEqual([])
+  })
+
+  test('to the composition only from the start and the command line', () => {
+    const wrong = inside.filter(
+      ({ from, to }) =>
+        COMPOSITION.includes(to) && !COMPOSITION.includes(from) && folderOf(from) !== 'cli',
+    )
+    expect(wrong.map(show)).toEqual([])
+  })
+
+  test('and never in a circle', () => {
+    const graph = new Map(files.map((file) => [file, [] as string[]]))
+    for (const { from, to, typeOnly } of inside) if (!typeOnly) graph.get(from)?.push(to)
+    const done = new Set<string>()
+    const visit = (file: string, path: readonly string[]): void => {
+      expect(path, [...path, file].join(' → ')).not.toContain(file)
+      if (done.has(file)) return
+      for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+      done.add(file)
+    }
+    for (const file of files) visit(file, [])
+  })
+})
+
+test('a domain’s statements and tables are its own: others call its use cases', () => {
+  const wrong = inside.filter(({ from, to }) => {
+    if (folderOf(from) === folderOf(to) || COMPOSITION.includes(from)) return false
+    if (to.endsWith('.entity.ts')) return !(from.endsWith('.entity.ts') || from === 'store/orm.ts')
+    return /\/(store|queries)\.ts$/.test(to)
+  })
+  expect(wrong.map(show)).toEqual([])
+})
+
+test('generated code is imported at the edges alone', () => {
+  const wrong = imports.filter(
+    ({ from, to }) => to.startsWith('../gen/') && !MAY_IMPORT_GEN.some((edge) => edge.test(from)),
+  )
+  expect(wrong.map(show)).toEqual([])
+})
+
+test('nothing else outside of src/ is imported, and nothing imports the tests', () => {
+  const wrong = imports.filter(
+    ({ to }) => to.startsWith('..') && !/^\.\.\/(gen|package\.json)/.test(to),
+  )
+  expect(wrong.map(show)).toEqual([])
+})
+
+test('the rules of a domain know neither the database nor the wire', () => {
+  const rules = files.filter((file) => {
+    const [folder = '', name = ''] = file.split('/')
+    return (
+      ['account.ts', 'transaction.ts', 'nuban.ts', 'bank.ts', 'retry.ts'].includes(name) &&
+      folder !== 'cli'
+    )
+  })
+  expect(rules.length).toBeGreaterThan(3)
+  for (const file of rules) {
+    expect([file, sources.get(file)]).toEqual([
+      file,
+      expect.not.stringMatching(/from '(pg|@mikro-orm|@connectrpc|fastify)/),
+    ])
+    const wrong = imports.filter(({ from, to }) => from === file && to.startsWith('../gen/'))
+    expect(wrong.map(show)).toEqual([])
+  }
+})
+
+test('the environment is read at the start and by the command line alone', () => {
+  const readers = files.filter((file) => /\bprocess\.env\b/.test(sources.get(file) ?? ''))
+  expect(readers.filter((file) => !/^(config\.ts|main\.ts|cli\/)/.test(file))).toEqual([])
+})
+
+test('time is read from the clock that was passed in', () => {
+  const readers = files.filter((file) =>
+    /\bDate\.now\(\)|\bnew Date\(\)/.test(sources.get(file) ?? ''),
+  )
+  const domains = readers.filter((file) => Object.keys(MAY_IMPORT).includes(folderOf(file)))
+  // A certificate is expired by the world's time, not by ours.
+  const exempt = /^(cli|server|store|client|console)\/|^webhooks\/connect\.ts$/
+  expect(domains.filter((file) => !exempt.test(file))).toEqual([])
+})
+
+test('files have fewer than 300 lines', () => {
+  const long = files.filter((file) => {
+    const lines = (sources.get(file) ?? '').split('\n').length - 1
+    // Migrations are written once, and never added to.
+    return lines >= 300 && !file.startsWith('store/migrations/')
+  })
+  expect(long).toEqual([])
+})

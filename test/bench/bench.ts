@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { startEmbedded } from '../../src/store/embedded.ts'
+import { migrate, openDatabase } from '../../src/store/orm.ts'
+import { parentOf } from './cores.ts'
+
+/** What rows measure with. */
+export interface Bench {
+  readonly rounds: number
+  /** How long one contender's turn takes. */
+  readonly seconds: number
+  /** A folder for what a row needs; removed at the end. */
+  readonly folder: string
+  /** Process id of the database server; undefined where that cannot be told. */
+  readonly postmaster: number | undefined
+  readonly log: (line: string) => void
+  /** A new database with the service's schema and nothing in it. @returns its URL */
+  createDatabase(): Promise<string>
+  /** Writes out what was written before, so that no round pays for the one before it. */
+  checkpoint(): Promise<void>
+  /** Has something stopped when the row is over, however it ends. The last comes first. */
+  onEnd(stop: () => Promise<unknown>): void
+  /** Stops what `onEnd` was told of, and drops the row's databases. */
+  endRow(): Promise<void>
+  close(): Promise<void>
+}
+
+const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
+
+const TEMPLATE = 'bench_template'
+
+/** Starts a PostgreSQL of its own in a temporary folder, durable like the service's. */
+export async function openBench(
+  options: Pick<Bench, 'rounds' | 'seconds' | 'log'>,
+): Promise<Bench> {
+  const folder = await mkdtemp(join(tmpdir(), 'inflow-bench-'))
+  const removeFolder = () => rm(folder, { recursive: true, force: true })
+  const postgres = await startEmbedded({
+    folder: join(folder, 'postgres'),
+    settings: { ...DURABLE, max_connections: '200' },
+  }).catch(async (error: unknown) => {
+    await removeFolder()
+    throw error
+  })
+  const urlOf = (database: string) => {
+    const url = new URL(postgres.url)
+    url.pathname = `/${database}`
+    return url.href
+  }
+  const admin = new pg.Client({ connectionString: urlOf('postgres') })
+  const databases: string[] = []
+  const ends: (() => Promise<unknown>)[] = []
+  const endRow = async (): Promise<void> => {
+    for (const stop of ends.splice(0).reverse()) await stop()
+    for (const name of databases.splice(0)) {
+      await admin.query(`drop database ${name} with (force)`)
+    }
+  }
+  const close = async (): Promise<void> => {
+    await endRow()
+    await admin.end()
+    await postgres.stop()
+    await removeFolder()
+  }
+  let made = 0
+  let postmaster: number | undefined
+  try {
+    await admin.connect()
+    await requireDurable(admin)
+    await makeTemplate(admin, urlOf(TEMPLATE))
+    postmaster = await readPostmaster(admin)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    ...options,
+    folder,
+    postmaster,
+    async createDatabase() {
+      made += 1
+      const name = `bench_${made}`
+      await admin.query(`create database ${name} template ${TEMPLATE}`)
+      databases.push(name)
+      return urlOf(name)
+    },
+    checkpoint: async () => void (await admin.query('checkpoint')),
+    onEnd: (stop) => void ends.push(stop),
+    endRow,
+    close,
+  }
+}
+
+async function requireDurable(admin: pg.Client): Promise<void> {
+  for (const name of Object.keys(DURABLE)) {
+    const { rows } = await admin.query<{ value: string }>('select current_setting($1) as value', [
+      name,
+    ])
+    if (rows[0]?.value !== 'on') throw new Error(`${name} is off: figures would mean nothing`)
+  }
+}
+
+async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
+  await admin.query(`create database ${TEMPLATE}`)
+  const database = await openDatabase(url, 2)
+  await migrate(database)
+  await database.close()
+}
+
+async function readPostmaster(admin: pg.Client): Promise<number | undefined> {
+  const { rows } = await admin.query<{ pid: number }>('select pg_backend_pid() as pid')
+  return rows[0] && parentOf(rows[0].pid)
+}

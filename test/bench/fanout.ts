@@ -1,0 +1,126 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import pg from 'pg'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { encodeCursor } from '../../src/events/cursor.ts'
+import type { Bench } from './bench.ts'
+import { watchCores } from './cores.ts'
+import { type Contender, inTurn } from './in-turn.ts'
+import type { FanoutAnswer, FanoutLoadOptions } from './load/fanout-load.ts'
+import { notes } from './notes.ts'
+import { startProgram } from './program.ts'
+import type { Row } from './row.ts'
+import { startServiceProcess } from './service-process.ts'
+import type { ConnectStreamOptions, ConnectStreamReady } from './yardstick/connect-stream.ts'
+
+const SUBSCRIBERS = 100
+const EVENTS = 2_000
+const ROUND_LIMIT_MS = 60_000
+
+export const fanout: Row = {
+  name: 'fanout',
+  async measure(bench) {
+    const databaseUrl = await bench.createDatabase()
+    const messages = await seedEvents(databaseUrl)
+    const service = await startServiceProcess(bench, databaseUrl)
+    const options: ConnectStreamOptions = { messages }
+    const server = await startProgram<ConnectStreamReady, never, never>(
+      'yardstick/connect-stream.ts',
+      options,
+    )
+    bench.onEnd(server.stop)
+    const { adminToken: token, grpcAddress } = service
+    const address = `127.0.0.1:${server.ready.port}`
+    const figures = await inTurn(
+      {
+        ours: await reading(bench, 'Inflow', { address: grpcAddress, token }, service.pid),
+        connect: await reading(bench, "connect-node's streaming", { address, token }, server.pid),
+      },
+      bench,
+    )
+    return [
+      {
+        name: 'fanout',
+        what: `${SUBSCRIBERS} gRPC subscribers, ${EVENTS.toLocaleString('en')} events each`,
+        unit: ' messages/s',
+        ours: figures.ours,
+        yardstick: figures.connect,
+        target: { atLeastTimes: 3 },
+        notes: notes(figures.ours, figures.connect),
+      },
+    ]
+  },
+}
+
+async function reading(
+  bench: Bench,
+  name: string,
+  at: Pick<FanoutLoadOptions, 'address' | 'token'>,
+  pid: number,
+): Promise<Contender> {
+  const options: FanoutLoadOptions = { ...at, subscribers: SUBSCRIBERS, messages: EVENTS }
+  const load = await startProgram<undefined, undefined, FanoutAnswer>(
+    'load/fanout-load.ts',
+    options,
+  )
+  bench.onEnd(load.stop)
+  return {
+    name,
+    async measure() {
+      const cores = watchCores({ load: load.pid, service: pid })
+      const { messagesPerSecond } = await load.run(undefined, ROUND_LIMIT_MS)
+      return { value: messagesPerSecond, aside: cores() }
+    },
+  }
+}
+
+/** Fills the log. @returns the messages that a subscriber gets, for the yardstick to send */
+async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
+  const events = Array.from({ length: EVENTS }, (_, i) =>
+    create(EventSchema, {
+      id: `evt_01${String(i).padStart(24, '0')}`,
+      businessId: 'biz_bench',
+      kind: 'PAYMENT_NOTIFICATION',
+      payload: {
+        case: 'transaction',
+        value: {
+          id: `txn_01${String(i).padStart(24, '0')}`,
+          businessId: 'biz_bench',
+          accountReference: 'R-3479ACDEFGHJKMNPQRTW',
+          sessionId: String(i).padStart(30, '9'),
+          amountMinor: 150_050n,
+          currency: 'NGN',
+          accountNumber: '0123456789',
+          accountName: 'Bench/Ada Obi',
+          customerName: 'Ada Obi',
+          customerEmail: 'ada@example.com',
+          payer: { name: 'Chinedu Okafor', accountNumber: '0123456789', bankCode: '000013' },
+          merchantReference: `order-${i}`,
+        },
+      },
+    }),
+  )
+  const payloads = events.map((event) => Buffer.from(toBinary(EventSchema, event)))
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    await client.query(
+      `insert into outbox (event_id, business_id, kind, occurred_at, payload)
+        select id, 'biz_bench', 'PAYMENT_NOTIFICATION', now(), decode(payload, 'hex')
+        from unnest($1::text[], $2::text[]) as e(id, payload)`,
+      [events.map((event) => event.id), payloads.map((payload) => payload.toString('hex'))],
+    )
+    await client.query('select sequence_events($1)', [EVENTS + 1])
+  } finally {
+    await client.end()
+  }
+  return payloads.map((payload, i) => {
+    const position = BigInt(i + 1)
+    const place = { position, cursor: encodeCursor({ epoch: 1, position }) }
+    const event = Object.assign(fromBinary(EventSchema, payload), place)
+    return toBinary(
+      SubscribeResponseSchema,
+      create(SubscribeResponseSchema, { item: { case: 'event', value: event } }),
+    )
+  })
+}

@@ -1,0 +1,16 @@
+import { ingestAgainst } from './ingest-against.ts'
+import type { Row } from './row.ts'
+
+export const ingest: Row = {
+  name: 'ingest',
+  measure: (bench) =>
+    ingestAgainst(bench, {
+      name: 'ingest',
+      what: 'RecordPayment, 64 in flight',
+      call: { kind: 'record' },
+      paymentsPerCall: 1,
+      inFlight: 64,
+      atLeastTimesPool: 3,
+      atLeastTimesPgbench: 1.2,
+    }),
+}

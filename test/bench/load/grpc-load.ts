@@ -1,0 +1,140 @@
+import { create, type DescMessage, fromBinary, type Message, toBinary } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { Client, credentials, Metadata } from '@grpc/grpc-js'
+import {
+  GetTransactionRequestSchema,
+  type GetTransactionResponse,
+  RecordOutcome,
+  type RecordPaymentRequest,
+  RecordPaymentRequestSchema,
+  type RecordPaymentResponse,
+  RecordPaymentsRequestSchema,
+  type RecordPaymentsResponse,
+  TransactionService,
+} from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { asProgram } from '../as-program.ts'
+import { ACCOUNTS, accountNumberOf, sessionIdOf } from '../seed.ts'
+import { type GrpcConnection, openGrpcConnection } from './grpc-connection.ts'
+import { type Lane, type LoadAnswer, type LoadCommand, runLanes } from './lanes.ts'
+
+/** Which calls are made, so many at a time over a few connections. */
+export interface GrpcLoadOptions {
+  readonly address: string
+  readonly token: string
+  readonly connections: number
+  readonly inFlight: number
+  readonly call:
+    | { readonly kind: 'record' }
+    | { readonly kind: 'record-batch'; readonly payments: number }
+    | { readonly kind: 'look-up'; readonly businessId: string; readonly transactions: number }
+}
+
+/** A call as a client makes it. */
+interface Plan {
+  readonly method: { readonly name: string; readonly input: DescMessage; output: DescMessage }
+  make(): Message
+  /** What is wrong with an answer. */
+  check(answer: Message): string | undefined
+}
+
+const { method } = TransactionService
+
+asProgram<GrpcLoadOptions, undefined, LoadCommand, LoadAnswer>(async (options) => {
+  const plan = planOf(options.call)
+  const connections = await Promise.all(
+    Array.from({ length: options.connections }, () => openCaller(options, plan)),
+  )
+  const lanes = Array.from({ length: options.inFlight }, (_, lane) =>
+    toLane(connections[lane % connections.length] as GrpcConnection, plan),
+  )
+  return { ready: undefined, run: ({ seconds }) => runLanes(lanes, seconds) }
+})
+
+/** Bare frames for small calls; grpc-js, which is slower, where requests are large and few. */
+function openCaller(options: GrpcLoadOptions, { method }: Plan): Promise<GrpcConnection> {
+  const path = `/${TransactionService.typeName}/${method.name}`
+  const { address, token } = options
+  if (options.call.kind !== 'record-batch') return openGrpcConnection({ address, path, token })
+  const metadata = new Metadata()
+  metadata.set('authorization', `Bearer ${token}`)
+  // A pool of its own, or all clients would share one connection.
+  const settings = { 'grpc.use_local_subchannel_pool': 1 }
+  const client = new Client(address, credentials.createInsecure(), settings)
+  const same = (bytes: Buffer) => bytes
+  const call: GrpcConnection['call'] = (message, done) => {
+    client.makeUnaryRequest(path, same, same, Buffer.from(message), metadata, (error, answer) =>
+      done(error ? error.message : (answer ?? 'no answer')),
+    )
+  }
+  return Promise.resolve({ call })
+}
+
+function toLane(connection: GrpcConnection, { method, make, check }: Plan): Lane {
+  return (done) => {
+    connection.call(toBinary(method.input, make()), (answer) => {
+      done(typeof answer === 'string' ? answer : check(fromBinary(method.output, answer)))
+    })
+  }
+}
+
+function planOf(call: GrpcLoadOptions['call']): Plan {
+  if (call.kind === 'record') {
+    return {
+      method: method.recordPayment,
+      make: newPayment,
+      check: (answer) => checkOutcome((answer as RecordPaymentResponse).outcome),
+    }
+  }
+  if (call.kind === 'record-batch') {
+    return {
+      method: method.recordPayments,
+      make: () =>
+        create(RecordPaymentsRequestSchema, {
+          payments: Array.from({ length: call.payments }, newPayment),
+        }),
+      check: (answer) => {
+        const { results } = answer as RecordPaymentsResponse
+        if (results.length !== call.payments) return `${results.length} results`
+        return results.map((result) => checkOutcome(result.outcome)).find((fault) => fault)
+      },
+    }
+  }
+  const { businessId, transactions } = call
+  return {
+    method: method.getTransaction,
+    make: () => {
+      const sessionId = sessionIdOf(1 + Math.floor(Math.random() * transactions))
+      return create(GetTransactionRequestSchema, { businessId, sessionId })
+    },
+    check: (answer) => {
+      const { transaction } = answer as GetTransactionResponse
+      return transaction === undefined ? 'no transaction' : undefined
+    },
+  }
+}
+
+/** A payment into any account, in a session as banks name them: institution, second, number. */
+function newPayment(): RecordPaymentRequest {
+  const nowMs = Date.now()
+  const second = new Date(nowMs).toISOString().replaceAll(/\D/g, '').slice(2, 14)
+  const unique = String(Math.floor(Math.random() * 1e12)).padStart(12, '0')
+  return create(RecordPaymentRequestSchema, {
+    bank: Bank.BANK_9PSB,
+    accountNumber: accountNumberOf(1 + Math.floor(Math.random() * ACCOUNTS)),
+    sessionId: `000013${second}${unique}`,
+    amountMinor: BigInt(1 + Math.floor(Math.random() * 10_000_000)),
+    paidAt: timestampFromMs(nowMs),
+    payer: {
+      name: 'Chinedu Okafor',
+      accountNumber: '0123456789',
+      bankCode: '000013',
+      bankName: 'GTBank Plc',
+    },
+    narration: 'Transfer for order 123456',
+  })
+}
+
+function checkOutcome(outcome: RecordOutcome): string | undefined {
+  return outcome === RecordOutcome.RECORDED ? undefined : `outcome ${outcome}`
+}

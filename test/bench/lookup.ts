@@ -1,0 +1,41 @@
+import { inTurn } from './in-turn.ts'
+import { notes } from './notes.ts'
+import { bareFastify, openDoor, ourRest } from './rest.ts'
+import type { Row } from './row.ts'
+import { SEEDED_BUSINESS, seedAccounts, seedTransactions } from './seed.ts'
+
+const TRANSACTIONS = 100_000
+
+export const lookup: Row = {
+  name: 'lookup',
+  async measure(bench) {
+    const databaseUrl = await bench.createDatabase()
+    const door = await openDoor(bench, databaseUrl)
+    await seedAccounts(databaseUrl)
+    await seedTransactions(databaseUrl, door.businessId, TRANSACTIONS)
+    // The yardstick has the same rows in a database of its own, as a business it knows.
+    const otherUrl = await bench.createDatabase()
+    await seedAccounts(otherUrl)
+    await seedTransactions(otherUrl, SEEDED_BUSINESS, TRANSACTIONS)
+    const body = { kind: 'look-up', transactions: TRANSACTIONS } as const
+    const bare = { route: 'look-up', databaseUrl: otherUrl } as const
+    const figures = await inTurn(
+      {
+        ours: await ourRest(bench, door, 'getTransaction', body),
+        bare: await bareFastify(bench, 'bare Fastify, one query', bare, body),
+      },
+      { ...bench, before: bench.checkpoint },
+    )
+    return [
+      {
+        name: 'lookup',
+        what: 'REST getTransaction, 64 connections',
+        unit: '/s',
+        ours: figures.ours,
+        yardstick: figures.bare,
+        target: { atLeastTimes: 1.3 },
+        notes: notes(figures.ours, figures.bare),
+      },
+    ]
+  },
+}

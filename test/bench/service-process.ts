@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { Bench } from './bench.ts'
+
+/** The service, running as it does in production. */
+export interface ServiceProcess {
+  readonly pid: number
+  /** `http://127.0.0.1:…` */
+  readonly httpUrl: string
+  /** `127.0.0.1:…` */
+  readonly grpcAddress: string
+  readonly adminToken: string
+}
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const READY_LIMIT_MS = 20_000
+const STOP_LIMIT_MS = 12_000
+const TAIL_CHARACTERS = 4_000
+
+/**
+ * Starts `node src/main.ts` on a database, until the row ends. When `BENCH_PROFILE` names a folder,
+ * a `.cpuprofile` of the service is written there.
+ */
+export async function startServiceProcess(
+  bench: Bench,
+  databaseUrl: string,
+): Promise<ServiceProcess> {
+  const adminToken = `bench-${randomBytes(16).toString('hex')}`
+  const profile = process.env['BENCH_PROFILE']
+  const args = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
+  const child = spawn(process.execPath, [...args, join(ROOT, 'src', 'main.ts')], {
+    cwd: bench.folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      DATABASE_URL: databaseUrl,
+      DATA_DIR: bench.folder,
+      HTTP_PORT: '0',
+      GRPC_PORT: '0',
+      MASTER_KEY: randomBytes(32).toString('base64'),
+      ADMIN_TOKEN: adminToken,
+    },
+  })
+  // Should the bench itself die, nothing of it stays behind.
+  const kill = () => void child.kill('SIGKILL')
+  process.once('exit', kill)
+  bench.onEnd(async () => {
+    await end(child)
+    process.off('exit', kill)
+  })
+  const { httpUrl, grpcAddress } = await addresses(child)
+  return { pid: child.pid as number, httpUrl, grpcAddress, adminToken }
+}
+
+/** Reads the line that tells that it is ready. */
+function addresses(child: ChildProcess): Promise<{ httpUrl: string; grpcAddress: string }> {
+  let said = ''
+  return new Promise((resolve, reject) => {
+    const fail = (what: string) => reject(new Error(`the service ${what}: ${said}`))
+    const timer = setTimeout(() => fail('was not ready in time'), READY_LIMIT_MS)
+    child.once('exit', () => fail('ended'))
+    const hear = (chunk: Buffer) => {
+      said = (said + chunk).slice(-TAIL_CHARACTERS)
+      const ready = /^Inflow is ready: HTTP (\S+), gRPC (\S+)$/m.exec(said)
+      if (ready === null) return
+      clearTimeout(timer)
+      resolve({ httpUrl: ready[1] as string, grpcAddress: ready[2] as string })
+    }
+    child.stdout?.on('data', hear)
+    child.stderr?.on('data', hear)
+  })
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGTERM')
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
+  await gone
+  clearTimeout(timer)
+}

@@ -1,0 +1,40 @@
+import { isMet, type Result, ratioOf, type Target } from './row.ts'
+
+const HEAD = ['what', 'ours', 'yardstick', 'ratio', 'target', 'verdict']
+
+/** The results as one table, and what is to be known beside them below it. */
+export function table(results: readonly Result[]): string {
+  const lines = results.map((result) => [
+    `${result.name}: ${result.what}`,
+    `${amountText(result.ours.median)} ${result.unit}`,
+    result.yardstick ? `${amountText(result.yardstick.median)} (${result.yardstick.name})` : '–',
+    ratioOf(result)?.toFixed(2) ?? '–',
+    targetText(result.target),
+    isMet(result) ? 'met' : 'MISSED',
+  ])
+  const all = [HEAD, ...lines]
+  const widths = HEAD.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
+  const text = all.map((line) => line.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  '))
+  text.splice(1, 0, widths.map((width) => '─'.repeat(width)).join('  '))
+  const notes = results.flatMap(({ name, notes }) => notes.map((note) => `${name}: ${note}`))
+  return [...text, '', ...new Set(notes)].map((line) => line.trimEnd()).join('\n')
+}
+
+/** The results as JSON text. */
+export function toJson(results: readonly Result[], failed: readonly string[]): string {
+  const rows = results.map((result) => ({
+    ...result,
+    ratio: ratioOf(result) ?? null,
+    yardstick: result.yardstick ?? null,
+    verdict: isMet(result) ? 'met' : 'missed',
+  }))
+  return `${JSON.stringify({ results: rows, failed }, undefined, 2)}\n`
+}
+
+function targetText(target: Target): string {
+  return 'atMost' in target ? `≤ ${target.atMost}` : `≥ ${target.atLeastTimes}×`
+}
+
+function amountText(amount: number): string {
+  return amount >= 100 ? Math.round(amount).toLocaleString('en') : amount.toFixed(2)
+}

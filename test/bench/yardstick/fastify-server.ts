@@ -1,0 +1,120 @@
+import Fastify from 'fastify'
+import pg from 'pg'
+import { newId, newReference } from '../../../src/ids.ts'
+import { asProgram } from '../as-program.ts'
+import { accountNumberOf, SEEDED_BUSINESS } from '../seed.ts'
+
+/** A route as one writes it in ten minutes: no authentication, no checks, no log, no metrics. */
+export type FastifyServerOptions =
+  | { readonly route: 'constant'; readonly answer: string }
+  | { readonly route: 'look-up' | 'insert'; readonly databaseUrl: string }
+
+/** The port it listens at. */
+export interface FastifyServerReady {
+  readonly port: number
+}
+
+const CONNECTIONS = 16
+
+asProgram<FastifyServerOptions, FastifyServerReady, never, never>(async (options) => {
+  const app = Fastify()
+  if (options.route === 'constant') {
+    const { answer } = options
+    app.post('/', (_request, reply) => {
+      reply.header('content-type', 'application/json; charset=utf-8').send(answer)
+    })
+  } else {
+    const pool = new pg.Pool({ connectionString: options.databaseUrl, max: CONNECTIONS })
+    const serve = options.route === 'insert' ? insert : lookUp
+    app.post('/', (request) => serve(pool, request.body as Record<string, string>))
+  }
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return { ready: { port: (app.server.address() as { port: number }).port } }
+})
+
+async function lookUp(pool: pg.Pool, body: Record<string, string>) {
+  const { rows } = await pool.query({
+    name: 'look-up',
+    text: `select t.session_id, t.amount_minor, t.status, t.settled_at, t.bank, t.paid_at,
+        a.reference, a.account_number, a.account_name, a.first_name, a.last_name, a.email
+      from transaction t join account a on a.id = t.account_id
+      where t.session_id = $1 and t.business_id = $2`,
+    values: [body['session_id'], SEEDED_BUSINESS],
+  })
+  const row = rows[0]
+  return {
+    status: true,
+    message: 'Transaction retrieved',
+    data: {
+      reference: row.reference,
+      session_id: row.session_id,
+      transaction_ref: row.session_id,
+      amount: Number(row.amount_minor) / 100,
+      status: row.status,
+      is_settled: row.settled_at !== null,
+      method: 'bank_transfer',
+      bank: row.bank,
+      nuban: row.account_number,
+      account_name: row.account_name,
+      customer: `${row.first_name} ${row.last_name}`,
+      email: row.email,
+      created_at: row.paid_at.toISOString().slice(0, 19).replace('T', ' '),
+    },
+  }
+}
+
+let accounts = 0
+
+async function insert(pool: pg.Pool, body: Record<string, string>) {
+  const now = new Date()
+  const reference = newReference()
+  const name = `Business 1/${body['firstName']} ${body['lastName']}`
+  accounts += 1
+  // Account numbers above those that were seeded.
+  const number = accountNumberOf(1_000_000_000 + accounts)
+  await pool.query({
+    name: 'insert',
+    text: `insert into account (id, business_id, reference, merchant_reference, bank,
+        account_number, account_name, status, first_name, last_name, email, phone, details_hash,
+        attempts, claimed_until, created_at)
+      values ($1, $2, $3, $4, $5, $6, $7, 'ACTIVE', $8, $9, $10, $11, $12, 1, $13, $13)`,
+    values: [
+      newId('acc', now.getTime()),
+      SEEDED_BUSINESS,
+      reference,
+      body['reference'],
+      body['bank'],
+      number,
+      name,
+      body['firstName'],
+      body['lastName'],
+      body['email'],
+      body['phone'],
+      HASH,
+      now,
+    ],
+  })
+  return {
+    status: true,
+    message: 'Account reserved',
+    data: {
+      reference,
+      account: [
+        {
+          account_number: number,
+          account_name: name,
+          bank_name: '9 Payment Service Bank',
+          bank_id: body['bank'],
+          created_at: now.toISOString().slice(0, 19).replace('T', ' '),
+        },
+      ],
+      meta: {
+        firstName: body['firstName'],
+        lastName: body['lastName'],
+        email: body['email'],
+      },
+    },
+  }
+}
+
+const HASH = Buffer.alloc(32, 1)

@@ -1,0 +1,88 @@
+import { PassThrough } from 'node:stream'
+import { expect, test } from 'vitest'
+import { confirm } from '../../src/cli/confirm.ts'
+import { readLogState } from '../../src/events/log-state.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { inflow, runHere, startInflow } from './run-inflow.ts'
+
+const service = useService()
+const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const epochNow = async () => (await readLogState(service.database.pool)).epoch
+
+async function publish() {
+  const [id] = await writeEvents(service.database.pool, 1)
+  await sequence(service.database.pool)
+  return id
+}
+
+const idOf = (line: string | undefined) => (JSON.parse(line ?? 'null') as { id: string }).id
+
+const REFUSED = /^error: [^\n]+ \(stale_cursor\)\n {2}go on where it is safe: --cursor (\S+)\n$/
+
+test('a bump ends the tails of the old epoch, with the place where it is safe to go on', async () => {
+  const first = await publish()
+  let running = startInflow(['events', 'tail', '--json', '--from-beginning'], { env: env() })
+  expect(idOf(await running.nextLine())).toBe(first)
+  const before = await epochNow()
+  const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env())
+  expect(bumped).toMatchObject({ code: 0, stdout: `Epoch ${before + 1}\n` })
+  expect(await epochNow()).toBe(before + 1)
+  const next = await publish()
+  // A stream that stands hears of its own last place, and that one of the place to go on at.
+  for (let i = 0; i < 2; i++) {
+    expect(await running.exit()).toBe(1)
+    const [, cursor = ''] = REFUSED.exec(running.stderr()) ?? []
+    running = startInflow(['events', 'tail', '--json', '--cursor', cursor], { env: env() })
+  }
+  expect(idOf(await running.nextLine())).toBe(next)
+})
+
+test('a bump answers in JSON, too', async () => {
+  const before = await epochNow()
+  const { stdout } = await runHere(['events', 'epoch', 'bump', '--yes', '--json'], env())
+  expect(JSON.parse(stdout)).toEqual({ epoch: before + 1 })
+})
+
+test('without a person to ask, nothing is done but with --yes', async () => {
+  const before = await epochNow()
+  expect(await inflow(['events', 'epoch', 'bump'], { env: env() })).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: 'error: this needs a confirmation: add --yes\n',
+  })
+  expect(await epochNow()).toBe(before)
+})
+
+function terminal(isTTY: boolean) {
+  const input = Object.assign(new PassThrough(), { isTTY })
+  const output = new PassThrough()
+  let written = ''
+  output.on('data', (text) => {
+    written += text
+  })
+  return { input, output, written: () => written }
+}
+
+const ASKED = { question: 'This is for good.', word: 'bump' }
+
+test('a person has to type the word', async () => {
+  for (const text of ['bump\n', ' bump \n']) {
+    const { input, output, written } = terminal(true)
+    input.write(text)
+    await confirm(input, output, ASKED)
+    expect(written()).toBe('This is for good.\nType "bump" to go on: ')
+  }
+  for (const text of ['\n', 'yes\n', 'y\n', 'bumped\n', '']) {
+    const { input, output } = terminal(true)
+    // An empty one is the end of the input: Ctrl-D.
+    if (text === '') input.end()
+    else input.write(text)
+    await expect(confirm(input, output, ASKED)).rejects.toMatchObject({
+      exitCode: 1,
+      message: 'not confirmed: nothing was done',
+    })
+  }
+  const { input, output } = terminal(false)
+  await expect(confirm(input, output, ASKED)).rejects.toMatchObject({ exitCode: 2 })
+})

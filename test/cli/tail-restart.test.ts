@@ -1,0 +1,47 @@
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { freePort } from '../client/proxy.ts'
+import { startInstance } from '../contract/instance.ts'
+import { useDatabase } from '../support/database.ts'
+import { writeEvents } from '../support/events.ts'
+import { startProcess } from '../support/process.ts'
+import { startInflow } from './run-inflow.ts'
+
+const db = useDatabase()
+
+test('a tail outlives kill -9 of the service, loses and repeats nothing, and ends when its token is gone', async () => {
+  const port = await freePort()
+  const token = 'token-of-these-two-0123456789'
+  const start = () =>
+    startProcess({ DATABASE_URL: db.url, GRPC_PORT: String(port), ADMIN_TOKEN: token })
+  let service = await start()
+  onTestFinished(() => service.kill())
+  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token }
+  const running = startInflow(['events', 'tail', '--json', '--from-beginning'], { env })
+  const printed: string[] = []
+  const take = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      printed.push((JSON.parse((await running.nextLine()) ?? 'null') as { id: string }).id)
+    }
+  }
+  const ids = await writeEvents(db.database.pool, 50)
+  await take(50)
+
+  await service.kill()
+  // Facts that are committed while nobody serves them.
+  ids.push(...(await writeEvents(db.database.pool, 50)))
+  await vi.waitFor(() => expect(running.stderr()).toMatch(/^Interrupted \(connect ECONNREFUSED/m), {
+    timeout: 10_000,
+  })
+  service = await start()
+  ids.push(...(await writeEvents(db.database.pool, 50)))
+  await take(100)
+  expect(printed).toEqual(ids)
+
+  await service.kill()
+  const another = await startInstance(db.url, { grpcPort: port })
+  onTestFinished(another.close)
+  expect(await running.exit()).toBe(1)
+  expect(running.stderr()).toMatch(
+    /^To go on from here: --cursor \S+\nerror: [^\n]+ \(unauthorized\)\n$/m,
+  )
+})

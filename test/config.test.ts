@@ -1,0 +1,164 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { type Config, ConfigError, readConfig } from '../src/config.ts'
+
+const KEY = Buffer.alloc(32, 1).toString('base64')
+const DATABASE = 'postgres://user:hidden@db.example:5432/inflow'
+const ALL_SANDBOX = {
+  '9PSB': 'sandbox',
+  SAFEHAVEN: 'sandbox',
+  PROVIDUS: 'sandbox',
+  PALMPAY: 'sandbox',
+}
+
+function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    readConfig(env)
+    return []
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    return (error as ConfigError).faults
+  }
+}
+
+test('without any setting, everything has its default', () => {
+  expect(readConfig({})).toEqual({
+    databaseUrl: undefined,
+    dataDir: '.inflow',
+    host: '127.0.0.1',
+    httpPort: 8080,
+    grpcPort: 50051,
+    masterKey: undefined,
+    adminToken: undefined,
+    banks: ALL_SANDBOX,
+    logLevel: 'info',
+    displayTimeZone: 'Africa/Lagos',
+    grpcReflection: true,
+    eventRetentionDays: 90,
+    deliveryRetentionDays: 30,
+    webhookAllowedCidrs: [],
+    webhookLeaseMs: 60_000,
+  })
+})
+
+test('a setting that is empty or blank is not set, and blanks around one do not count', () => {
+  expect(readConfig({ HTTP_PORT: '', HOST: '  ', BANKS: ' ' })).toEqual(readConfig({}))
+  expect(readConfig({ HTTP_PORT: ' 9000 ' }).httpPort).toBe(9000)
+})
+
+test('what was read cannot be changed', () => {
+  expect(Object.isFrozen(readConfig({}))).toBe(true)
+})
+
+/** A right value, and what it is read as. */
+const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
+  ['DATABASE_URL', DATABASE, { databaseUrl: DATABASE }, { MASTER_KEY: KEY }],
+  ['DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }, { MASTER_KEY: KEY }],
+  ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
+  ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
+  ['HOST', '::', { host: '::' }],
+  ['HOST', 'pay.example.com', { host: 'pay.example.com' }],
+  ['HTTP_PORT', '0', { httpPort: 0 }],
+  ['HTTP_PORT', '65535', { httpPort: 65_535 }],
+  ['GRPC_PORT', '1', { grpcPort: 1 }],
+  ['MASTER_KEY', KEY, { masterKey: Buffer.alloc(32, 1) }],
+  ['ADMIN_TOKEN', 'x'.repeat(16), { adminToken: 'x'.repeat(16) }],
+  ['BANKS', 'PALMPAY=sandbox, 9PSB = sandbox', { banks: ALL_SANDBOX as Config['banks'] }],
+  ['LOG_LEVEL', 'debug', { logLevel: 'debug' }],
+  ['DISPLAY_TIME_ZONE', 'UTC', { displayTimeZone: 'UTC' }],
+  ['GRPC_REFLECTION', 'off', { grpcReflection: false }],
+  ['EVENT_RETENTION_DAYS', '1', { eventRetentionDays: 1 }],
+  ['DELIVERY_RETENTION_DAYS', '3650', { deliveryRetentionDays: 3_650 }],
+  [
+    'WEBHOOK_ALLOWED_CIDRS',
+    '10.0.0.0/8, fd00::/8',
+    { webhookAllowedCidrs: ['10.0.0.0/8', 'fd00::/8'] },
+  ],
+  ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
+]
+
+test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
+  expect(readConfig({ ...beside, [name]: value })).toMatchObject(expected)
+})
+
+const NO_PORT = 'must be a port, 0 to 65535'
+const NO_URL = 'must be a URL such as postgres://user:password@host:5432/database'
+const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
+const NO_TOKEN = 'must be 16 to 200 printable ASCII characters without spaces'
+const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
+const NO_TLS = 'is not served by this version: end TLS in a proxy before it, and unset this'
+
+/** A wrong value, and what is said of it. */
+const WRONG: [string, string, string][] = [
+  ['DATABASE_URL', 'db.example', NO_URL],
+  ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL],
+  ['HOST', 'two words', NO_HOST],
+  ['HOST', 'http://127.0.0.1', NO_HOST],
+  ['HTTP_PORT', '65536', NO_PORT],
+  ['HTTP_PORT', '-1', NO_PORT],
+  ['HTTP_PORT', '80a', NO_PORT],
+  ['HTTP_PORT', '1e3', NO_PORT],
+  ['GRPC_PORT', 'any', NO_PORT],
+  ['MASTER_KEY', 'hidden', NO_KEY],
+  ['MASTER_KEY', Buffer.alloc(31).toString('base64'), NO_KEY],
+  ['MASTER_KEY', Buffer.alloc(33).toString('base64'), NO_KEY],
+  ['MASTER_KEY', KEY.slice(0, -1), NO_KEY],
+  ['ADMIN_TOKEN', 'hidden', NO_TOKEN],
+  ['ADMIN_TOKEN', 'hidden and with spaces', NO_TOKEN],
+  ['ADMIN_TOKEN', 'é'.repeat(20), NO_TOKEN],
+  [
+    'BANKS',
+    'GTB=sandbox',
+    'names an unknown bank "GTB"; known: 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY',
+  ],
+  ['BANKS', '9PSB', 'must say 9PSB=sandbox or 9PSB=live'],
+  ['BANKS', '9PSB=test', 'must say 9PSB=sandbox or 9PSB=live'],
+  ['LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent'],
+  ['DISPLAY_TIME_ZONE', 'Mars/Base', 'must be an IANA time zone such as Africa/Lagos'],
+  ['GRPC_REFLECTION', 'yes', 'must be one of on, off'],
+  ['EVENT_RETENTION_DAYS', '0', 'must be 1 to 3650 days'],
+  ['EVENT_RETENTION_DAYS', '1.5', 'must be 1 to 3650 days'],
+  ['DELIVERY_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
+  [
+    'WEBHOOK_ALLOWED_CIDRS',
+    '10.0.0.0/33',
+    'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "10.0.0.0/33" is none',
+  ],
+  ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
+  ['TLS_CERT', '/tls/cert.pem', NO_TLS],
+  ['TLS_KEY', '/tls/key.pem', NO_TLS],
+  ['TLS_CLIENT_CA', '/tls/ca.pem', NO_TLS],
+]
+
+describe('a wrong setting', () => {
+  test.each(WRONG)('%s=%s is named, in one line', (name, value, text) => {
+    expect(faultsOf({ [name]: value })).toEqual([`${name} ${text}`])
+  })
+
+  test('is told with every other, and no line tells a secret', () => {
+    const faults = faultsOf(Object.fromEntries(WRONG))
+    const names = new Set(WRONG.map(([name]) => name))
+    expect(faults.map((fault) => fault.split(' ', 1)[0]).sort()).toEqual([...names].sort())
+    for (const fault of faults) {
+      expect(fault).not.toContain('\n')
+      expect(fault).not.toContain('hidden')
+    }
+  })
+
+  test('a missing MASTER_KEY is named where there is a DATABASE_URL', () => {
+    expect(faultsOf({ DATABASE_URL: DATABASE })).toEqual([
+      'MASTER_KEY is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)',
+    ])
+  })
+})
+
+test('every setting that is read has a right row here, and all but a folder a wrong one', () => {
+  const source = readFileSync(join(import.meta.dirname, '../src/config.ts'), 'utf8')
+  const read = [...source.matchAll(/read\('([A-Z_]+)'|env\['([A-Z_]+)'\]|'(TLS_[A-Z_]+)'/g)]
+  const names = new Set(read.map((match) => match[1] ?? match[2] ?? match[3]))
+  const right = new Set([...RIGHT.map(([name]) => name), 'TLS_CERT', 'TLS_KEY', 'TLS_CLIENT_CA'])
+  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
+  expect(right).toEqual(names)
+  expect(wrong).toEqual(names)
+})

@@ -1,0 +1,157 @@
+import { create, type DescMethod } from '@bufbuild/protobuf'
+import { createContextValues } from '@connectrpc/connect'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { SCOPES, type Scope } from '../../src/caller.ts'
+import { Fault } from '../../src/errors.ts'
+import { accessOf } from '../../src/server/access.ts'
+import { authentication } from '../../src/server/interceptors/authentication.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { allMethods, DOORS, type Door, nameOf, type Outcome, REST, restPath } from './doors.ts'
+import { until } from './rest.ts'
+import { HAPPY, SCOPE_SERVICES } from './rows.ts'
+import { type Scene, setScene } from './scene.ts'
+
+const service = useService()
+const methods = await allMethods()
+
+let scene: Scene
+let credentials: Record<string, string | undefined>
+
+beforeAll(async () => {
+  scene = await setScene(service)
+  const other = await service.business('Other')
+  const businesses = service.client(BusinessService)
+  const revoked = await businesses.issueKey({ businessId: scene.businessId })
+  await businesses.revokeKey({ keyId: revoked.key!.id })
+  await until(
+    () => service.post('listEvents/', revoked.secretKey, {}),
+    (answer) => answer.status === 401,
+  )
+  credentials = {
+    none: undefined,
+    empty: '',
+    'the scheme alone': 'Bearer ',
+    garbage: 'Bearer garbage',
+    'an unknown key': `Bearer sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`,
+    'a revoked key': `Bearer ${revoked.secretKey}`,
+    'a key of another scheme': `Basic ${scene.key}`,
+    'a key without a scheme': scene.key,
+    'a token of another scheme': `Token ${ADMIN_TOKEN}`,
+    'a token without a scheme': ADMIN_TOKEN,
+    'a token and more': `Bearer ${ADMIN_TOKEN}x`,
+    'a token but for its end': `Bearer ${ADMIN_TOKEN.slice(0, -1)}`,
+    'a business key': `Bearer ${scene.key}`,
+    "another business's key": `Bearer ${other.key}`,
+    'the admin token': `Bearer ${ADMIN_TOKEN}`,
+  }
+})
+
+afterAll(() => scene?.close())
+
+const BUSINESS_KEYS = ['a business key', "another business's key"]
+const TOKENS = ['the admin token']
+
+function doorsOf(method: DescMethod): [string, Door][] {
+  const doors: [string, Door][] = Object.entries(DOORS)
+  if (restPath(method) !== undefined) doors.push(['REST', REST])
+  return doors
+}
+
+/** Whether the call got as far as the method, whatever came of it there. */
+function opened(outcome: Outcome): boolean {
+  return 'messages' in outcome || outcome.code !== 'UNAUTHENTICATED'
+}
+
+describe('only the credential of the access table opens an rpc, at every door', () => {
+  test.each(methods.map((method) => [nameOf(method), method] as const))(
+    '%s',
+    async (name, method) => {
+      const access = accessOf(method.parent, method)
+      const opens = access === 'secret key' ? BUSINESS_KEYS : TOKENS
+      for (const [door, call] of doorsOf(method)) {
+        const outcomes = await Promise.all(
+          Object.entries(credentials).map(async ([kind, authorization]) => {
+            // An empty request: where a field is required, only who is let in is told so.
+            const outcome = await call(service, { method, request: {}, authorization })
+            return [kind, outcome] as const
+          }),
+        )
+        const open = outcomes.filter(([, outcome]) => opened(outcome)).map(([kind]) => kind)
+        expect([door, open]).toEqual([door, opens])
+        for (const [kind, outcome] of outcomes) {
+          if (opens.includes(kind)) continue
+          const what = access === 'secret key' ? 'secret key' : 'token'
+          expect([door, kind, outcome]).toEqual([
+            door,
+            kind,
+            {
+              code: 'UNAUTHENTICATED',
+              reason: 'unauthorized',
+              message: `A valid ${what} is required: Authorization: Bearer <${what}>`,
+              violations: [],
+              retryAfterSeconds: undefined,
+            },
+          ])
+        }
+      }
+      expect(HAPPY[name], 'rows.ts has a row').toBeDefined()
+    },
+  )
+})
+
+describe('scopes', () => {
+  const opensFor = async (method: DescMethod, scopes: readonly Scope[]): Promise<boolean> => {
+    const interceptor = authentication({
+      secretKey: async () => undefined,
+      token: async () => ({ kind: 'internal', tokenId: 't', scopes: new Set(scopes) }),
+    })
+    let called = false
+    const request = {
+      stream: false as const,
+      service: method.parent,
+      method,
+      requestMethod: 'POST',
+      url: '',
+      signal: new AbortController().signal,
+      header: new Headers({ authorization: 'Bearer token' }),
+      contextValues: createContextValues(),
+      message: create(method.input),
+    }
+    try {
+      await interceptor(async () => {
+        called = true
+        return {} as never
+      })(request as never)
+    } catch (error) {
+      expect(error).toBeInstanceOf(Fault)
+      expect((error as Fault).reason).toMatch(/^(permission_denied|unauthorized)$/)
+    }
+    return called
+  }
+
+  const internal = methods.filter((method) => accessOf(method.parent, method) !== 'secret key')
+
+  test.each(SCOPES)('%s opens what it is for and nothing else', async (scope) => {
+    for (const method of internal) {
+      const name = nameOf(method)
+      const open = await opensFor(method, [scope])
+      if (open) expect(name).toMatch(SCOPE_SERVICES[scope])
+      if (scope === 'read' && open) expect([name, method.idempotency]).toEqual([name, 1])
+      if (scope === 'admin') expect([name, open]).toEqual([name, true])
+    }
+  })
+
+  test('every rpc that changes nothing is open to read, every stream to its scope', async () => {
+    for (const method of internal.filter((each) => each.idempotency === 1)) {
+      expect([nameOf(method), await opensFor(method, ['read'])]).toEqual([nameOf(method), true])
+    }
+  })
+
+  test('a token without scopes opens nothing, and no token opens a business’s rpc', async () => {
+    for (const method of methods) {
+      const scopes = internal.includes(method) ? [] : SCOPES
+      expect([nameOf(method), await opensFor(method, scopes)]).toEqual([nameOf(method), false])
+    }
+  })
+})

@@ -1,0 +1,83 @@
+import type { AddressInfo } from 'node:net'
+import { createServer, connect as dial, type Socket } from 'node:net'
+import pino, { type Logger } from 'pino'
+import { systemClock } from '../../src/clock.ts'
+import { type Config, readConfig } from '../../src/config.ts'
+import { startService } from '../../src/service.ts'
+import { openDatabase } from '../../src/store/orm.ts'
+import { ADMIN_TOKEN, MASTER_KEY } from '../support/service.ts'
+
+/** One more instance of the service, with connections of its own. */
+export interface Instance {
+  readonly httpUrl: string
+  readonly grpcUrl: string
+  close(): Promise<void>
+}
+
+/** @param databaseUrl a migrated database; instances may share it */
+export async function startInstance(
+  databaseUrl: string,
+  overrides: Partial<Config> = {},
+  log: Logger = pino({ level: 'silent' }),
+): Promise<Instance> {
+  const database = await openDatabase(databaseUrl)
+  const service = await startService({
+    config: { ...readConfig({ HTTP_PORT: '0', GRPC_PORT: '0' }), ...overrides },
+    database,
+    masterKey: MASTER_KEY,
+    adminToken: ADMIN_TOKEN,
+    clock: systemClock,
+    log,
+    localWebhooks: true,
+  })
+  return {
+    httpUrl: `http://127.0.0.1:${service.httpPort}`,
+    grpcUrl: `http://127.0.0.1:${service.grpcPort}`,
+    async close() {
+      await service.close()
+      await database.close()
+    },
+  }
+}
+
+/** A wire to a database that can be cut, and mended. */
+export interface Wire {
+  /** The database's URL, by way of the wire. */
+  readonly url: string
+  /** Drops all connections, and refuses new ones. */
+  cut(): Promise<void>
+  mend(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startWire(databaseUrl: string): Promise<Wire> {
+  const target = new URL(databaseUrl)
+  const sockets = new Set<Socket>()
+  const server = createServer((incoming) => {
+    const outgoing = dial(Number(target.port), target.hostname)
+    for (const [socket, other] of [
+      [incoming, outgoing],
+      [outgoing, incoming],
+    ] as const) {
+      sockets.add(socket)
+      socket.pipe(other)
+      socket.on('error', () => other.destroy())
+      socket.on('close', () => {
+        sockets.delete(socket)
+        other.destroy()
+      })
+    }
+  })
+  const listen = (port: number) =>
+    new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  await listen(0)
+  const { port } = server.address() as AddressInfo
+  const url = new URL(databaseUrl)
+  url.host = `127.0.0.1:${port}`
+  const cut = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve())
+      for (const socket of sockets) socket.destroy()
+    })
+  return { url: url.href, cut, mend: () => listen(port), close: cut }
+}

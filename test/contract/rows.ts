@@ -1,0 +1,69 @@
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import type { Scope } from '../../src/caller.ts'
+import { creation } from './rest.ts'
+import { CUSTOMER, type Make } from './scene.ts'
+import { WEBHOOK_HAPPY } from './webhook-rows.ts'
+
+/** A call of each rpc that goes well. A new rpc needs a row. */
+export const HAPPY: Readonly<Record<string, Make>> = {
+  'AccountService.CreateAccount': ({ businessId }, fresh) => ({
+    businessId,
+    reference: fresh,
+    bank: Bank.BANK_PALMPAY,
+    idType: 1,
+    idNumber: '12345678901',
+    ...CUSTOMER,
+  }),
+  'AccountService.GetAccount': ({ businessId, reference }) => ({ businessId, reference }),
+  'AccountService.ListAccounts': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'BusinessService.CreateBusiness': () => ({ name: 'Ọjà', alias: 'Oja' }),
+  'BusinessService.GetBusiness': ({ businessId }) => ({ businessId }),
+  'BusinessService.ListBusinesses': () => ({ pageSize: 1 }),
+  'BusinessService.IssueKey': ({ businessId }) => ({ businessId }),
+  'BusinessService.RevokeKey': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
+  'BusinessService.ListKeys': ({ businessId }) => ({ businessId }),
+  'EventService.Subscribe': ({ businessId }) => ({
+    start: { case: 'beginning', value: true },
+    businessIds: [businessId],
+  }),
+  'EventService.ListEvents': ({ businessId }) => ({ businessId, after: 1n }),
+  'EventService.BumpEpoch': () => ({}),
+  'SandboxService.SimulateTransfer': ({ accountNumber }, fresh) => ({
+    accountNumber,
+    amountMinor: 100n,
+    sessionId: fresh,
+  }),
+  'ThirdPartyService.GenerateVirtualAccount': (_scene, fresh) => creation({ reference: fresh }),
+  'ThirdPartyService.GetTransaction': ({ sessionId }) => ({ sessionId }),
+  'ThirdPartyService.GetVirtualAccount': ({ reference }) => ({ reference }),
+  'ThirdPartyService.ListTransactions': () => ({ pageSize: 1 }),
+  'ThirdPartyService.ListEvents': () => ({ after: 1n, limit: 1 }),
+  'TransactionService.RecordPayment': ({ accountNumber }, fresh) => ({
+    bank: Bank.BANK_9PSB,
+    accountNumber,
+    sessionId: fresh,
+    amountMinor: 5n,
+    payer: { name: 'BOLA ADE' },
+  }),
+  'TransactionService.RecordPayments': ({ accountNumber }, fresh) => ({
+    payments: [
+      { bank: Bank.BANK_9PSB, accountNumber, sessionId: fresh, amountMinor: 5n },
+      { bank: Bank.BANK_9PSB, accountNumber, sessionId: fresh, amountMinor: -5n },
+    ],
+  }),
+  'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
+  'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
+  ...WEBHOOK_HAPPY,
+}
+
+/** How many messages of a stream the happy call waits for. */
+export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe': 3 }
+
+/** What each scope is for. Whoever changes the access table says here that it was meant. */
+export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
+  admin: /./,
+  'payments:write':
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.(RecordPayments?|ReverseTransaction)|SandboxService\.SimulateTransfer)$/,
+  read: /^\w+\.(Get|List|Preview)\w+$/,
+  'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
+}

@@ -1,0 +1,94 @@
+import { connect } from 'node:http2'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { EventService, SubscribeRequestSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+
+const READERS = 900
+const STALLED = 100
+const EVENTS = 1_500
+
+const db = useDatabase()
+let service: ServiceProcess
+
+beforeAll(async () => {
+  // With a heap this small, keeping what stalled subscribers do not take would end the process.
+  service = await startProcess({
+    DATABASE_URL: db.url,
+    NODE_OPTIONS: '--max-old-space-size=256',
+  })
+})
+
+afterAll(async () => {
+  await service?.kill()
+})
+
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+}
+
+/** Opens streams of raw HTTP/2, so that "never reads" means just that. */
+function openStreams(count: number, reads: boolean) {
+  const session = connect(service.grpcUrl, {
+    settings: { initialWindowSize: reads ? 2 ** 31 - 1 : 65_535 },
+  })
+  session.on('error', () => undefined)
+  if (reads) session.on('connect', () => session.setLocalWindowSize(2 ** 31 - 1))
+  const message = toBinary(SubscribeRequestSchema, create(SubscribeRequestSchema))
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(message.length, 1)
+  let bytes = 0
+  for (let i = 0; i < count; i++) {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': `/${EventService.typeName}/Subscribe`,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      authorization: `Bearer ${ADMIN_TOKEN}`,
+    })
+    stream.on('error', () => undefined)
+    if (reads) {
+      stream.on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+      })
+    }
+    stream.end(Buffer.concat([head, message]))
+  }
+  return { session, received: () => bytes }
+}
+
+test('1,000 subscribers, 100 of which never read: memory stays flat, and all is freed', async () => {
+  const readers = openStreams(READERS, true)
+  const stalled = openStreams(STALLED, false)
+  const waiting = (count: number) =>
+    vi.waitFor(async () => expect(await metric('inflow_event_subscribers_waiting')).toBe(count), {
+      timeout: 30_000,
+      interval: 100,
+    })
+  await waiting(READERS + STALLED)
+  const publish = async () => {
+    const before = readers.received()
+    const [id] = await writeEvents(db.database.pool, EVENTS)
+    expect(id).toBeDefined()
+    await sequence(db.database.pool)
+    // Every reader has everything when none has to be sent more.
+    await vi.waitFor(
+      () => expect(readers.received() - before).toBeGreaterThan(READERS * EVENTS * 100),
+      { timeout: 60_000, interval: 100 },
+    )
+  }
+  // The first rounds fill the tail and the windows of those who never read.
+  for (let i = 0; i < 3; i++) await publish()
+  const before = await metric('process_resident_memory_bytes')
+  for (let i = 0; i < 3; i++) await publish()
+  const after = await metric('process_resident_memory_bytes')
+  console.log(`resident: ${Math.round(before / 2 ** 20)} → ${Math.round(after / 2 ** 20)} MiB`)
+  expect(after - before).toBeLessThan(100 * 2 ** 20)
+  readers.session.destroy()
+  stalled.session.destroy()
+  await waiting(0)
+}, 120_000)

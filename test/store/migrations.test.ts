@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest'
+import { migrate } from '../../src/store/orm.ts'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase(4)
+
+test('the migrations make what the entities say, but for what entities cannot say', async () => {
+  const sql = await db.database.orm.schema.getUpdateSchemaSQL({ wrap: false })
+  const statements = sql
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '')
+  const known = [
+    // An identity column is a plain type with words after it to the entity.
+    /^alter table "outbox" alter column "seq" drop default$/,
+    // Guards and functions are of no entity.
+    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only)"/,
+    /^drop function if exists "/,
+    // PostgreSQL keeps BETWEEN as two comparisons.
+    /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
+  ]
+  expect(statements.filter((each) => !known.some((pattern) => pattern.test(each)))).toEqual([])
+})
+
+test('no entity has changed without a migration', async () => {
+  expect(await db.database.orm.migrator.checkSchema()).toBe(false)
+})
+
+test('a second run of the migrations does nothing', async () => {
+  expect(await migrate(db.database)).toEqual([])
+})
+
+test('every foreign key, check, guard and function is there', async () => {
+  const { rows } = await db.database.pool.query(
+    `select 'function ' || proname as what from pg_proc
+        where pronamespace = 'public'::regnamespace and prokind = 'f'
+      union all select 'trigger ' || tgname from pg_trigger where not tgisinternal
+      order by 1`,
+  )
+  const names = rows.map((row) => row.what)
+  for (const name of [
+    'function append_only',
+    'function sequence_events',
+    'function transaction_guard',
+    'trigger ledger_posting_append_only',
+    'trigger transaction_guard',
+    'trigger transaction_kept',
+  ]) {
+    expect(names).toContain(name)
+  }
+})

@@ -1,0 +1,70 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { AMOUNT_MINOR_MAX } from '../../src/money.ts'
+import {
+  classifyRepeat,
+  type IncomingPayment,
+  type Repeat,
+  TRANSACTION_STATUSES,
+  type TransactionStatus,
+} from '../../src/transactions/transaction.ts'
+
+/** What each status of a payment is to each recorded status: amount and account being the same. */
+const TABLE: Record<TransactionStatus, Record<IncomingPayment['status'], Repeat>> = {
+  PENDING: { PENDING: 'duplicate', SUCCESS: 'final', FAILED: 'final' },
+  SUCCESS: { PENDING: 'duplicate', SUCCESS: 'duplicate', FAILED: 'conflict' },
+  FAILED: { PENDING: 'duplicate', SUCCESS: 'conflict', FAILED: 'duplicate' },
+  REVERSED: { PENDING: 'duplicate', SUCCESS: 'duplicate', FAILED: 'conflict' },
+}
+
+const amount = fc.bigInt({ min: 1n, max: AMOUNT_MINOR_MAX })
+const number = fc.stringMatching(/^\d{10}$/)
+const recordedStatus = fc.constantFrom(...TRANSACTION_STATUSES)
+const incomingStatus = fc.constantFrom('PENDING', 'SUCCESS', 'FAILED') satisfies fc.Arbitrary<
+  IncomingPayment['status']
+>
+
+const incoming = (facts: Pick<IncomingPayment, 'status' | 'amountMinor' | 'accountNumber'>) => ({
+  bank: '9PSB' as const,
+  sessionId: 's',
+  paidAtMs: 0,
+  payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
+  narration: '',
+  ...facts,
+})
+
+test('a repeat with the same amount and account is what the table says', () => {
+  fc.assert(
+    fc.property(recordedStatus, incomingStatus, amount, number, (was, now, amountMinor, to) => {
+      const recorded = { status: was, amountMinor, accountNumber: to }
+      const repeat = classifyRepeat(
+        recorded,
+        incoming({ status: now, amountMinor, accountNumber: to }),
+      )
+      expect(repeat).toBe(TABLE[was][now])
+    }),
+  )
+})
+
+test.each([
+  ['amount', true],
+  ['account', false],
+])('another %s is a conflict whatever the states', (_what, otherAmount) => {
+  fc.assert(
+    fc.property(
+      recordedStatus,
+      incomingStatus,
+      fc.uniqueArray(amount, { minLength: 2, maxLength: 2 }),
+      fc.uniqueArray(number, { minLength: 2, maxLength: 2 }),
+      (was, now, amounts, numbers) => {
+        const recorded = { status: was, amountMinor: amounts[0]!, accountNumber: numbers[0]! }
+        const payment = incoming({
+          status: now,
+          amountMinor: amounts[otherAmount ? 1 : 0]!,
+          accountNumber: numbers[otherAmount ? 0 : 1]!,
+        })
+        expect(classifyRepeat(recorded, payment)).toBe('conflict')
+      },
+    ),
+  )
+})

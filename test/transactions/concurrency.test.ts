@@ -1,0 +1,163 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { createClient, type Transport } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { Client, credentials, Metadata } from '@grpc/grpc-js'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  RecordOutcome,
+  RecordPaymentRequestSchema,
+  type RecordPaymentResponse,
+  RecordPaymentResponseSchema,
+  type RecordPaymentsRequestSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { type Instance, startInstance } from '../contract/instance.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
+
+const service = useService()
+
+let second: Instance
+
+beforeAll(async () => {
+  second = await startInstance(service.url)
+})
+
+afterAll(() => second?.close())
+
+const transports = new Map<string, Transport>()
+
+/** A batch at one of the instances. */
+function recordAt({ grpcUrl }: { grpcUrl: string }, payments: readonly Payment[]) {
+  const transport = transports.get(grpcUrl) ?? createGrpcTransport({ baseUrl: grpcUrl })
+  transports.set(grpcUrl, transport)
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  const request: MessageInitShape<typeof RecordPaymentsRequestSchema> = { payments: [...payments] }
+  return createClient(TransactionService, transport).recordPayments(request, { headers })
+}
+
+/** A client that makes one call cheap enough to have thousands under way. */
+function openClient(at: { grpcUrl: string }) {
+  const client = new Client(new URL(at.grpcUrl).host, credentials.createInsecure())
+  const metadata = new Metadata()
+  metadata.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+  const record = (payment: Payment) => {
+    const bytes = toBinary(RecordPaymentRequestSchema, create(RecordPaymentRequestSchema, payment))
+    return new Promise<RecordPaymentResponse>((resolve, reject) => {
+      client.makeUnaryRequest(
+        `/${TransactionService.typeName}/RecordPayment`,
+        () => Buffer.from(bytes),
+        (answer: Buffer) => fromBinary(RecordPaymentResponseSchema, answer),
+        null,
+        metadata,
+        (error, answer) => (error ? reject(error) : resolve(answer!)),
+      )
+    })
+  }
+  return { record, close: () => client.close() }
+}
+
+test('10,000 copies of one payment at once, at two instances, are one credit', async () => {
+  const { number, businessId } = await openAccount(service)
+  const payment = paymentInto(number, { sessionId: 'copied' })
+  const clients = [service, second].map(openClient)
+  const singles = Array.from({ length: 5_000 }, (_, index) => clients[index % 2]!.record(payment))
+  const batches = Array.from({ length: 20 }, (_, index) =>
+    recordAt(index % 2 === 0 ? service : second, new Array(250).fill(payment)),
+  )
+  const answers = await Promise.all(singles)
+  const results = (await Promise.all(batches)).flatMap((batch) => batch.results)
+  for (const client of clients) client.close()
+
+  const all = [...answers, ...results]
+  expect(all).toHaveLength(10_000)
+  const count = (outcome: RecordOutcome) => all.filter((each) => each.outcome === outcome).length
+  expect(count(RecordOutcome.RECORDED)).toBe(1)
+  expect(count(RecordOutcome.DUPLICATE)).toBe(9_999)
+  expect(new Set(all.map((each) => each.transaction?.id)).size).toBe(1)
+  expect(await storedOf(service.database.pool, 'copied')).toMatchObject({
+    transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
+    postings: [{ amount_minor: '100000' }],
+    events: [{ kind: 'PAYMENT_NOTIFICATION' }],
+    conflicts: [],
+    unmatched: [],
+  })
+  const { transactions } = await transactionsOf(service).listTransactions({ businessId })
+  expect(transactions).toHaveLength(1)
+})
+
+test('a final status that arrives many times at once moves the transaction once', async () => {
+  const { number } = await openAccount(service)
+  for (let round = 0; round < 5; round++) {
+    const sessionId = `moved-${round}`
+    const { PENDING, SUCCESS, FAILED } = TransactionStatus
+    await transactionsOf(service).recordPayment(paymentInto(number, { sessionId, status: PENDING }))
+    const copies = await Promise.all(
+      [service, second].map((at) =>
+        recordAt(
+          at,
+          Array.from({ length: 60 }, (_, index) =>
+            paymentInto(number, { sessionId, status: index % 2 === 0 ? SUCCESS : FAILED }),
+          ),
+        ),
+      ),
+    )
+    const results = copies.flatMap((batch) => batch.results)
+    const count = (outcome: RecordOutcome) =>
+      results.filter((each) => each.outcome === outcome).length
+    expect(count(RecordOutcome.RECORDED)).toBe(1)
+    expect(count(RecordOutcome.CONFLICT)).toBe(60)
+    expect(count(RecordOutcome.DUPLICATE)).toBe(59)
+    const { transactions, postings, events } = await storedOf(service.database.pool, sessionId)
+    const credited = transactions[0].status === 'SUCCESS' ? 1 : 0
+    expect([postings.length, events.length]).toEqual([credited, credited])
+  }
+})
+
+test('batches that overlap, in whatever order, never deadlock and never record twice', async () => {
+  const { number, businessId } = await openAccount(service)
+  // One statement holds 256 rows: two instances write the same new rows at the same time.
+  const payments = (round: number) =>
+    Array.from({ length: 256 }, (_, index) =>
+      // Every third time, none of them has an account.
+      paymentInto(index % 16 === 0 || round % 3 === 2 ? '9999999999' : number, {
+        sessionId: `overlap-${round}-${index}`,
+        // A contradiction now and then, so that conflicts are written among the rest.
+        amountMinor: index % 11 === 0 ? BigInt(index + 1) : 100_000n,
+      }),
+    )
+  const rounds = 12
+  for (let round = 0; round < rounds; round++) {
+    const rows = payments(round)
+    const [shuffled] = fc.sample(fc.shuffledSubarray(rows, { minLength: 256, maxLength: 256 }), {
+      numRuns: 1,
+      seed: round,
+    })
+    const orders = [rows, rows.toReversed(), shuffled!, shuffled!.toReversed()]
+    const batches = await Promise.all(
+      orders.map((order, index) => recordAt(index % 2 === 0 ? service : second, order)),
+    )
+    for (const { results } of batches) {
+      expect(results.filter((each) => each.error !== '')).toEqual([])
+    }
+  }
+  const { rows } = await service.database.pool.query(
+    `select (select count(*)::int from transaction where business_id = $1) as transactions,
+      (select count(*)::int from outbox where business_id = $1 and kind = 'PAYMENT_NOTIFICATION')
+        as events,
+      (select count(*)::int from ledger_posting where business_id = $1) as postings,
+      (select count(*)::int from unmatched_payment where session_id like 'overlap-%') as unmatched,
+      (select deadlocks::int from pg_stat_database where datname = current_database()) as deadlocks`,
+    [businessId],
+  )
+  const matched = (rounds / 3) * 2 * 240
+  expect(rows[0]).toEqual({
+    transactions: matched,
+    events: matched,
+    postings: matched,
+    unmatched: rounds * 256 - matched,
+    deadlocks: 0,
+  })
+})

@@ -1,0 +1,175 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { TRANSACTION_STATUSES, type TransactionStatus } from '../../src/transactions/transaction.ts'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase()
+
+const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
+
+/** SQLSTATE class 23: the database refuses it whoever asks. */
+const refuses = (text: string, values: unknown[] = []) =>
+  expect(sql(text, values), text).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
+
+let count = 0
+
+beforeAll(async () => {
+  await sql(
+    "insert into business (id, name, alias, created_at) values ('biz_1', 'A', 'A', now()), ('biz_2', 'B', 'B', now())",
+  )
+  for (const number of ['1', '2']) {
+    await sql(
+      `insert into account (id, business_id, reference, merchant_reference, bank, account_number,
+          account_name, status, first_name, last_name, email, phone, details_hash, attempts,
+          claimed_until, created_at)
+        values ('acc_' || $1, 'biz_' || $1, 'R-' || $1, 'order-1', '9PSB', '000000000' || $1, 'A/B',
+          'ACTIVE', 'A', 'B', 'a@b.co', '08012345678', '\\x00', 1, now(), now())`,
+      [number],
+    )
+  }
+})
+
+async function insert(status: TransactionStatus, overrides: Record<string, unknown> = {}) {
+  count += 1
+  const row = {
+    id: `txn_${count}`,
+    business_id: 'biz_1',
+    account_id: 'acc_1',
+    bank: '9PSB',
+    session_id: `session-${count}`,
+    amount_minor: 500,
+    status,
+    ...overrides,
+  }
+  await sql(
+    `insert into transaction (id, business_id, account_id, bank, session_id, amount_minor, status,
+        paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+        narration)
+      values ($1, $2, $3, $4, $5, $6, $7, now(), now(), '', '', '', '', '')`,
+    Object.values(row),
+  )
+  return row.id
+}
+
+const post = (transactionId: string, overrides: Record<string, unknown> = {}) => {
+  const row = {
+    kind: 'payment',
+    debit: 'clearing:9PSB',
+    credit: 'pending',
+    amount: 500,
+    ...overrides,
+  }
+  return [
+    `insert into ledger_posting
+        (transaction_id, business_id, kind, debit_account, credit_account, amount_minor, created_at)
+      values ($1, 'biz_1', $2, $3, $4, $5, now())`,
+    [transactionId, ...Object.values(row)],
+  ] as [string, unknown[]]
+}
+
+describe('the database allows the legal moves of a transaction and no others', () => {
+  const LEGAL = ['PENDING→SUCCESS', 'PENDING→FAILED', 'SUCCESS→REVERSED']
+  const moves = TRANSACTION_STATUSES.flatMap((from) =>
+    TRANSACTION_STATUSES.filter((to) => to !== from).map((to) => [from, to] as const),
+  )
+  test.each(moves)('%s→%s', async (from, to) => {
+    const id = await insert(from)
+    const text = 'update transaction set status = $2 where id = $1'
+    if (LEGAL.includes(`${from}→${to}`)) await sql(text, [id, to])
+    else await refuses(text, [id, to])
+  })
+
+  test('an unknown status', async () => {
+    await expect(insert('DONE' as TransactionStatus)).rejects.toMatchObject({ code: '23514' })
+  })
+})
+
+describe('the database keeps a recorded payment as it is', () => {
+  test.each([
+    ['amount_minor', 501],
+    ['session_id', 'other'],
+    ['bank', 'PALMPAY'],
+    ['account_id', 'acc_2'],
+    ['business_id', 'biz_2'],
+    ['id', 'txn_other'],
+  ])('its %s cannot be changed', async (column, value) => {
+    const id = await insert('SUCCESS')
+    await refuses(`update transaction set ${column} = $2 where id = $1`, [id, value])
+  })
+
+  test('it cannot be deleted, nor all of them', async () => {
+    const id = await insert('SUCCESS')
+    await refuses('delete from transaction where id = $1', [id])
+    await refuses('truncate transaction cascade')
+    await refuses('delete from account where id = $1', ['acc_1'])
+  })
+
+  test('it cannot be recorded twice, nor for nothing, nor for nobody', async () => {
+    await insert('SUCCESS', { session_id: 'taken' })
+    const again = (overrides: Record<string, unknown>) =>
+      expect(insert('SUCCESS', overrides)).rejects.toMatchObject({
+        code: expect.stringMatching(/^23/),
+      })
+    await again({ session_id: 'taken' })
+    await again({ amount_minor: 0 })
+    await again({ amount_minor: -1 })
+    await again({ account_id: 'acc_nobody' })
+    await insert('SUCCESS', { session_id: 'taken', bank: 'PALMPAY' })
+  })
+})
+
+describe('the database lets a transaction be settled once, and only a successful one', () => {
+  const settle = 'update transaction set settled_at = now() where id = $1'
+
+  test.each(['PENDING', 'FAILED', 'REVERSED'] as const)('not a %s one', async (status) => {
+    await refuses(settle, [await insert(status)])
+  })
+
+  test('not again, and it is not taken back', async () => {
+    const id = await insert('SUCCESS')
+    await sql(settle, [id])
+    await refuses("update transaction set settled_at = now() + interval '1 s' where id = $1", [id])
+    await refuses('update transaction set settled_at = null where id = $1', [id])
+    await sql("update transaction set status = 'REVERSED' where id = $1", [id])
+  })
+})
+
+describe('the database keeps the ledger', () => {
+  test.each([
+    ['nothing', { amount: 0 }],
+    ['less than nothing', { amount: -500 }],
+    ['from an account to itself', { credit: 'clearing:9PSB' }],
+  ])('a posting of %s is refused', async (_what, overrides) => {
+    await refuses(...post(await insert('SUCCESS'), overrides))
+  })
+
+  test('a posting of no transaction is refused', () => refuses(...post('txn_nobody')))
+
+  test('each kind of posting happens once a transaction', async () => {
+    const id = await insert('SUCCESS')
+    await sql(...post(id))
+    await refuses(...post(id))
+    await refuses(...post(id, { amount: 1 }))
+  })
+
+  test('a posting is never changed or removed', async () => {
+    const id = await insert('SUCCESS')
+    await sql(...post(id))
+    await refuses('update ledger_posting set amount_minor = 1 where transaction_id = $1', [id])
+    await refuses('delete from ledger_posting where transaction_id = $1', [id])
+    await refuses('delete from ledger_posting')
+    await refuses('truncate ledger_posting')
+  })
+})
+
+describe('the database keeps accounts', () => {
+  test.each([
+    ["update account set bank = 'GTB' where id = 'acc_1'"],
+    ["update account set status = 'OPEN' where id = 'acc_1'"],
+    ["update account set account_number = null where id = 'acc_1'"],
+    ["update account set account_name = null where id = 'acc_1'"],
+    ["update account set account_number = '0000000001' where id = 'acc_2'"],
+    ["update account set reference = 'R-1' where id = 'acc_2'"],
+    ["update account set business_id = 'biz_nobody' where id = 'acc_1'"],
+    ["update account set business_id = 'biz_1' where id = 'acc_2'"],
+  ])('it refuses %s', (text) => refuses(text))
+})

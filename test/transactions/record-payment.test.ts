@@ -1,0 +1,254 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  type Transaction,
+  TransactionStatus,
+} from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { creation } from '../contract/rest.ts'
+import { useService } from '../support/service.ts'
+import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
+
+const service = useService()
+
+const { PENDING, SUCCESS, FAILED } = TransactionStatus
+const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
+
+let sessions = 0
+
+/** An account, and a way to record payments of one session into it. */
+async function session() {
+  const account = await openAccount(service)
+  sessions += 1
+  const sessionId = `session-${sessions}.`
+  return {
+    account,
+    sessionId,
+    record: (overrides: Payment = {}) =>
+      transactionsOf(service).recordPayment(
+        paymentInto(account.number, { sessionId, ...overrides }),
+      ),
+    stored: () => storedOf(service.database.pool, sessionId),
+  }
+}
+
+const POSTING = {
+  kind: 'payment',
+  debit_account: 'clearing:9PSB',
+  credit_account: 'pending',
+  amount_minor: '100000',
+}
+const EVENT = { kind: 'PAYMENT_NOTIFICATION' }
+
+describe('a payment', () => {
+  test('is recorded with all that is known of it, one posting and one event', async () => {
+    const { account, sessionId, record, stored } = await session()
+    const paidAt = timestampFromMs(Date.parse('2026-11-20T10:00:00.123Z'))
+    const payer = {
+      name: 'BOLA ADE',
+      accountNumber: '0123456789',
+      bankCode: '058',
+      bankName: 'GTB',
+    }
+    const { outcome, transaction } = await record({ paidAt, payer, narration: 'rent' })
+    expect(outcome).toBe(RECORDED)
+    expect(transaction).toMatchObject({
+      businessId: account.businessId,
+      accountReference: account.reference,
+      merchantReference: 'order-1',
+      sessionId,
+      amountMinor: 100_000n,
+      currency: 'NGN',
+      status: SUCCESS,
+      settled: false,
+      bank: Bank.BANK_9PSB,
+      accountNumber: account.number,
+      accountName: 'Acme/Ada Obi',
+      customerName: 'Ada Obi',
+      customerEmail: 'ada@example.com',
+      paidAt,
+      payer,
+      narration: 'rent',
+    })
+    const { businessId } = account
+    const found = await transactionsOf(service).getTransaction({ businessId, sessionId })
+    expect(found.transaction).toEqual(transaction)
+    expect(await stored()).toEqual({
+      transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
+      postings: [POSTING],
+      events: [EVENT],
+      conflicts: [],
+      unmatched: [],
+    })
+  })
+
+  test('that comes again is a duplicate, and changes nothing', async () => {
+    const { record, stored } = await session()
+    const { transaction } = await record()
+    const before = await stored()
+    const later = timestampFromMs(Date.now() + 60_000)
+    for (const repeat of [{}, { paidAt: later }, { narration: 'x' }, { status: PENDING }]) {
+      const again = await record(repeat)
+      expect(again).toMatchObject({ outcome: DUPLICATE, transaction })
+    }
+    expect(await stored()).toEqual(before)
+  })
+
+  test('into no account is kept, once, and credits nobody', async () => {
+    const { record, stored } = await session()
+    for (let copy = 0; copy < 3; copy++) {
+      const { outcome, transaction } = await record({ accountNumber: '9999999999' })
+      expect([outcome, transaction]).toEqual([UNMATCHED, undefined])
+    }
+    expect(await stored()).toEqual({
+      transactions: [],
+      postings: [],
+      events: [],
+      conflicts: [],
+      unmatched: [{ account_number: '9999999999', amount_minor: '100000', status: 'SUCCESS' }],
+    })
+  })
+
+  test('into an account of the same number at another bank is unmatched', async () => {
+    const { record } = await session()
+    expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)
+  })
+
+  test('into a pending account is unmatched', async () => {
+    const { record, account, stored } = await session()
+    await service.database.pool.query(
+      "update account set status = 'PENDING' where business_id = $1",
+      [account.businessId],
+    )
+    expect((await record()).outcome).toBe(UNMATCHED)
+    expect((await stored()).unmatched).toHaveLength(1)
+  })
+
+  test('of the same session at another bank is another payment', async () => {
+    const { record, account, sessionId } = await session()
+    expect((await record()).outcome).toBe(RECORDED)
+    const other = await service.post('generateVirtualAccount/', account.key, {
+      ...creation({ reference: 'order-2', bank: 'PROVIDUS' }),
+    })
+    const { account_number: accountNumber } = other.body.data.account[0]
+    const second = await record({ bank: Bank.BANK_PROVIDUS, accountNumber })
+    expect(second.outcome).toBe(RECORDED)
+    expect((await storedOf(service.database.pool, sessionId)).transactions).toHaveLength(2)
+  })
+})
+
+describe('a payment that contradicts the recorded one is a conflict', () => {
+  test('kept for a person, once each, and nothing else changes', async () => {
+    const { account, record, stored } = await session()
+    const { transaction } = await record()
+    const before = await stored()
+    const { number: elsewhere } = await openAccount(service)
+    const contradictions: Payment[] = [
+      { amountMinor: 100_001n },
+      { accountNumber: elsewhere },
+      { accountNumber: '9999999999' },
+      { status: FAILED },
+    ]
+    for (const contradiction of [...contradictions, ...contradictions]) {
+      expect(await record(contradiction)).toMatchObject({ outcome: CONFLICT, transaction })
+    }
+    const { conflicts, ...rest } = await stored()
+    expect(rest).toEqual({ ...before, conflicts: undefined })
+    expect(conflicts).toHaveLength(4)
+    expect(conflicts).toContainEqual({
+      account_number: account.number,
+      amount_minor: '100001',
+      status: 'SUCCESS',
+    })
+    expect(rest.unmatched).toEqual([])
+  })
+})
+
+describe('a payment that is announced first', () => {
+  test('becomes successful once, with its posting and event then', async () => {
+    const { record, stored } = await session()
+    expect(await record({ status: PENDING })).toMatchObject({
+      outcome: RECORDED,
+      transaction: { status: PENDING },
+    })
+    expect(await stored()).toMatchObject({ postings: [], events: [] })
+    expect(await record({ status: SUCCESS })).toMatchObject({
+      outcome: RECORDED,
+      transaction: { status: SUCCESS },
+    })
+    expect((await record({ status: SUCCESS })).outcome).toBe(DUPLICATE)
+    expect(await stored()).toMatchObject({
+      transactions: [{ status: 'SUCCESS' }],
+      postings: [POSTING],
+      events: [EVENT],
+    })
+  })
+
+  test('becomes failed once, without posting or event, and is never successful after', async () => {
+    const { record, stored } = await session()
+    await record({ status: PENDING })
+    expect(await record({ status: FAILED })).toMatchObject({
+      outcome: RECORDED,
+      transaction: { status: FAILED },
+    })
+    expect((await record({ status: FAILED })).outcome).toBe(DUPLICATE)
+    expect((await record({ status: SUCCESS })).outcome).toBe(CONFLICT)
+    expect(await stored()).toMatchObject({
+      transactions: [{ status: 'FAILED' }],
+      postings: [],
+      events: [],
+      conflicts: [{ status: 'SUCCESS', amount_minor: '100000' }],
+    })
+  })
+})
+
+test('whatever comes in whatever order, the tables are what the rules say', () => {
+  const step = fc.record({
+    status: fc.constantFrom(PENDING, SUCCESS, FAILED),
+    amountMinor: fc.constantFrom(100_000n, 100_000n, 100_000n, 7n),
+  })
+  return fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
+      const { record, stored } = await session()
+      let model: { status: TransactionStatus; amountMinor: bigint } | undefined
+      for (const payment of steps) {
+        const { outcome } = await record(payment)
+        const { status, amountMinor } = payment
+        if (model === undefined) {
+          expect(outcome).toBe(RECORDED)
+          model = { status, amountMinor }
+        } else if (amountMinor !== model.amountMinor) {
+          expect(outcome).toBe(CONFLICT)
+        } else if (status === model.status || status === PENDING) {
+          expect(outcome).toBe(DUPLICATE)
+        } else if (model.status === PENDING) {
+          expect(outcome).toBe(RECORDED)
+          model = { status, amountMinor }
+        } else {
+          expect(outcome).toBe(CONFLICT)
+        }
+      }
+      const { transactions, postings, events } = await stored()
+      const name = { [PENDING]: 'PENDING', [SUCCESS]: 'SUCCESS', [FAILED]: 'FAILED' }
+      const { status, amountMinor } = model as NonNullable<typeof model>
+      expect(transactions).toEqual([
+        { status: name[status as keyof typeof name], amount_minor: `${amountMinor}` },
+      ])
+      const credited = status === SUCCESS ? 1 : 0
+      expect([postings.length, events.length]).toEqual([credited, credited])
+    }),
+    { numRuns: 25 },
+  )
+})
+
+test('the answer is the transaction as it stands, also to a duplicate after it moved on', async () => {
+  const { record, account, sessionId } = await session()
+  await record({ status: PENDING })
+  await record({ status: SUCCESS })
+  const { outcome, transaction } = await record({ status: PENDING })
+  expect([outcome, (transaction as Transaction).status]).toEqual([DUPLICATE, SUCCESS])
+  const shown = await service.post('getTransaction/', account.key, { session_id: sessionId })
+  expect(shown.body.data.status).toBe('SUCCESS')
+})

@@ -1,0 +1,138 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { Code, type ConnectError } from '@connectrpc/connect'
+import { describe, expect, test } from 'vitest'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { AMOUNT_MINOR_MAX } from '../../src/money.ts'
+import { useService } from '../support/service.ts'
+import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
+
+const service = useService()
+
+const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
+
+async function record(payments: Payment[]) {
+  return (await transactionsOf(service).recordPayments({ payments })).results
+}
+
+describe('a bad row of a batch is refused by itself, and its neighbours are recorded', () => {
+  const bad: [string, Payment, string][] = [
+    ['no session', { sessionId: '' }, 'sessionId is required'],
+    ['a session of other characters', { sessionId: 'a b' }, 'sessionId '],
+    ['a session of 65 characters', { sessionId: 'x'.repeat(65) }, 'sessionId '],
+    ['no amount', { amountMinor: 0n }, 'amountMinor '],
+    ['less than nothing', { amountMinor: -1n }, 'amountMinor '],
+    ['more than ten trillion naira', { amountMinor: AMOUNT_MINOR_MAX + 1n }, 'amountMinor '],
+    ['no bank', { bank: 0 }, 'bank is required'],
+    ['an unknown bank', { bank: 99 as never }, 'bank '],
+    ['an account number of nine digits', { accountNumber: '123456789' }, 'accountNumber '],
+    ['a reversal', { status: TransactionStatus.REVERSED }, 'status '],
+    ['a time before 2000', { paidAt: timestampFromMs(0) }, 'paidAt '],
+    ['a time after 2100', { paidAt: timestampFromMs(Date.UTC(2200, 0)) }, 'paidAt '],
+    ['a narration of 501 characters', { narration: 'x'.repeat(501) }, 'narration '],
+    ['U+0000 in the narration', { narration: 'a\0b' }, 'narration must not hold'],
+    ['U+0000 in the name of the payer', { payer: { name: '\0' } }, 'payer.name must not hold'],
+  ]
+
+  test.each(bad)('%s', async (what, fault, error) => {
+    const { number } = await openAccount(service)
+    const session = (index: number) => `${what.replaceAll(/\W/g, '-')}-${index}`
+    const results = await record([
+      paymentInto(number, { sessionId: session(0) }),
+      paymentInto(number, { sessionId: session(1), ...fault }),
+      paymentInto(number, { sessionId: session(2) }),
+    ])
+    expect(results.map((result) => result.outcome)).toEqual([RECORDED, UNSPECIFIED, RECORDED])
+    expect(results[1]?.error).toContain(error)
+    expect(results[1]?.transaction).toBeUndefined()
+    expect([results[0]?.error, results[2]?.error]).toEqual(['', ''])
+    const { transactions, unmatched } = await storedOf(service.database.pool, session(1))
+    expect([transactions, unmatched]).toEqual([[], []])
+  })
+
+  test('several faults of a row are told together', async () => {
+    const [result] = await record([{ accountNumber: '1' }])
+    for (const field of ['bank', 'accountNumber', 'sessionId', 'amountMinor']) {
+      expect(result?.error).toContain(field)
+    }
+  })
+})
+
+test('results are in the order of the payments, each with its own outcome', async () => {
+  const { number, businessId } = await openAccount(service)
+  await record([paymentInto(number, { sessionId: 'order-known' })])
+  const results = await record([
+    paymentInto('9999999999', { sessionId: 'order-nobody' }),
+    paymentInto(number, { sessionId: 'order-known' }),
+    paymentInto(number, { sessionId: 'order-new' }),
+    {},
+    paymentInto(number, { sessionId: 'order-known', amountMinor: 1n }),
+    paymentInto(number, { sessionId: 'order-newer' }),
+  ])
+  expect(results.map((result) => result.outcome)).toEqual([
+    UNMATCHED,
+    DUPLICATE,
+    RECORDED,
+    UNSPECIFIED,
+    CONFLICT,
+    RECORDED,
+  ])
+  expect(results.map((result) => result.transaction?.sessionId)).toEqual([
+    undefined,
+    'order-known',
+    'order-new',
+    undefined,
+    'order-known',
+    'order-newer',
+  ])
+  const list = await transactionsOf(service).listTransactions({ businessId })
+  expect(list.transactions).toHaveLength(3)
+})
+
+test('a payment that is twice in one batch is recorded once', async () => {
+  const { number } = await openAccount(service)
+  const twice = paymentInto(number, { sessionId: 'twice' })
+  const results = await record([twice, { ...twice, amountMinor: 7n }, twice, twice])
+  const outcomes = results.map((result) => result.outcome)
+  expect(outcomes.filter((outcome) => outcome === RECORDED)).toHaveLength(1)
+  expect(new Set(results.map((result) => result.transaction?.id)).size).toBe(1)
+  const { transactions, postings, events } = await storedOf(service.database.pool, 'twice')
+  expect([transactions.length, postings.length, events.length]).toEqual([1, 1, 1])
+})
+
+describe('the size of a batch', () => {
+  test.each([0, 1_001])('%i payments are refused, whole', async (count) => {
+    const { number } = await openAccount(service)
+    const payments = Array.from({ length: count }, (_, index) =>
+      paymentInto(number, { sessionId: `many-${index}` }),
+    )
+    const refusal: ConnectError = await record(payments).then(
+      () => expect.unreachable(),
+      (error) => error,
+    )
+    expect(refusal.code).toBe(Code.InvalidArgument)
+    const { transactions } = await storedOf(service.database.pool, 'many-0')
+    expect(transactions).toEqual([])
+  })
+
+  test('1,000 payments as long as the rules allow are recorded, at both doors', async () => {
+    const { number } = await openAccount(service)
+    for (const [door, client] of Object.entries({
+      grpc: transactionsOf(service),
+      connect: service.connectClient(TransactionService),
+    })) {
+      const payments = Array.from({ length: 1_000 }, (_, index) =>
+        paymentInto(number, {
+          sessionId: `${door}-${index}-`.padEnd(64, 'x'),
+          narration: '😀'.repeat(500),
+          payer: { name: 'x'.repeat(200), bankName: 'y'.repeat(200) },
+        }),
+      )
+      const { results } = await client.recordPayments({ payments })
+      expect(results.filter((result) => result.outcome !== RECORDED)).toEqual([])
+    }
+  })
+})

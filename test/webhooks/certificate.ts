@@ -1,0 +1,93 @@
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+
+/** A certificate and its key, in PEM. */
+export interface TestCertificate {
+  readonly cert: string
+  readonly key: string
+}
+
+interface CertificateOptions {
+  readonly hosts?: readonly string[]
+  readonly addresses?: readonly string[]
+  /** Milliseconds since the Unix epoch. */
+  readonly fromMs?: number
+  readonly toMs?: number
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * Makes a self-signed certificate (RFC 5280), which may also serve as the authority that a client
+ * trusts. Node makes keys and signatures, and leaves the writing of the certificate to others.
+ */
+export function makeCertificate(options: CertificateOptions = {}): TestCertificate {
+  const { hosts = ['localhost'], addresses = ['127.0.0.1'] } = options
+  const { fromMs = Date.now() - DAY_MS, toMs = Date.now() + DAY_MS } = options
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const algorithm = sequence(oid(ECDSA_WITH_SHA256))
+  const name = sequence(set(sequence(oid(COMMON_NAME), der(0x0c, Buffer.from('Inflow test')))))
+  const names = [
+    ...hosts.map((host) => der(0x82, Buffer.from(host))),
+    ...addresses.map((address) => der(0x87, Buffer.from(address.split('.').map(Number)))),
+  ]
+  const extensions = sequence(
+    extension(SUBJECT_ALT_NAME, sequence(...names)),
+    extension(BASIC_CONSTRAINTS, sequence(der(0x01, Buffer.of(0xff)))),
+  )
+  const body = sequence(
+    der(0xa0, der(0x02, Buffer.of(2))),
+    der(0x02, Buffer.concat([Buffer.of(1), randomBytes(8)])),
+    algorithm,
+    name,
+    sequence(time(fromMs), time(toMs)),
+    name,
+    publicKey.export({ type: 'spki', format: 'der' }),
+    der(0xa3, extensions),
+  )
+  const signature = der(0x03, Buffer.concat([Buffer.of(0), sign('sha256', body, privateKey)]))
+  const certificate = sequence(body, algorithm, signature)
+  return {
+    cert: `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64')}\n-----END CERTIFICATE-----\n`,
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  }
+}
+
+/** Object identifiers, encoded. */
+const ECDSA_WITH_SHA256 = '2a8648ce3d040302'
+const COMMON_NAME = '550403'
+const SUBJECT_ALT_NAME = '551d11'
+const BASIC_CONSTRAINTS = '551d13'
+
+/** One value of DER: tag, length, content. */
+function der(tag: number, content: Buffer): Buffer {
+  const { length } = content
+  const size =
+    length < 128
+      ? Buffer.of(length)
+      : length < 256
+        ? Buffer.of(0x81, length)
+        : Buffer.of(0x82, length >> 8, length & 255)
+  return Buffer.concat([Buffer.of(tag), size, content])
+}
+
+function sequence(...parts: readonly Buffer[]): Buffer {
+  return der(0x30, Buffer.concat(parts))
+}
+
+function set(...parts: readonly Buffer[]): Buffer {
+  return der(0x31, Buffer.concat(parts))
+}
+
+function oid(encoded: string): Buffer {
+  return der(0x06, Buffer.from(encoded, 'hex'))
+}
+
+function extension(id: string, value: Buffer): Buffer {
+  return sequence(oid(id), der(0x04, value))
+}
+
+/** GeneralizedTime: any year. */
+function time(ms: number): Buffer {
+  const text = new Date(ms).toISOString().replace(/[-:T]|\.\d+/g, '')
+  return der(0x18, Buffer.from(text))
+}

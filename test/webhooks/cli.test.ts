@@ -1,0 +1,240 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { verifyWebhook } from '../../src/client/verify-webhook.ts'
+import { type Running, runHere, startInflow } from '../cli/run-inflow.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { until } from './fixture.ts'
+
+const service = useService()
+
+let businessId: string
+let accountNumber: string
+let payments = 0
+
+beforeAll(async () => {
+  const created = await service.business('Acme')
+  businessId = created.id
+  const { account } = await service.client(AccountService).createAccount({
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_9PSB,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+  })
+  accountNumber = account!.accountNumber
+})
+
+let receiver: Receiver
+beforeEach(async () => {
+  receiver = await startReceiver()
+  return receiver.close
+})
+
+const environment = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+
+const run = (...args: string[]) => runHere(['webhook', ...args], environment())
+
+async function json(...args: string[]) {
+  const { code, stdout, stderr } = await run(...args, '--json')
+  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout)
+}
+
+async function addEndpoint(url = receiver.url): Promise<string> {
+  const added = await json('add', '--business', businessId, '--url', url)
+  return added.endpoint.id
+}
+
+async function pay() {
+  payments += 1
+  await service.client(TransactionService).recordPayment({
+    bank: Bank.BANK_9PSB,
+    accountNumber,
+    sessionId: `SESSION-${payments}`,
+    amountMinor: 150_050n,
+  })
+}
+
+describe('an endpoint', () => {
+  test('is added, updated, rotated, listed and removed', async () => {
+    const added = await json(
+      ...['add', '--business', businessId, '--url', receiver.url, '--description', 'shop'],
+      ...['--concurrency', '5'],
+    )
+    const { id } = added.endpoint
+    expect(added).toMatchObject({
+      secret: expect.stringMatching(/^whsec_/),
+      endpoint: { description: 'shop', concurrency: 5, status: 'ENDPOINT_STATUS_ENABLED' },
+    })
+    const updated = await run('update', id, '--disable', '--kind', 'ACCOUNT_CREATED')
+    expect(updated.stdout).toMatch(/^Status +DISABLED$/m)
+    expect(updated.stdout).toMatch(/^Because +REQUESTED$/m)
+    expect(updated.stdout).toMatch(/^Kinds +ACCOUNT_CREATED$/m)
+    const enabled = await json('update', id, '--enable', '--all-kinds', '--description', '')
+    expect(enabled.endpoint).toMatchObject({
+      kinds: [],
+      description: '',
+      status: 'ENDPOINT_STATUS_ENABLED',
+    })
+    const rotated = await json('rotate', id, '--overlap', '2h')
+    expect(rotated.secret).not.toBe(added.secret)
+    const [, earlier] = rotated.endpoint.secrets
+    const lifeMs = Date.parse(earlier.expiresAt) - Date.now()
+    expect(Math.abs(lifeMs - 7_200_000)).toBeLessThan(60_000)
+    const listed = await run('list', '--business', businessId)
+    expect(listed.stdout).toMatch(new RegExp(`^${id} +${receiver.url} +ENABLED`, 'm'))
+    expect((await run('remove', id)).stderr).toBe(`Removed ${id}.\n`)
+  })
+
+  test.each([
+    [['update', 'ep_1', '--enable', '--disable'], 'cannot be used'],
+    [['update', 'ep_1', '--kind', 'A', '--all-kinds'], 'cannot be used'],
+    [['update', 'ep_1', '--concurrency', '51'], 'from 1 to 50'],
+    [['rotate', 'ep_1', '--overlap', 'soon'], 'Must be like 48h'],
+    [['deliveries'], '--endpoint <id>'],
+    [['recover', 'ep_1'], '--since'],
+    [['listen', '--forward-to', 'ftp://x'], 'Must be a URL'],
+  ])('%j is wrong usage', async (args, text) => {
+    const { code, stderr } = await run(...args)
+    expect(code).toBe(2)
+    expect(stderr).toContain(text)
+  })
+
+  test('is tested, and what it answers is told', async () => {
+    const id = await addEndpoint()
+    const { code, stdout } = await run('test', id)
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^Kind +ENDPOINT_TEST$/m)
+    expect(stdout).toMatch(/^Latest outcome +acknowledged \(200\)$/m)
+    receiver.answer({ status: 500, body: 'broken' })
+    const failed = await run('test', id)
+    expect(failed.code).toBe(1)
+    expect(failed.stderr).toBe('error: not acknowledged: answered 500\n')
+    await run('remove', id)
+  })
+})
+
+test('deliveries are listed, shown, sent again and recovered', async () => {
+  receiver.answer({ status: 503, body: 'later\nplease' })
+  const id = await addEndpoint()
+  await pay()
+  await receiver.next()
+  const [delivery] = await until(async () => {
+    const { deliveries } = await json('deliveries', '--endpoint', id)
+    return deliveries[0]?.attemptCount === 1 && deliveries
+  })
+  const listed = await run('deliveries', '--endpoint', id, '--status', 'pending')
+  expect(listed.stdout).toMatch(/PAYMENT_NOTIFICATION +PENDING +1 .* answered 503$/m)
+  expect((await run('deliveries', '--event', delivery.eventId, '--status', 'failed')).stdout).toBe(
+    '',
+  )
+  const shown = await run('delivery', delivery.id)
+  expect(shown.stdout).toMatch(/^Event +evt_/m)
+  expect(shown.stdout).toMatch(/^ *1 .* answered 503 +later$/m)
+
+  receiver.answer({ status: 200 })
+  const { client } = service
+  const delivered = async () => {
+    const { delivery: found } = await client(WebhookService).getDelivery({
+      deliveryId: delivery.id,
+    })
+    return found?.completedAt && found
+  }
+  await until(delivered)
+  const again = await json('redeliver', delivery.id)
+  expect(again.delivery.status).toBe('DELIVERY_STATUS_PENDING')
+  await until(delivered)
+  const recovered = await run('recover', id, '--since', '2026-01-01 00:00:00')
+  expect(recovered).toMatchObject({ code: 0, stderr: '0 deliveries are sent again.\n' })
+  await run('remove', id)
+}, 40_000)
+
+describe('listening', () => {
+  function listen(...args: string[]): Running {
+    const env = environment()
+    return startInflow(['webhook', 'listen', '--business', businessId, ...args], { env })
+  }
+  const ready = (listener: Running) =>
+    until(async () => /signing secret: (\S+)/.exec(listener.stderr())?.[1], 20_000)
+  const endpoints = async () => {
+    const { endpoints: found } = await service.client(WebhookService).listEndpoints({ businessId })
+    return found
+  }
+
+  test('prints and forwards each event, and removes itself at the end', async () => {
+    let answers = 0
+    receiver.answer(() => ({ status: answers++ === 0 ? 202 : 418 }))
+    const listener = listen('--json', '--forward-to', receiver.url)
+    const secret = await ready(listener)
+    expect((await endpoints())[0]?.description).toMatch(/^inflow webhook listen, .+ pid \d+$/)
+    await pay()
+    const line = JSON.parse((await listener.nextLine())!)
+    expect(line).toMatchObject({ verified: true, forwarded: { status: 202, error: '' } })
+    expect(JSON.parse(line.body).data.amount).toBe('1500.50')
+    const { rawBody, headers } = await receiver.next()
+    expect(verifyWebhook(rawBody, headers, secret).ok).toBe(true)
+    expect(headers['webhook-id']).toBe(line.webhookId)
+    expect(headers['x-wiaxy-signature-256']).toMatch(/^[0-9a-f]{64}$/)
+
+    // What it answers is answered: the log of attempts shows it.
+    await pay()
+    await listener.nextLine()
+    const [endpoint] = await endpoints()
+    await until(async () => {
+      const endpointId = endpoint!.id
+      const { deliveries } = await service.client(WebhookService).listDeliveries({ endpointId })
+      return deliveries[0]?.latestAttempt?.statusCode === 418
+    })
+    listener.child.kill('SIGINT')
+    expect(await listener.exit()).toBe(0)
+    expect(listener.stderr()).toContain(`Removed ${endpoint!.id}.`)
+    expect(await endpoints()).toEqual([])
+  }, 60_000)
+
+  test('is for people by default, and refuses what is not signed', async () => {
+    const listener = listen()
+    await ready(listener)
+    const [endpoint] = await endpoints()
+    const forged = await fetch(endpoint!.url, {
+      method: 'POST',
+      headers: {
+        'webhook-id': 'evt_forged',
+        'webhook-timestamp': String(Math.floor(Date.now() / 1_000)),
+        'webhook-signature': 'v1,AAAA',
+      },
+      body: '{}',
+    })
+    expect(forged.status).toBe(401)
+    expect(await listener.nextLine()).toMatch(/evt_forged {2}NOT VERIFIED: no_matching_signature$/)
+    await listener.nextLine()
+    await listener.nextLine()
+    await pay()
+    expect(await listener.nextLine()).toMatch(
+      /PAYMENT_NOTIFICATION {2}#\d+ {2}evt_\S+ {2}signature verified$/,
+    )
+    listener.child.kill('SIGTERM')
+    expect(await listener.exit()).toBe(0)
+    expect(await endpoints()).toEqual([])
+  }, 60_000)
+
+  test('clears away what a killed listener left behind', async () => {
+    const killed = listen()
+    await ready(killed)
+    const [left] = await endpoints()
+    killed.child.kill('SIGKILL')
+    await killed.exit()
+    const next = listen()
+    await ready(next)
+    expect(next.stderr()).toContain(`Removed ${left!.id}, which an earlier listener left behind.`)
+    expect(await endpoints()).toHaveLength(1)
+    next.child.kill('SIGINT')
+    await next.exit()
+    expect(await endpoints()).toEqual([])
+  }, 60_000)
+})

@@ -1,0 +1,156 @@
+import {
+  type Client,
+  createClient,
+  createRouterTransport,
+  type Interceptor,
+} from '@connectrpc/connect'
+import { afterEach } from 'vitest'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { systemClock } from '../../src/clock.ts'
+import { toConnectError, toFault } from '../../src/server/status.ts'
+import type { Database } from '../../src/store/orm.ts'
+import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence } from '../support/events.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { addBusiness, logEvents, openWebhooks, type TestEvent, until } from './fixture.ts'
+
+/** What is in the database of a delivery, with its attempts. */
+export interface DeliveryRow {
+  readonly id: string
+  readonly state: string
+  readonly attempts: number
+  readonly completed_at: Date | null
+  readonly failure: string | null
+  readonly due_at: Date
+  readonly log: readonly { status: number | null; error: string; answer: string }[] | null
+}
+
+/** Webhooks on a database of their own, without the rest of the service. */
+export interface Harness {
+  readonly url: string
+  readonly database: Database
+  receiver(): Promise<Receiver>
+  /** Webhooks that work until the test ends. */
+  started(options?: Partial<WebhooksOptions>, on?: Database): Webhooks
+  business(): Promise<string>
+  /** Logs events and wakes everything that was started. */
+  publish(...events: TestEvent[]): Promise<void>
+  /** Numbers what the webhooks themselves wrote into the outbox. */
+  pump(): Promise<void>
+  deliveries(endpointId: string): Promise<DeliveryRow[]>
+  /**
+   * Waits until all deliveries of an endpoint are completed. A test that moves the clock ends the
+   * leases of what is not written down yet, and gets it twice.
+   */
+  settled(endpointId: string): Promise<unknown>
+  /** Closes it when the test ends. */
+  closing(close: () => Promise<unknown>): void
+}
+
+export function useWebhooks(): Harness {
+  const db = useDatabase()
+  const closing: (() => Promise<unknown>)[] = []
+  const running = new Set<Webhooks>()
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close()
+    running.clear()
+    // What one test leaves pending would be sent by the next.
+    await db.database.pool.query(
+      'truncate webhook_attempt, webhook_delivery, webhook_secret, webhook_endpoint',
+    )
+  })
+  const wake = () => {
+    for (const webhooks of running) webhooks.wake()
+  }
+  const pump = async () => {
+    await sequence(db.database.pool)
+    wake()
+  }
+  return {
+    get url() {
+      return db.url
+    },
+    get database() {
+      return db.database
+    },
+    async receiver() {
+      const receiver = await startReceiver()
+      closing.push(receiver.close)
+      return receiver
+    },
+    started(options = {}, on = db.database) {
+      // As the service does, only that nobody waits for it.
+      const published = () => void pump().catch(() => undefined)
+      const webhooks = openWebhooks(on, { published, ...options })
+      webhooks.start()
+      running.add(webhooks)
+      closing.push(async () => {
+        await webhooks.stop()
+        // A kick that is under way must not meet a database that is gone.
+        await sequence(db.database.pool)
+      })
+      return webhooks
+    },
+    business: () => addBusiness(db.database),
+    async publish(...events) {
+      await logEvents(db.database, events)
+      wake()
+    },
+    pump,
+    async deliveries(endpointId) {
+      const { rows } = await db.database.pool.query<DeliveryRow>(
+        `select d.id, d.state, d.attempts, d.completed_at, d.failure, d.due_at,
+          (select json_agg(a order by a.number) from webhook_attempt a
+            where a.delivery_id = d.id) as log
+        from webhook_delivery d where d.endpoint_id = $1 order by d.position`,
+        [endpointId],
+      )
+      return rows
+    },
+    async settled(endpointId) {
+      const open = `select from webhook_delivery where endpoint_id = $1 and state = 'PENDING'`
+      await until(async () => (await db.database.pool.query(open, [endpointId])).rowCount === 0)
+    },
+    closing: (close) => closing.push(close),
+  }
+}
+
+/** Calls the rpcs, with faults as callers see them. */
+export function clientOf(webhooks: Webhooks): Client<typeof WebhookService> {
+  const faults: Interceptor = (next) => async (request) => {
+    try {
+      return await next(request)
+    } catch (error) {
+      throw toConnectError(toFault(error), 'req_1')
+    }
+  }
+  const transport = createRouterTransport(({ service }) => service(WebhookService, webhooks.rpc), {
+    router: { interceptors: [faults] },
+  })
+  return createClient(WebhookService, transport)
+}
+
+/** An endpoint at a receiver. */
+export async function addEndpoint(
+  webhooks: Webhooks,
+  businessId: string,
+  url: string,
+  more: { kinds?: string[]; concurrency?: number } = {},
+): Promise<{ id: string; secret: string }> {
+  const answer = await clientOf(webhooks).createEndpoint({ businessId, url, ...more })
+  return { id: answer.endpoint!.id, secret: answer.secret }
+}
+
+/** A clock that a test moves; it also runs by itself. */
+export function movableClock() {
+  let aheadMs = 0
+  return {
+    now: () => systemClock.now() + aheadMs,
+    advance(ms: number) {
+      aheadMs += ms
+    },
+  }
+}
+
+export { until }
