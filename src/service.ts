@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { AccountService } from '../gen/inflow/account/v1/account_service_pb.ts'
@@ -229,7 +229,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
 /** The bootstrap token of scope admin. */
 function createAuthenticateToken(adminToken: string | undefined) {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
+  const digest = (text: string) => hash('sha256', text, 'buffer')
   const expected = adminToken === undefined ? undefined : digest(adminToken)
   const admin: InternalCaller = {
     kind: 'internal',

@@ -32,13 +32,7 @@ export async function readLogState(pool: Pool): Promise<LogState> {
 export async function positionOf(pool: Pool, text: string, state: LogState): Promise<bigint> {
   const cursor = decodeCursor(text)
   if (cursor.epoch !== state.epoch || cursor.position > state.end) {
-    const position = await safePosition(pool, cursor, state)
-    const resume = encodeCursor({ epoch: state.epoch, position })
-    throw new Fault(
-      'stale_cursor',
-      'The event log was restored since this cursor was made; go on at the cursor in the details',
-      { facts: { cursor: resume } },
-    )
+    throw await staleCursor(pool, cursor, state)
   }
   if (cursor.position < state.floor) {
     const oldest = encodeCursor({ epoch: state.epoch, position: state.floor })
@@ -49,6 +43,17 @@ export async function positionOf(pool: Pool, text: string, state: LogState): Pro
     )
   }
   return cursor.position
+}
+
+/** The fault of a cursor of another epoch, with the place where it is safe to go on. */
+export async function staleCursor(pool: Pool, cursor: Cursor, state: LogState): Promise<Fault> {
+  const position = await safePosition(pool, cursor, state)
+  const resume = encodeCursor({ epoch: state.epoch, position })
+  return new Fault(
+    'stale_cursor',
+    'The event log was restored since this cursor was made; go on at the cursor in the details',
+    { facts: { cursor: resume } },
+  )
 }
 
 /** The last position that the cursor's epoch and all later ones have in common. */

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import type { SubscribeResponse } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../errors.ts'
 import { encodeCursor } from './cursor.ts'
-import { readLogState } from './log-state.ts'
+import { readLogState, staleCursor } from './log-state.ts'
 import { toEventItem } from './message.ts'
 import { readLog } from './read-log.ts'
 
@@ -126,7 +126,9 @@ export function createTail(pool: Pool, log: Logger): Tail {
     wake,
     async read(after, epoch) {
       epochNow ??= epoch
-      if (epoch < epochNow) throw stale(after, epoch)
+      if (epoch < epochNow) {
+        throw await staleCursor(pool, { epoch, position: after }, await readLogState(pool))
+      }
       if (epoch > epochNow) {
         forget()
         epochNow = epoch
@@ -175,11 +177,4 @@ function expired(oldest: bigint, epoch: number): Fault {
     'The next events were deleted for their age; the oldest cursor is in the details',
     { facts: { cursor } },
   )
-}
-
-function stale(position: bigint, epoch: number): Fault {
-  const cursor = encodeCursor({ epoch, position })
-  return new Fault('stale_cursor', 'The event log was restored; resume from the last cursor', {
-    facts: { cursor },
-  })
 }

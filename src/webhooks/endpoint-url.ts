@@ -30,7 +30,9 @@ export function urlRefusal(text: string, rules: UrlRules): string | undefined {
   if (scheme === 'http' && !rules.allowHttp) return 'must be an https URL'
   if (/^[^/]+\/\/[^/?#]*@/.test(text)) return 'must not hold a user name or password'
   if (text.includes('#')) return 'must not hold a fragment (#…)'
-  return hostRefusal(new URL(text).hostname, rules.guard)
+  const { hostname, port } = new URL(text)
+  if (port === '0') return 'must not name port 0'
+  return hostRefusal(hostname, rules.guard)
 }
 
 /** @param hostname as the URL parser writes it: every spelling of an IPv4 address is dotted there */

@@ -56,10 +56,22 @@ describe('an address of a webhook', () => {
     ['ftp://example.com', 'must be a URL'],
     ['javascript:alert(1)', 'must be a URL'],
     ['file:///etc/passwd', 'must be a URL'],
+    ['FILE://localhost/etc/passwd', 'must be a URL'],
+    ['gopher://127.0.0.1:6379/_FLUSHALL', 'must be a URL'],
+    ['data:text/plain,x', 'must be a URL'],
+    ['blob:https://example.com/x', 'must be a URL'],
+    ['ws://example.com', 'must be a URL'],
+    ['wss://example.com', 'must be a URL'],
+    ['unix:/var/run/docker.sock', 'must be a URL'],
+    ['http+unix://%2Fvar%2Frun%2Fdocker.sock/', 'must be a URL'],
+    ['httpss://example.com', 'must be a URL'],
     ['https://user:secret@example.com', 'user name or password'],
     ['https://user@example.com', 'user name or password'],
     ['https://@example.com', 'user name or password'],
     ['https://example.com@10.0.0.1/', 'user name or password'],
+    ['https://example.com:443@10.0.0.1:8443/', 'user name or password'],
+    ['https://:secret@example.com/', 'user name or password'],
+    ['https://user%40example.com@10.0.0.1/', 'user name or password'],
     ['https://example.com/#part', 'fragment'],
     ['https://example.com/#', 'fragment'],
     ['https://example.com:99999/', 'must be a URL'],
@@ -77,6 +89,16 @@ describe('an address of a webhook', () => {
     ['https://１２７.０.０.１/', 'a loopback address (127.0.0.1)'],
     ['https://%31%32%37.0.0.1/', 'a loopback address (127.0.0.1)'],
     ['https://169.254.169.254/latest/meta-data/', 'a link-local address'],
+    ['https://2852039166/latest/meta-data/', 'a link-local address (169.254.169.254)'],
+    ['https://0xa9fea9fe/', 'a link-local address (169.254.169.254)'],
+    ['https://0251.0376.0251.0376/', 'a link-local address (169.254.169.254)'],
+    ['https://[::ffff:a9fe:a9fe]/', 'a link-local address (169.254.169.254)'],
+    ['https://METADATA.google.internal./', 'metadata.google.internal'],
+    ['https://127.0.0.1:8443/', 'a loopback address'],
+    ['https://[::1]:8443/', 'a loopback address'],
+    ['https://127.0.0.1:80:443/', 'must be a URL'],
+    ['https://example.com:-1/', 'must be a URL'],
+    ['https://example.com:0/', 'must not name port 0'],
     ['https://0/', 'an unspecified address'],
     ['https://10.1.2.3/', 'a private address'],
     ['https://172.31.255.255/', 'a private address'],
@@ -149,6 +171,17 @@ describe('an address of a webhook', () => {
         }
       }),
       { numRuns: 2_000 },
+    )
+  })
+
+  test('is judged the same with any port', () => {
+    const port = fc.integer({ min: 1, max: 65_535 })
+    const host = fc.constantFrom('10.0.0.1', '[::1]', '2130706433', 'localhost', 'example.com')
+    fc.assert(
+      fc.property(host, port, (name, number) => {
+        const plain = urlRefusal(`https://${name}/`, strict)
+        expect(urlRefusal(`https://${name}:${number}/`, strict)).toBe(plain)
+      }),
     )
   })
 

@@ -100,6 +100,41 @@ describe('a request', () => {
     expect((await peer.next()).headers.host).toBe(new URL(url).host)
   })
 
+  test.each([
+    ['169.254.169.254', 4, 'a link-local address (169.254.169.254)'],
+    ['::ffff:169.254.169.254', 6, 'a link-local address (169.254.169.254)'],
+    ['::ffff:7f00:1', 6, 'a loopback address (127.0.0.1)'],
+    ['fd00:ec2::254', 6, 'a private address (fd00:ec2::254)'],
+    ['64:ff9b::a00:1', 6, 'a private address (10.0.0.1)'],
+    ['0.0.0.0', 4, 'an unspecified address (0.0.0.0)'],
+  ])('is not sent to a name that resolves to %s', async (address, family, kind) => {
+    const strict = poster({ cidrs: [], resolve: async () => [{ address, family }] })
+    const { error } = await strict.post('http://inside.example/', {}, '')
+    expect(error).toBe(`refused: resolves to ${kind}`)
+  })
+
+  test('is checked anew at every connection', async () => {
+    const peer = await receiver()
+    peer.answer({ status: 200, headers: { connection: 'close' } })
+    const answers = ['127.0.0.1', '10.0.0.1']
+    const resolve: Resolve = async () => [{ address: answers.shift() ?? '', family: 4 }]
+    const made = poster({ resolve })
+    const url = `http://rebind.example:${new URL(peer.url).port}/`
+    expect((await made.post(url, {}, '')).status).toBe(200)
+    const { error } = await made.post(url, {}, '')
+    expect(error).toBe('refused: resolves to a private address (10.0.0.1)')
+    expect(peer.requests).toHaveLength(1)
+  })
+
+  test('is not sent to a name without an address', async () => {
+    const { error } = await poster({ resolve: async () => [] }).post(
+      'http://empty.example/',
+      {},
+      '',
+    )
+    expect(error).toBe('refused: resolves to no address')
+  })
+
   test('is not sent through http where only https is allowed', async () => {
     const made = createPoster({
       rules: { allowHttp: false, guard: createAddressGuard([]) },

@@ -6,6 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Bank } from "../../type/v1/bank_pb.ts";
@@ -16,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction.proto.
  */
 export const file_inflow_transaction_v1_transaction: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKSBAoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlMKBVBheWVyEgwKBG5hbWUYASABKAkSFgoOYWNjb3VudF9udW1iZXIYAiABKAkSEQoJYmFua19jb2RlGAMgASgJEhEKCWJhbmtfbmFtZRgEIAEoCSq3AQoRVHJhbnNhY3Rpb25TdGF0dXMSIgoeVFJBTlNBQ1RJT05fU1RBVFVTX1VOU1BFQ0lGSUVEEAASHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1BFTkRJTkcQARIeChpUUkFOU0FDVElPTl9TVEFUVVNfU1VDQ0VTUxACEh0KGVRSQU5TQUNUSU9OX1NUQVRVU19GQUlMRUQQAxIfChtUUkFOU0FDVElPTl9TVEFUVVNfUkVWRVJTRUQQBGIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKSBAoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInkKBVBheWVyEhYKBG5hbWUYASABKAlCCLpIBXIDGMgBEh8KDmFjY291bnRfbnVtYmVyGAIgASgJQge6SARyAhgoEhoKCWJhbmtfY29kZRgDIAEoCUIHukgEcgIYFBIbCgliYW5rX25hbWUYBCABKAlCCLpIBXIDGMgBKrcBChFUcmFuc2FjdGlvblN0YXR1cxIiCh5UUkFOU0FDVElPTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIeChpUUkFOU0FDVElPTl9TVEFUVVNfUEVORElORxABEh4KGlRSQU5TQUNUSU9OX1NUQVRVU19TVUNDRVNTEAISHQoZVFJBTlNBQ1RJT05fU1RBVFVTX0ZBSUxFRBADEh8KG1RSQU5TQUNUSU9OX1NUQVRVU19SRVZFUlNFRBAEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A payment received into a virtual account.
@@ -165,28 +166,28 @@ export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
  */
 export type Payer = Message<"inflow.transaction.v1.Payer"> & {
   /**
-   * Name on the account.
+   * Name on the account, at most 200 characters.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Account number.
+   * Account number, at most 40 characters.
    *
    * @generated from field: string account_number = 2;
    */
   accountNumber: string;
 
   /**
-   * Code of the bank.
+   * Code of the bank, at most 20 characters.
    *
    * @generated from field: string bank_code = 3;
    */
   bankCode: string;
 
   /**
-   * Name of the bank.
+   * Name of the bank, at most 200 characters.
    *
    * @generated from field: string bank_name = 4;
    */

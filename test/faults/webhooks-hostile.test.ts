@@ -1,0 +1,140 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { until } from '../webhooks/fixture.ts'
+import {
+  HOSTILITIES,
+  type HostileReceiver,
+  redirectTo,
+  startBrokenTls,
+  startHostile,
+} from '../webhooks/hostile.ts'
+
+const PAYMENTS = 300
+const BATCH = 50
+const LIMIT_MS = 60_000
+
+// Retries are hastened by Recover, which leaves alone what may be under way: a short lease is soon.
+const service = useService({ WEBHOOK_LEASE_SECONDS: '30' })
+
+const hostile = new Map<string, HostileReceiver>()
+const endpoints = new Map<string, string>()
+let well: Receiver
+let canary: Receiver
+let wellId: string
+let accountNumber: string
+let startedMs: number
+
+beforeAll(async () => {
+  startedMs = Date.now()
+  well = await startReceiver()
+  canary = await startReceiver()
+  for (const [name, misbehave] of Object.entries(HOSTILITIES)) {
+    hostile.set(name, await startHostile(misbehave))
+  }
+  hostile.set('redirects inward', await startHostile(redirectTo(canary.url)))
+  hostile.set('breaks TLS', await startBrokenTls())
+
+  const { id: businessId } = await service.business()
+  const client = service.client(WebhookService)
+  for (const [name, receiver] of hostile) {
+    const { endpoint } = await client.createEndpoint({ businessId, url: receiver.url })
+    endpoints.set(name, endpoint!.id)
+  }
+  // The last in the order of turns.
+  const { endpoint } = await client.createEndpoint({ businessId, url: well.url })
+  wellId = endpoint!.id
+  const { account } = await service.client(AccountService).createAccount({
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_PROVIDUS,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+  })
+  accountNumber = account!.accountNumber
+})
+afterAll(async () => {
+  await Promise.all([...hostile.values(), well, canary].map((receiver) => receiver.close()))
+})
+
+async function countIn(endpointId: string, state: string): Promise<number> {
+  const { rows } = await service.database.pool.query(
+    'select count(*)::int as count from webhook_delivery where endpoint_id = $1 and state = $2',
+    [endpointId, state],
+  )
+  return rows[0].count
+}
+
+async function payAll(): Promise<void> {
+  for (let at = 0; at < PAYMENTS; at += BATCH) {
+    await service.client(TransactionService).recordPayments({
+      payments: Array.from({ length: BATCH }, (_, index) => ({
+        bank: Bank.BANK_PROVIDUS,
+        accountNumber,
+        sessionId: `HOSTILE-${at + index}`,
+        amountMinor: 100n,
+      })),
+    })
+  }
+}
+
+test('a healthy endpoint gets everything while hostile ones hold what they have taken', async () => {
+  await payAll()
+  await well.waitFor((requests) => requests.length >= PAYMENTS, LIMIT_MS)
+  await until(async () => (await countIn(wellId, 'DELIVERED')) === PAYMENTS, LIMIT_MS)
+  const ids = new Set(well.requests.map((request) => request.headers['webhook-id']))
+  expect(ids.size).toBe(PAYMENTS)
+  expect(well.requests).toHaveLength(PAYMENTS)
+
+  // The others were all tried, delivered nothing, and have nearly everything before them.
+  for (const [name, endpointId] of endpoints) {
+    expect(await countIn(endpointId, 'DELIVERED'), name).toBe(0)
+    expect(await countIn(endpointId, 'PENDING'), name).toBe(PAYMENTS)
+  }
+  for (const name of ['hangs', 'trickles its answer']) {
+    const receiver = hostile.get(name)!
+    expect(receiver.requests, name).toBeGreaterThan(0)
+    await until(async () => receiver.open > 0, LIMIT_MS)
+  }
+  expect(hostile.get('redirects inward')!.requests).toBeGreaterThan(0)
+  expect(canary.requests).toHaveLength(0)
+}, 150_000)
+
+test('once they heal, everything is delivered to them', async () => {
+  const client = service.client(WebhookService)
+  const since = timestampFromMs(startedMs)
+  for (const receiver of hostile.values()) receiver.heal()
+  // A certificate that nobody trusts is healed by another address.
+  const good = await startHostile(() => undefined)
+  good.heal()
+  await hostile.get('breaks TLS')!.close()
+  const broken = endpoints.get('breaks TLS')!
+  await client.updateEndpoint({ endpointId: broken, url: good.url })
+  hostile.set('breaks TLS', good)
+
+  for (const [name, endpointId] of endpoints) {
+    await until(async () => {
+      await client.recover({ endpointId, since })
+      return (await countIn(endpointId, 'DELIVERED')) === PAYMENTS
+    }, LIMIT_MS)
+    expect(hostile.get(name)!.acknowledged.size, name).toBe(PAYMENTS)
+  }
+  expect(canary.requests).toHaveLength(0)
+
+  const { deliveries } = await client.listDeliveries({ endpointId: broken, pageSize: 200 })
+  const attempted = deliveries.filter((delivery) => delivery.attemptCount > 1)
+  const errors = await Promise.all(
+    attempted.slice(0, 5).map(async ({ id }) => {
+      const { attempts } = await client.getDelivery({ deliveryId: id })
+      return attempts[0]?.error
+    }),
+  )
+  for (const error of errors) expect(error).toMatch(/^TLS certificate /)
+}, 150_000)

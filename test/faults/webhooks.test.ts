@@ -1,0 +1,228 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DescService } from '@bufbuild/protobuf'
+import { type Client, createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { verifyWebhook } from '../../src/client/verify-webhook.ts'
+import { useDatabase } from '../support/database.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { makeCertificate } from '../webhooks/certificate.ts'
+import { until } from '../webhooks/fixture.ts'
+
+const PAYMENTS = Number(process.env['PAYMENTS'] ?? 20_000)
+const KILLS = Number(process.env['KILLS'] ?? 20)
+const ENDPOINTS = 3
+const BATCH = 50
+const SENDERS = 3
+
+/** Without a delivery for so long, the rest is not coming. */
+const STALLED_MS = 30_000
+
+/** mulberry32: a small generator that a seed repeats. */
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+  }
+}
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const random = generator(seed)
+
+/** An https receiver that remembers which ids each session came with, and how often. */
+async function startCounter(certificate: { cert: string; key: string }) {
+  const idsOf = new Map<string, Set<string>>()
+  let requests = 0
+  let forged = 0
+  let secret = ''
+  const server = createServer(certificate, (request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('error', () => undefined)
+    request.on('end', () => {
+      const result = verifyWebhook(Buffer.concat(chunks), request.headers, secret)
+      requests += 1
+      if (result.ok) {
+        const session = String(result.event.data['transaction_ref'])
+        const ids = idsOf.get(session) ?? new Set()
+        idsOf.set(session, ids.add(String(request.headers['webhook-id'])))
+      } else forged += 1
+      response.end()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    idsOf,
+    requests: () => requests,
+    forged: () => forged,
+    trust(with_: string) {
+      secret = with_
+    },
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+const db = useDatabase()
+const receivers: Awaited<ReturnType<typeof startCounter>>[] = []
+let folder: string
+let environment: NodeJS.ProcessEnv
+let instance: ServiceProcess
+
+function client<S extends DescService>(service: S): Client<S> {
+  return createClient(
+    service,
+    createGrpcTransport({
+      baseUrl: instance.grpcUrl,
+      interceptors: [
+        (next) => (request) => {
+          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+          return next(request)
+        },
+      ],
+    }),
+  )
+}
+
+beforeAll(async () => {
+  const certificate = makeCertificate()
+  folder = await mkdtemp(join(tmpdir(), 'inflow-webhooks-'))
+  const authority = join(folder, 'authority.pem')
+  await writeFile(authority, certificate.cert)
+  environment = {
+    DATABASE_URL: db.url,
+    NODE_EXTRA_CA_CERTS: authority,
+    WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+    // What was under way at a kill is sent again when its lease has ended.
+    WEBHOOK_LEASE_SECONDS: '2',
+  }
+  instance = await startProcess(environment)
+  for (let i = 0; i < ENDPOINTS; i++) receivers.push(await startCounter(certificate))
+})
+afterAll(async () => {
+  await instance?.kill()
+  await Promise.all(receivers.map((receiver) => receiver.close()))
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** An account of a business with an endpoint at each receiver. @returns its number */
+async function openAccount(): Promise<string> {
+  const { business } = await client(BusinessService).createBusiness({ name: 'Acme' })
+  for (const receiver of receivers) {
+    const { url } = receiver
+    const businessId = business!.id
+    const { secret } = await client(WebhookService).createEndpoint({ businessId, url })
+    receiver.trust(secret)
+  }
+  const { account } = await client(AccountService).createAccount({
+    businessId: business!.id,
+    reference: 'order-1',
+    bank: Bank.BANK_PROVIDUS,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+  })
+  return account!.accountNumber
+}
+
+/** Records a batch until it is acknowledged, by whichever process is there then. */
+async function record(accountNumber: string, from: number): Promise<void> {
+  const payments = Array.from({ length: BATCH }, (_, index) => ({
+    bank: Bank.BANK_PROVIDUS,
+    accountNumber,
+    sessionId: `KILL-${from + index}`,
+    amountMinor: BigInt(100 + from + index),
+  }))
+  await until(
+    () =>
+      client(TransactionService)
+        .recordPayments({ payments }, { timeoutMs: 20_000 })
+        .then(
+          ({ results }) => results.every((result) => result.error === ''),
+          () => false,
+        ),
+    60_000,
+  )
+}
+
+/** Where the kills are: after how many batches have been begun. */
+function killPoints(batches: number): Set<number> {
+  const points = new Set<number>()
+  while (points.size < Math.min(KILLS, batches - 1)) {
+    points.add(1 + Math.floor(random() * (batches - 1)))
+  }
+  return points
+}
+
+test(`no payment is lost by ${KILLS} kills (seed ${seed})`, async () => {
+  const accountNumber = await openAccount()
+  const batches = Math.ceil(PAYMENTS / BATCH)
+  const points = killPoints(batches)
+  let begun = 0
+  let restarting: Promise<unknown> = Promise.resolve()
+  const restart = async () => {
+    await instance.kill()
+    instance = await startProcess(environment)
+  }
+  const send = async () => {
+    while (begun < batches) {
+      const batch = begun++
+      const recorded = record(accountNumber, batch * BATCH)
+      // The kill finds this batch, the other senders' and deliveries under way.
+      if (points.has(batch)) restarting = restarting.then(restart)
+      await recorded
+    }
+  }
+  await Promise.all(Array.from({ length: SENDERS }, send))
+  await restarting
+
+  const total = batches * BATCH
+  for (const receiver of receivers) {
+    let before = -1
+    while (receiver.idsOf.size < total) {
+      expect(receiver.idsOf.size, 'payments that arrived').toBeGreaterThan(before)
+      before = receiver.idsOf.size
+      await until(async () => receiver.idsOf.size > before, STALLED_MS)
+    }
+  }
+  const first = receivers[0]!.idsOf
+  for (const receiver of receivers) {
+    expect(receiver.idsOf.size).toBe(total)
+    expect(receiver.forged()).toBe(0)
+    for (const [session, ids] of receiver.idsOf) {
+      // Whatever was repeated had the same id, and it is the same at every endpoint.
+      expect([...ids]).toEqual([...first.get(session)!])
+      expect(ids.size).toBe(1)
+    }
+  }
+  // What was acknowledged is written down as such, or is sent again until it is.
+  await until(async () => {
+    const { rows } = await db.database.pool.query(
+      `select count(*) filter (where state = 'DELIVERED')::int as delivered,
+        count(*)::int as deliveries from webhook_delivery`,
+    )
+    return rows[0].delivered === total * ENDPOINTS && rows[0].deliveries === total * ENDPOINTS
+  }, 60_000)
+  const { rows } = await db.database.pool.query('select count(*)::int as count from transaction')
+  expect(rows[0].count).toBe(total)
+  const repeats = receivers.reduce((sum, receiver) => sum + receiver.requests() - total, 0)
+  console.log(`${total} payments, ${points.size} kills, ${repeats} repeats, seed ${seed}`)
+}, 600_000)
