@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort, startProxy } from '../client/proxy.ts'
-import { startInstance } from '../contract/instance.ts'
+import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere } from './run-inflow.ts'
 

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { freePort } from '../client/proxy.ts'
-import { startInstance } from '../contract/instance.ts'
+import { startInstance } from '../support/instance.ts'
 import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { startProcess } from '../support/process.ts'

@@ -12,7 +12,7 @@ import {
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
-import { startInstance } from '../contract/instance.ts'
+import { startInstance } from '../support/instance.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'

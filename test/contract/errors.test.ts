@@ -5,7 +5,7 @@ import { REASONS, type Reason } from '../../src/errors.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { allMethods, DOORS, type Door, nameOf, REST, restPath } from './doors.ts'
 import { ERRORS } from './error-rows.ts'
-import { type Instance, startInstance, startWire, type Wire } from './instance.ts'
+import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
 import { HAPPY } from './rows.ts'
 import { type Request, type Scene, setScene } from './scene.ts'
 

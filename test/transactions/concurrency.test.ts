@@ -13,7 +13,7 @@ import {
   type RecordPaymentsRequestSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { type Instance, startInstance } from '../contract/instance.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 

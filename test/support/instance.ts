@@ -5,7 +5,7 @@ import { systemClock } from '../../src/clock.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { startService } from '../../src/service.ts'
 import { openDatabase } from '../../src/store/orm.ts'
-import { ADMIN_TOKEN, MASTER_KEY } from '../support/service.ts'
+import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
 /** One more instance of the service, with connections of its own. */
 export interface Instance {
