@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { Claim } from './claim-deliveries.ts'
-import type { Pacing } from './pacing.ts'
+import type { Ending, Pacing } from './pacing.ts'
 import type { Outcome } from './post.ts'
 
 /** One attempt under way. */
@@ -53,7 +53,7 @@ export function createAttempts({ clock, pacing, steps, onChange }: AttemptsOptio
     const outcome = await steps.send(attempt)
     const latencyMs = Math.round(performance.now() - attempt.startedTickMs)
     // The endpoint's room is free now; the delivery is done with when it is written down.
-    pacing.ended(endpointId, outcome.error === '' && latencyMs < SLOW_MS)
+    pacing.ended(endpointId, endingOf(outcome, latencyMs))
     if (!underWay.has(attempt)) return
     onChange(undefined)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
@@ -80,4 +80,9 @@ export function createAttempts({ clock, pacing, steps, onChange }: AttemptsOptio
       return claims
     },
   }
+}
+
+function endingOf({ error, status }: Outcome, latencyMs: number): Ending {
+  if (error !== '') return status === undefined ? 'unanswered' : 'refused'
+  return latencyMs < SLOW_MS ? 'well' : 'slow'
 }

@@ -19,6 +19,10 @@ export interface PacedEndpoint {
  * one with a failure. An endpoint that fails or is slow is in trouble until it answers well again;
  * those in trouble share a lane of their own. So dead endpoints, however many, leave the others'
  * room alone, and one that turns dead is found out before it has taken much.
+ *
+ * One that fails again and again gets pauses between its attempts, which grow: failing is quick,
+ * and a large backlog would otherwise keep the process busy with it. They are short where there was
+ * an answer, as a receiver may refuse one event and take the next.
  */
 export interface Pacing {
   /**
@@ -31,8 +35,11 @@ export interface Pacing {
   /** An attempt has been under way for long. */
   slow(endpointId: string): void
   /** The attempt is over. */
-  ended(endpointId: string, well: boolean): void
+  ended(endpointId: string, ending: Ending): void
 }
+
+/** How an attempt ended: acknowledged soon, late, refused by an answer, or without one. */
+export type Ending = 'well' | 'slow' | 'refused' | 'unanswered'
 
 /** Bounds of the attempts under way; each endpoint has its own beside them. */
 export interface PacingLimits {
@@ -40,9 +47,17 @@ export interface PacingLimits {
   readonly steadyMax: number
   /** Of all that are in trouble. */
   readonly troubledMax: number
+  /** The longest pause of an endpoint that answers, and of one that does not. */
+  readonly refusedPauseMaxMs: number
+  readonly unansweredPauseMaxMs: number
 }
 
-export const PACING_LIMITS: PacingLimits = { steadyMax: 100, troubledMax: 50 }
+export const PACING_LIMITS: PacingLimits = {
+  steadyMax: 100,
+  troubledMax: 50,
+  refusedPauseMaxMs: 250,
+  unansweredPauseMaxMs: 2_000,
+}
 
 interface Pace {
   underWay: number
@@ -51,14 +66,23 @@ interface Pace {
   /** What it may get. */
   max: number
   troubled: boolean
+  /** In a row. */
+  failures: number
+  /** No attempt before; milliseconds on the clock. */
+  pausedUntilMs: number
 }
 
 const LIMIT_AT_FIRST = 2
 
+/** Failures in a row before pauses begin, and the first pause; each next one is twice as long. */
+const FAILURES_FREE = 3
+const PAUSE_MIN_MS = 50
+
 /** Endpoints whose pace is remembered; one that is forgotten starts anew. */
 const REMEMBERED_MAX = 10_000
 
-export function createPacing(limits: PacingLimits): Pacing {
+/** @param nowMs a clock that never goes back */
+export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing {
   const paces = new Map<string, Pace>()
   const underWay = { steady: 0, troubled: 0 }
   const lane = (pace: Pace) => (pace.troubled ? 'troubled' : 'steady')
@@ -67,7 +91,14 @@ export function createPacing(limits: PacingLimits): Pacing {
     const known = paces.get(endpointId)
     if (known) return known
     if (paces.size >= REMEMBERED_MAX) forgetOne(paces)
-    const pace = { underWay: 0, limit: LIMIT_AT_FIRST, max: LIMIT_AT_FIRST, troubled: false }
+    const pace = {
+      underWay: 0,
+      limit: LIMIT_AT_FIRST,
+      max: LIMIT_AT_FIRST,
+      troubled: false,
+      failures: 0,
+      pausedUntilMs: 0,
+    }
     paces.set(endpointId, pace)
     return pace
   }
@@ -89,6 +120,7 @@ export function createPacing(limits: PacingLimits): Pacing {
       for (const { id: endpointId, concurrency } of endpoints) {
         const pace = paceOf(endpointId)
         pace.max = concurrency
+        if (pace.pausedUntilMs > nowMs()) continue
         const share = Math.min(Math.min(pace.limit, pace.max) - pace.underWay, room[lane(pace)])
         if (share < 1) continue
         room[lane(pace)] -= share
@@ -104,14 +136,24 @@ export function createPacing(limits: PacingLimits): Pacing {
     slow(endpointId) {
       move(paceOf(endpointId), true)
     },
-    ended(endpointId, well) {
+    ended(endpointId, ending) {
       const pace = paceOf(endpointId)
+      const well = ending === 'well'
       pace.underWay -= 1
       underWay[lane(pace)] -= 1
       if (well && !pace.troubled) pace.limit = Math.min(pace.limit + 1, pace.max)
       move(pace, !well)
+      const failed = ending === 'refused' || ending === 'unanswered'
+      pace.failures = failed ? pace.failures + 1 : 0
+      pace.pausedUntilMs = failed ? nowMs() + pauseMs(pace.failures, ending, limits) : 0
     },
   }
+}
+
+function pauseMs(failures: number, ending: Ending, limits: PacingLimits): number {
+  if (failures <= FAILURES_FREE) return 0
+  const max = ending === 'refused' ? limits.refusedPauseMaxMs : limits.unansweredPauseMaxMs
+  return Math.min(PAUSE_MIN_MS * 2 ** Math.min(failures - FAILURES_FREE - 1, 20), max)
 }
 
 /** Forgets the endpoint known longest among those with nothing under way. */

@@ -6,7 +6,7 @@ import type { Sealer } from '../secrets.ts'
 import type { Database } from '../store/orm.ts'
 import { createAddressGuard } from './address.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { PACING_LIMITS } from './pacing.ts'
+import { PACING_LIMITS, type PacingLimits } from './pacing.ts'
 import { createPoster } from './post.ts'
 import { createRecorder } from './record-attempt.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './retention.ts'
@@ -35,6 +35,7 @@ export interface WebhooksOptions {
   /** For one request and its answer. Well below the lease. */
   readonly requestTimeoutMs: number
   readonly retryScheduleMs?: readonly number[]
+  readonly pacingLimits?: PacingLimits
 }
 
 /** Webhooks: the rpcs of endpoints and deliveries, and the work of delivering. */
@@ -60,7 +61,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     pool,
     clock,
     log,
-    limits: PACING_LIMITS,
+    limits: options.pacingLimits ?? PACING_LIMITS,
     leaseMs,
     steps: {
       send: createSender({ sealer, timeText, poster, log }),

@@ -36,7 +36,7 @@ const GIVE_BACK_MS = 2_000
  */
 export function createWorker(options: WorkerOptions): Loop {
   const { pool, clock, log, leaseMs } = options
-  const pacing = createPacing(options.limits)
+  const pacing = createPacing(options.limits, () => performance.now())
   const rotation = createRotation(WALK_MAX)
   let nextDueAtMs = Number.POSITIVE_INFINITY
   let stopped = false

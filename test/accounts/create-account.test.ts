@@ -10,8 +10,8 @@ import {
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
-import { type Instance, startInstance } from '../support/instance.ts'
 import { creation, GENERATE } from '../contract/rest.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 
 const service = useService()

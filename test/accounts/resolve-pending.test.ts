@@ -5,8 +5,8 @@ import { detailsText } from '../../src/accounts/account.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
 import { newReference } from '../../src/ids.ts'
 import { createSealer } from '../../src/secrets.ts'
-import { type Instance, startInstance } from '../support/instance.ts'
 import { asJson, creation, GENERATE, send } from '../contract/rest.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
 
 const service = useService()

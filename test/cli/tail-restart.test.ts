@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { freePort } from '../client/proxy.ts'
-import { startInstance } from '../support/instance.ts'
 import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
+import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
 import { startInflow } from './run-inflow.ts'
 

@@ -1,8 +1,8 @@
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
-import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
 import { asJson, creation, GENERATE, GET_TRANSACTION, send, until } from '../contract/rest.ts'
+import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 
 const service = useService()
