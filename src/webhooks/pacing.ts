@@ -30,6 +30,8 @@ export interface Pacing {
    * @returns what to claim for them; those for whom there is no room are left out
    */
   allot(endpoints: readonly PacedEndpoint[]): Allotment[]
+  /** @returns milliseconds until the next pause of an endpoint ends; Infinity when there is none */
+  resumesInMs(): number
   /** A delivery was claimed and is being sent. */
   started(endpointId: string): void
   /** An attempt has been under way for long. */
@@ -127,6 +129,14 @@ export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing 
         allotments.push({ endpointId, share })
       }
       return allotments
+    },
+    resumesInMs() {
+      const now = nowMs()
+      let least = Number.POSITIVE_INFINITY
+      for (const { pausedUntilMs } of paces.values()) {
+        if (pausedUntilMs > now) least = Math.min(least, pausedUntilMs - now)
+      }
+      return least
     },
     started(endpointId) {
       const pace = paceOf(endpointId)

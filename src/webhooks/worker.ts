@@ -61,7 +61,7 @@ export function createWorker(options: WorkerOptions): Loop {
       return 0
     }
     if (rotation.unserved(walked.map(({ id }) => id))) return 0
-    return Math.max(nextDueAtMs - clock.now(), 0)
+    return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs()), 0)
   }
   const drained = async (): Promise<void> => {
     await loop.stop()

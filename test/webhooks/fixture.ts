@@ -14,6 +14,7 @@ import { createTimeText, systemClock } from '../../src/clock.ts'
 import { newId, newReference } from '../../src/ids.ts'
 import { createSealer } from '../../src/secrets.ts'
 import type { Database } from '../../src/store/orm.ts'
+import { PACING_LIMITS } from '../../src/webhooks/pacing.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { sequence } from '../support/events.ts'
 
@@ -38,6 +39,8 @@ export function openWebhooks(database: Database, options: Partial<WebhooksOption
     leaseMs: 60_000,
     requestTimeoutMs: 15_000,
     retryScheduleMs: [50, 50, 50],
+    // Tests of what failures lead to have no time for the pauses between them.
+    pacingLimits: { ...PACING_LIMITS, refusedPauseMaxMs: 1, unansweredPauseMaxMs: 1 },
     ...options,
   })
 }
