@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
+import pg, { type Pool } from 'pg'
 import { AccountEntity } from '../accounts/account.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
@@ -25,8 +25,24 @@ export interface Database {
   readonly orm: MikroORM
   /** The one pool, which the ORM uses too. */
   readonly pool: Pool
+  /**
+   * A small pool whose commits do not wait for the disk: a crash of the server may undo the last
+   * of them, whole and in order. For bookkeeping that is then simply done again.
+   */
+  readonly relaxedPool: Pool
   close(): Promise<void>
 }
+
+/** A server that is away is told of in seconds, and no statement runs for ever. */
+const CONNECTION = {
+  application_name: 'inflow',
+  connectionTimeoutMillis: 5_000,
+  statement_timeout: 30_000,
+  idle_in_transaction_session_timeout: 60_000,
+  keepAlive: true,
+}
+
+const RELAXED_CONNECTIONS_MAX = 6
 
 /** The configuration of the ORM for one database. */
 export function ormConfig(url: string, connectionsMax: number) {
@@ -54,14 +70,7 @@ export function ormConfig(url: string, connectionsMax: number) {
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
-    // A server that is away is told of in seconds, and no statement runs for ever.
-    driverOptions: {
-      application_name: 'inflow',
-      connectionTimeoutMillis: 5_000,
-      statement_timeout: 30_000,
-      idle_in_transaction_session_timeout: 60_000,
-      keepAlive: true,
-    },
+    driverOptions: CONNECTION,
     migrations: {
       path: join(import.meta.dirname, 'migrations'),
       emit: 'ts',
@@ -86,7 +95,23 @@ export function ormConfig(url: string, connectionsMax: number) {
 export async function openDatabase(url: string, connectionsMax = 16): Promise<Database> {
   const orm = await MikroORM.init(ormConfig(url, connectionsMax))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
-  return { url, orm, pool, close: () => orm.close() }
+  const relaxedPool = openRelaxedPool(url)
+  const close = async (): Promise<void> => {
+    await Promise.all([relaxedPool.end(), orm.close()])
+  }
+  return { url, orm, pool, relaxedPool, close }
+}
+
+function openRelaxedPool(url: string): Pool {
+  const relaxedPool = new pg.Pool({
+    ...CONNECTION,
+    connectionString: url,
+    max: RELAXED_CONNECTIONS_MAX,
+    options: '-c synchronous_commit=off',
+  })
+  // A connection that dies while idle is replaced; a query under way rejects by itself.
+  relaxedPool.on('error', () => undefined)
+  return relaxedPool
 }
 
 /** Names the lock that one migrating instance holds; any number that nobody else uses. */

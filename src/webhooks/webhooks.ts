@@ -53,7 +53,9 @@ export interface Webhooks {
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { database, sealer, clock, timeText, log, leaseMs, published } = options
   const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
-  const { orm, pool } = database
+  const { orm } = database
+  // Whatever of it a crash undoes is done again: at worst a delivery is repeated, with its id.
+  const pool = database.relaxedPool
   const guard = createAddressGuard(options.allowedCidrs)
   const rules = { allowHttp: options.allowHttp, guard }
   const poster = createPoster({ rules, timeoutMs: options.requestTimeoutMs })
