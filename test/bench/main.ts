@@ -12,6 +12,7 @@ import { lookupCeiling } from './lookup-ceiling.ts'
 import type { Result, Row } from './row.ts'
 import { start } from './start.ts'
 import { table, toJson } from './table.ts'
+import { webhooks } from './webhooks.ts'
 
 const ROWS: readonly Row[] = [
   ingest,
@@ -22,6 +23,7 @@ const ROWS: readonly Row[] = [
   grpcLookup,
   fanout,
   latency,
+  webhooks,
   start,
 ]
 

@@ -19,12 +19,13 @@ const STOP_LIMIT_MS = 12_000
 const TAIL_CHARACTERS = 4_000
 
 /**
- * Starts `node src/main.ts` on a database, until the row ends. When `BENCH_PROFILE` names a folder,
+ * Starts `node src/main.ts` on a database, or on an embedded one, until the row ends. When `BENCH_PROFILE` names a folder,
  * a `.cpuprofile` of the service is written there.
  */
 export async function startServiceProcess(
   bench: Bench,
-  databaseUrl: string,
+  databaseUrl: string | undefined,
+  dataDir: string = bench.folder,
 ): Promise<ServiceProcess> {
   const adminToken = `bench-${randomBytes(16).toString('hex')}`
   const profile = process.env['BENCH_PROFILE']
@@ -34,8 +35,8 @@ export async function startServiceProcess(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
-      DATABASE_URL: databaseUrl,
-      DATA_DIR: bench.folder,
+      DATABASE_URL: databaseUrl ?? '',
+      DATA_DIR: dataDir,
       HTTP_PORT: '0',
       GRPC_PORT: '0',
       MASTER_KEY: randomBytes(32).toString('base64'),

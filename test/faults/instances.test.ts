@@ -38,7 +38,8 @@ function generator(seed: number): () => number {
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const random = generator(seed)
 
-const start = () => startProcess({ DATABASE_URL: db.url })
+/** @param port of the instance it takes the place of, so that subscribers find it again */
+const start = (port = '0') => startProcess({ DATABASE_URL: db.url, GRPC_PORT: port })
 
 function client<S extends Parameters<typeof createClient>[0]>(
   service: S,
@@ -59,7 +60,7 @@ function client<S extends Parameters<typeof createClient>[0]>(
 }
 
 beforeAll(async () => {
-  instances.push(...(await Promise.all(Array.from({ length: INSTANCES }, start))))
+  instances.push(...(await Promise.all(Array.from({ length: INSTANCES }, () => start()))))
 })
 
 afterAll(async () => {
@@ -163,7 +164,7 @@ test('three instances, random kills: every subscriber sees the whole log, in its
     }
     const victim = Math.floor(random() * INSTANCES)
     await instances[victim]!.kill()
-    instances[victim] = await start()
+    instances[victim] = await start(new URL(instances[victim]!.grpcUrl).port)
   }
   await writers
   const seen = await subscribers
