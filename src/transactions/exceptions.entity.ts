@@ -20,7 +20,8 @@ export const UnmatchedPaymentEntity = defineEntity({
     payerBankName: p.text(),
     narration: p.text(),
   },
-  uniques: [{ properties: ['sessionId', 'bank'] }],
+  // A repeat is kept once; what says something else of the same session is kept beside it.
+  uniques: [{ properties: ['sessionId', 'bank', 'accountNumber', 'amountMinor', 'status'] }],
   checks: [{ name: 'unmatched_payment_amount', expression: 'amount_minor > 0' }],
 })
 

@@ -105,7 +105,7 @@ export async function finishTransaction(
   return result.rows.length === 1
 }
 
-/** Keeps payments that no open account was found for. A session is kept once. */
+/** Keeps payments that no open account was found for. The same telling is kept once. */
 export async function insertUnmatched(
   pool: Pool,
   rows: readonly (IncomingPayment & { readonly id: string; readonly createdAtMs: number })[],
@@ -117,8 +117,8 @@ export async function insertUnmatched(
         narration)
       select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
         $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
-        $13::text[]) as i(id, bank, account_number, session_id)
-      order by session_id, bank on conflict (session_id, bank) do nothing`,
+        $13::text[]) as i(id, bank, account_number, session_id, amount_minor, status)
+      order by session_id, bank, account_number, amount_minor, status on conflict do nothing`,
     values: [
       textArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.bank)),

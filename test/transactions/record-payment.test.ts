@@ -111,6 +111,16 @@ describe('a payment', () => {
     })
   })
 
+  test('that says something else of an unmatched session is kept beside it', async () => {
+    const { record, stored } = await session()
+    const accountNumber = '9999999998'
+    for (const amountMinor of [100_000n, 250_000n, 100_000n]) {
+      expect((await record({ accountNumber, amountMinor })).outcome).toBe(UNMATCHED)
+    }
+    const { unmatched } = await stored()
+    expect(unmatched.map((row) => row.amount_minor).sort()).toEqual(['100000', '250000'])
+  })
+
   test('into an account of the same number at another bank is unmatched', async () => {
     const { record } = await session()
     expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)

@@ -222,7 +222,7 @@ const TABLES = [
     "narration" text not null,
     primary key ("id")
   )`,
-  `alter table "unmatched_payment" add constraint "unmatched_payment_session_id_bank_unique" unique ("session_id", "bank")`,
+  `alter table "unmatched_payment" add constraint "unmatched_payment_session_id_bank_account_number__f680e_unique" unique ("session_id", "bank", "account_number", "amount_minor", "status")`,
   `alter table "unmatched_payment" add constraint "unmatched_payment_amount" check (amount_minor > 0)`,
   `alter table "account" add constraint "account_business_id_foreign" foreign key ("business_id") references "business" ("id")`,
   `alter table "webhook_endpoint" add constraint "webhook_endpoint_business_id_foreign" foreign key ("business_id") references "business" ("id")`,
