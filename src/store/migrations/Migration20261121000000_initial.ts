@@ -312,7 +312,6 @@ const GUARDS = [
       select seq, event_id, business_id from outbox o
       where pg_visible_in_snapshot(xid, upto)
         and not exists (select from event_log l where l.event_id = o.event_id)
-        and seq > coalesce((select outbox_seq from event_log order by position limit 1), 0) - 1
     ), counted as (
       select business_id, count(*) as rows from fresh group by business_id order by business_id
     ), counter as (
