@@ -1,10 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { makeFolder } from './support/folder.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -12,7 +12,7 @@ let folder: string
 const children = new Set<ReturnType<typeof spawn>>()
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'inflow-start-'))
+  folder = await makeFolder('start')
 })
 
 afterEach(async () => {

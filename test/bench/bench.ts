@@ -1,9 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { startEmbedded } from '../../src/store/embedded.ts'
 import { migrate, openDatabase } from '../../src/store/orm.ts'
+import { makeFolder } from '../support/folder.ts'
 import { parentOf } from './cores.ts'
 
 /** What rows measure with. */
@@ -35,7 +35,7 @@ const TEMPLATE = 'bench_template'
 export async function openBench(
   options: Pick<Bench, 'rounds' | 'seconds' | 'log'>,
 ): Promise<Bench> {
-  const folder = await mkdtemp(join(tmpdir(), 'inflow-bench-'))
+  const folder = await makeFolder('bench')
   const removeFolder = () => rm(folder, { recursive: true, force: true })
   const postgres = await startEmbedded({
     folder: join(folder, 'postgres'),

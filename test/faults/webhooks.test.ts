@@ -1,7 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DescService } from '@bufbuild/protobuf'
 import { type Client, createClient } from '@connectrpc/connect'
@@ -14,6 +13,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { useDatabase } from '../support/database.ts'
+import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { makeCertificate } from '../webhooks/certificate.ts'
@@ -103,7 +103,7 @@ function client<S extends DescService>(service: S): Client<S> {
 
 beforeAll(async () => {
   const certificate = makeCertificate()
-  folder = await mkdtemp(join(tmpdir(), 'inflow-webhooks-'))
+  folder = await makeFolder('webhooks')
   const authority = join(folder, 'authority.pem')
   await writeFile(authority, certificate.cert)
   environment = {

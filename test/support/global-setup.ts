@@ -1,10 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { startEmbedded } from '../../src/store/embedded.ts'
 import { migrate, openDatabase } from '../../src/store/orm.ts'
 import { createTemplate } from './database.ts'
+import { makeFolder } from './folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -15,7 +15,7 @@ declare module 'vitest' {
 
 /** One PostgreSQL for all tests, with a migrated template that each test file clones. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await mkdtemp(join(tmpdir(), 'inflow-test-'))
+  const folder = await makeFolder('test')
   const postgres = await startEmbedded({
     folder: join(folder, 'postgres'),
     // Tests that pull the plug start a server of their own, with fsync on.

@@ -1,0 +1,13 @@
+import { chmod, mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/**
+ * A temporary folder that others may pass through. In one closed to them, root's database, which
+ * runs as another user, would be kept elsewhere and outlive the folder.
+ */
+export async function makeFolder(name: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), `inflow-${name}-`))
+  await chmod(folder, 0o711)
+  return folder
+}
