@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { bigintArray } from '../store/binary.ts'
 
 /** One event of the log, as it is stored. */
 export interface LogEntry {
@@ -32,6 +33,19 @@ export async function readLog(pool: Pool, after: bigint, limit: number): Promise
     text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
       where l.position > $1 order by l.position limit $2`,
     values: [after, limit],
+  })
+  return result.rows.map(toEntry)
+}
+
+/** Events by their positions; those that are not kept are left out. */
+export async function readPositions(pool: Pool, positions: readonly bigint[]): Promise<LogEntry[]> {
+  // `offset 0` keeps the planner on the primary keys, whatever it thinks of the array's length.
+  const result = await pool.query<Row>({
+    name: 'event-log-read-positions',
+    text: `select ${COLUMNS} from unnest($1::int8[]) as wanted(position)
+      cross join lateral (select * from event_log where position = wanted.position offset 0) l
+      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
+    values: [bigintArray(positions)],
   })
   return result.rows.map(toEntry)
 }

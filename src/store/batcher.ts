@@ -10,6 +10,11 @@ interface BatcherOptions<Item, Result> {
   readonly batchesMax: number
   /** How many items wait at the most; further ones are refused with `unavailable`. */
   readonly queueMax: number
+  /**
+   * How long the first item of a batch that is not full waits for others. Absent: not at all. For
+   * bookkeeping that nobody waits for.
+   */
+  readonly gatherMs?: number
 }
 
 interface Waiting<Item, Result> {
@@ -20,8 +25,8 @@ interface Waiting<Item, Result> {
 
 /**
  * Turns many calls into few statements. Calls that arrive while batches are under way form the
- * next one. There is no timer: an idle batcher starts at the end of the current turn of the event
- * loop.
+ * next one. Unless it gathers, there is no timer: an idle batcher starts at the end of the current
+ * turn of the event loop.
  */
 export function createBatcher<Item, Result>(
   options: BatcherOptions<Item, Result>,
@@ -49,8 +54,16 @@ export function createBatcher<Item, Result>(
       for (const call of batch) call.reject(error)
     } finally {
       underWay -= 1
-      start()
+      if (options.gatherMs === undefined || waiting.length >= options.itemsMax) start()
+      else schedule()
     }
+  }
+  const schedule = (): void => {
+    if (scheduled || waiting.length === 0 || underWay >= options.batchesMax) return
+    scheduled = true
+    // After the input that is ready now was read, so that it shares one statement.
+    if (options.gatherMs === undefined) setImmediate(start)
+    else setTimeout(start, options.gatherMs)
   }
   return (item) =>
     new Promise((resolve, reject) => {
@@ -59,10 +72,6 @@ export function createBatcher<Item, Result>(
         return
       }
       waiting.push({ item, resolve, reject })
-      if (!scheduled && underWay < options.batchesMax) {
-        scheduled = true
-        // After the input that is ready now was read, so that it shares one statement.
-        setImmediate(start)
-      }
+      schedule()
     })
 }

@@ -9,7 +9,7 @@ import { type FieldFault, invalidFields } from '../errors.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import { type GetTransaction, listTransactions } from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
-import { toEventBody } from '../webhooks/body.ts'
+import { createToEventBody } from '../webhooks/body.ts'
 import { toAccountDetails, toTransaction, toVirtualAccount } from './message.ts'
 
 /** How many events one list holds when the caller does not say. */
@@ -29,6 +29,7 @@ export function createThirdPartyRpc({
   createAccount,
   getTransaction,
 }: Dependencies): ServiceImpl<typeof ThirdPartyService> {
+  const toEventBody = createToEventBody(timeText)
   return {
     async generateVirtualAccount(request, context) {
       const { businessId } = callingBusiness(context)
@@ -72,7 +73,7 @@ export function createThirdPartyRpc({
       const { businessId } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
       const entries = await readBusinessLog(pool, businessId, request.after, limit)
-      const events = entries.map((entry) => toEventBody(entry, timeText))
+      const events = entries.map(toEventBody)
       return { status: true, message: 'Events retrieved', data: { events } }
     },
   }

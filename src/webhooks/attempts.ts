@@ -23,13 +23,18 @@ export interface AttemptSteps {
   record(attempt: Attempt, outcome: Outcome, latencyMs: number): Promise<number | undefined>
 }
 
-/** The attempts under way in this process. */
+/** The attempts of this process: those that wait, and those under way. */
 export interface Attempts {
-  /** Those not written down yet. */
+  /** Those begun and not written down yet. */
   count(): number
-  start(claim: Claim): void
+  /** How many claims of an endpoint wait. */
+  waiting(endpointId: string): number
+  /** Begins them as soon as `pacing` lets it. */
+  offer(claims: readonly Claim[]): void
   /** Tells of endpoints that have kept an attempt waiting for long. */
   tellSlow(): void
+  /** Nothing is begun any more. @returns the claims that were not */
+  close(): Claim[]
   /** What comes of the attempts still under way is ignored from now on. @returns their claims */
   abandon(): Claim[]
 }
@@ -38,41 +43,104 @@ interface AttemptsOptions {
   readonly clock: Clock
   readonly pacing: Pacing
   readonly steps: AttemptSteps
-  /** Called when there is room again, and when a delivery has a new time at which it is due. */
-  readonly onChange: (dueAtMs: number | undefined) => void
+  /** How old a claim may be when its attempt begins. A part of the lease. */
+  readonly waitMaxMs: number
+  /** Called when more may be claimed for an endpoint, or for any of those in trouble. */
+  readonly onRoom: (endpointId: string | undefined) => void
+  /** Called when an attempt is written down, with the time at which its delivery is due again. */
+  readonly onWritten: (dueAtMs: number | undefined) => void
+  /** Called with claims that this process does not get to in time. */
+  readonly onUnused: (claims: readonly Claim[]) => void
+}
+
+interface Waiting {
+  readonly claim: Claim
+  readonly claimedTickMs: number
 }
 
 /** An attempt that takes this long counts its endpoint among those in trouble. */
 const SLOW_MS = 2_000
 
-export function createAttempts({ clock, pacing, steps, onChange }: AttemptsOptions): Attempts {
+export function createAttempts(options: AttemptsOptions): Attempts {
+  const { clock, pacing, steps, waitMaxMs, onRoom, onWritten, onUnused } = options
   const underWay = new Set<Attempt>()
+  /** By endpoint, in the order of their turns; none is empty. */
+  const lanes = new Map<string, Waiting[]>()
+  let closed = false
 
   const run = async (attempt: Attempt): Promise<void> => {
     const { endpointId } = attempt.claim
     const outcome = await steps.send(attempt)
     const latencyMs = Math.round(performance.now() - attempt.startedTickMs)
     // The endpoint's room is free now; the delivery is done with when it is written down.
-    pacing.ended(endpointId, endingOf(outcome, latencyMs))
+    const wasTroubled = pacing.isTroubled(endpointId)
+    pacing.ended(endpointId, endingOf(outcome, latencyMs), latencyMs)
     if (!underWay.has(attempt)) return
-    onChange(undefined)
+    if (pacing.isTroubled(endpointId)) clear(endpointId)
+    startAll()
+    if (wasTroubled) onRoom(undefined)
+    else if (pacing.wantsMore(endpointId, waiting(endpointId))) onRoom(endpointId)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
     underWay.delete(attempt)
-    onChange(dueAtMs)
+    onWritten(dueAtMs)
+  }
+  const waiting = (endpointId: string): number => lanes.get(endpointId)?.length ?? 0
+  const clear = (endpointId: string): void => {
+    const lane = lanes.get(endpointId)
+    if (lane === undefined) return
+    lanes.delete(endpointId)
+    onUnused(lane.map(({ claim }) => claim))
+  }
+  const start = (claim: Claim, nowTickMs: number): void => {
+    const attempt = { claim, startedAtMs: clock.now(), startedTickMs: nowTickMs }
+    underWay.add(attempt)
+    pacing.started(claim.endpointId)
+    void run(attempt)
+  }
+  /** One of each endpoint in turn, as long as any may begin. */
+  const startAll = (): void => {
+    if (closed) return
+    const nowTickMs = performance.now()
+    // A lane that is set again comes up again, after all the others.
+    for (const [endpointId, lane] of lanes) {
+      if (!pacing.mayStart(endpointId)) continue
+      const next = lane.pop() as Waiting
+      if (nowTickMs - next.claimedTickMs > waitMaxMs) {
+        lane.push(next)
+        clear(endpointId)
+        continue
+      }
+      lanes.delete(endpointId)
+      if (lane.length > 0) lanes.set(endpointId, lane)
+      start(next.claim, nowTickMs)
+    }
   }
   return {
     count: () => underWay.size,
-    start(claim) {
-      const attempt = { claim, startedAtMs: clock.now(), startedTickMs: performance.now() }
-      underWay.add(attempt)
-      pacing.started(claim.endpointId)
-      void run(attempt)
+    waiting,
+    offer(claims) {
+      const claimedTickMs = performance.now()
+      const fresh = Map.groupBy(claims, (claim) => claim.endpointId)
+      for (const [endpointId, own] of fresh) {
+        const later = own.map((claim) => ({ claim, claimedTickMs })).reverse()
+        // The last is the next to begin, as taking the first of an array moves all the others.
+        lanes.set(endpointId, [...later, ...(lanes.get(endpointId) ?? [])])
+      }
+      startAll()
     },
     tellSlow() {
       const slowSinceMs = performance.now() - SLOW_MS
       for (const { claim, startedTickMs } of underWay) {
-        if (startedTickMs < slowSinceMs) pacing.slow(claim.endpointId)
+        if (startedTickMs >= slowSinceMs) continue
+        pacing.slow(claim.endpointId)
+        clear(claim.endpointId)
       }
+    },
+    close() {
+      closed = true
+      const claims = [...lanes.values()].flat().map(({ claim }) => claim)
+      lanes.clear()
+      return claims
     },
     abandon() {
       const claims = [...underWay].map((attempt) => attempt.claim)

@@ -1,8 +1,8 @@
-import { create, type DescEnum, fromBinary, toJsonString } from '@bufbuild/protobuf'
+import type { DescEnum, Message, MessageInitShape } from '@bufbuild/protobuf'
 import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../gen/inflow/account/v1/account_pb.ts'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import { type EventBody, EventBodySchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import { EventBodySchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import {
   type Transaction,
   TransactionStatusSchema,
@@ -17,28 +17,39 @@ import { toBankCode } from '../banks/message.ts'
 import type { TimeText } from '../clock.ts'
 import { assert } from '../errors.ts'
 import type { LogEntry } from '../events/read-log.ts'
+import { compileEncoder } from '../json.ts'
 import { formatAmount } from '../money.ts'
+import { compileWireDecoder } from '../wire-decoder.ts'
 
 /** An event as businesses see it, in webhooks and in listEvents. */
-export function toEventBody(entry: LogEntry, timeText: TimeText): EventBody {
-  const { payload } = fromBinary(EventSchema, entry.payload)
-  assert(payload.case, `event ${entry.eventId} has a payload`)
-  return create(EventBodySchema, {
-    event: entry.kind,
-    data: {
-      ...fieldsOf(payload, entry, timeText),
-      eventId: entry.eventId,
-      sequence: Number(entry.businessSequence),
-    },
-  })
+type EventBodyFields = MessageInitShape<typeof EventBodySchema>
+
+/** Makes what reads stored events. */
+export function createToEventBody(timeText: TimeText): (entry: LogEntry) => EventBodyFields {
+  const decode = compileWireDecoder(EventSchema)
+  return (entry) => {
+    const { payload } = decode(entry.payload)
+    assert(payload.case, `event ${entry.eventId} has a payload`)
+    return {
+      event: entry.kind,
+      data: {
+        ...fieldsOf(payload, entry, timeText),
+        eventId: entry.eventId,
+        sequence: Number(entry.businessSequence),
+      },
+    }
+  }
 }
 
 /**
- * The body as it is sent and signed. Keys are in the order of the field numbers, which is that of
- * the interface; fields that the kind lacks are left out, and empty texts are not.
+ * Makes the writer of bodies, as they are sent and signed. Keys are in the order of the field
+ * numbers, which is that of the interface; fields that the kind lacks are left out, and empty texts
+ * are not.
  */
-export function encodeEventBody(body: EventBody): string {
-  return toJsonString(EventBodySchema, body, { alwaysEmitImplicit: true })
+export function createBodyEncoder(): (body: EventBodyFields) => string {
+  const encode = compileEncoder(EventBodySchema)
+  // It reads fields alone, and those that must be there are.
+  return (body) => encode(body as Message)
 }
 
 type Payload = NonNullable<Exclude<Event['payload'], { case: undefined }>>

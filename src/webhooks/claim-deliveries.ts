@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import type { LogEntry } from '../events/read-log.ts'
+import { type LogEntry, readPositions } from '../events/read-log.ts'
 import { bigintArray, textArray } from '../store/binary.ts'
 import type { Allotment } from './pacing.ts'
 
@@ -24,16 +24,10 @@ interface ClaimRow {
   endpoint_id: string
   attempts: number
   fence: number
-  url: string
-  secrets_sealed: Buffer[]
   position: string
-  event_id: string
-  business_id: string
-  business_sequence: string
-  kind: string
-  occurred_at_ms: number
-  /** All of the event is null when it is lost. */
-  payload: Buffer | null
+  /** Of the endpoint: in the first row of it alone. */
+  url: string | null
+  secrets_sealed: Buffer[] | null
 }
 
 /** Claims what is due, the oldest first, each endpoint's share at the most. */
@@ -45,7 +39,7 @@ export async function claimDeliveries(
 ): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
   // `any(array(…))` and `offset 0` keep the planner on index look-ups, whatever the statistics of
   // a queue, which is empty at one moment and full at another, make it believe.
-  const result = await pool.query<ClaimRow>({
+  const { rows } = await pool.query<ClaimRow>({
     name: 'webhook-claim',
     text: `with due as (
         select d.id from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
@@ -61,15 +55,14 @@ export async function claimDeliveries(
         where id = any(array(select id from due))
         returning id, endpoint_id, position, attempts - schedule_from as attempts, fence
       )
-      select c.id, c.endpoint_id, c.attempts, c.fence, e.url, c.position,
-        array(select sealed from webhook_secret s where s.endpoint_id = c.endpoint_id
-          and (s.expires_at is null or s.expires_at > $3) order by s.number desc) as secrets_sealed,
-        l.event_id, l.business_id, l.business_sequence, o.kind,
-        (extract(epoch from o.occurred_at) * 1000)::float8 as occurred_at_ms, o.payload
-      from claimed c
-      cross join lateral (select * from webhook_endpoint where id = c.endpoint_id offset 0) e
-      left join lateral (select * from event_log where position = c.position offset 0) l on true
-      left join lateral (select * from outbox where seq = l.outbox_seq offset 0) o on true`,
+      select c.id, c.endpoint_id, c.attempts, c.fence, c.position, e.url, e.secrets_sealed
+      from (select *, row_number() over (partition by endpoint_id order by position) as place
+        from claimed) c
+      left join lateral (select url, array(select sealed from webhook_secret s
+          where s.endpoint_id = c.endpoint_id and (s.expires_at is null or s.expires_at > $3)
+          order by s.number desc) as secrets_sealed
+        from webhook_endpoint where id = c.endpoint_id and c.place = 1 offset 0) e on true
+      order by c.endpoint_id, c.place`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -77,33 +70,21 @@ export async function claimDeliveries(
       new Date(nowMs + leaseMs),
     ],
   })
+  // Each event once, however many endpoints it goes to.
+  const positions = [...new Set(rows.map((row) => row.position))].map(BigInt)
+  const read = positions.length > 0 ? await readPositions(pool, positions) : []
+  const entries = new Map(read.map((entry) => [entry.position, entry]))
   const claims: Claim[] = []
   const lost: LostClaim[] = []
-  for (const row of result.rows) {
-    if (row.payload === null) lost.push(row)
-    else claims.push(toClaim(row, row.payload))
+  let endpoint: Pick<Claim, 'url' | 'secretsSealed'> = { url: '', secretsSealed: [] }
+  for (const row of rows) {
+    if (row.url !== null) endpoint = { url: row.url, secretsSealed: row.secrets_sealed ?? [] }
+    const { id, endpoint_id: endpointId, attempts, fence } = row
+    const entry = entries.get(BigInt(row.position))
+    if (entry === undefined) lost.push({ id, fence })
+    else claims.push({ ...endpoint, id, endpointId, attempts, fence, entry })
   }
   return { claims, lost }
-}
-
-function toClaim(row: ClaimRow, payload: Buffer): Claim {
-  return {
-    id: row.id,
-    endpointId: row.endpoint_id,
-    attempts: row.attempts,
-    fence: row.fence,
-    url: row.url,
-    secretsSealed: row.secrets_sealed,
-    entry: {
-      position: BigInt(row.position),
-      eventId: row.event_id,
-      businessId: row.business_id,
-      businessSequence: BigInt(row.business_sequence),
-      kind: row.kind,
-      occurredAtMs: row.occurred_at_ms,
-      payload,
-    },
-  }
 }
 
 /** An endpoint with pending deliveries. */
@@ -130,22 +111,21 @@ export async function walkPendingEndpoints(
 ): Promise<PendingEndpoint[]> {
   const result = await pool.query<PendingEndpoint>({
     name: 'webhook-walk-endpoints',
-    text: `with recursive walk(endpoint_id, number) as (
-        select (select endpoint_id from webhook_delivery
-          where state = 'PENDING' and endpoint_id > $1 order by endpoint_id limit 1), 1
+    text: `with recursive walk(endpoint_id, due_at, number) as (
+        (select endpoint_id, due_at, 1 from webhook_delivery
+          where state = 'PENDING' and endpoint_id > $1 order by endpoint_id, due_at limit 1)
         union all
-        select (select endpoint_id from webhook_delivery
-          where state = 'PENDING' and endpoint_id > w.endpoint_id order by endpoint_id limit 1),
-          w.number + 1
-        from walk w where w.endpoint_id is not null and w.number < $3
+        select next.*, w.number + 1 from walk w cross join lateral (
+          select endpoint_id, due_at from webhook_delivery
+          where state = 'PENDING' and endpoint_id > w.endpoint_id
+          order by endpoint_id, due_at limit 1) next
+        where w.number < $3
       )
-      select w.endpoint_id as id, e.concurrency, e.live
-        and exists (select from webhook_delivery d where d.endpoint_id = w.endpoint_id
-          and d.state = 'PENDING' and d.due_at <= $2) as due
+      select w.endpoint_id as id, e.concurrency, e.live and w.due_at <= $2 as due
       from walk w cross join lateral (
         select concurrency, deleted_at is null and disabled_at is null as live
         from webhook_endpoint where id = w.endpoint_id offset 0) e
-      where w.endpoint_id is not null order by w.number`,
+      order by w.number`,
     values: [after, new Date(nowMs), limit],
   })
   return result.rows

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { Agent, type Dispatcher } from 'undici'
 import { createConnector } from './connect.ts'
 import { type UrlRules, urlRefusal } from './endpoint-url.ts'
@@ -35,6 +36,12 @@ const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_KEPT_BYTES = 4 * 1_024
 const ANSWER_READ_MAX_BYTES = 64 * 1_024
 
+/** How many URLs are remembered with what they may. */
+const TARGETS_MAX = 1_000
+
+/** Where a URL leads, or why nothing may be sent there. */
+type Target = { readonly origin: string; readonly path: string } | { readonly refusal: string }
+
 export function createPoster(options: PosterOptions): Poster {
   const { rules, timeoutMs } = options
   // An Agent of our own: the global one may go through a proxy that resolves names itself.
@@ -48,32 +55,122 @@ export function createPoster(options: PosterOptions): Poster {
       lookup: createGuardedLookup(rules.guard, options.resolve ?? systemResolve),
     }),
   })
+  const targetOf = createTargets(rules)
   return {
-    async post(url, headers, body) {
-      const refusal = urlRefusal(url, rules)
-      if (refusal) return failed(`refused: the URL ${refusal}`)
-      const end = new AbortController()
-      const timer = setTimeout(() => end.abort(), timeoutMs)
-      try {
-        const { origin, pathname, search } = new URL(url)
-        const answer = await agent.request({
-          origin,
-          path: pathname + search,
-          method: 'POST',
-          headers,
-          body,
-          signal: end.signal,
-        })
-        return toOutcome(answer, await readStart(answer.body))
-      } catch (error) {
-        return failed(
-          end.signal.aborted ? `timed out after ${timeoutMs / 1_000} s` : failureText(error),
-        )
-      } finally {
-        clearTimeout(timer)
-      }
+    post(url, headers, body) {
+      const target = targetOf(url)
+      if ('refusal' in target) return Promise.resolve(failed(`refused: ${target.refusal}`))
+      return new Promise((resolve) => {
+        const exchange = new Exchange(timeoutMs, resolve)
+        agent.dispatch({ ...target, method: 'POST', headers, body }, exchange)
+      })
     },
     close: () => agent.destroy(),
+  }
+}
+
+/** The rules do not change while the process runs, so a URL is checked once. */
+function createTargets(rules: UrlRules): (url: string) => Target {
+  const known = new Map<string, Target>()
+  return (url) => {
+    const found = known.get(url)
+    if (found) return found
+    const refusal = urlRefusal(url, rules)
+    const target = refusal === undefined ? partsOf(url) : { refusal: `the URL ${refusal}` }
+    if (known.size >= TARGETS_MAX) known.clear()
+    known.set(url, target)
+    return target
+  }
+}
+
+function partsOf(url: string): Target {
+  const { origin, pathname, search } = new URL(url)
+  return { origin, path: pathname + search }
+}
+
+/**
+ * One request and its answer. Of the body the start is read, for the log: the status line has
+ * acknowledged or refused already, so a body that breaks off or never ends changes nothing.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #timeoutMs: number
+  readonly #resolve: (outcome: Outcome) => void
+  readonly #timer: NodeJS.Timeout
+  #controller: Dispatcher.DispatchController | undefined
+  #timedOut = false
+  #status: number | undefined
+  #retryAfter: string | undefined
+  readonly #kept: Buffer[] = []
+  #keptBytes = 0
+  #readBytes = 0
+
+  constructor(timeoutMs: number, resolve: (outcome: Outcome) => void) {
+    this.#timeoutMs = timeoutMs
+    this.#resolve = resolve
+    this.#timer = setTimeout(() => this.#onTimeout(), timeoutMs)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    // It may have waited for its connection for too long.
+    if (this.#timedOut) controller.abort(new Error('timed out'))
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    // An informational answer comes before the answer.
+    if (status < 200) return
+    this.#status = status
+    const retryAfter = headers['retry-after']
+    this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : undefined
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const room = ANSWER_KEPT_BYTES - this.#keptBytes
+    if (room > 0) {
+      // A copy, as the chunk is a window on the buffer that the connection reads into.
+      this.#kept.push(Buffer.from(chunk.subarray(0, room)))
+      this.#keptBytes += Math.min(room, chunk.length)
+    }
+    this.#readBytes += chunk.length
+    if (this.#readBytes > ANSWER_READ_MAX_BYTES) controller.abort(new Error('read enough'))
+  }
+
+  onResponseEnd(): void {
+    this.#end(undefined)
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#end(error)
+  }
+
+  #onTimeout(): void {
+    this.#timedOut = true
+    this.#controller?.abort(new Error('timed out'))
+    this.#end(undefined)
+  }
+
+  /** The first end counts. */
+  #end(error: Error | undefined): void {
+    clearTimeout(this.#timer)
+    this.#resolve(this.#outcome(error))
+  }
+
+  #outcome(error: Error | undefined): Outcome {
+    const status = this.#status
+    if (status === undefined) {
+      return failed(
+        this.#timedOut || error === undefined
+          ? `timed out after ${this.#timeoutMs / 1_000} s`
+          : failureText(error),
+      )
+    }
+    // PostgreSQL stores no NUL in a text.
+    const answer = Buffer.concat(this.#kept).toString('utf8').replaceAll('\0', '')
+    return { status, answer, error: statusError(status), retryAfter: this.#retryAfter }
   }
 }
 
@@ -81,43 +178,8 @@ function failed(error: string): Outcome {
   return { status: undefined, answer: '', error, retryAfter: undefined }
 }
 
-function toOutcome({ statusCode, headers }: Dispatcher.ResponseData, answer: string): Outcome {
-  const retryAfter = headers['retry-after']
-  return {
-    status: statusCode,
-    answer,
-    error: statusError(statusCode),
-    retryAfter: typeof retryAfter === 'string' ? retryAfter : undefined,
-  }
-}
-
 function statusError(status: number): string {
   if (status >= 200 && status < 300) return ''
   if (status >= 300 && status < 400) return `redirects are not followed (${status})`
   return `answered ${status}`
-}
-
-/**
- * Reads the start of the body for the log. The status line has acknowledged or refused already, so
- * a body that breaks off changes nothing.
- */
-async function readStart(body: Dispatcher.ResponseData['body']): Promise<string> {
-  const kept: Buffer[] = []
-  let keptBytes = 0
-  let readBytes = 0
-  // Leaving the loop early destroys the stream, which then reports that as an error.
-  body.on('error', () => {})
-  try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      const start = chunk.subarray(0, ANSWER_KEPT_BYTES - keptBytes)
-      if (start.length > 0) kept.push(start)
-      keptBytes += start.length
-      readBytes += chunk.length
-      if (readBytes > ANSWER_READ_MAX_BYTES) break
-    }
-  } catch {
-    // What was read is kept.
-  }
-  // PostgreSQL stores no NUL in a text.
-  return Buffer.concat(kept).toString('utf8').replaceAll('\0', '')
 }

@@ -22,8 +22,9 @@ interface RecorderOptions {
   readonly onFailure: (failure: Failure) => void
 }
 
-const BATCH_MAX = 128
-const QUEUE_MAX = 1_000
+const BATCH_MAX = 256
+const QUEUE_MAX = 2_000
+const GATHER_MS = 5
 const REPEAT_MIN_MS = 100
 const REPEAT_MAX_MS = 5_000
 
@@ -38,6 +39,7 @@ export function createRecorder(options: RecorderOptions) {
     itemsMax: BATCH_MAX,
     batchesMax: 2,
     queueMax: QUEUE_MAX,
+    gatherMs: GATHER_MS,
   })
   /** @returns when the delivery is due again, in milliseconds since the Unix epoch */
   return async (

@@ -1,33 +1,44 @@
-/** Whose turn it is: endpoints take turns in the order of their ids, round and round. */
+import type { PendingEndpoint } from './claim-deliveries.ts'
+
+/**
+ * Whose turn it is: endpoints take turns in the order of their ids, round and round. A walk over
+ * those with something pending looks at a window of them; few enough fit into one window.
+ */
 export interface Rotation {
-  /** Where the next walk over the endpoints begins: after this one; '' at the first. */
+  /** Where the next walk begins: after this endpoint; '' at the first. */
   after(): string
-  /** Something was claimed; this endpoint was the last. */
-  served(endpointId: string): void
+  /** Puts those first that were not served last. */
+  inTurn(walked: readonly PendingEndpoint[]): PendingEndpoint[]
   /**
-   * A walk found nothing to claim.
+   * A turn is over.
    *
-   * @returns whether to go on walking: one whole round without a claim ends the work
+   * @param served the last endpoint that something was claimed for; undefined when nothing was
+   * @returns whether to walk on at once: one whole round without a claim ends the work
    */
-  unserved(walked: readonly string[]): boolean
+  ended(walked: readonly PendingEndpoint[], served: string | undefined): boolean
 }
 
 /** @param walkMax how many endpoints one walk looks at; one of fewer has come to the end */
 export function createRotation(walkMax: number): Rotation {
-  let cursor = ''
+  let windowAfter = ''
+  let lastServed = ''
   let servedInRound = false
   return {
-    after: () => cursor,
-    served(endpointId) {
-      cursor = endpointId
-      servedInRound = true
+    after: () => windowAfter,
+    inTurn(walked) {
+      const later = walked.filter(({ id }) => id > lastServed)
+      return [...later, ...walked.slice(0, walked.length - later.length)]
     },
-    unserved(walked) {
-      const last = walked.length < walkMax ? undefined : walked.at(-1)
-      cursor = last ?? ''
-      if (last !== undefined) return true
-      const again = servedInRound
-      servedInRound = false
+    ended(walked, served) {
+      if (served !== undefined) {
+        lastServed = served
+        servedInRound = true
+      }
+      const last = walked.length < walkMax ? undefined : walked.at(-1)?.id
+      // One window alone: what else is due is claimed when somebody has room for it.
+      const again = last !== undefined || (windowAfter !== '' && servedInRound)
+      if (last === undefined) servedInRound = false
+      windowAfter = last ?? ''
       return again
     },
   }

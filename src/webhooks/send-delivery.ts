@@ -3,10 +3,14 @@ import type { TimeText } from '../clock.ts'
 import { assert } from '../errors.ts'
 import type { Sealer } from '../secrets.ts'
 import type { Attempt } from './attempts.ts'
-import { encodeEventBody, toEventBody } from './body.ts'
+import { createBodyEncoder, createToEventBody } from './body.ts'
+import type { Claim } from './claim-deliveries.ts'
 import type { Outcome, Poster } from './post.ts'
 import { createSecretOpener } from './secret.ts'
 import { signedHeaders } from './sign.ts'
+
+/** How many bodies are remembered; each has about a kilobyte. */
+const BODIES_MAX = 1_000
 
 interface SenderOptions {
   readonly sealer: Sealer
@@ -19,8 +23,9 @@ interface SenderOptions {
 export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
   const { timeText, poster, log } = options
   const openSecret = createSecretOpener(options.sealer)
+  const bodyOf = createBodies(timeText)
   const compose = ({ claim, startedAtMs }: Attempt) => {
-    const body = encodeEventBody(toEventBody(claim.entry, timeText))
+    const body = bodyOf(claim)
     const [newest, ...earlier] = claim.secretsSealed.map((sealed) =>
       openSecret(claim.endpointId, sealed),
     )
@@ -47,5 +52,20 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
         retryAfter: undefined,
       }
     }
+  }
+}
+
+/** Bodies, each written once for all the endpoints that it goes to. */
+function createBodies(timeText: TimeText): (claim: Claim) => string {
+  const encode = createBodyEncoder()
+  const toEventBody = createToEventBody(timeText)
+  const known = new Map<string, string>()
+  return ({ entry }) => {
+    const found = known.get(entry.eventId)
+    if (found !== undefined) return found
+    const body = encode(toEventBody(entry))
+    if (known.size >= BODIES_MAX) known.clear()
+    known.set(entry.eventId, body)
+    return body
   }
 }

@@ -3,10 +3,15 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
 import { type AttemptSteps, createAttempts } from './attempts.ts'
-import { claimDeliveries, walkPendingEndpoints } from './claim-deliveries.ts'
+import {
+  type Claim,
+  claimDeliveries,
+  type PendingEndpoint,
+  walkPendingEndpoints,
+} from './claim-deliveries.ts'
 import { giveBack, giveUp } from './complete-attempts.ts'
 import { createLoop, type Loop } from './loop.ts'
-import { createPacing, type PacingLimits } from './pacing.ts'
+import { type Allotment, createPacing, type PacingLimits } from './pacing.ts'
 import { createRotation } from './rotation.ts'
 import { within } from './within.ts'
 
@@ -22,8 +27,11 @@ interface WorkerOptions {
 /** How many endpoints one turn looks at. */
 const WALK_MAX = 256
 
-/** Attempts under way and not written down yet, of all endpoints; no turn claims beyond it. */
-const ATTEMPTS_MAX = 256
+/** Attempts begun and not written down yet, of all endpoints; no turn claims beyond it. */
+const ATTEMPTS_MAX = 1_000
+
+/** What waits longer than this part of its lease is left to others. */
+const WAIT_PART_OF_LEASE = 4
 
 const IDLE_MS = 1_000
 const DRAIN_MS = 5_000
@@ -39,28 +47,41 @@ export function createWorker(options: WorkerOptions): Loop {
   const pacing = createPacing(options.limits, () => performance.now())
   const rotation = createRotation(WALK_MAX)
   let nextDueAtMs = Number.POSITIVE_INFINITY
+  let full = false
+  /** Endpoints that more was due for at the last turn; undefined: it did not look at all of them. */
+  let left: readonly PendingEndpoint[] | undefined
+  /** Whether the next turn is to claim more for those, without looking for others. */
+  let refilling = false
+  let woken = false
   let stopped = false
 
   const turn = async (): Promise<number> => {
     attempts.tellSlow()
-    if (attempts.count() >= ATTEMPTS_MAX) return IDLE_MS
+    full = attempts.count() >= ATTEMPTS_MAX
+    if (full) return IDLE_MS
     const nowMs = clock.now()
+    const known = refilling && !woken && nextDueAtMs > nowMs ? left : undefined
+    refilling = false
+    woken = false
     if (nextDueAtMs <= nowMs) nextDueAtMs = Number.POSITIVE_INFINITY
-    const walked = await walkPendingEndpoints(pool, rotation.after(), nowMs, WALK_MAX)
-    const allotments = pacing.allot(walked.filter(({ due }) => due))
-    const last = allotments.at(-1)
-    const { claims, lost } = last
-      ? await claimDeliveries(pool, allotments, nowMs, leaseMs)
-      : { claims: [], lost: [] }
+    const walked = known ?? (await walkPendingEndpoints(pool, rotation.after(), nowMs, WALK_MAX))
+    const due = rotation.inTurn(walked.filter((endpoint) => endpoint.due))
+    const allotments = pacing.allot(due, attempts.waiting)
+    const { claims, lost } =
+      allotments.length > 0
+        ? await claimDeliveries(pool, allotments, nowMs, leaseMs)
+        : { claims: [], lost: [] }
     if (lost.length > 0) await giveUp(pool, lost, nowMs, 'the event was deleted for its age')
     // After a stop that did not wait for the statement, its leases run out by themselves.
     if (stopped) return IDLE_MS
-    for (const claim of claims) attempts.start(claim)
-    if (last && claims.length + lost.length > 0) {
-      rotation.served(last.endpointId)
-      return 0
-    }
-    if (rotation.unserved(walked.map(({ id }) => id))) return 0
+    attempts.offer(claims)
+    const whole = rotation.after() === '' && walked.length < WALK_MAX
+    left = whole ? endpointsLeft(due, allotments, claims) : undefined
+    const served = claims.length + lost.length > 0
+    if (rotation.ended(walked, served ? allotments.at(-1)?.endpointId : undefined)) return 0
+    // Some may have answered all that they had while this turn was under way.
+    refilling = left?.some(({ id }) => pacing.wantsMore(id, attempts.waiting(id))) ?? false
+    if (refilling) return 0
     return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs()), 0)
   }
   const drained = async (): Promise<void> => {
@@ -73,23 +94,52 @@ export function createWorker(options: WorkerOptions): Loop {
     clock,
     pacing,
     steps: options.steps,
-    onChange(dueAtMs) {
-      if (dueAtMs !== undefined) nextDueAtMs = Math.min(nextDueAtMs, dueAtMs)
+    waitMaxMs: leaseMs / WAIT_PART_OF_LEASE,
+    onRoom(endpointId) {
+      if (endpointId !== undefined && left && !left.some(({ id }) => id === endpointId)) return
+      refilling = true
       loop.wake()
     },
+    onWritten(dueAtMs) {
+      if (dueAtMs !== undefined) nextDueAtMs = Math.min(nextDueAtMs, dueAtMs)
+      if (dueAtMs !== undefined || full) loop.wake()
+    },
+    onUnused: (claims) => void giveBackOrLeave(claims),
   })
+  const giveBackOrLeave = async (claims: readonly Claim[]): Promise<void> => {
+    if (claims.length === 0) return
+    await giveBack(pool, claims, clock.now()).catch((error: unknown) => {
+      log.warn({ err: error, deliveries: claims.length }, 'claims wait for the end of their lease')
+    })
+  }
   return {
     start: loop.start,
-    wake: loop.wake,
+    wake() {
+      woken = true
+      loop.wake()
+    },
     async stop() {
+      const unused = giveBackOrLeave(attempts.close())
       await within(drained(), DRAIN_MS)
       stopped = true
-      const left = attempts.abandon()
-      if (left.length === 0) return
-      const given = giveBack(pool, left, clock.now()).catch((error: unknown) => {
-        log.warn({ err: error, deliveries: left.length }, 'claims wait for the end of their lease')
-      })
-      await within(given, GIVE_BACK_MS)
+      const left = giveBackOrLeave([...attempts.close(), ...attempts.abandon()])
+      await within(Promise.all([unused, left]), GIVE_BACK_MS)
     },
   }
+}
+
+/** Those that were not given all that is due: they had no room, or got their whole share. */
+function endpointsLeft(
+  due: readonly PendingEndpoint[],
+  allotments: readonly Allotment[],
+  claims: readonly Claim[],
+): readonly PendingEndpoint[] {
+  const claimed = new Map<string, number>()
+  for (const { endpointId } of claims) claimed.set(endpointId, (claimed.get(endpointId) ?? 0) + 1)
+  const done = new Set(
+    allotments
+      .filter(({ endpointId, share }) => (claimed.get(endpointId) ?? 0) < share)
+      .map(({ endpointId }) => endpointId),
+  )
+  return due.filter(({ id }) => !done.has(id))
 }

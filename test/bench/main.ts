@@ -12,6 +12,7 @@ import { lookupCeiling } from './lookup-ceiling.ts'
 import type { Result, Row } from './row.ts'
 import { start } from './start.ts'
 import { table, toJson } from './table.ts'
+import { webhookLatency } from './webhook-latency.ts'
 import { webhooks } from './webhooks.ts'
 
 const ROWS: readonly Row[] = [
@@ -24,6 +25,7 @@ const ROWS: readonly Row[] = [
   fanout,
   latency,
   webhooks,
+  webhookLatency,
   start,
 ]
 

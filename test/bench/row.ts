@@ -9,7 +9,10 @@ export interface Row {
 }
 
 /** What a figure should be: a multiple of its yardstick, or an amount. */
-export type Target = { readonly atLeastTimes: number } | { readonly atMost: number }
+export type Target =
+  | { readonly atLeastTimes: number }
+  | { readonly atMostTimes: number }
+  | { readonly atMost: number }
 
 /** One line of the table. */
 export interface Result {
@@ -33,5 +36,5 @@ export function isMet(result: Result): boolean {
   if ('atMost' in target) return ours.median <= target.atMost
   const ratio = ratioOf(result)
   if (ratio === undefined) throw new Error(`${result.name}: a ratio needs a yardstick`)
-  return ratio >= target.atLeastTimes
+  return 'atMostTimes' in target ? ratio <= target.atMostTimes : ratio >= target.atLeastTimes
 }

@@ -32,7 +32,8 @@ export function toJson(results: readonly Result[], failed: readonly string[]): s
 }
 
 function targetText(target: Target): string {
-  return 'atMost' in target ? `≤ ${target.atMost}` : `≥ ${target.atLeastTimes}×`
+  if ('atMost' in target) return `≤ ${target.atMost}`
+  return 'atMostTimes' in target ? `≤ ${target.atMostTimes}×` : `≥ ${target.atLeastTimes}×`
 }
 
 function amountText(amount: number): string {

@@ -7,9 +7,9 @@ import {
   ThirdPartyService,
 } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { ListTransactionsRequestSchema as InternalListSchema } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { compileEncoder } from '../../src/json.ts'
 import { createCalls, implement } from '../../src/server/calls.ts'
 import { compileDecoder } from '../../src/server/gateway/decode.ts'
-import { compileEncoder } from '../../src/server/gateway/encode.ts'
 import { readRoutes } from '../../src/server/gateway/routes.ts'
 
 const inputs = ThirdPartyService.methods.map((method) => [method.name, method.input] as const)

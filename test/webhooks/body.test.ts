@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest'
-import { encodeEventBody, toEventBody } from '../../src/webhooks/body.ts'
+import { createBodyEncoder, createToEventBody } from '../../src/webhooks/body.ts'
 import { accountEvent, paymentEvent, type TestEvent, timeText } from './fixture.ts'
+
+const encodeEventBody = createBodyEncoder()
+const toEventBody = createToEventBody(timeText)
 
 function entryOf(event: TestEvent) {
   return {
@@ -16,7 +19,7 @@ function entryOf(event: TestEvent) {
 
 test('a payment is written to the letter of the contract', () => {
   const event = paymentEvent('biz_1')
-  expect(encodeEventBody(toEventBody(entryOf(event), timeText))).toBe(
+  expect(encodeEventBody(toEventBody(entryOf(event)))).toBe(
     '{"event":"PAYMENT_NOTIFICATION","data":{"type":"RESERVED_ACCOUNT_TRANSACTION",' +
       '"reference":"R-ACDEFGHJKMNPQRTWXY34","merchant_reference":"order-1",' +
       '"transaction_ref":"090286261120100000123456789012",' +
@@ -34,7 +37,7 @@ test('a payment is written to the letter of the contract', () => {
 
 test('an account has no fields of a payment', () => {
   const event = accountEvent('biz_1')
-  const { data } = JSON.parse(encodeEventBody(toEventBody(entryOf(event), timeText)))
+  const { data } = JSON.parse(encodeEventBody(toEventBody(entryOf(event))))
   expect(Object.keys(data)).toEqual([
     'type',
     'reference',
@@ -58,6 +61,6 @@ test.each([
   [100n, '1.00'],
   [1_000_000_000_000_000n, '10000000000000.00'],
 ])('%d kobo are the text %s', (amountMinor, text) => {
-  const body = toEventBody(entryOf(paymentEvent('biz_1', amountMinor)), timeText)
+  const body = toEventBody(entryOf(paymentEvent('biz_1', amountMinor)))
   expect(JSON.parse(encodeEventBody(body)).data.amount).toBe(text)
 })

@@ -10,15 +10,17 @@ const limits = {
 }
 const still = () => 0
 
+const none = () => 0
+
 /** Endpoints that may get four requests at once. */
 const paced = (...ids: string[]) => ids.map((id) => ({ id, concurrency: 4 }))
 
 test('an endpoint starts low, grows with success and falls to one with a failure', () => {
   const pacing = createPacing({ ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 }, still)
-  const share = () => pacing.allot(paced('ep'))[0]?.share
+  const share = () => pacing.allot(paced('ep'), none)[0]?.share
   const once = (well: boolean) => {
     pacing.started('ep')
-    pacing.ended('ep', well ? 'well' : 'refused')
+    pacing.ended('ep', well ? 'well' : 'refused', 10_000)
   }
   expect(share()).toBe(2)
   once(true)
@@ -38,9 +40,9 @@ test('endpoints in trouble share a lane and leave the others’ room alone', () 
   const dead = Array.from({ length: 20 }, (_, index) => `dead${index}`)
   for (const id of dead) {
     pacing.started(id)
-    pacing.ended(id, 'unanswered')
+    pacing.ended(id, 'unanswered', 10)
   }
-  const allotments = pacing.allot(paced(...dead, 'well1', 'well2'))
+  const allotments = pacing.allot(paced(...dead, 'well1', 'well2'), none)
   expect(allotments.map((allotment) => allotment.endpointId)).toEqual([
     'dead0',
     'dead1',
@@ -56,17 +58,61 @@ test('attempts that turn slow give their room back to the others', () => {
     pacing.started(id)
     pacing.started(id)
   }
-  expect(pacing.allot(paced('well'))).toEqual([])
+  expect(pacing.mayStart('well')).toBe(false)
+  // It may wait here for its turn.
+  expect(pacing.allot(paced('well'), none)).toEqual([{ endpointId: 'well', share: 2 }])
   pacing.slow('a')
-  expect(pacing.allot(paced('well'))).toEqual([{ endpointId: 'well', share: 2 }])
-  pacing.ended('a', 'well')
-  pacing.ended('a', 'well')
+  expect(pacing.mayStart('well')).toBe(true)
+  pacing.ended('a', 'well', 10)
+  pacing.ended('a', 'well', 10)
+})
+
+test('what a quick endpoint takes in a quarter of a second is claimed ahead, and no more', () => {
+  const pacing = createPacing(limits, still)
+  const answer = (latencyMs: number, times = 40) => {
+    for (let i = 0; i < times; i++) {
+      pacing.started('ep')
+      pacing.ended('ep', 'well', latencyMs)
+    }
+  }
+  const share = (waiting = 0) => pacing.allot(paced('ep'), () => waiting)[0]?.share
+  expect(share()).toBe(2)
+  answer(1)
+  expect(share()).toBe(4 + 500)
+  expect(share(253)).toBe(251)
+  // Not before half of it is used.
+  expect(share(254)).toBeUndefined()
+  expect(pacing.wantsMore('ep', 254)).toBe(false)
+  answer(100)
+  expect(share()).toBe(4 + 10)
+  answer(1_000)
+  expect(share()).toBe(4 + 1)
+  // One in trouble has nothing waiting for it.
+  answer(1)
+  pacing.started('ep')
+  pacing.ended('ep', 'refused', 1)
+  expect(share()).toBe(1)
+})
+
+test('what waits for all endpoints together has a bound', () => {
+  const pacing = createPacing({ ...limits, steadyMax: 1_000 }, still)
+  const ids = Array.from({ length: 20 }, (_, index) => `ep${index}`)
+  for (const id of ids) {
+    for (let i = 0; i < 40; i++) {
+      pacing.started(id)
+      pacing.ended(id, 'well', 1)
+    }
+  }
+  const allotments = pacing.allot(paced(...ids), none)
+  // Each may have something under way, and so may those that came too late to have more.
+  expect(allotments.length).toBe(20)
+  expect(allotments.reduce((sum, { share }) => sum + share, 0)).toBeLessThanOrEqual(1_000 + 20 * 4)
 })
 
 test('no bound is ever passed, and all room comes back', () => {
   const ids = Array.from({ length: 12 }, (_, index) => `ep${index}`)
   const step = fc.record({
-    act: fc.constantFrom('allot', 'end well', 'end badly', 'slow'),
+    act: fc.constantFrom('start', 'end well', 'end badly', 'slow'),
     pick: fc.nat(),
   })
   fc.assert(
@@ -75,30 +121,28 @@ test('no bound is ever passed, and all room comes back', () => {
         { ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 },
         still,
       )
+      pacing.allot(paced(...ids), none)
       const underWay: string[] = []
       for (const { act, pick } of steps) {
-        if (act === 'allot') {
-          const from = pick % ids.length
-          for (const { endpointId, share } of pacing.allot(
-            paced(...ids.slice(from), ...ids.slice(0, from)),
-          )) {
-            for (let i = 0; i < share; i++) {
-              pacing.started(endpointId)
-              underWay.push(endpointId)
-            }
-          }
+        if (act === 'start') {
+          const id = ids[pick % ids.length]!
+          if (!pacing.mayStart(id)) continue
+          pacing.started(id)
+          underWay.push(id)
         } else if (underWay.length > 0) {
           const at = pick % underWay.length
           if (act === 'slow') pacing.slow(underWay[at]!)
-          else pacing.ended(underWay.splice(at, 1)[0]!, act === 'end well' ? 'well' : 'slow')
+          else pacing.ended(underWay.splice(at, 1)[0]!, act === 'end well' ? 'well' : 'slow', 10)
         }
         for (const id of ids) {
           expect(underWay.filter((other) => other === id).length).toBeLessThanOrEqual(4)
         }
+        // Those that turned slow left the steady lane to others after they had begun in it.
+        const steady = underWay.filter((id) => !pacing.isTroubled(id)).length
+        expect(steady).toBeLessThanOrEqual(limits.steadyMax + limits.troubledMax)
       }
-      for (const id of underWay) pacing.ended(id, 'refused')
-      const free = pacing.allot(paced(...ids))
-      expect(free.length).toBeGreaterThanOrEqual(3)
+      for (const id of underWay) pacing.ended(id, 'refused', 10)
+      for (const id of ids) expect(pacing.mayStart(id)).toBe(true)
     }),
   )
 })
@@ -108,12 +152,12 @@ test('failures in a row bring pauses, which grow up to a bound; a success ends t
   const pacing = createPacing(limits, () => nowMs)
   const fail = (ending: 'refused' | 'unanswered') => {
     pacing.started('ep')
-    pacing.ended('ep', ending)
+    pacing.ended('ep', ending, 10)
   }
   /** How long it takes until it may be attempted again. */
   const pause = () => {
     const from = nowMs
-    while (pacing.allot(paced('ep')).length === 0) {
+    while (pacing.allot(paced('ep'), none).length === 0) {
       const waitMs = pacing.resumesInMs()
       expect(waitMs).toBeGreaterThan(0)
       nowMs += waitMs
@@ -128,10 +172,12 @@ test('failures in a row bring pauses, which grow up to a bound; a success ends t
     })
   expect(pauses('unanswered')).toEqual([0, 0, 0, 50, 100, 200, 400, 800, 1_600, 2_000])
   pacing.started('ep')
-  pacing.ended('ep', 'well')
+  pacing.ended('ep', 'well', 10)
   expect(pause()).toBe(0)
   expect(pauses('refused')).toEqual([0, 0, 0, 50, 100, 200, 250, 250, 250, 250])
   // Another endpoint is not touched by it.
   fail('refused')
-  expect(pacing.allot(paced('ep', 'other')).map(({ endpointId }) => endpointId)).toEqual(['other'])
+  expect(pacing.allot(paced('ep', 'other'), none).map(({ endpointId }) => endpointId)).toEqual([
+    'other',
+  ])
 })

@@ -158,11 +158,12 @@ describe('what is pending', () => {
     const [peer, other] = [await harness.receiver(), await harness.receiver()]
     const business = await harness.business()
     const { id } = await addEndpoint(webhooks, business, peer.url)
-    await addEndpoint(webhooks, business, other.url)
+    const { id: otherId } = await addEndpoint(webhooks, business, other.url)
     await client.updateEndpoint({ endpointId: id, enabled: false })
     const event = paymentEvent(business)
     await harness.publish(event)
     await other.next()
+    await harness.settled(otherId)
     clock.advance(HOLD_MS - 60_000)
     expect(await webhooks.retention.run()).toMatchObject({ givenUp: 0 })
     expect(await deliveredUpTo(harness.database.pool)).toBeLessThan(await lastPosition())

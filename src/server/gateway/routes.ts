@@ -1,8 +1,8 @@
 import { type DescMethod, getOption } from '@bufbuild/protobuf'
 import { http } from '../../../gen/google/api/annotations_pb.ts'
+import { compileEncoder, type Encoder } from '../../json.ts'
 import type { Call } from '../calls.ts'
 import { compileDecoder, type Decoder } from './decode.ts'
-import { compileEncoder, type Encoder } from './encode.ts'
 
 /** One REST path and the method behind it. */
 export interface Route {

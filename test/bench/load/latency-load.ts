@@ -13,6 +13,7 @@ import { asProgram } from '../as-program.ts'
 import { ACCOUNTS, accountNumberOf } from '../seed.ts'
 import { openGrpcConnection } from './grpc-connection.ts'
 import type { LoadCommand } from './lanes.ts'
+import { pace } from './pace.ts'
 import { openStreams } from './streams.ts'
 
 /** Payments at a steady pace, and subscribers that see them. */
@@ -109,16 +110,6 @@ function subscribe(
       (failure) => reject(new Error(failure ?? 'the stream ended')),
     )
   })
-}
-
-/** Sends evenly: what a turn of the event loop came too late for, it makes up. */
-async function pace(count: number, perSecond: number, send: () => void): Promise<void> {
-  const started = performance.now()
-  for (let sent = 0; sent < count; ) {
-    const due = Math.min(count, Math.floor(((performance.now() - started) / 1000) * perSecond))
-    for (; sent < due; sent++) send()
-    await turn()
-  }
 }
 
 function turn(): Promise<void> {
