@@ -10,6 +10,8 @@ export type Scope = (typeof SCOPES)[number]
 export interface BusinessCaller {
   readonly kind: 'business'
   readonly businessId: string
+  /** Whether the key opens live mode; false: test mode. Neither shows anything of the other. */
+  readonly live: boolean
   readonly keyId: string
 }
 

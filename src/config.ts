@@ -18,6 +18,8 @@ export interface Config {
   readonly masterKey: Buffer | undefined
   readonly adminToken: string | undefined
   readonly banks: Readonly<Record<BankCode, BankMode>>
+  /** Ranges of the proxies before the HTTP door, whose word on who calls is taken. */
+  readonly trustedProxies: readonly string[]
   readonly logLevel: string
   readonly displayTimeZone: string
   readonly grpcReflection: boolean
@@ -68,6 +70,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     masterKey: read('MASTER_KEY', (text) => parseMasterKey(text, databaseUrl)),
     adminToken: read('ADMIN_TOKEN', parseAdminToken),
     banks: read('BANKS', parseBanks),
+    trustedProxies: read('TRUSTED_PROXIES', parseCidrs),
     logLevel: read('LOG_LEVEL', (text) => oneOf(text, 'info', LOG_LEVELS)),
     displayTimeZone: read('DISPLAY_TIME_ZONE', parseTimeZone),
     grpcReflection: read('GRPC_REFLECTION', (text) => oneOf(text, 'on', ['on', 'off'])) === 'on',

@@ -18,6 +18,7 @@ import type { Banks } from './banks/bank.ts'
 import { createSandboxBank } from './banks/sandbox/sandbox.ts'
 import { createAliasOf } from './businesses/aliases.ts'
 import { createAuthenticateKey } from './businesses/authenticate-key.ts'
+import { createKeyUses } from './businesses/key-uses.ts'
 import { createBusinessRpc } from './businesses/rpc.ts'
 import { createBusinessStore } from './businesses/store.ts'
 import type { InternalCaller } from './caller.ts'
@@ -125,8 +126,18 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
   const sandbox = createSandboxBank(pool)
   const banks: Banks = { '9PSB': sandbox, SAFEHAVEN: sandbox, PROVIDUS: sandbox, PALMPAY: sandbox }
-  const aliasOf = createAliasOf(database)
-  const createAccount = createCreateAccount({ pool, banks, sealer, clock, aliasOf, published })
+  const businesses = createBusinessStore(pool)
+  const keyUses = createKeyUses({ pool: database.relaxedPool, log })
+  const aliasOf = createAliasOf(businesses, clock)
+  const createAccount = createCreateAccount({
+    pool,
+    banks,
+    sandbox,
+    sealer,
+    clock,
+    aliasOf,
+    published,
+  })
   const findOpenAccounts = createFindOpenAccounts(pool)
   const recordPayment = createRecordPayment({ pool, findOpenAccounts, clock, published })
   const getTransaction = createGetTransaction(pool)
@@ -175,7 +186,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     [
       observation(log, metrics),
       authentication({
-        secretKey: createAuthenticateKey(createBusinessStore(pool), clock),
+        secretKey: createAuthenticateKey({ store: businesses, clock, used: keyUses.note }),
         token: createAuthenticateToken(options.adminToken),
       }),
       validation(check),
@@ -194,6 +205,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     calls,
     host,
     port: config.httpPort,
+    trustedProxies: config.trustedProxies,
     requestIds,
     metrics,
     ready,
@@ -215,6 +227,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   listener.start()
   retention.start()
   webhooks.start()
+  keyUses.start()
   return {
     httpPort: http.port,
     grpcPort: grpc.port,
@@ -222,7 +235,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       draining.abort()
       await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop()])
       tail.stop()
-      await Promise.all([sequencer.stop(), listener.stop(), retention.stop()])
+      await Promise.all([sequencer.stop(), listener.stop(), retention.stop(), keyUses.stop()])
     },
   }
 }

@@ -37,6 +37,7 @@ test('without any setting, everything has its default', () => {
     grpcReflection: true,
     eventRetentionDays: 90,
     deliveryRetentionDays: 30,
+    trustedProxies: [],
     webhookAllowedCidrs: [],
     webhookLeaseMs: 60_000,
   })
@@ -75,6 +76,7 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     '10.0.0.0/8, fd00::/8',
     { webhookAllowedCidrs: ['10.0.0.0/8', 'fd00::/8'] },
   ],
+  ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
   ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
 ]
 
@@ -125,6 +127,7 @@ const WRONG: [string, string, string][] = [
     '10.0.0.0/33',
     'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "10.0.0.0/33" is none',
   ],
+  ['TRUSTED_PROXIES', 'all', 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "all" is none'],
   ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
   ['TLS_CERT', '/tls/cert.pem', NO_TLS],
   ['TLS_KEY', '/tls/key.pem', NO_TLS],

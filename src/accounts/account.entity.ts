@@ -9,6 +9,7 @@ export const AccountEntity = defineEntity({
     business: p.manyToOne(BusinessEntity).mapToPk(),
     reference: p.text().unique(),
     merchantReference: p.text(),
+    live: p.boolean(),
     bank: p.text(),
     accountNumber: p.text().nullable(),
     accountName: p.text().nullable(),
@@ -29,8 +30,8 @@ export const AccountEntity = defineEntity({
     createdAt: p.datetime(3),
   },
   uniques: [
-    { properties: ['business', 'merchantReference'] },
-    { properties: ['accountNumber', 'bank'] },
+    { properties: ['business', 'live', 'merchantReference'] },
+    { properties: ['accountNumber', 'bank', 'live'] },
   ],
   indexes: [{ properties: ['business', 'id'] }],
   checks: [

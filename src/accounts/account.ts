@@ -25,6 +25,8 @@ export interface AccountDetails {
 export interface OpenAccount {
   readonly id: string
   readonly businessId: string
+  /** Of live mode; false: of test mode. */
+  readonly live: boolean
   readonly reference: string
   readonly merchantReference: string
   readonly bank: BankCode

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { AccountResult, Banks } from '../banks/bank.ts'
+import type { AccountResult, BankConnector, Banks } from '../banks/bank.ts'
 import type { Clock } from '../clock.ts'
 import { assert, Fault, invalidFields } from '../errors.ts'
 import { newId, newReference } from '../ids.ts'
@@ -40,6 +40,8 @@ const RETRY_AFTER_SECONDS = 5
 
 interface CreateAccount extends AccountDetails {
   readonly businessId: string
+  /** In live mode; false: in test mode, at the sandbox whatever bank it names. */
+  readonly live: boolean
   /** The business's own reference. */
   readonly reference: string
 }
@@ -54,7 +56,10 @@ export type CreateAccountCall = (request: CreateAccount) => Promise<Created>
 
 interface Dependencies {
   readonly pool: Pool
+  /** Where live accounts are opened. */
   readonly banks: Banks
+  /** Where test accounts are opened. */
+  readonly sandbox: BankConnector
   readonly sealer: Sealer
   readonly clock: Clock
   /** What a business's account names begin with; throws Fault not_found. */
@@ -64,7 +69,8 @@ interface Dependencies {
 }
 
 /**
- * Opens an account at a bank, once for each reference of a business however often it is asked for.
+ * Opens an account at a bank, once for each reference of a business in a mode, however often it is
+ * asked for.
  *
  * The account is stored as PENDING before the bank is called, and whoever stored it has the bank to
  * itself for a while. A repeat waits for that call; when that call died, it takes over.
@@ -97,7 +103,8 @@ export function createCreateAccount(dependencies: Dependencies): CreateAccountCa
   const underWay = new Map<string, Promise<Created>>()
   return async (request) => {
     const detailsHash = dependencies.sealer.fingerprint(detailsText(request))
-    const key = JSON.stringify([request.businessId, request.reference, detailsHash.toString('hex')])
+    const { businessId, live, reference } = request
+    const key = JSON.stringify([businessId, live, reference, detailsHash.toString('hex')])
     const first = underWay.get(key)
     if (first !== undefined) return { ...(await first), replayed: true }
     const call = createOnce(steps, request, detailsHash).finally(() => underWay.delete(key))
@@ -116,13 +123,14 @@ async function createOnce(
   request: CreateAccount,
   detailsHash: Buffer,
 ): Promise<Created> {
-  const alias = await steps.aliasOf(request.businessId)
+  const { businessId, live, reference } = request
+  const alias = await steps.aliasOf(businessId)
   const row = newReservation(steps, request, detailsHash)
   const untilMs = steps.clock.now() + WAIT_MS
   let reserved = await steps.reserve(row)
   while (!reserved) {
     const nowMs = steps.clock.now()
-    const stored = await findByMerchantReference(steps.pool, request.businessId, request.reference)
+    const stored = await findByMerchantReference(steps.pool, businessId, live, reference)
     if (stored !== undefined) {
       if (!detailsHash.equals(stored.detailsHash)) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
@@ -157,6 +165,7 @@ function newReservation(
   return {
     id,
     businessId: request.businessId,
+    live: request.live,
     reference: newReference(),
     merchantReference: request.reference,
     bank: request.bank,
@@ -195,6 +204,7 @@ async function openAtBank(
   const account: OpenAccount = {
     id: row.id,
     businessId: request.businessId,
+    live: request.live,
     reference: row.reference,
     merchantReference: request.reference,
     bank: request.bank,
@@ -230,7 +240,8 @@ async function askBank(
   const order = { ...request, reference: row.reference, accountName, attempt }
   const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
   try {
-    return await steps.banks[request.bank].openAccount(order, signal)
+    const bank = request.live ? steps.banks[request.bank] : steps.sandbox
+    return await bank.openAccount(order, signal)
   } catch (error) {
     if (signal.aborted) return { kind: 'unavailable', cause: `no answer in ${BANK_TIMEOUT_MS} ms` }
     await releaseClaim(steps.pool, row.id, steps.clock.now())

@@ -4,33 +4,38 @@ import { Fault } from '../errors.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 import { findByEitherReference, findByNumbers } from './store.ts'
 
+/** Which account, as a caller knows it. */
+export interface AccountKey {
+  readonly businessId: string
+  /** Undefined: of either mode, the live one before the test one. */
+  readonly live: boolean | undefined
+  /** The returned reference or the business's own. */
+  readonly reference: string
+}
+
 /**
- * One account of a business, by the returned reference or its own.
+ * One account of a business.
  *
- * @throws Fault not_found: there is none, or it is another business's
+ * @throws Fault not_found: there is none, or it is another business's or of the other mode
  */
-export async function getAccount(
-  pool: Pool,
-  businessId: string,
-  reference: string,
-): Promise<StoredAccount> {
-  const account = await findByEitherReference(pool, businessId, reference)
+export async function getAccount(pool: Pool, key: AccountKey): Promise<StoredAccount> {
+  const account = await findByEitherReference(pool, key.businessId, key.live, key.reference)
   if (account === undefined) throw new Fault('not_found', 'There is no such virtual account')
   return account
 }
 
 /**
- * The open account with a number, whatever its bank. Should two banks have given the number out, it
- * is one of them.
+ * The open accounts with a number, at whatever banks and in whatever modes, the live ones first.
  *
- * @throws Fault not_found
+ * @throws Fault not_found: there is none
  */
-export async function getOpenAccountByNumber(
+export async function getOpenAccountsByNumber(
   pool: Pool,
   accountNumber: string,
-): Promise<OpenAccount> {
+): Promise<readonly [OpenAccount, ...OpenAccount[]]> {
   const keys = BANK_CODES.map((bank) => ({ bank, accountNumber }))
-  const account = (await findByNumbers(pool, keys))[0]
-  if (account === undefined) throw new Fault('not_found', 'There is no open account of that number')
-  return account
+  const found = await findByNumbers(pool, keys)
+  const [first, ...others] = found.toSorted((a, b) => Number(b.live) - Number(a.live))
+  if (first === undefined) throw new Fault('not_found', 'There is no open account of that number')
+  return [first, ...others]
 }

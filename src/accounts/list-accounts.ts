@@ -6,12 +6,17 @@ import type { AccountStatus, StoredAccount } from './account.ts'
 /** Accounts, newest first; one more than the page holds, when there is one. */
 export async function listAccounts(
   database: Database,
-  filter: { readonly businessId: string | undefined; readonly status: AccountStatus | undefined },
+  filter: {
+    readonly businessId: string | undefined
+    readonly live: boolean | undefined
+    readonly status: AccountStatus | undefined
+  },
   page: Page,
 ): Promise<StoredAccount[]> {
   const after = page.after?.[0]
   const where = {
     ...(filter.businessId !== undefined && { business: filter.businessId }),
+    ...(filter.live !== undefined && { live: filter.live }),
     ...(filter.status !== undefined && { status: filter.status }),
     ...(after !== undefined && { id: { $lt: after } }),
   }
@@ -25,6 +30,7 @@ function toStored(row: Account): StoredAccount {
   return {
     id: row.id,
     businessId: row.business,
+    live: row.live,
     reference: row.reference,
     merchantReference: row.merchantReference,
     bank: row.bank as StoredAccount['bank'],

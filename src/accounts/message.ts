@@ -41,6 +41,7 @@ export function toAccountMessage(account: OpenAccount | StoredAccount): AccountM
       phone: account.phone,
     },
     createdAt: timestampFromMs(account.createdAtMs),
+    live: account.live,
   })
 }
 
@@ -55,6 +56,7 @@ export function encodeAccountCreated(
     businessId: account.businessId,
     kind: 'ACCOUNT_CREATED',
     occurredAt: timestampFromMs(occurredAtMs),
+    live: account.live,
     payload: { case: 'account', value: toAccountMessage(account) },
   })
   return encodeEvent(event)

@@ -16,6 +16,7 @@ export function createAccountRpc(
     async createAccount(request) {
       const { account, replayed } = await createAccount({
         businessId: request.businessId,
+        live: !request.test,
         reference: request.reference,
         bank: toBankCode(request.bank),
         firstName: request.firstName,
@@ -28,14 +29,17 @@ export function createAccountRpc(
       return { account: toAccountMessage(account), replayed }
     },
     async getAccount(request) {
-      const account = await getAccount(database.pool, request.businessId, request.reference)
+      const { businessId, reference } = request
+      const key = { businessId, live: undefined, reference }
+      const account = await getAccount(database.pool, key)
       return { account: toAccountMessage(account) }
     },
     async listAccounts(request) {
       const page = readPage(request.pageSize, request.pageToken, 1)
       const businessId = request.businessId || undefined
+      const { live } = request
       const status = toAccountStatus(request.status)
-      const found = await listAccounts(database, { businessId, status }, page)
+      const found = await listAccounts(database, { businessId, live, status }, page)
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
       return { accounts: rows.map(toAccountMessage), nextPageToken }
     },

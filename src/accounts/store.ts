@@ -1,12 +1,13 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import { booleanArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
 import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
 
 /** An account about to be asked for at a bank. */
 export interface Reservation {
   readonly id: string
   readonly businessId: string
+  readonly live: boolean
   readonly reference: string
   readonly merchantReference: string
   readonly bank: BankCode
@@ -34,6 +35,7 @@ export interface Opening {
 interface Row {
   id: string
   business_id: string
+  live: boolean
   reference: string
   merchant_reference: string
   bank: BankCode
@@ -49,8 +51,8 @@ interface Row {
   created_at_ms: number
 }
 
-const COLUMNS = `id, business_id, reference, merchant_reference, bank, account_number, account_name,
-  status, first_name, last_name, email, phone, details_hash, attempts,
+const COLUMNS = `id, business_id, live, reference, merchant_reference, bank, account_number,
+  account_name, status, first_name, last_name, email, phone, details_hash, attempts,
   (extract(epoch from created_at) * 1000)::float8 as created_at_ms`
 
 /** Inserts accounts as PENDING. @returns the ids that are new; the others' references were used */
@@ -60,19 +62,19 @@ export async function insertReservations(
 ): Promise<ReadonlySet<string>> {
   const result = await pool.query<{ id: string }>({
     name: 'account-reserve',
-    text: `insert into account (id, business_id, reference, merchant_reference, bank, status,
+    text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
         first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, attempts,
         claimed_until, created_at)
-      select id, business_id, reference, merchant_reference, bank, 'PENDING',
+      select id, business_id, live, reference, merchant_reference, bank, 'PENDING',
         first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, 1,
         claimed_until, created_at
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
-        $13::timestamptz[], $14::timestamptz[])
+        $13::timestamptz[], $14::timestamptz[], $15::boolean[])
         as r(id, business_id, reference, merchant_reference, bank, first_name, last_name, email,
-          phone, id_type, id_number_sealed, details_hash, claimed_until, created_at)
-      order by business_id, merchant_reference
-      on conflict (business_id, merchant_reference) do nothing returning id`,
+          phone, id_type, id_number_sealed, details_hash, claimed_until, created_at, live)
+      order by business_id, live, merchant_reference
+      on conflict (business_id, live, merchant_reference) do nothing returning id`,
     values: [
       textArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.businessId)),
@@ -88,43 +90,51 @@ export async function insertReservations(
       byteaArray(rows.map((row) => row.detailsHash)),
       timestampArray(rows.map((row) => row.claimedUntilMs)),
       timestampArray(rows.map((row) => row.createdAtMs)),
+      booleanArray(rows.map((row) => row.live)),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** The account of a business by its own reference. */
+/** The account of a business in one mode, by its own reference. */
 export async function findByMerchantReference(
   pool: Pool,
   businessId: string,
+  live: boolean,
   merchantReference: string,
 ): Promise<StoredAccount | undefined> {
   const result = await pool.query<Row>({
     name: 'account-find-merchant-reference',
-    text: `select ${COLUMNS} from account where business_id = $1 and merchant_reference = $2`,
-    values: [businessId, merchantReference],
+    text: `select ${COLUMNS} from account
+      where business_id = $1 and live = $2 and merchant_reference = $3`,
+    values: [businessId, live, merchantReference],
   })
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** The account of a business by the returned reference or, failing that, its own. */
+/**
+ * The account of a business by the returned reference or, failing that, its own.
+ *
+ * @param live in which mode; undefined: in either, the live one before the test one
+ */
 export async function findByEitherReference(
   pool: Pool,
   businessId: string,
+  live: boolean | undefined,
   reference: string,
 ): Promise<StoredAccount | undefined> {
   const result = await pool.query<Row>({
     name: 'account-find-either-reference',
     text: `select ${COLUMNS} from account
-      where (reference = $2 and business_id = $1)
-        or (business_id = $1 and merchant_reference = $2)
-      order by reference = $2 desc limit 1`,
-    values: [businessId, reference],
+      where (reference = $2 and business_id = $1 and live = any($3))
+        or (business_id = $1 and live = any($3) and merchant_reference = $2)
+      order by reference = $2 desc, live desc limit 1`,
+    values: [businessId, reference, live === undefined ? [true, false] : [live]],
   })
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** Open accounts by bank and number. */
+/** Open accounts by bank and number: of each mode one at the most. */
 export async function findByNumbers(
   pool: Pool,
   keys: readonly { readonly bank: BankCode; readonly accountNumber: string }[],
@@ -194,10 +204,11 @@ export async function openPending(
       ), opened as (
         update account a set status = 'ACTIVE', account_number = i.account_number,
           account_name = i.account_name
-        from input i where a.id = i.id and a.status = 'PENDING' returning a.id, a.business_id
+        from input i where a.id = i.id and a.status = 'PENDING'
+        returning a.id, a.business_id, a.live
       ), published as (
-        insert into outbox (event_id, business_id, kind, occurred_at, payload)
-        select i.event_id, o.business_id, 'ACCOUNT_CREATED', i.occurred_at, i.payload
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select i.event_id, o.business_id, o.live, 'ACCOUNT_CREATED', i.occurred_at, i.payload
         from input i join opened o using (id)
       )
       select id from opened`,
@@ -217,6 +228,7 @@ function toStored(row: Row): StoredAccount {
   return {
     id: row.id,
     businessId: row.business_id,
+    live: row.live,
     reference: row.reference,
     merchantReference: row.merchant_reference,
     bank: row.bank,

@@ -2,8 +2,7 @@ import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import type { Database } from '../store/orm.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
-import { KeyEntity } from './key.entity.ts'
-import { newSecretKey } from './secret-key.ts'
+import { addKey } from './keys.ts'
 
 interface CreateBusiness {
   readonly name: string
@@ -11,7 +10,7 @@ interface CreateBusiness {
   readonly alias: string
 }
 
-/** Creates a business and its first key, in one transaction. */
+/** Creates a business and its first key, a live one, in one transaction. */
 export async function createBusiness(
   database: Database,
   clock: Clock,
@@ -26,10 +25,8 @@ export async function createBusiness(
       alias: request.alias || shorten(request.name),
       createdAt,
     })
-    const keyId = newId('key', now)
-    const { secret, prefix, secretHash } = newSecretKey(keyId)
-    em.create(KeyEntity, { id: keyId, business: business.id, prefix, secretHash, createdAt })
-    return { business, secretKey: secret }
+    const first = { businessId: business.id, live: true, allowedCidrs: [], expiresAt: undefined }
+    return { business, secretKey: addKey(em, first, now).secretKey }
   })
 }
 

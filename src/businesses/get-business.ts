@@ -1,3 +1,4 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import { Fault } from '../errors.ts'
 import type { Database } from '../store/orm.ts'
 import type { Page } from '../store/page-token.ts'
@@ -5,9 +6,18 @@ import { type Business, BusinessEntity } from './business.entity.ts'
 
 /** @throws Fault not_found when there is no such business */
 export async function getBusiness(database: Database, businessId: string): Promise<Business> {
-  const business = await database.orm.em.fork().findOne(BusinessEntity, businessId)
-  if (!business) throw new Fault('not_found', 'There is no such business')
+  return findBusiness(database.orm.em.fork(), businessId)
+}
+
+/** The same, inside a transaction. */
+export async function findBusiness(em: EntityManager, businessId: string): Promise<Business> {
+  const business = await em.findOne(BusinessEntity, businessId)
+  if (!business) throw noSuchBusiness()
   return business
+}
+
+export function noSuchBusiness(): Fault {
+  return new Fault('not_found', 'There is no such business')
 }
 
 /** Businesses, newest first; one more than the page holds, when there is one. */

@@ -7,13 +7,19 @@ export const KeyEntity = defineEntity({
   tableName: 'api_key',
   properties: {
     id: p.text().primary(),
-    business: p.manyToOne(BusinessEntity).mapToPk().index(),
+    business: p.manyToOne(BusinessEntity).mapToPk(),
+    live: p.boolean(),
     prefix: p.text(),
     secretHash: p.blob(),
     createdAt: p.datetime(3),
     expiresAt: p.datetime(3).nullable(),
     revokedAt: p.datetime(3).nullable(),
+    /** The ranges of addresses it works from, in their normal form; none: from anywhere. */
+    allowedCidrs: p.array(),
+    /** Some half a minute late, and never written in a request's way. */
+    lastUsedAt: p.datetime(3).nullable(),
   },
+  indexes: [{ properties: ['business', 'id'] }],
 })
 
 export type Key = InferEntity<typeof KeyEntity>

@@ -1,40 +1,84 @@
-import { wrap } from '@mikro-orm/core'
+import { LockMode, wrap } from '@mikro-orm/core'
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Clock } from '../clock.ts'
 import { Fault } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Database } from '../store/orm.ts'
-import { getBusiness } from './get-business.ts'
+import type { Page } from '../store/page-token.ts'
+import { readAllowedCidrs } from './allowed-addresses.ts'
+import { findBusiness, getBusiness } from './get-business.ts'
 import { type Key, KeyEntity } from './key.entity.ts'
 import { newSecretKey } from './secret-key.ts'
 
-/** How many keys one list holds. */
-const KEYS_MAX = 1_000
+/** What a new key is to be. */
+interface NewKey {
+  readonly businessId: string
+  readonly live: boolean
+  /** Ranges of addresses, as an operator writes them; none: from anywhere. */
+  readonly allowedCidrs: readonly string[]
+  readonly expiresAt: Date | undefined
+}
+
+/** A key, and its secret, which cannot be had again. */
+export interface IssuedKey {
+  readonly key: Key
+  readonly secretKey: string
+}
 
 /**
  * Issues one more key of a business.
  *
- * @throws Fault not_found when there is no such business
+ * @throws Fault not_found (the business), validation_failed (the ranges)
  */
 export async function issueKey(
   database: Database,
   clock: Clock,
-  businessId: string,
-  expiresAt: Date | undefined,
-): Promise<{ readonly key: Key; readonly secretKey: string }> {
-  await getBusiness(database, businessId)
-  const now = clock.now()
-  const id = newId('key', now)
-  const { secret, prefix, secretHash } = newSecretKey(id)
+  wanted: NewKey,
+): Promise<IssuedKey> {
+  const allowedCidrs = readAllowedCidrs(wanted.allowedCidrs)
+  const nowMs = clock.now()
   return database.orm.em.fork().transactional(async (em) => {
-    const key = em.create(KeyEntity, {
-      id,
-      business: businessId,
-      prefix,
-      secretHash,
-      createdAt: new Date(now),
-      expiresAt: expiresAt ?? null,
-    })
-    return { key, secretKey: secret }
+    await findBusiness(em, wanted.businessId)
+    return addKey(em, { ...wanted, allowedCidrs }, nowMs)
+  })
+}
+
+/** Adds a key inside a transaction. @param wanted its ranges in their one form */
+export function addKey(em: EntityManager, wanted: NewKey, nowMs: number): IssuedKey {
+  const id = newId('key', nowMs)
+  const { secret, prefix, secretHash } = newSecretKey(id, wanted.live)
+  const key = em.create(KeyEntity, {
+    id,
+    business: wanted.businessId,
+    live: wanted.live,
+    prefix,
+    secretHash,
+    createdAt: new Date(nowMs),
+    expiresAt: wanted.expiresAt ?? null,
+    revokedAt: null,
+    allowedCidrs: [...wanted.allowedCidrs],
+    lastUsedAt: null,
+  })
+  return { key, secretKey: secret }
+}
+
+/**
+ * Changes from where a key works.
+ *
+ * @param ranges as an operator writes them; empty: from anywhere; undefined: as before
+ * @throws Fault validation_failed (the ranges), not_found, key_inactive
+ */
+export async function updateKey(
+  database: Database,
+  clock: Clock,
+  keyId: string,
+  ranges: readonly string[] | undefined,
+): Promise<Key> {
+  const allowedCidrs = ranges && [...readAllowedCidrs(ranges)]
+  return database.orm.em.fork().transactional(async (em) => {
+    const key = await lockActiveKey(em, keyId, clock.now())
+    if (allowedCidrs !== undefined) wrap(key).assign({ allowedCidrs })
+    return key
   })
 }
 
@@ -45,20 +89,41 @@ export async function issueKey(
  */
 export async function revokeKey(database: Database, clock: Clock, keyId: string): Promise<Key> {
   return database.orm.em.fork().transactional(async (em) => {
-    const key = await em.findOne(KeyEntity, keyId)
-    if (!key) throw new Fault('not_found', 'There is no such key')
+    const key = await lockKey(em, keyId)
     if (!key.revokedAt) wrap(key).assign({ revokedAt: new Date(clock.now()) })
     return key
   })
 }
 
+/** Finds a key that works, and keeps others from changing it. @throws Fault not_found, key_inactive */
+export async function lockActiveKey(em: EntityManager, keyId: string, nowMs: number): Promise<Key> {
+  const key = await lockKey(em, keyId)
+  if (key.revokedAt) throw new Fault('key_inactive', 'The key was revoked')
+  if (key.expiresAt && key.expiresAt.getTime() <= nowMs) {
+    throw new Fault('key_inactive', 'The key has expired')
+  }
+  return key
+}
+
+async function lockKey(em: EntityManager, keyId: string): Promise<Key> {
+  const key = await em.findOne(KeyEntity, keyId, { lockMode: LockMode.PESSIMISTIC_WRITE })
+  if (!key) throw new Fault('not_found', 'There is no such key')
+  return key
+}
+
 /**
- * The keys of a business, newest first.
+ * The keys of a business, newest first; one more than the page holds, when there is one.
  *
  * @throws Fault not_found when there is no such business
  */
-export async function listKeys(database: Database, businessId: string): Promise<readonly Key[]> {
+export async function listKeys(
+  database: Database,
+  businessId: string,
+  page: Page,
+): Promise<readonly Key[]> {
   await getBusiness(database, businessId)
+  const after = page.after?.[0]
+  const where = { business: businessId, ...(after !== undefined && { id: { $lt: after } }) }
   const em = database.orm.em.fork()
-  return em.find(KeyEntity, { business: businessId }, { orderBy: { id: 'desc' }, limit: KEYS_MAX })
+  return em.find(KeyEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
 }

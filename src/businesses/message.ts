@@ -24,6 +24,9 @@ export function toKeyMessage(key: Key): KeyMessage {
     businessId: key.business,
     prefix: key.prefix,
     createdAt: timestampFromDate(key.createdAt),
+    live: key.live,
+    allowedCidrs: key.allowedCidrs,
+    ...(key.lastUsedAt && { lastUsedAt: timestampFromDate(key.lastUsedAt) }),
     ...(key.expiresAt && { expiresAt: timestampFromDate(key.expiresAt) }),
     ...(key.revokedAt && { revokedAt: timestampFromDate(key.revokedAt) }),
   })

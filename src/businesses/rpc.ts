@@ -1,4 +1,4 @@
-import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { durationMs, timestampDate } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Clock } from '../clock.ts'
@@ -6,8 +6,10 @@ import type { Database } from '../store/orm.ts'
 import { cutPage, readPage } from '../store/page-token.ts'
 import { createBusiness } from './create-business.ts'
 import { getBusiness, listBusinesses } from './get-business.ts'
-import { issueKey, listKeys, revokeKey } from './keys.ts'
+import { issueKey, listKeys, revokeKey, updateKey } from './keys.ts'
 import { toBusinessMessage, toKeyMessage } from './message.ts'
+import { rotateKey } from './rotate-key.ts'
+import { updateBusiness } from './update-business.ts'
 
 export function createBusinessRpc(
   database: Database,
@@ -27,16 +29,37 @@ export function createBusinessRpc(
       const { rows, nextPageToken } = cutPage(found, page, (business) => [business.id])
       return { businesses: rows.map(toBusinessMessage), nextPageToken }
     },
-    async issueKey(request) {
-      const expiresAt = request.expiresAt && timestampDate(request.expiresAt)
-      const { key, secretKey } = await issueKey(database, clock, request.businessId, expiresAt)
+    async updateBusiness(request) {
+      return { business: toBusinessMessage(await updateBusiness(database, request)) }
+    },
+    async issueKey({ businessId, test, allowedCidrs, expiresAt: ends }) {
+      const expiresAt = ends && timestampDate(ends)
+      const wanted = { businessId, live: !test, allowedCidrs, expiresAt }
+      const { key, secretKey } = await issueKey(database, clock, wanted)
       return { key: toKeyMessage(key), secretKey }
+    },
+    async updateKey({ keyId, allowedCidrs, anyAddress }) {
+      const ranges = anyAddress || allowedCidrs.length > 0 ? allowedCidrs : undefined
+      return { key: toKeyMessage(await updateKey(database, clock, keyId, ranges)) }
+    },
+    async rotateKey({ keyId, overlap, expiresAt: ends }) {
+      const overlapMs = overlap && durationMs(overlap)
+      const expiresAt = ends && timestampDate(ends)
+      const rotated = await rotateKey(database, clock, { keyId, overlapMs, expiresAt })
+      return {
+        key: toKeyMessage(rotated.key),
+        secretKey: rotated.secretKey,
+        replaced: toKeyMessage(rotated.replaced),
+      }
     },
     async revokeKey(request) {
       return { key: toKeyMessage(await revokeKey(database, clock, request.keyId)) }
     },
     async listKeys(request) {
-      return { keys: (await listKeys(database, request.businessId)).map(toKeyMessage) }
+      const page = readPage(request.pageSize, request.pageToken, 1)
+      const found = await listKeys(database, request.businessId, page)
+      const { rows, nextPageToken } = cutPage(found, page, (key) => [key.id])
+      return { keys: rows.map(toKeyMessage), nextPageToken }
     },
   }
 }

@@ -1,4 +1,4 @@
-import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /** A new secret key: what the business gets, and what is kept of it. */
 export interface NewSecretKey {
@@ -9,24 +9,23 @@ export interface NewSecretKey {
   readonly secretHash: Buffer
 }
 
-const FORM = /^sk_live_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/
+const FORM = /^sk_(?:live|test)_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/
 
-/** @param keyId the key's identifier, `key_…`: its unique part is inside the secret */
-export function newSecretKey(keyId: string): NewSecretKey {
+/**
+ * @param keyId the key's identifier, `key_…`: its unique part is inside the secret
+ * @param live whether it opens live mode; its beginning says so
+ */
+export function newSecretKey(keyId: string, live: boolean): NewSecretKey {
+  const mode = live ? 'sk_live_' : 'sk_test_'
   const unique = keyId.slice('key_'.length)
-  const secret = `sk_live_${unique}_${randomBytes(32).toString('base64url')}`
-  const prefix = secret.slice(0, 'sk_live_'.length + 10)
+  const secret = `${mode}${unique}_${randomBytes(32).toString('base64url')}`
+  const prefix = secret.slice(0, mode.length + 10)
   return { secret, prefix, secretHash: hashSecret(secret) }
 }
 
-/** SHA-256: enough for 256 random bits, and cheap enough for every request. */
+/** SHA-256: enough for 256 random bits. */
 function hashSecret(secret: string): Buffer {
   return createHash('sha256').update(secret).digest()
-}
-
-/** A short name of a secret to find it by in memory, where the secret itself is not kept. */
-export function secretDigest(secret: string): string {
-  return hash('sha256', secret, 'base64')
 }
 
 /** @returns the identifier of the key that the secret claims to be of; undefined when malformed */

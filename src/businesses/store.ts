@@ -1,16 +1,21 @@
 import type { Pool } from 'pg'
+import { textArray, timestampArray } from '../store/binary.ts'
 
 /** What authentication needs of a key. */
 interface KeyRow {
   readonly businessId: string
+  readonly live: boolean
   readonly secretHash: Uint8Array
   readonly expiresAtMs: number | undefined
   readonly revoked: boolean
+  readonly allowedCidrs: readonly string[]
 }
 
 /** The hot statements on businesses; the rest goes through the ORM. */
 export interface BusinessStore {
   findKey(keyId: string): Promise<KeyRow | undefined>
+  /** What the account names of a business begin with; undefined when there is no such business. */
+  findAlias(businessId: string): Promise<string | undefined>
 }
 
 export function createBusinessStore(pool: Pool): BusinessStore {
@@ -18,13 +23,15 @@ export function createBusinessStore(pool: Pool): BusinessStore {
     async findKey(keyId) {
       const result = await pool.query<{
         business_id: string
+        live: boolean
         secret_hash: Buffer
         expires_at_ms: number | null
         revoked: boolean
+        allowed_cidrs: string[]
       }>({
         name: 'api-key-find',
-        text: `select business_id, secret_hash, revoked_at is not null as revoked,
-            (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms
+        text: `select business_id, live, secret_hash, revoked_at is not null as revoked,
+            (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, allowed_cidrs
           from api_key where id = $1`,
         values: [keyId],
       })
@@ -32,10 +39,42 @@ export function createBusinessStore(pool: Pool): BusinessStore {
       if (row === undefined) return undefined
       return {
         businessId: row.business_id,
+        live: row.live,
         secretHash: row.secret_hash,
         expiresAtMs: row.expires_at_ms ?? undefined,
         revoked: row.revoked,
+        allowedCidrs: row.allowed_cidrs,
       }
     },
+    async findAlias(businessId) {
+      const result = await pool.query<{ alias: string }>({
+        name: 'business-find-alias',
+        text: 'select alias from business where id = $1',
+        values: [businessId],
+      })
+      return result.rows[0]?.alias
+    },
   }
+}
+
+/**
+ * Writes down when keys were last used.
+ *
+ * @param uses epoch milliseconds by key id
+ */
+export async function writeKeyUses(pool: Pool, uses: ReadonlyMap<string, number>): Promise<void> {
+  // What somebody else is writing at the moment is left to the next time: several instances write
+  // the same keys, and must neither wait for one another nor for an operator's transaction.
+  await pool.query({
+    name: 'api-key-uses-write',
+    text: `with used as (
+        select * from unnest($1::text[], $2::timestamptz[]) as u(id, at)
+      ), free as (
+        select k.id, u.at from api_key k join used u using (id)
+        where k.last_used_at is null or k.last_used_at < u.at
+        for no key update of k skip locked
+      )
+      update api_key k set last_used_at = f.at from free f where k.id = f.id`,
+    values: [textArray([...uses.keys()]), timestampArray([...uses.values()])],
+  })
 }

@@ -11,9 +11,13 @@ import { answer } from './answer.ts'
 import { localTime } from './local-time.ts'
 import {
   addBusinessOption,
+  addModeOptions,
   addPageOptions,
   enumName,
   enumOption,
+  type ModeOptions,
+  modeName,
+  modeOf,
   notePage,
   type PageOptions,
 } from './options.ts'
@@ -24,6 +28,7 @@ import { addServiceOptions, addVerb } from './verb.ts'
 const ROW: readonly Column<Account>[] = [
   { title: 'Reference', of: ({ reference }) => reference },
   { title: 'Own reference', of: ({ merchantReference }) => merchantReference },
+  { title: 'Mode', of: modeName },
   { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
   { title: 'Number', of: ({ accountNumber }) => accountNumber },
   { title: 'Name', of: ({ accountName }) => accountName },
@@ -59,6 +64,7 @@ export function account(noun: Command): void {
     .requiredOption('--phone <number>', "customer's phone number: 080…, 234… or +…")
     .addOption(enumOption('--id-type <kind>', 'identity number, for PALMPAY', IdType))
     .option('--id-number <digits>', 'identity number, 11 digits, for PALMPAY')
+    .option('--test', 'of test mode: at the sandbox, whatever bank it names')
     .action(createAccount)
   addBusinessOption(
     addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
@@ -66,12 +72,14 @@ export function account(noun: Command): void {
     .argument('<reference>', "the account's reference (R-…) or the business's own")
     .action(getAccount)
   addPageOptions(
-    addVerb(noun, 'list', {
-      summary: 'list accounts, newest first',
-      example: 'account list --status ACTIVE --limit 20',
-    })
-      .option('--business <id>', 'of this business only (default: of all)')
-      .addOption(enumOption('--status <status>', 'in this state only', AccountStatus)),
+    addModeOptions(
+      addVerb(noun, 'list', {
+        summary: 'list accounts, newest first',
+        example: 'account list --status ACTIVE --limit 20',
+      })
+        .option('--business <id>', 'of this business only (default: of all)')
+        .addOption(enumOption('--status <status>', 'in this state only', AccountStatus)),
+    ),
   ).action(listAccounts)
   addServiceOptions(noun)
 }
@@ -86,6 +94,7 @@ interface CreateOptions {
   readonly phone: string
   readonly idType?: IdType
   readonly idNumber?: string
+  readonly test?: boolean
 }
 
 const createAccount = calling<CreateOptions>(async (service, options) => {
@@ -100,6 +109,7 @@ const createAccount = calling<CreateOptions>(async (service, options) => {
     phone,
     idType: options.idType ?? IdType.UNSPECIFIED,
     idNumber: options.idNumber ?? '',
+    test: options.test ?? false,
   })
   answer(options, CreateAccountResponseSchema, response, () => whole(response.account))
   if (response.replayed) note('It was open already.')
@@ -111,7 +121,7 @@ const getAccount = calling<{ business?: string }>(async (service, options, refer
   answer(options, GetAccountResponseSchema, response, () => whole(response.account))
 })
 
-interface ListOptions extends PageOptions {
+interface ListOptions extends PageOptions, ModeOptions {
   readonly business?: string
   readonly status?: AccountStatus
 }
@@ -120,6 +130,7 @@ const listAccounts = calling<ListOptions>(async (service, options) => {
   const response = await service.client(AccountService).listAccounts({
     businessId: options.business ?? '',
     status: options.status ?? AccountStatus.UNSPECIFIED,
+    ...modeOf(options),
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })

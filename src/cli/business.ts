@@ -5,6 +5,7 @@ import {
   type CreateBusinessResponse,
   CreateBusinessResponseSchema,
   ListBusinessesResponseSchema,
+  UpdateBusinessResponseSchema,
 } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { answer } from './answer.ts'
 import { localTime } from './local-time.ts'
@@ -34,6 +35,14 @@ export function business(noun: Command): void {
     .requiredOption('--name <name>', 'its name, 1 to 100 characters')
     .option('--alias <alias>', 'what account names begin with (default: the name, shortened)')
     .action(createBusiness)
+  addVerb(noun, 'update', {
+    summary: 'change a business; accounts that are open keep their names',
+    example: 'business update biz_01jd9w3k6t8v2x4z6b8d0f2h4j --alias Acme',
+  })
+    .argument('<business-id>', 'the business, as `inflow business list` names it')
+    .option('--name <name>', 'its name, 1 to 100 characters')
+    .option('--alias <alias>', 'what account names begin with, 1 to 40 characters without /')
+    .action(updateBusiness)
   addPageOptions(
     addVerb(noun, 'list', {
       summary: 'list businesses, newest first',
@@ -48,6 +57,23 @@ const createBusiness = calling<{ name: string; alias?: string }>(async (service,
   const response = await service.client(BusinessService).createBusiness({ name, alias })
   answer(options, CreateBusinessResponseSchema, response, () => fields(response, CREATED))
   note('The secret key is shown this once: keep it.')
+})
+
+interface UpdateOptions {
+  readonly name?: string
+  readonly alias?: string
+}
+
+const updateBusiness = calling<UpdateOptions>(async (service, options, businessId) => {
+  const { name, alias } = options
+  const response = await service.client(BusinessService).updateBusiness({
+    businessId,
+    ...(name !== undefined && { name }),
+    ...(alias !== undefined && { alias }),
+  })
+  answer(options, UpdateBusinessResponseSchema, response, () =>
+    response.business ? fields(response.business, COLUMNS) : '',
+  )
 })
 
 const listBusinesses = calling<PageOptions>(async (service, options) => {

@@ -23,12 +23,12 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'business',
-    summary: 'businesses: create, list',
+    summary: 'businesses: create, update, list',
     load: async () => (await import('./business.ts')).business,
   },
   {
     name: 'key',
-    summary: 'secret keys of a business: issue, revoke, list',
+    summary: 'secret keys of a business: issue, update, rotate, revoke, list',
     load: async () => (await import('./key.ts')).key,
   },
   {

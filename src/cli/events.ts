@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { bumpEpoch } from './epoch.ts'
-import { time } from './options.ts'
+import { addModeOptions, time } from './options.ts'
 import { tail } from './tail.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
 
@@ -11,10 +11,12 @@ export function events(noun: Command): void {
     const option = new Option(flags, text)
     return option.conflicts(starts.filter((name) => name !== option.attributeName()))
   }
-  addVerb(noun, 'tail', {
-    summary: 'print events as they happen, until Ctrl-C; with --json one line for each',
-    example: 'events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION',
-  })
+  addModeOptions(
+    addVerb(noun, 'tail', {
+      summary: 'print events as they happen, until Ctrl-C; with --json one line for each',
+      example: 'events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION',
+    }),
+  )
     .addOption(start('--from-beginning', 'start at the oldest event that is kept'))
     .addOption(start('--since <time>', 'start at this time (default: now)').argParser(time))
     .addOption(start('--cursor <cursor>', 'start after the event that carried this cursor'))

@@ -29,6 +29,29 @@ export function addBusinessOption(verb: Command): Command {
   return verb.option('--business <id>', 'the business (default: the demo one of a local service)')
 }
 
+/** Options of lists of what is of live or of test mode. */
+export interface ModeOptions {
+  readonly live?: boolean
+  readonly test?: boolean
+}
+
+/** `--live` and `--test`; neither: both modes. */
+export function addModeOptions(verb: Command): Command {
+  return verb
+    .addOption(new Option('--live', 'of live mode only').conflicts('test'))
+    .option('--test', 'of test mode only')
+}
+
+/** The field of a request that the options ask for; none for both modes. */
+export function modeOf({ live, test }: ModeOptions): { readonly live?: boolean } {
+  return live || test ? { live: live === true } : {}
+}
+
+/** What a table says of the mode of a thing. */
+export function modeName({ live }: { readonly live: boolean }): string {
+  return live ? 'live' : 'test'
+}
+
 /** An option whose value is one name of a protobuf enum, written without a prefix. */
 export function enumOption<Value extends number>(
   flags: string,
@@ -73,6 +96,15 @@ export function time(text: string): Timestamp {
     throw new InvalidArgumentError('Must be like 2026-11-20T10:00:00Z or "2026-11-20 10:00:00".')
   }
   return at
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
+
+/** A span of time as a person writes it → seconds. */
+export function durationSeconds(text: string): number {
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text === '0' ? '0s' : text) ?? []
+  if (count === undefined) throw new InvalidArgumentError('Must be like 48h, 30m, 90s, 2d or 0.')
+  return Number(count) * (SECONDS[unit ?? ''] as number)
 }
 
 function limit(text: string): number {

@@ -6,13 +6,14 @@ import { formatAmount } from '../money.ts'
 import { toJsonForm } from './answer.ts'
 import type { Failure } from './failure.ts'
 import { localTime } from './local-time.ts'
+import { type ModeOptions, modeOf } from './options.ts'
 import { note, visible } from './output.ts'
 import { calling, refused, type Service, unreachable } from './service.ts'
 
 /** How long the service may stay away before it is given up. */
 const AWAY_MAX_MS = 10 * 60_000
 
-interface TailOptions {
+interface TailOptions extends ModeOptions {
   readonly fromBeginning?: boolean
   readonly since?: Timestamp
   readonly cursor?: string
@@ -38,6 +39,7 @@ export const tail = calling<TailOptions>(async (service, options) => {
     start: startOf(options),
     kinds: options.kind ?? [],
     businessIds: options.business ?? [],
+    ...modeOf(options),
     signal: stop.signal,
     onInterruption: patience.interrupted,
     onCheckpoint(at) {
@@ -105,6 +107,7 @@ function lineOf(event: Event): string {
   const cells = [
     localTime.format(event.occurredAt),
     event.businessId,
+    event.live ? '' : 'test',
     `#${event.businessSequence}`,
     event.kind,
     ...payloadOf(event),

@@ -15,9 +15,13 @@ import { answer } from './answer.ts'
 import { localTime } from './local-time.ts'
 import {
   addBusinessOption,
+  addModeOptions,
   addPageOptions,
   enumName,
   enumOption,
+  type ModeOptions,
+  modeName,
+  modeOf,
   notePage,
   type PageOptions,
   time,
@@ -32,6 +36,7 @@ const ROW: readonly Column<Transaction>[] = [
   { title: 'Amount', right: true, of: ({ amountMinor }) => formatAmount(amountMinor) },
   { title: 'Status', of: ({ status }) => enumName(status, TransactionStatus) },
   { title: 'Settled', of: ({ settled }) => (settled ? 'yes' : 'no') },
+  { title: 'Mode', of: modeName },
   { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
   { title: 'Account', of: ({ accountNumber }) => accountNumber },
   { title: 'Reference', of: ({ accountReference }) => accountReference },
@@ -64,11 +69,13 @@ export function transaction(noun: Command): void {
     .argument('<session-id>', 'the interbank session id')
     .action(getTransaction)
   addPageOptions(
-    addBusinessOption(
-      addVerb(noun, 'list', {
-        summary: 'list transactions, the latest payment first',
-        example: 'transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20',
-      }),
+    addModeOptions(
+      addBusinessOption(
+        addVerb(noun, 'list', {
+          summary: 'list transactions, the latest payment first',
+          example: 'transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20',
+        }),
+      ),
     )
       .option('--reference <text>', "into this account only: its reference or the business's own")
       .addOption(enumOption('--status <status>', 'in this state only', TransactionStatus))
@@ -88,7 +95,7 @@ const getTransaction = calling<{ business?: string }>(async (service, options, s
   )
 })
 
-interface ListOptions extends PageOptions {
+interface ListOptions extends PageOptions, ModeOptions {
   readonly business?: string
   readonly reference?: string
   readonly status?: TransactionStatus
@@ -101,6 +108,7 @@ const listTransactions = calling<ListOptions>(async (service, options) => {
     businessId: service.business(options.business),
     reference: options.reference ?? '',
     status: options.status ?? TransactionStatus.UNSPECIFIED,
+    ...modeOf(options),
     ...(options.from && { from: options.from }),
     ...(options.to && { to: options.to }),
     pageSize: options.limit ?? 0,

@@ -29,7 +29,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
 /** `inflow transfer` */
 export function transfer(noun: Command): void {
   addVerb(noun, 'simulate', {
-    summary: 'make money arrive in an account of a sandbox bank',
+    summary: 'make money arrive in a test account, or a live one of a sandbox bank',
     example: 'transfer simulate --account 1234567890 --amount 1500.50 --payer "Chidi Okafor"',
   })
     .requiredOption('--account <number>', 'number of the virtual account, ten digits')

@@ -15,12 +15,13 @@ import {
 } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { answer } from './answer.ts'
 import { localTime } from './local-time.ts'
-import { enumName } from './options.ts'
+import { enumName, modeName } from './options.ts'
 import { type Column, fields, note, table, within } from './output.ts'
 import { calling } from './service.ts'
 
 const ROW: readonly Column<Endpoint>[] = [
   { title: 'Id', of: ({ id }) => id },
+  { title: 'Mode', of: modeName },
   { title: 'URL', of: ({ url }) => url },
   { title: 'Status', of: ({ status }) => enumName(status, EndpointStatus) },
   { title: 'Kinds', of: ({ kinds }) => kinds.join(',') || 'all but ACCOUNT_CREATED' },
@@ -60,6 +61,7 @@ interface AddOptions {
   readonly kind?: readonly string[]
   readonly description?: string
   readonly concurrency?: number
+  readonly test?: boolean
 }
 
 export const addEndpoint = calling<AddOptions>(async (service, options) => {
@@ -69,6 +71,7 @@ export const addEndpoint = calling<AddOptions>(async (service, options) => {
     kinds: [...(options.kind ?? [])],
     description: options.description ?? '',
     concurrency: options.concurrency ?? 0,
+    test: options.test ?? false,
   })
   answer(options, CreateEndpointResponseSchema, response, () => fields(response, ADDED))
   note(SHOWN_ONCE)

@@ -11,6 +11,7 @@ interface ListenOptions {
   readonly business?: string
   readonly forwardTo?: string
   readonly kind?: readonly string[]
+  readonly test?: boolean
 }
 
 /** What the temporary endpoint is called, so that one that was left behind is known as such. */
@@ -36,6 +37,7 @@ export const listen = calling<ListenOptions>(async (service, options) => {
       businessId,
       url: receiver.url,
       kinds: [...(options.kind ?? [])],
+      test: options.test ?? false,
       description: `${DESCRIPTION}, ${hostname().slice(0, 64)} pid ${process.pid}`,
     })
     const endpointId = created.endpoint?.id ?? ''

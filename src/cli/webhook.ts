@@ -1,7 +1,7 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { DeliveryStatus } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
-import { addBusinessOption, addPageOptions, enumOption, time } from './options.ts'
+import { addBusinessOption, addPageOptions, durationSeconds, enumOption, time } from './options.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
 import { listDeliveries, recoverDeliveries, redeliver, showDelivery } from './webhook-deliveries.ts'
 import {
@@ -33,6 +33,7 @@ export function webhook(noun: Command): void {
   )
     .option('--forward-to <url>', 'where to send each event on; what it answers is answered', url)
     .option('--kind <kinds...>', 'kinds of events (default: all but ACCOUNT_CREATED)')
+    .option('--test', 'receive the events of test mode, and none of live mode')
     .action(listen)
   addServiceOptions(noun)
 }
@@ -48,6 +49,7 @@ function addEndpointVerbs(noun: Command): void {
     .option('--kind <kinds...>', 'kinds of events (default: all but ACCOUNT_CREATED)')
     .option('--description <text>', 'what it is for')
     .option('--concurrency <count>', 'requests at once, 1 to 50 (default: 10)', concurrency)
+    .option('--test', 'receive the events of test mode, and none of live mode')
     .action(addEndpoint)
   addBusinessOption(
     addVerb(noun, 'list', {
@@ -124,14 +126,6 @@ function concurrency(text: string): number {
   const count = /^\d{1,2}$/.test(text) ? Number(text) : 0
   if (count < 1 || count > 50) throw new InvalidArgumentError('Must be a number from 1 to 50.')
   return count
-}
-
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
-
-function durationSeconds(text: string): number {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text === '0' ? '0s' : text) ?? []
-  if (count === undefined) throw new InvalidArgumentError('Must be like 48h, 30m, 90s, 2d or 0.')
-  return Number(count) * (SECONDS[unit ?? ''] as number)
 }
 
 function url(text: string): string {

@@ -28,7 +28,10 @@ export interface Connection {
 }
 
 interface ConnectOptions
-  extends Pick<SubscribeOptions, 'token' | 'start' | 'kinds' | 'businessIds' | 'credentials'> {
+  extends Pick<
+    SubscribeOptions,
+    'token' | 'start' | 'kinds' | 'businessIds' | 'live' | 'credentials'
+  > {
   /** `host:port` */
   readonly address: string
   readonly silenceMs: number
@@ -102,7 +105,7 @@ export function connect(options: ConnectOptions, signal: AbortSignal): Connectio
 
 function openStream(
   client: Client,
-  { token, start, kinds = [], businessIds = [] }: ConnectOptions,
+  { token, start, kinds = [], businessIds = [], live }: ConnectOptions,
 ): ClientReadableStream<SubscribeResponse> {
   const metadata = new Metadata()
   metadata.set('authorization', `Bearer ${token}`)
@@ -114,6 +117,7 @@ function openStream(
       ...(start && { start }),
       kinds: [...kinds],
       businessIds: [...businessIds],
+      ...(live !== undefined && { live }),
     }),
     metadata,
   )

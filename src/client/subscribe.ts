@@ -27,6 +27,8 @@ export interface SubscribeOptions {
   readonly kinds?: readonly string[]
   /** Only of these businesses; absent: of all. */
   readonly businessIds?: readonly string[]
+  /** Only what is of live mode, or only what is of test mode; absent: both. */
+  readonly live?: boolean
   /** Absent: plain text. */
   readonly credentials?: ChannelCredentials
   /** Ends the subscription, without an error. */

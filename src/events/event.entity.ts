@@ -12,6 +12,7 @@ export const OutboxEntity = defineEntity({
       .columnType('bigint generated always as identity'),
     eventId: p.text(),
     businessId: p.text(),
+    live: p.boolean(),
     kind: p.text(),
     occurredAt: p.datetime(3),
     /** A serialized inflow.event.v1.Event without its place in the log. */
@@ -22,7 +23,10 @@ export const OutboxEntity = defineEntity({
   },
 })
 
-/** Events in their final order. `position` is dense; so is `businessSequence` in each business. */
+/**
+ * Events in their final order. `position` is dense; so is `businessSequence` in each mode of each
+ * business.
+ */
 export const EventLogEntity = defineEntity({
   name: 'EventLog',
   tableName: 'event_log',
@@ -31,18 +35,20 @@ export const EventLogEntity = defineEntity({
     outboxSeq: p.bigint(),
     eventId: p.text().unique(),
     businessId: p.text(),
+    live: p.boolean(),
     businessSequence: p.bigint(),
     loggedAt: p.datetime(3),
   },
-  uniques: [{ properties: ['businessId', 'businessSequence'] }],
+  uniques: [{ properties: ['businessId', 'live', 'businessSequence'] }],
 })
 
-/** The last number given in each business. */
+/** The last number given in each mode of each business. */
 export const BusinessCounterEntity = defineEntity({
   name: 'BusinessCounter',
   tableName: 'event_business_counter',
   properties: {
     businessId: p.text().primary(),
+    live: p.boolean().primary(),
     lastSequence: p.bigint(),
   },
 })

@@ -11,12 +11,14 @@ import type { LogEntry } from './read-log.ts'
 /** Writes an event as the outbox keeps it: without its place in the log. */
 export const encodeEvent: WireEncoder = compileWireEncoder(EventSchema)
 
-/** A stored event with its place in the log. */
+/** A stored event with its place in the log, and its mode, which those from before it lack. */
 export function toEventMessage(entry: LogEntry, epoch: number): Event {
   const event = fromBinary(EventSchema, entry.payload)
   event.position = entry.position
   event.businessSequence = entry.businessSequence
   event.cursor = encodeCursor({ epoch, position: entry.position })
+  event.live = entry.live
+  if (event.payload.case !== undefined) event.payload.value.live = entry.live
   return event
 }
 

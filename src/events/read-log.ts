@@ -6,10 +6,12 @@ export interface LogEntry {
   readonly position: bigint
   readonly eventId: string
   readonly businessId: string
+  /** Of live mode; false: of test mode. */
+  readonly live: boolean
   readonly businessSequence: bigint
   readonly kind: string
   readonly occurredAtMs: number
-  /** A serialized inflow.event.v1.Event without cursor, position and business_sequence. */
+  /** A serialized inflow.event.v1.Event without its place; of its mode it may say nothing yet. */
   readonly payload: Uint8Array
 }
 
@@ -17,13 +19,14 @@ interface Row {
   position: string
   event_id: string
   business_id: string
+  live: boolean
   business_sequence: string
   kind: string
   occurred_at_ms: number
   payload: Buffer
 }
 
-const COLUMNS = `l.position, l.event_id, l.business_id, l.business_sequence, o.kind,
+const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_sequence, o.kind,
   (extract(epoch from o.occurred_at) * 1000)::float8 as occurred_at_ms, o.payload`
 
 /** Events after a position, in order. */
@@ -50,19 +53,20 @@ export async function readPositions(pool: Pool, positions: readonly bigint[]): P
   return result.rows.map(toEntry)
 }
 
-/** Events of one business after one of its sequence numbers, in order. */
+/** Events of one business and mode after one of their sequence numbers, in order. */
 export async function readBusinessLog(
   pool: Pool,
   businessId: string,
+  live: boolean,
   afterSequence: bigint,
   limit: number,
 ): Promise<LogEntry[]> {
   const result = await pool.query<Row>({
     name: 'event-log-read-business',
     text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
-      where l.business_id = $1 and l.business_sequence > $2
-      order by l.business_sequence limit $3`,
-    values: [businessId, afterSequence, limit],
+      where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
+      order by l.business_sequence limit $4`,
+    values: [businessId, live, afterSequence, limit],
   })
   return result.rows.map(toEntry)
 }
@@ -72,6 +76,7 @@ function toEntry(row: Row): LogEntry {
     position: BigInt(row.position),
     eventId: row.event_id,
     businessId: row.business_id,
+    live: row.live,
     businessSequence: BigInt(row.business_sequence),
     kind: row.kind,
     occurredAtMs: row.occurred_at_ms,

@@ -24,7 +24,13 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
     async listEvents(request) {
       const { pool } = dependencies
       const limit = request.limit || EVENTS_DEFAULT
-      const entries = await readBusinessLog(pool, request.businessId, request.after, limit)
+      const entries = await readBusinessLog(
+        pool,
+        request.businessId,
+        !request.test,
+        request.after,
+        limit,
+      )
       const { epoch } = await readLogState(pool)
       return { events: entries.map((entry) => toEventMessage(entry, epoch)) }
     },

@@ -7,7 +7,7 @@ import type {
 import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
-import type { Tail } from './tail.ts'
+import type { Tail, TailEntry } from './tail.ts'
 
 /** How often a stream says where it is, and how long it lasts. */
 export interface StreamPace {
@@ -52,7 +52,7 @@ export async function* subscribe(
     const entries = await tail.read(position, epoch)
     for (const entry of entries) {
       position = entry.position
-      if (wants(entry.kind, entry.businessId)) {
+      if (wants(entry)) {
         yield entry.item
         if (signal.aborted) break
       }
@@ -69,12 +69,17 @@ export async function* subscribe(
   if (!cancelled.aborted) yield toCheckpointItem(position, epoch)
 }
 
-function filter(request: SubscribeRequest): (kind: string, businessId: string) => boolean {
+type Facts = Pick<TailEntry, 'kind' | 'businessId' | 'live'>
+
+function filter(request: SubscribeRequest): (event: Facts) => boolean {
   const kinds = new Set(request.kinds)
   const businesses = new Set(request.businessIds)
-  if (kinds.size === 0 && businesses.size === 0) return () => true
-  return (kind, businessId) =>
-    (kinds.size === 0 || kinds.has(kind)) && (businesses.size === 0 || businesses.has(businessId))
+  const { live } = request
+  if (kinds.size === 0 && businesses.size === 0 && live === undefined) return () => true
+  return (event) =>
+    (kinds.size === 0 || kinds.has(event.kind)) &&
+    (businesses.size === 0 || businesses.has(event.businessId)) &&
+    (live === undefined || event.live === live)
 }
 
 /** The position after which the stream starts. */

@@ -23,6 +23,7 @@ export interface TailEntry {
   readonly position: bigint
   readonly kind: string
   readonly businessId: string
+  readonly live: boolean
   readonly bytes: number
   readonly item: SubscribeResponse
 }
@@ -62,6 +63,7 @@ export function createTail(pool: Pool, log: Logger): Tail {
       position: row.position,
       kind: row.kind,
       businessId: row.businessId,
+      live: row.live,
       bytes: row.payload.length,
       item: toEventItem(row, epoch),
     }))

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { Pool } from 'pg'
-import { getOpenAccountByNumber } from '../accounts/get-account.ts'
+import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../clock.ts'
 import { Fault } from '../errors.ts'
@@ -11,7 +11,7 @@ interface Dependencies {
   readonly clock: Clock
   readonly timeText: TimeText
   readonly recordPayment: RecordPayment
-  /** Whether a bank is served by the sandbox. */
+  /** Whether the sandbox serves a bank in live mode; in test mode it serves all. */
   readonly isSandbox: (bank: BankCode) => boolean
 }
 
@@ -27,15 +27,18 @@ interface SimulateTransfer {
 /**
  * Makes money arrive at a sandbox bank, which tells of it as a bank does.
  *
- * Faults: not_found (no such account), not_sandbox (its bank is a real one).
+ * Of accounts with the same number it is the first that the sandbox serves, live before test.
+ *
+ * Faults: not_found (no such account), not_sandbox (it is live, and its bank a real one).
  */
 export async function simulateTransfer(
   { pool, clock, timeText, recordPayment, isSandbox }: Dependencies,
   request: SimulateTransfer,
 ): Promise<RecordResult & { readonly sessionId: string }> {
-  const account = await getOpenAccountByNumber(pool, request.accountNumber)
-  if (!isSandbox(account.bank)) {
-    throw new Fault('not_sandbox', `${account.bank} is not served by the sandbox`)
+  const accounts = await getOpenAccountsByNumber(pool, request.accountNumber)
+  const account = accounts.find(({ live, bank }) => !live || isSandbox(bank))
+  if (account === undefined) {
+    throw new Fault('not_sandbox', `${accounts[0].bank} is not served by the sandbox`)
   }
   const nowMs = clock.now()
   const sessionId = request.sessionId || newSessionId(account.bank, timeText.format(nowMs))
@@ -53,6 +56,8 @@ export async function simulateTransfer(
       bankName: 'Sandbox Bank',
     },
     narration: 'Simulated transfer',
+    // Money that does not exist must never reach an account that is not the sandbox's.
+    live: account.live,
   })
   return { ...result, sessionId }
 }

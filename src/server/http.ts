@@ -13,6 +13,8 @@ interface HttpDoorOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
+  /** Ranges of proxies whose X-Forwarded-For says who calls; none: whoever connects is the caller. */
+  readonly trustedProxies: readonly string[]
   readonly requestIds: () => string
   readonly metrics: Registry
   /** Whether calls can be served now; false while draining or without a database. */
@@ -31,6 +33,7 @@ export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> 
   const app: FastifyInstance = Fastify({
     logger: false,
     genReqId: options.requestIds,
+    trustProxy: options.trustedProxies.length > 0 ? [...options.trustedProxies] : false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
     requestTimeout: 30_000,
     // Longer than a load balancer's 60 s, so that it is never us who close under its request.

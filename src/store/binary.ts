@@ -35,6 +35,20 @@ export function textArray(values: readonly (string | null)[]): Buffer {
   return buffer
 }
 
+/** boolean[] */
+export function booleanArray(values: readonly (boolean | null)[]): Buffer {
+  const buffer = Buffer.allocUnsafe(HEADER_BYTES + 5 * values.length)
+  let at = HEADER_BYTES
+  let hasNull = false
+  for (const value of values) {
+    at = buffer.writeInt32BE(value === null ? -1 : 1, at)
+    if (value === null) hasNull = true
+    else at = buffer.writeUInt8(value ? 1 : 0, at)
+  }
+  header(buffer, 16, values.length, hasNull)
+  return buffer.subarray(0, at)
+}
+
 /** bytea[] */
 export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
   let size = HEADER_BYTES

@@ -22,7 +22,7 @@ interface Dependencies {
   readonly getTransaction: GetTransaction
 }
 
-/** The doors of external businesses: everything is scoped to the business whose key was shown. */
+/** The doors of external businesses: all is scoped to the business and the mode of the key shown. */
 export function createThirdPartyRpc({
   pool,
   timeText,
@@ -32,30 +32,31 @@ export function createThirdPartyRpc({
   const toEventBody = createToEventBody(timeText)
   return {
     async generateVirtualAccount(request, context) {
-      const { businessId } = callingBusiness(context)
+      const { businessId, live } = callingBusiness(context)
       const { reference } = request
       const details = toAccountDetails(request)
-      const { account, replayed } = await createAccount({ businessId, reference, ...details })
+      const { account, replayed } = await createAccount({ businessId, live, reference, ...details })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
       const data = toVirtualAccount(account, timeText)
       return { status: true, message: 'Account reserved', data }
     },
     async getTransaction(request, context) {
-      const { businessId } = callingBusiness(context)
-      const transaction = await getTransaction({ businessId, sessionId: request.sessionId })
+      const { businessId, live } = callingBusiness(context)
+      const transaction = await getTransaction({ businessId, live, sessionId: request.sessionId })
       const data = toTransaction(transaction, timeText)
       return { status: true, message: 'Transaction retrieved', data }
     },
     async getVirtualAccount(request, context) {
-      const { businessId } = callingBusiness(context)
-      const account = await getAccount(pool, businessId, request.reference)
+      const { businessId, live } = callingBusiness(context)
+      const account = await getAccount(pool, { businessId, live, reference: request.reference })
       const data = toVirtualAccount(account, timeText)
       return { status: true, message: 'Account retrieved', data }
     },
     async listTransactions(request, context) {
-      const { businessId } = callingBusiness(context)
+      const { businessId, live } = callingBusiness(context)
       const { rows, nextPageToken } = await listTransactions(pool, {
         businessId,
+        live,
         reference: request.reference,
         status: (request.status || undefined) as TransactionStatus | undefined,
         ...readPeriod(request, timeText),
@@ -70,9 +71,9 @@ export function createThirdPartyRpc({
       }
     },
     async listEvents(request, context) {
-      const { businessId } = callingBusiness(context)
+      const { businessId, live } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
-      const entries = await readBusinessLog(pool, businessId, request.after, limit)
+      const entries = await readBusinessLog(pool, businessId, live, request.after, limit)
       const events = entries.map(toEventBody)
       return { status: true, message: 'Events retrieved', data: { events } }
     },

@@ -50,11 +50,11 @@ function readKey([paidAt = '', id = '']: readonly string[]) {
 /** The account's id; undefined for any account, null when there is no such account. */
 async function accountOf(
   pool: Pool,
-  { businessId, reference }: ListTransactions,
+  { businessId, live, reference }: ListTransactions,
 ): Promise<string | undefined | null> {
   if (reference === '') return undefined
   try {
-    return (await getAccount(pool, businessId, reference)).id
+    return (await getAccount(pool, { businessId, live, reference })).id
   } catch (error) {
     if (error instanceof Fault && error.reason === 'not_found') return null
     throw error

@@ -61,6 +61,7 @@ export function toTransactionMessage(transaction: StoredTransaction): Transactio
     merchantReference: account.merchantReference,
     narration: transaction.narration,
     accountCreatedAt: timestampFromMs(account.createdAtMs),
+    live: account.live,
   })
 }
 
@@ -75,6 +76,7 @@ export function encodePaymentEvent(
     businessId: transaction.account.businessId,
     kind: 'PAYMENT_NOTIFICATION',
     occurredAt: timestampFromMs(occurredAtMs),
+    live: transaction.account.live,
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },
   })
   return encodeEvent(event)
@@ -96,6 +98,7 @@ export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number):
       bankName: request.payer?.bankName ?? '',
     },
     narration: request.narration,
+    live: undefined,
   }
 }
 

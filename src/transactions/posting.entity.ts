@@ -12,6 +12,7 @@ export const PostingEntity = defineEntity({
     transaction: p.manyToOne(TransactionEntity).mapToPk().primary(),
     kind: p.text().primary(),
     businessId: p.text(),
+    live: p.boolean(),
     debitAccount: p.text(),
     creditAccount: p.text(),
     amountMinor: p.bigint(),

@@ -1,11 +1,12 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { textArray } from '../store/binary.ts'
+import { booleanArray, textArray } from '../store/binary.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 interface Row {
   id: string
   business_id: string
+  live: boolean
   bank: BankCode
   session_id: string
   amount_minor: string
@@ -27,22 +28,22 @@ interface Row {
   account_created_at_ms: number
 }
 
-const COLUMNS = `t.id, t.business_id, t.bank, t.session_id, t.amount_minor, t.status,
+const COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
   t.settled_at is not null as settled, (extract(epoch from t.paid_at) * 1000)::float8 as paid_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
   a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
   a.email, (extract(epoch from a.created_at) * 1000)::float8 as account_created_at_ms`
 
-const FROM = 'transaction t join account a on a.id = t.account_id'
-
 /** Which transaction, as a caller knows it. */
 export interface SessionKey {
   readonly businessId: string
+  /** Undefined: of either mode, the live one before the test one. */
+  readonly live: boolean | undefined
   readonly sessionId: string
 }
 
 /**
- * Transactions by business and session, in the order of the keys. Should two banks have used one
+ * Transactions by business, mode and session, in the order of the keys. Should two banks have used one
  * session id, it is the later transaction.
  */
 export async function findBySessions(
@@ -52,13 +53,16 @@ export async function findBySessions(
   const result = await pool.query<Row & { at: number }>({
     name: 'transaction-find-sessions',
     text: `select k.at::int4 as at, ${COLUMNS}
-      from unnest($1::text[], $2::text[]) with ordinality as k(business_id, session_id, at)
+      from unnest($1::text[], $2::text[], $3::boolean[])
+        with ordinality as k(business_id, session_id, live, at)
       join transaction t on t.session_id = k.session_id and t.business_id = k.business_id
+        and t.live = coalesce(k.live, t.live)
       join account a on a.id = t.account_id
-      order by t.id`,
+      order by t.live, t.id`,
     values: [
       textArray(keys.map((key) => key.businessId)),
       textArray(keys.map((key) => key.sessionId)),
+      booleanArray(keys.map((key) => key.live ?? null)),
     ],
   })
   const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
@@ -66,18 +70,32 @@ export async function findBySessions(
   return found
 }
 
-/** Transactions by bank and session, whosever they are, in the order of the keys. */
+/**
+ * Transactions by bank, session and mode, whosever they are, in the order of the keys. Where either
+ * mode will do, it is the live one before the test one.
+ */
 export async function findRecorded(
   pool: Pool,
-  keys: readonly { readonly bank: BankCode; readonly sessionId: string }[],
+  keys: readonly {
+    readonly bank: BankCode
+    readonly sessionId: string
+    readonly live: boolean | undefined
+  }[],
 ): Promise<readonly (StoredTransaction | undefined)[]> {
   const result = await pool.query<Row & { at: number }>({
     name: 'transaction-find-recorded',
     text: `select k.at::int4 as at, ${COLUMNS}
-      from unnest($1::text[], $2::text[]) with ordinality as k(bank, session_id, at)
+      from unnest($1::text[], $2::text[], $3::boolean[])
+        with ordinality as k(bank, session_id, live, at)
       join transaction t on t.session_id = k.session_id and t.bank = k.bank
-      join account a on a.id = t.account_id`,
-    values: [textArray(keys.map((key) => key.bank)), textArray(keys.map((key) => key.sessionId))],
+        and t.live = coalesce(k.live, t.live)
+      join account a on a.id = t.account_id
+      order by t.live`,
+    values: [
+      textArray(keys.map((key) => key.bank)),
+      textArray(keys.map((key) => key.sessionId)),
+      booleanArray(keys.map((key) => key.live ?? null)),
+    ],
   })
   const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
   for (const row of result.rows) found[row.at - 1] = toStored(row)
@@ -87,6 +105,8 @@ export async function findRecorded(
 /** What to list; times in epoch milliseconds. */
 export interface TransactionFilter {
   readonly businessId: string
+  /** Undefined: of either mode. */
+  readonly live: boolean | undefined
   readonly accountId: string | undefined
   readonly status: TransactionStatus | undefined
   readonly fromMs: number | undefined
@@ -115,9 +135,16 @@ export async function listBy(
   if (after !== undefined) {
     where.push(`(t.paid_at, t.id) < (${bind(new Date(after.paidAtMs))}, ${bind(after.id)})`)
   }
+  const order = `order by t.paid_at desc, t.id desc limit ${bind(limit)}`
+  // The index has the modes apart; of both, what comes first in either is merged.
+  const modes = filter.live === undefined ? [true, false] : [filter.live]
+  const found = modes.map(
+    (live) => `(select * from transaction t where ${where.join(' and ')} and t.live = ${live}
+      ${order})`,
+  )
   const result = await pool.query<Row>(
-    `select ${COLUMNS} from ${FROM} where ${where.join(' and ')}
-      order by t.paid_at desc, t.id desc limit ${bind(limit)}`,
+    `select ${COLUMNS} from (${found.join(' union all ')}) t
+      join account a on a.id = t.account_id ${order}`,
     values,
   )
   return result.rows.map(toStored)
@@ -141,6 +168,7 @@ function toStored(row: Row): StoredTransaction {
     },
     account: {
       businessId: row.business_id,
+      live: row.live,
       reference: row.reference,
       merchantReference: row.merchant_reference,
       accountNumber: row.account_number,

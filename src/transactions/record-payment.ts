@@ -97,6 +97,7 @@ function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, now
     id: stored.id,
     accountId: account.id,
     businessId: account.businessId,
+    live: account.live,
     createdAtMs: nowMs,
     eventId,
     payload: payment.status === 'SUCCESS' ? encodePaymentEvent(stored, eventId, nowMs) : null,
@@ -110,10 +111,7 @@ async function settleOthers(
   entries: readonly Entry[],
 ): Promise<ReadonlyMap<Entry, RecordResult>> {
   const { pool, clock } = dependencies
-  const recorded = await findRecorded(
-    pool,
-    entries.map((entry) => entry.payment),
-  )
+  const recorded = await findRecorded(pool, entries.map(toKey))
   const results = new Map<Entry, RecordResult>()
   const unmatched: Entry[] = []
   for (const [index, entry] of entries.entries()) {
@@ -131,6 +129,11 @@ async function settleOthers(
   })
   if (kept.length > 0) await insertUnmatched(pool, kept)
   return results
+}
+
+/** Where the account is known, its mode is the transaction's. */
+function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
+  return { bank, sessionId, live: row?.live ?? live }
 }
 
 async function settleRepeat(
@@ -156,7 +159,8 @@ async function settleRepeat(
     return { outcome: 'RECORDED', transaction }
   }
   // Another call made it final between our look and our move; what it says is what counts now.
-  const [now] = await findRecorded(pool, [payment])
+  const { live } = recorded.account
+  const [now] = await findRecorded(pool, [{ ...payment, live }])
   const settled = now ?? recorded
   const again = classifyRepeat({ ...settled, accountNumber }, payment)
   if (again === 'conflict') await insertConflict(pool, settled.id, payment, nowMs)

@@ -51,11 +51,14 @@ export function createTransactionRpc({
       return { results: await Promise.all(request.payments.map(recordOne)) }
     },
     async getTransaction(request) {
-      return { transaction: toTransactionMessage(await getTransaction(request)) }
+      const { businessId, sessionId } = request
+      const transaction = await getTransaction({ businessId, live: undefined, sessionId })
+      return { transaction: toTransactionMessage(transaction) }
     },
     async listTransactions(request) {
       const { rows, nextPageToken } = await listTransactions(pool, {
         businessId: request.businessId,
+        live: request.live,
         reference: request.reference,
         status: toStatus(request.status),
         fromMs: request.from && timestampMs(request.from),

@@ -1,12 +1,19 @@
 import type { Pool } from 'pg'
-import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import {
+  bigintArray,
+  booleanArray,
+  byteaArray,
+  textArray,
+  timestampArray,
+} from '../store/binary.ts'
 import type { IncomingPayment } from './transaction.ts'
 
 /** A payment about to be recorded. */
-export interface NewTransaction extends IncomingPayment {
+export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
   readonly id: string
   readonly accountId: string
   readonly businessId: string
+  readonly live: boolean
   readonly createdAtMs: number
   readonly eventId: string
   /** The serialized event; only a successful payment has one. */
@@ -28,29 +35,32 @@ export async function insertTransactions(
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
           $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
-          $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[])
+          $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
+          $17::boolean[])
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-            narration, event_id, payload)
+            narration, event_id, payload, live)
       ), recorded as (
-        insert into transaction (id, business_id, account_id, bank, session_id, amount_minor,
-          status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
-          payer_bank_name, narration)
-        select id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
+        insert into transaction (id, business_id, account_id, live, bank, session_id,
+          amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
+          payer_bank_code, payer_bank_name, narration)
+        select id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
           created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
         from input i
-        where exists (select from account a where a.id = i.account_id and a.status = 'ACTIVE')
+        where exists (select from account a
+          where a.id = i.account_id and a.live = i.live and a.status = 'ACTIVE')
         -- Every batch takes the index entries in the same order, so that none wait in a circle.
-        order by session_id, bank
-        on conflict (session_id, bank) do nothing returning id
+        order by session_id, bank, live
+        on conflict (session_id, bank, live) do nothing returning id
       ), posted as (
-        insert into ledger_posting
-          (transaction_id, kind, business_id, debit_account, credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, 'clearing:' || bank, 'pending', amount_minor, created_at
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor,
+          created_at
         from input join recorded using (id) where status = 'SUCCESS'
       ), published as (
-        insert into outbox (event_id, business_id, kind, occurred_at, payload)
-        select event_id, business_id, 'PAYMENT_NOTIFICATION', created_at, payload
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload
         from input join recorded using (id) where status = 'SUCCESS'
       )
       select id from recorded`,
@@ -71,6 +81,7 @@ export async function insertTransactions(
       textArray(rows.map((row) => row.narration)),
       textArray(rows.map((row) => row.eventId)),
       byteaArray(rows.map((row) => row.payload)),
+      booleanArray(rows.map((row) => row.live)),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
@@ -91,13 +102,14 @@ export async function finishTransaction(
     text: `with finished as (
         update transaction set status = $2 where id = $1 and status = 'PENDING' returning *
       ), posted as (
-        insert into ledger_posting
-          (transaction_id, kind, business_id, debit_account, credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, 'clearing:' || bank, 'pending', amount_minor, $3
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, $3
         from finished where status = 'SUCCESS'
       ), published as (
-        insert into outbox (event_id, business_id, kind, occurred_at, payload)
-        select $4, business_id, 'PAYMENT_NOTIFICATION', $3, $5 from finished where status = 'SUCCESS'
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select $4, business_id, live, 'PAYMENT_NOTIFICATION', $3, $5
+        from finished where status = 'SUCCESS'
       )
       select id from finished`,
     values: [id, row.status, new Date(row.createdAtMs), row.eventId, row.payload],

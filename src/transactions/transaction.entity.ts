@@ -7,6 +7,7 @@ export const TransactionEntity = defineEntity({
   properties: {
     id: p.text().primary(),
     businessId: p.text(),
+    live: p.boolean(),
     account: p.manyToOne(AccountEntity).mapToPk(),
     bank: p.text(),
     sessionId: p.text(),
@@ -22,14 +23,14 @@ export const TransactionEntity = defineEntity({
     narration: p.text(),
   },
   // Session first: one index keeps a payment from being recorded twice and finds it by session.
-  uniques: [{ properties: ['sessionId', 'bank'] }],
+  uniques: [{ properties: ['sessionId', 'bank', 'live'] }],
   indexes: [
-    { properties: ['businessId', 'paidAt', 'id'] },
+    { properties: ['businessId', 'live', 'paidAt', 'id'] },
     { properties: ['account', 'paidAt', 'id'] },
     {
       name: 'transaction_unusual_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "transaction" (${columns.businessId}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
+        `create index ${indexName} on "transaction" (${columns.businessId}, ${columns.live}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
     },
   ],
   checks: [

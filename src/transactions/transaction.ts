@@ -26,11 +26,18 @@ export interface IncomingPayment {
   readonly paidAtMs: number
   readonly payer: Payer
   readonly narration: string
+  /**
+   * True: for live accounts only, as what a real bank tells of is; false: for test accounts only;
+   * undefined: for the live account of the number, else the test one.
+   */
+  readonly live: boolean | undefined
 }
 
 /** What of the account a transaction shows. */
 export interface AccountFacts {
   readonly businessId: string
+  /** Of live mode; false: of test mode. So is the transaction. */
+  readonly live: boolean
   readonly reference: string
   readonly merchantReference: string
   readonly accountNumber: string

@@ -36,6 +36,7 @@ export function createToEventBody(timeText: TimeText): (entry: LogEntry) => Even
         ...fieldsOf(payload, entry, timeText),
         eventId: entry.eventId,
         sequence: Number(entry.businessSequence),
+        live: entry.live,
       },
     }
   }

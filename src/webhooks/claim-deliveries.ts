@@ -121,9 +121,9 @@ export async function walkPendingEndpoints(
           order by endpoint_id, due_at limit 1) next
         where w.number < $3
       )
-      select w.endpoint_id as id, e.concurrency, e.live and w.due_at <= $2 as due
+      select w.endpoint_id as id, e.concurrency, e.enabled and w.due_at <= $2 as due
       from walk w cross join lateral (
-        select concurrency, deleted_at is null and disabled_at is null as live
+        select concurrency, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = w.endpoint_id offset 0) e
       order by w.number`,
     values: [after, new Date(nowMs), limit],

@@ -17,6 +17,8 @@ interface NewEndpoint {
   readonly description: string
   /** 0: the usual. */
   readonly concurrency: number
+  /** Whether it receives the events of test mode; false: those of live mode. */
+  readonly test: boolean
 }
 
 /**
@@ -41,9 +43,10 @@ export async function createEndpoint(
       await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
         `webhook endpoints of ${wanted.businessId}`,
       ])
-      const count = await em.count(EndpointEntity, { business: wanted.businessId, deletedAt: null })
-      if (count >= ENDPOINTS_MAX) {
-        throw new Fault('too_many_endpoints', `A business has at most ${ENDPOINTS_MAX} endpoints`)
+      const others = { business: wanted.businessId, live: !wanted.test, deletedAt: null }
+      if ((await em.count(EndpointEntity, others)) >= ENDPOINTS_MAX) {
+        const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
+        throw new Fault('too_many_endpoints', text)
       }
       const [last] = await em.execute<{ position: string }[]>(
         'select coalesce(max(position), 0) as position from event_log',
@@ -51,6 +54,7 @@ export async function createEndpoint(
       const endpoint = em.create(EndpointEntity, {
         id,
         business: wanted.businessId,
+        live: !wanted.test,
         url: wanted.url,
         kinds: [...wanted.kinds],
         description: wanted.description,

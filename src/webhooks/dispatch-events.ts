@@ -20,7 +20,7 @@ export async function dispatchEvents(
     text: `with dispatcher as (
         select position from webhook_dispatcher where id = 1 for update skip locked
       ), next as (
-        select position, outbox_seq, business_id from event_log
+        select position, outbox_seq, business_id, live from event_log
         where position > (select position from dispatcher) order by position limit $1
       ), made as (
         insert into webhook_delivery
@@ -29,7 +29,7 @@ export async function dispatchEvents(
           'PENDING', 0, $3, 0, $3
         from next n
         join outbox o on o.seq = n.outbox_seq
-        join webhook_endpoint e on e.business_id = n.business_id
+        join webhook_endpoint e on e.business_id = n.business_id and e.live = n.live
           and e.deleted_at is null and e.after_position < n.position
           and case
             -- A test is for its endpoint alone; what tells of an endpoint is for all the others.

@@ -17,11 +17,12 @@ export async function publishEndpointEvent(
 ): Promise<string> {
   const eventId = newId('evt', nowMs)
   await em.execute(
-    `insert into outbox (event_id, business_id, kind, occurred_at, payload, subject_id)
-      values (?, ?, ?, ?, ?, ?)`,
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id)
+      values (?, ?, ?, ?, ?, ?, ?)`,
     [
       eventId,
       endpoint.business,
+      endpoint.live,
       kind,
       new Date(nowMs),
       Buffer.from(encodeEndpointEvent(endpoint, { eventId, kind, nowMs })),

@@ -7,6 +7,8 @@ export const EndpointEntity = defineEntity({
   properties: {
     id: p.text().primary(),
     business: p.manyToOne(BusinessEntity).mapToPk(),
+    /** Which mode's events it receives. */
+    live: p.boolean(),
     url: p.text(),
     kinds: p.array(),
     description: p.text(),

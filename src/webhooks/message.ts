@@ -50,6 +50,7 @@ export function toEndpointMessage({ endpoint, secrets }: ShownEndpoint): Endpoin
     ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
     ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
     concurrency: endpoint.concurrency,
+    live: endpoint.live,
     secrets: secrets.map(({ createdAt, expiresAt }) => ({
       createdAt: timestampFromDate(createdAt),
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
@@ -67,6 +68,7 @@ export function encodeEndpointEvent(
     businessId: endpoint.business,
     kind: event.kind,
     occurredAt: timestampFromMs(event.nowMs),
+    live: endpoint.live,
     payload: { case: 'endpoint', value: toEndpointMessage({ endpoint, secrets: [] }) },
   })
   return toBinary(EventSchema, message)

@@ -55,6 +55,7 @@ function create() {
   const call = createCreateAccount({
     pool: observedPool(),
     banks: { '9PSB': bank, SAFEHAVEN: bank, PROVIDUS: bank, PALMPAY: bank },
+    sandbox: bank,
     sealer: createSealer(MASTER_KEY),
     clock,
     aliasOf: async () => 'Acme',
@@ -62,6 +63,7 @@ function create() {
   })
   return call({
     businessId,
+    live: true,
     reference: 'order-1',
     bank: '9PSB',
     firstName: 'Ada',

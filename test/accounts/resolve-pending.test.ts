@@ -33,9 +33,9 @@ async function leaveHalfWay(businessId: string, claimedForMs: number): Promise<s
   const reference = newReference()
   const now = Date.now()
   await service.database.pool.query(
-    `insert into account (id, business_id, reference, merchant_reference, bank, status, first_name,
-        last_name, email, phone, details_hash, attempts, claimed_until, created_at)
-      values ($1, $2, $3, 'order-1', '9PSB', 'PENDING', 'Ada', 'Obi', 'ada@example.com',
+    `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
+        first_name, last_name, email, phone, details_hash, attempts, claimed_until, created_at)
+      values ($1, $2, true, $3, 'order-1', '9PSB', 'PENDING', 'Ada', 'Obi', 'ada@example.com',
         '08012345678', $4, 1, $5, $6)`,
     [
       `acc_${reference}`,

@@ -105,8 +105,8 @@ async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
   await client.connect()
   try {
     await client.query(
-      `insert into outbox (event_id, business_id, kind, occurred_at, payload)
-        select id, 'biz_bench', 'PAYMENT_NOTIFICATION', now(), decode(payload, 'hex')
+      `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select id, 'biz_bench', true, 'PAYMENT_NOTIFICATION', now(), decode(payload, 'hex')
         from unnest($1::text[], $2::text[]) as e(id, payload)`,
       [events.map((event) => event.id), payloads.map((payload) => payload.toString('hex'))],
     )

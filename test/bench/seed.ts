@@ -25,11 +25,11 @@ export async function seedAccounts(databaseUrl: string): Promise<void> {
     `insert into business (id, name, alias, created_at)
       select ${idOf('biz', 'b')}, 'Business ' || b, 'Business ' || b, now()
       from generate_series(1, ${BUSINESSES}) b`,
-    `insert into account (id, business_id, reference, merchant_reference, bank, account_number,
+    `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
         account_name, status, first_name, last_name, email, phone, details_hash, attempts,
         claimed_until, created_at)
       select ${idOf('acc', 'a')}, ${idOf('biz', `1 + a % ${BUSINESSES}`)},
-        'R-' || lpad(a::text, 20, 'A'), 'order-' || a, '9PSB', lpad(a::text, 10, '0'),
+        true, 'R-' || lpad(a::text, 20, 'A'), 'order-' || a, '9PSB', lpad(a::text, 10, '0'),
         'Business ' || (1 + a % ${BUSINESSES}) || '/Ada Obi', 'ACTIVE', 'Ada', 'Obi',
         'ada.obi' || a || '@example.com', '08012345678', sha256(a::text::bytea), 1, now(), now()
       from generate_series(1, ${ACCOUNTS}) a`,
@@ -45,10 +45,10 @@ export async function seedTransactions(
 ): Promise<void> {
   await run(databaseUrl, [
     `update account set business_id = '${businessId}'`,
-    `insert into transaction (id, business_id, account_id, bank, session_id, amount_minor, status,
+    `insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
         narration)
-      select ${idOf('txn', 't')}, '${businessId}', ${idOf('acc', `1 + t % ${ACCOUNTS}`)}, '9PSB',
+      select ${idOf('txn', 't')}, '${businessId}', true, ${idOf('acc', `1 + t % ${ACCOUNTS}`)}, '9PSB',
         '999999261120100000' || lpad(t::text, 12, '0'), 100 + t, 'SUCCESS',
         now() - t * interval '1 second', now(), 'Chinedu Okafor', '0123456789', '000013',
         'GTBank Plc', 'Transfer for order ' || t

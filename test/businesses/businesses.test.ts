@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { creation } from '../contract/rest.ts'
+import { creation, until } from '../contract/rest.ts'
+import { startInstance } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
 
 const service = useService()
@@ -42,4 +43,66 @@ test('a business is found by its id, to the letter', async () => {
   const { business } = await businesses().createBusiness({ name: 'Ọjà' })
   const found = await businesses().getBusiness({ businessId: business!.id })
   expect(found.business).toEqual(business)
+})
+
+describe('a business that is changed', () => {
+  const nameOn = async (httpUrl: string, key: string, reference: string): Promise<string> => {
+    const answer = await fetch(`${httpUrl}/v2/thirdparty/generateVirtualAccount/`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      body: JSON.stringify(creation({ reference })),
+    })
+    const { data } = (await answer.json()) as { data: { account: { account_name: string }[] } }
+    return data.account[0]!.account_name
+  }
+
+  test('gives new accounts its new alias within a second at every instance, and old ones keep theirs', async () => {
+    const other = await startInstance(service.url)
+    try {
+      const { id, key } = await service.business('Before')
+      for (const [index, { httpUrl }] of [service, other].entries()) {
+        expect(await nameOn(httpUrl, key, `old-${index}`)).toBe('Before/Ada Obi')
+      }
+      const { business } = await businesses().updateBusiness({ businessId: id, alias: 'After' })
+      expect(business).toMatchObject({ id, name: 'Before', alias: 'After' })
+      let made = 0
+      for (const { httpUrl } of [service, other]) {
+        await until(
+          () => nameOn(httpUrl, key, `new-${made++}`),
+          (name) => name === 'After/Ada Obi',
+        )
+      }
+      for (const reference of ['old-0', 'old-1']) {
+        const { body } = await service.post('getVirtualAccount/', key, { reference })
+        expect(body.data.account[0].account_name).toBe('Before/Ada Obi')
+      }
+    } finally {
+      await other.close()
+    }
+  })
+
+  test('keeps what was not named', async () => {
+    const { id } = await service.business('Before')
+    const change = { businessId: id, name: 'Ọjà' }
+    const { business } = await businesses().updateBusiness(change)
+    expect(business).toMatchObject({ name: 'Ọjà', alias: 'Before' })
+    expect((await businesses().updateBusiness({ businessId: id })).business).toEqual(business)
+    expect((await businesses().getBusiness({ businessId: id })).business).toEqual(business)
+  })
+
+  test.each([
+    [{ name: '' }, 'name'],
+    [{ name: 'x'.repeat(101) }, 'name'],
+    [{ alias: '' }, 'alias'],
+    [{ alias: 'a/b' }, 'alias'],
+    [{ alias: 'x'.repeat(41) }, 'alias'],
+  ])('is refused %j, and stays as it was', async (change, field) => {
+    const { id } = await service.business('Before')
+    const refused = businesses().updateBusiness({ businessId: id, ...change })
+    await expect(refused).rejects.toThrow(`Invalid request: ${field}`)
+    expect((await businesses().getBusiness({ businessId: id })).business).toMatchObject({
+      name: 'Before',
+      alias: 'Before',
+    })
+  })
 })

@@ -10,15 +10,20 @@ import { useService } from '../support/service.ts'
 const service = useService()
 
 describe('a secret key', () => {
-  test('is told by its form, and matches its own hash alone', () => {
+  test.each([
+    ['live', true],
+    ['test', false],
+  ])('of %s mode is told by its form, and matches its own hash alone', (mode, live) => {
     const id = newId('key', Date.now())
-    const { secret, prefix, secretHash } = newSecretKey(id)
-    expect(secret).toMatch(/^sk_live_[0-9a-z]{26}_[A-Za-z0-9_-]{43}$/)
+    const { secret, prefix, secretHash } = newSecretKey(id, live)
+    expect(secret).toMatch(new RegExp(`^sk_${mode}_[0-9a-z]{26}_[A-Za-z0-9_-]{43}$`))
     expect(secret.startsWith(prefix)).toBe(true)
     expect(prefix).toHaveLength(18)
     expect(keyIdOf(secret)).toBe(id)
     expect(matchesHash(secret, secretHash)).toBe(true)
-    expect(matchesHash(newSecretKey(id).secret, secretHash)).toBe(false)
+    expect(matchesHash(newSecretKey(id, live).secret, secretHash)).toBe(false)
+    const otherMode = secret.replace(/^sk_(live|test)/, live ? 'sk_test' : 'sk_live')
+    expect(matchesHash(otherMode, secretHash)).toBe(false)
   })
 
   test.each(['', 'sk_live_', 'sk_test_x', `sk_live_${'0'.repeat(26)}_short`, 'x'.repeat(1_000)])(
@@ -40,11 +45,28 @@ describe('a secret key', () => {
 
 describe('authentication by key', () => {
   let nowMs: number
-  const authenticate = () =>
-    createAuthenticateKey(createBusinessStore(service.database.pool), { now: () => nowMs })
+  let used: (readonly [keyId: string, atMs: number])[]
+  let asked: number
+  const authenticate = () => {
+    const store = createBusinessStore(service.database.pool)
+    const find = createAuthenticateKey({
+      store: {
+        ...store,
+        findKey(keyId) {
+          asked += 1
+          return store.findKey(keyId)
+        },
+      },
+      clock: { now: () => nowMs },
+      used: (...use) => used.push(use),
+    })
+    return (secret: string, address = '198.51.100.1') => find(secret, address)
+  }
 
   beforeEach(() => {
     nowMs = Date.now()
+    used = []
+    asked = 0
   })
 
   test('trusts a key without asking again for less than a second, and no longer', async () => {
@@ -57,6 +79,55 @@ describe('authentication by key', () => {
     expect(await find(key)).toBeUndefined()
     nowMs -= 1_000
     expect(await find(key)).toBeUndefined()
+  })
+
+  test('does not trust a key for longer because the clock was set back', async () => {
+    const { key } = await service.business()
+    const find = authenticate()
+    expect(await find(key)).toBeDefined()
+    await service.client(BusinessService).revokeKey({ keyId: keyIdOf(key)! })
+    nowMs -= 3_600_000
+    expect(await find(key)).toBeUndefined()
+  })
+
+  test('asks once for all the requests that come while it asks', async () => {
+    const { id, key } = await service.business()
+    const find = authenticate()
+    const found = await Promise.all(Array.from({ length: 50 }, () => find(key)))
+    expect(found.every((caller) => caller?.businessId === id)).toBe(true)
+    expect(asked).toBe(1)
+  })
+
+  test('tells of a use once for each time that the key is trusted', async () => {
+    const { key } = await service.business()
+    const find = authenticate()
+    const beganMs = nowMs
+    for (let i = 0; i < 5; i++) await find(key)
+    nowMs += 1_000
+    for (let i = 0; i < 5; i++) await find(key)
+    const keyId = keyIdOf(key)!
+    expect(used).toEqual([
+      [keyId, beganMs],
+      [keyId, beganMs + 1_000],
+    ])
+  })
+
+  test('lets a key in from its addresses alone, without telling of the others as uses', async () => {
+    const { id } = await service.business()
+    const { secretKey } = await service.client(BusinessService).issueKey({
+      businessId: id,
+      allowedCidrs: ['203.0.113.0/24'],
+    })
+    const find = authenticate()
+    for (const address of ['198.51.100.1', '', 'garbage', '::ffff:198.51.100.1', '2001:db8::1']) {
+      await expect(find(secretKey, address)).rejects.toMatchObject({
+        reason: 'address_not_allowed',
+      })
+    }
+    expect(used).toEqual([])
+    expect(await find(secretKey, '::ffff:203.0.113.9')).toMatchObject({ businessId: id })
+    expect(used).toHaveLength(1)
+    expect(asked).toBe(1)
   })
 
   test('ends with the time of the key, also of a remembered one', async () => {
@@ -76,7 +147,7 @@ describe('authentication by key', () => {
 
   test('does not take a key of the right id and another secret', async () => {
     const { key } = await service.business()
-    const forged = newSecretKey(keyIdOf(key)!).secret
+    const forged = newSecretKey(keyIdOf(key)!, true).secret
     const find = authenticate()
     expect(await find(forged)).toBeUndefined()
     expect(await find(key)).toBeDefined()

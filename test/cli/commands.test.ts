@@ -160,7 +160,64 @@ test('secrets are printed with a note that they are shown once, and keys are rev
   expect(revoked.stdout).toMatch(new RegExp(`^Revoked at +${TIME}$`, 'm'))
   const listed = await run('key', 'list', '--business', id)
   const row = listed.stdout.split('\n').find((line) => line.startsWith(keyId))
-  expect(row).toMatch(new RegExp(`^\\S+ +\\S+ +${TIME} +2099-01-01 00:00:00 +${TIME}$`))
+  expect(row).toMatch(
+    new RegExp(`^\\S+ +\\S+ +live +${TIME} +- +2099-01-01 00:00:00 +${TIME} +anywhere$`),
+  )
+})
+
+test('a test key is issued for some addresses, changed, and rotated', async () => {
+  const { id } = await service.business('Keys')
+  const idOf = (text: string) => /^Id +(\S+)$/m.exec(text)?.[1] ?? ''
+  const allow = ['--allow', '203.0.113.0/24', '2001:DB8::1']
+  const issued = await run('key', 'issue', '--business', id, '--test', ...allow)
+  expect(issued.stdout).toMatch(/^Mode +test$/m)
+  expect(issued.stdout).toMatch(/^Works from +203\.0\.113\.0\/24,2001:db8::1\/128$/m)
+  expect(issued.stdout).toMatch(/^Secret key +sk_test_\S+$/m)
+  const keyId = idOf(issued.stdout)
+  const updated = await run('key', 'update', keyId, '--any-address')
+  expect(updated.stdout).toMatch(/^Works from +anywhere$/m)
+  const wrong = await run('key', 'update', keyId, '--allow', 'example.com')
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringMatching(/allowedCidrs\[0\]: must/) })
+  const rotated = await run('key', 'rotate', keyId, '--overlap', '0')
+  expect(rotated.stdout).toMatch(/^Secret key +sk_test_\S+$/m)
+  expect(rotated.stderr).toMatch(new RegExp(`^${keyId} works until ${TIME}\\.$`, 'm'))
+  const again = await run('key', 'rotate', keyId)
+  expect(again).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/expired \(key_inactive\)/),
+  })
+  const first = await run('key', 'list', '--business', id, '--limit', '1')
+  expect(first.stdout).toContain(idOf(rotated.stdout))
+  expect(first.stderr).toMatch(/More follow: --page-token/)
+})
+
+test('a business is renamed, and shown as it now is', async () => {
+  const { id } = await service.business('Before')
+  const renamed = await run('business', 'update', id, '--name', 'After', '--alias', 'Aft')
+  expect(renamed.stdout).toMatch(/^Name +After$/m)
+  expect(renamed.stdout).toMatch(/^Alias +Aft$/m)
+  const kept = await run('business', 'update', id)
+  expect(kept.stdout).toBe(renamed.stdout)
+})
+
+test('lists show the mode, and are narrowed to one', async () => {
+  const { id } = await service.business('Modes')
+  const create = ['account', 'create', '--business', id, '--reference', 'r-1', '--bank', '9PSB']
+  const who = ['--first-name', 'Ada', '--last-name', 'Obi', '--email', 'a@b.co']
+  const phone = ['--phone', '08012345678']
+  const live = await run(...create, ...who, ...phone)
+  const inTest = await run(...create, ...who, ...phone, '--test')
+  expect(live.stdout).toMatch(/^Mode +live$/m)
+  expect(inTest.stdout).toMatch(/^Mode +test$/m)
+  const list = ['account', 'list', '--business', id]
+  const lines = (text: string) => text.trim().split('\n').slice(1)
+  expect(lines((await run(...list)).stdout)).toHaveLength(2)
+  for (const mode of ['live', 'test']) {
+    const { stdout } = await run(...list, `--${mode}`)
+    expect(lines(stdout)).toEqual([expect.stringMatching(` ${mode} `)])
+  }
+  const both = await run(...list, '--live', '--test')
+  expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('--test') })
 })
 
 const CREATE = [
@@ -181,7 +238,7 @@ test('an account is opened, shown and listed', async () => {
   const listed = await run('account', 'list', '--status', 'ACTIVE', '--limit', '1')
   expect(listed.stdout).toMatch(
     new RegExp(
-      `^R-\\w+ +again +PALMPAY +${number} +Acme\u0301 Stores/Ada Obi +ACTIVE +${TIME}$`,
+      `^R-\\w+ +again +live +PALMPAY +${number} +Acme\u0301 Stores/Ada Obi +ACTIVE +${TIME}$`,
       'm',
     ),
   )
@@ -216,7 +273,7 @@ test('an endpoint is added with its secret, listed and removed', async () => {
   expect(added.stdout).toMatch(/^Secret +whsec_\S+$/m)
   const id = /^Id +(\S+)$/m.exec(added.stdout)?.[1] ?? ''
   const listed = await run('webhook', 'list', '--business', businessId)
-  expect(listed.stdout).toContain(`${id}  https://shop.example.com/hooks  `)
+  expect(listed.stdout).toContain(`${id}  live  https://shop.example.com/hooks  `)
   const removed = await run('webhook', 'remove', id)
   expect(removed).toEqual({ code: 0, stdout: '', stderr: `Removed ${id}.\n` })
 })

@@ -29,8 +29,9 @@ function helpOf(command: Command): string {
 test('the commands are those of the contract', () => {
   expect(verbs.map(nameOf)).toEqual(
     [
-      ...['serve', 'migrate up', 'migrate status', 'business create', 'business list'],
-      ...['key issue', 'key revoke', 'key list', 'account create', 'account get', 'account list'],
+      ...['serve', 'migrate up', 'migrate status', 'business create', 'business update'],
+      ...['business list', 'key issue', 'key update', 'key rotate', 'key revoke', 'key list'],
+      ...['account create', 'account get', 'account list'],
       ...['transfer simulate', 'transaction get', 'transaction list'],
       ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],

@@ -1,7 +1,7 @@
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { Scope } from '../../src/caller.ts'
 import { creation } from './rest.ts'
-import { CUSTOMER, type Make } from './scene.ts'
+import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
 
 /** A call of each rpc that goes well. A new rpc needs a row. */
@@ -19,7 +19,21 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'BusinessService.CreateBusiness': () => ({ name: 'Ọjà', alias: 'Oja' }),
   'BusinessService.GetBusiness': ({ businessId }) => ({ businessId }),
   'BusinessService.ListBusinesses': () => ({ pageSize: 1 }),
-  'BusinessService.IssueKey': ({ businessId }) => ({ businessId }),
+  'BusinessService.UpdateBusiness': ({ otherBusinessId }) => ({
+    businessId: otherBusinessId,
+    name: 'Ọjà',
+    alias: 'Oja',
+  }),
+  'BusinessService.IssueKey': ({ otherBusinessId }) => ({
+    businessId: otherBusinessId,
+    test: true,
+    allowedCidrs: ['203.0.113.0/24', '2001:DB8::1'],
+  }),
+  'BusinessService.UpdateKey': async (scene) => ({
+    keyId: await newKey(scene),
+    allowedCidrs: ['203.0.113.7'],
+  }),
+  'BusinessService.RotateKey': async (scene) => ({ keyId: await newKey(scene) }),
   'BusinessService.RevokeKey': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
   'BusinessService.ListKeys': ({ businessId }) => ({ businessId }),
   'EventService.Subscribe': ({ businessId }) => ({

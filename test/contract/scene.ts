@@ -40,6 +40,13 @@ export const CUSTOMER = {
   lastName: 'Obi',
 }
 
+/** A key of a business that has nothing else. */
+export async function newKey({ service, otherBusinessId }: Scene): Promise<string> {
+  const businesses = service.client(BusinessService)
+  const { key } = await businesses.issueKey({ businessId: otherBusinessId })
+  return key!.id
+}
+
 /** An address where nobody listens. */
 export const DEAF_URL = 'http://127.0.0.1:9/hook'
 

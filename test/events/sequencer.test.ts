@@ -40,6 +40,7 @@ const step = fc.oneof(
       kind: fc.constant('insert' as const),
       writer: fc.nat(WRITERS - 1),
       business: fc.nat(BUSINESSES.length - 1),
+      live: fc.boolean(),
     }),
   },
   {
@@ -103,9 +104,9 @@ async function run(steps: readonly Step[]): Promise<Written[]> {
       const event = { id: `evt_${names}`, insertedAt: at, committedAt: undefined }
       open[next.writer] = [...(open[next.writer] ?? []), event]
       await client.query(
-        `insert into outbox (event_id, business_id, kind, occurred_at, payload)
-          values ($1, $2, 'TEST', now(), '')`,
-        [event.id, BUSINESSES[next.business]],
+        `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+          values ($1, $2, $3, 'TEST', now(), '')`,
+        [event.id, BUSINESSES[next.business], next.live],
       )
     } else if (next.kind === 'tick') await tick(tickers[next.ticker]!, next.rows)
     else if (next.kind === 'race') {
@@ -126,7 +127,7 @@ test('thousands of schedules: no gap, no repeat, no inversion of cause and effec
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const committed = await run(steps)
       const { rows } = await db.database.pool.query(
-        `select position::int, event_id, business_id, business_sequence::int from event_log
+        `select position::int, event_id, business_id, live, business_sequence::int from event_log
           where position > $1 order by position`,
         [last],
       )
@@ -134,9 +135,10 @@ test('thousands of schedules: no gap, no repeat, no inversion of cause and effec
       for (const row of rows) {
         last += 1
         expect(row.position, 'positions are dense').toBe(last)
-        const sequence = (sequences.get(row.business_id) ?? 0) + 1
-        expect(row.business_sequence, 'a business has no gap').toBe(sequence)
-        sequences.set(row.business_id, sequence)
+        const counts = `${row.business_id} ${row.live}`
+        const sequence = (sequences.get(counts) ?? 0) + 1
+        expect(row.business_sequence, 'a mode of a business has no gap').toBe(sequence)
+        sequences.set(counts, sequence)
         places.set(row.event_id, row.position)
       }
       expect([...places.keys()].sort()).toEqual(committed.map((event) => event.id).sort())

@@ -211,9 +211,9 @@ test('after a bump of the epoch, cursors of the old one name a safe place to go 
   // The first of them was written before anything that the log still holds.
   await pool.query(
     `with moved as (delete from outbox where event_id = $1 returning *)
-      insert into outbox (seq, event_id, business_id, kind, occurred_at, payload, xid)
+      insert into outbox (seq, event_id, business_id, live, kind, occurred_at, payload, xid)
       overriding system value
-      select 1, event_id, business_id, kind, occurred_at, payload, xid from moved`,
+      select 1, event_id, business_id, live, kind, occurred_at, payload, xid from moved`,
     [ids[0]],
   )
   await pool.query(

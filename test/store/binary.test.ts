@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { bigintArray, byteaArray, textArray, timestampArray } from '../../src/store/binary.ts'
+import {
+  bigintArray,
+  booleanArray,
+  byteaArray,
+  textArray,
+  timestampArray,
+} from '../../src/store/binary.ts'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(4)
@@ -39,6 +45,14 @@ test('bytes arrive as they were, with nulls', () =>
       expect(found.map((each) => each && [...each])).toEqual(
         values.map((each) => each && [...each]),
       )
+    }),
+    RUNS,
+  ))
+
+test('truth values arrive as they were, with nulls', () =>
+  fc.assert(
+    fc.asyncProperty(list(fc.option(fc.boolean())), async (values) => {
+      expect(await read('boolean', booleanArray(values))).toEqual(values)
     }),
     RUNS,
   ))

@@ -14,7 +14,7 @@ test('the migrations make what the entities say, but for what entities cannot sa
     // An identity column is a plain type with words after it to the entity.
     /^alter table "outbox" alter column "seq" drop default$/,
     // Guards and functions are of no entity.
-    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only)"/,
+    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard)"/,
     /^drop function if exists "/,
     // PostgreSQL keeps BETWEEN as two comparisons.
     /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
@@ -40,11 +40,15 @@ test('every foreign key, check, guard and function is there', async () => {
   const names = rows.map((row) => row.what)
   for (const name of [
     'function append_only',
+    'function mode_guard',
     'function sequence_events',
     'function transaction_guard',
+    'trigger account_mode_guard',
+    'trigger api_key_mode_guard',
     'trigger ledger_posting_append_only',
     'trigger transaction_guard',
     'trigger transaction_kept',
+    'trigger webhook_endpoint_mode_guard',
   ]) {
     expect(names).toContain(name)
   }

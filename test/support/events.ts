@@ -8,7 +8,7 @@ import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 export async function writeEvents(
   pool: Pool,
   count: number,
-  { businessId = 'biz_test', kind = 'ACCOUNT_CREATED' } = {},
+  { businessId = 'biz_test', kind = 'ACCOUNT_CREATED', live = true } = {},
 ): Promise<string[]> {
   const ids = Array.from({ length: count }, () => `evt_${randomBytes(8).toString('hex')}`)
   const payloads = ids.map((id) => {
@@ -22,10 +22,10 @@ export async function writeEvents(
     return `\\x${Buffer.from(toBinary(EventSchema, event)).toString('hex')}`
   })
   await pool.query(
-    `insert into outbox (event_id, business_id, kind, occurred_at, payload)
-      select id, $2, $3, now(), payload::bytea
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select id, $2, $5, $3, now(), payload::bytea
       from unnest($1::text[], $4::text[]) with ordinality as e(id, payload, at) order by at`,
-    [ids, businessId, kind, payloads],
+    [ids, businessId, kind, payloads, live],
   )
   return ids
 }

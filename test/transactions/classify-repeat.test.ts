@@ -30,6 +30,7 @@ const incoming = (facts: Pick<IncomingPayment, 'status' | 'amountMinor' | 'accou
   paidAtMs: 0,
   payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
   narration: '',
+  live: undefined,
   ...facts,
 })
 

@@ -18,10 +18,10 @@ beforeAll(async () => {
   )
   for (const number of ['1', '2']) {
     await sql(
-      `insert into account (id, business_id, reference, merchant_reference, bank, account_number,
+      `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
           account_name, status, first_name, last_name, email, phone, details_hash, attempts,
           claimed_until, created_at)
-        values ('acc_' || $1, 'biz_' || $1, 'R-' || $1, 'order-1', '9PSB', '000000000' || $1, 'A/B',
+        values ('acc_' || $1, 'biz_' || $1, true, 'R-' || $1, 'order-1', '9PSB', '000000000' || $1, 'A/B',
           'ACTIVE', 'A', 'B', 'a@b.co', '08012345678', '\\x00', 1, now(), now())`,
       [number],
     )
@@ -41,10 +41,10 @@ async function insert(status: TransactionStatus, overrides: Record<string, unkno
     ...overrides,
   }
   await sql(
-    `insert into transaction (id, business_id, account_id, bank, session_id, amount_minor, status,
+    `insert into transaction (id, live, business_id, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
         narration)
-      values ($1, $2, $3, $4, $5, $6, $7, now(), now(), '', '', '', '', '')`,
+      values ($1, true, $2, $3, $4, $5, $6, $7, now(), now(), '', '', '', '', '')`,
     Object.values(row),
   )
   return row.id
@@ -60,8 +60,9 @@ const post = (transactionId: string, overrides: Record<string, unknown> = {}) =>
   }
   return [
     `insert into ledger_posting
-        (transaction_id, business_id, kind, debit_account, credit_account, amount_minor, created_at)
-      values ($1, 'biz_1', $2, $3, $4, $5, now())`,
+        (transaction_id, business_id, live, kind, debit_account, credit_account, amount_minor,
+          created_at)
+      values ($1, 'biz_1', true, $2, $3, $4, $5, now())`,
     [transactionId, ...Object.values(row)],
   ] as [string, unknown[]]
 }

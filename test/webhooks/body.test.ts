@@ -10,6 +10,7 @@ function entryOf(event: TestEvent) {
     position: 7n,
     eventId: event.id,
     businessId: event.businessId,
+    live: event.live ?? true,
     businessSequence: 42n,
     kind: event.kind,
     occurredAtMs: Date.UTC(2026, 10, 20, 9, 0, 0),
@@ -31,7 +32,7 @@ test('a payment is written to the letter of the contract', () => {
       '"created_at":"2026-11-20 09:00:00"},' +
       '"payer":{"account_number":"0123456789","account_name":"Ngozi Ệkwueme",' +
       '"bank_code":"000013","bank_name":"GTBank"},' +
-      `"event_id":"${event.id}","sequence":42}}`,
+      `"event_id":"${event.id}","sequence":42,"live":true}}`,
   )
 })
 
@@ -47,6 +48,7 @@ test('an account has no fields of a payment', () => {
     'account',
     'event_id',
     'sequence',
+    'live',
   ])
   expect(data).toMatchObject({
     type: 'RESERVED_ACCOUNT',

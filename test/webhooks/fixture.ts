@@ -60,6 +60,8 @@ export interface TestEvent {
   readonly businessId: string
   readonly kind: string
   readonly payload: Uint8Array
+  /** Absent: live. */
+  readonly live?: boolean
 }
 
 const AT = Date.UTC(2026, 10, 20, 9, 0, 0)
@@ -128,10 +130,10 @@ function eventOf(id: string, businessId: string, kind: string, payload: Payload)
 /** Puts events into the outbox, in one commit, and numbers them, as the sequencer does. */
 export async function logEvents({ pool }: Database, events: readonly TestEvent[]): Promise<void> {
   await pool.query(
-    `insert into outbox (event_id, business_id, kind, occurred_at, payload)
-      select event_id, business_id, kind, $5, payload
-      from unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
-        with ordinality as g(event_id, business_id, kind, payload, number)
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select event_id, business_id, live, kind, $5, payload
+      from unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $6::boolean[])
+        with ordinality as g(event_id, business_id, kind, payload, live, number)
       order by number`,
     [
       events.map((event) => event.id),
@@ -139,6 +141,7 @@ export async function logEvents({ pool }: Database, events: readonly TestEvent[]
       events.map((event) => event.kind),
       events.map((event) => Buffer.from(event.payload)),
       new Date(AT),
+      events.map((event) => event.live ?? true),
     ],
   )
   await sequence(pool)

@@ -2,10 +2,12 @@ import type { Interceptor } from '@connectrpc/connect'
 import { type Caller, callerKey } from '../../caller.ts'
 import { Fault } from '../../errors.ts'
 import { type Access, accessOf } from '../access.ts'
+import { originKey } from '../calls.ts'
 
 /** Finds out who presents a credential; undefined when nobody is known by it. */
 export interface Authenticators {
-  readonly secretKey: (secret: string) => Promise<Caller | undefined>
+  /** May throw Fault address_not_allowed. */
+  readonly secretKey: (secret: string, address: string) => Promise<Caller | undefined>
   readonly token: (token: string) => Promise<Caller | undefined>
 }
 
@@ -15,7 +17,8 @@ export function authentication(authenticators: Authenticators): Interceptor {
     const access = accessOf(request.service, request.method)
     const credential = bearer(request.header.get('authorization'))
     const find = access === 'secret key' ? authenticators.secretKey : authenticators.token
-    const caller = credential === undefined ? undefined : await find(credential)
+    const address = request.contextValues.get(originKey)?.address ?? ''
+    const caller = credential === undefined ? undefined : await find(credential, address)
     if (caller === undefined) throw unauthorized(access)
     if (access !== 'secret key') requireScope(caller, access)
     request.contextValues.set(callerKey, caller)

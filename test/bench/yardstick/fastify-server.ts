@@ -74,10 +74,10 @@ async function insert(pool: pg.Pool, body: Record<string, string>) {
   const number = accountNumberOf(1_000_000_000 + accounts)
   await pool.query({
     name: 'insert',
-    text: `insert into account (id, business_id, reference, merchant_reference, bank,
+    text: `insert into account (id, business_id, live, reference, merchant_reference, bank,
         account_number, account_name, status, first_name, last_name, email, phone, details_hash,
         attempts, claimed_until, created_at)
-      values ($1, $2, $3, $4, $5, $6, $7, 'ACTIVE', $8, $9, $10, $11, $12, 1, $13, $13)`,
+      values ($1, $2, true, $3, $4, $5, $6, $7, 'ACTIVE', $8, $9, $10, $11, $12, 1, $13, $13)`,
     values: [
       newId('acc', now.getTime()),
       SEEDED_BUSINESS,

@@ -67,26 +67,27 @@ function paymentSql(values: readonly string[]): string {
     payload,
   ] = values
   return `with found as (
-      select id, business_id from account
+      select id, business_id, live from account
       where account_number = ${number} and bank = ${bank} and status = 'ACTIVE'
     ), recorded as (
-      insert into transaction (id, business_id, account_id, bank, session_id, amount_minor, status,
+      insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
         narration)
-      select ${id}::text, business_id, id, ${bank}, ${session}::text, ${amount}::bigint, 'SUCCESS',
+      select ${id}::text, business_id, live, id, ${bank}, ${session}::text, ${amount}::bigint, 'SUCCESS',
         ${at}::timestamptz, ${at}::timestamptz, ${payer}::text, ${from}::text, ${code}::text,
         ${payerBank}::text, ${text}::text
       from found
-      on conflict (session_id, bank) do nothing
-      returning id, business_id, bank, amount_minor, created_at
+      on conflict (session_id, bank, live) do nothing
+      returning id, business_id, live, bank, amount_minor, created_at
     ), posted as (
       insert into ledger_posting
-        (transaction_id, kind, business_id, debit_account, credit_account, amount_minor, created_at)
-      select id, 'payment', business_id, 'clearing:' || bank, 'pending', amount_minor, created_at
+        (transaction_id, kind, business_id, live, debit_account, credit_account, amount_minor,
+          created_at)
+      select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
       from recorded
     ), published as (
-      insert into outbox (event_id, business_id, kind, occurred_at, payload)
-      select ${event}::text, business_id, 'PAYMENT_NOTIFICATION', created_at, ${payload}::bytea
+      insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      select ${event}::text, business_id, live, 'PAYMENT_NOTIFICATION', created_at, ${payload}::bytea
       from recorded
     )
     select id from recorded`

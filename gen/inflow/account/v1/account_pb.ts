@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account.proto.
  */
 export const file_inflow_account_v1_account: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSLPAgoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIk8KCEN1c3RvbWVyEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJEg0KBXBob25lGAQgASgJKoEBCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWQUNDT1VOVF9TVEFUVVNfUEVORElORxABEhkKFUFDQ09VTlRfU1RBVFVTX0FDVElWRRACEhkKFUFDQ09VTlRfU1RBVFVTX0NMT1NFRBADKkMKBklkVHlwZRIXChNJRF9UWVBFX1VOU1BFQ0lGSUVEEAASDwoLSURfVFlQRV9OSU4QARIPCgtJRF9UWVBFX0JWThACYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSLdAgoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgiTwoIQ3VzdG9tZXISEgoKZmlyc3RfbmFtZRgBIAEoCRIRCglsYXN0X25hbWUYAiABKAkSDQoFZW1haWwYAyABKAkSDQoFcGhvbmUYBCABKAkqgQEKDUFjY291bnRTdGF0dXMSHgoaQUNDT1VOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIaChZBQ0NPVU5UX1NUQVRVU19QRU5ESU5HEAESGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAISGQoVQUNDT1VOVF9TVEFUVVNfQ0xPU0VEEAMqQwoGSWRUeXBlEhcKE0lEX1RZUEVfVU5TUEVDSUZJRUQQABIPCgtJRF9UWVBFX05JThABEg8KC0lEX1RZUEVfQlZOEAJiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A virtual bank account, dedicated to one customer of one business.
@@ -46,7 +46,7 @@ export type Account = Message<"inflow.account.v1.Account"> & {
   reference: string;
 
   /**
-   * The reference that the business chose, unique within the business.
+   * The reference that the business chose, unique within the business and the mode.
    *
    * @generated from field: string merchant_reference = 4;
    */
@@ -100,6 +100,13 @@ export type Account = Message<"inflow.account.v1.Account"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 11;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * Whether it is of live mode, where money is real; false: of test mode.
+   *
+   * @generated from field: bool live = 12;
+   */
+  live: boolean;
 };
 
 /**

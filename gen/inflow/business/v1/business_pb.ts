@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/business/v1/business.proto.
  */
 export const file_inflow_business_v1_business: GenFile = /*@__PURE__*/
-  fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSJjCghCdXNpbmVzcxIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg0KBWFsaWFzGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsYBCgNLZXkSCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSDgoGcHJlZml4GAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSJjCghCdXNpbmVzcxIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg0KBWFsaWFzGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp0CCgNLZXkSCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSDgoGcHJlZml4GAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYByABKAgSFQoNYWxsb3dlZF9jaWRycxgIIAMoCRIwCgxsYXN0X3VzZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * A business that has virtual accounts made for its customers.
@@ -37,7 +37,7 @@ export type Business = Message<"inflow.business.v1.Business"> & {
   name: string;
 
   /**
-   * What account names begin with.
+   * What account names begin with. Accounts keep the name that they were opened under.
    *
    * @generated from field: string alias = 3;
    */
@@ -105,6 +105,27 @@ export type Key = Message<"inflow.business.v1.Key"> & {
    * @generated from field: google.protobuf.Timestamp revoked_at = 6;
    */
   revokedAt?: Timestamp | undefined;
+
+  /**
+   * Whether it opens live mode, where money is real; false: test mode.
+   *
+   * @generated from field: bool live = 7;
+   */
+  live: boolean;
+
+  /**
+   * The ranges of addresses that it works from, such as "203.0.113.0/24"; empty: from anywhere.
+   *
+   * @generated from field: repeated string allowed_cidrs = 8;
+   */
+  allowedCidrs: string[];
+
+  /**
+   * When it was last used, to a minute; absent: never.
+   *
+   * @generated from field: google.protobuf.Timestamp last_used_at = 9;
+   */
+  lastUsedAt?: Timestamp | undefined;
 };
 
 /**

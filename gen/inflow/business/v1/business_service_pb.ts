@@ -5,8 +5,8 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Business, Key } from "./business_pb.ts";
 import { file_inflow_business_v1_business } from "./business_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/business/v1/business_service.proto.
  */
 export const file_inflow_business_v1_business_service: GenFile = /*@__PURE__*/
-  fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIpoCChVDcmVhdGVCdXNpbmVzc1JlcXVlc3QSdAoEbmFtZRgBIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEooBCgVhbGlhcxgCIAEoCUJ7ukh4ugF1CgVhbGlhcxIkbXVzdCBiZSAxIHRvIDQwIGNoYXJhY3RlcnMgd2l0aG91dCAvGkZ0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlteL1xccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNDB9JCcpIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIxChJHZXRCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJFChNHZXRCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIlQKFUxpc3RCdXNpbmVzc2VzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9AMiYwoWTGlzdEJ1c2luZXNzZXNSZXNwb25zZRIwCgpidXNpbmVzc2VzGAEgAygLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJoCg9Jc3N1ZUtleVJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARI4CgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIIukgFsgECQAEiTAoQSXNzdWVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAkiKgoQUmV2b2tlS2V5UmVxdWVzdBIWCgZrZXlfaWQYASABKAlCBrpIA8gBASI5ChFSZXZva2VLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5Ii4KD0xpc3RLZXlzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBIjkKEExpc3RLZXlzUmVzcG9uc2USJQoEa2V5cxgBIAMoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXky2gQKD0J1c2luZXNzU2VydmljZRJnCg5DcmVhdGVCdXNpbmVzcxIpLmluZmxvdy5idXNpbmVzcy52MS5DcmVhdGVCdXNpbmVzc1JlcXVlc3QaKi5pbmZsb3cuYnVzaW5lc3MudjEuQ3JlYXRlQnVzaW5lc3NSZXNwb25zZRJjCgtHZXRCdXNpbmVzcxImLmluZmxvdy5idXNpbmVzcy52MS5HZXRCdXNpbmVzc1JlcXVlc3QaJy5pbmZsb3cuYnVzaW5lc3MudjEuR2V0QnVzaW5lc3NSZXNwb25zZSIDkAIBEmwKDkxpc3RCdXNpbmVzc2VzEikuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RCdXNpbmVzc2VzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5MaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlIgOQAgESVQoISXNzdWVLZXkSIy5pbmZsb3cuYnVzaW5lc3MudjEuSXNzdWVLZXlSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLklzc3VlS2V5UmVzcG9uc2USWAoJUmV2b2tlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlJldm9rZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuUmV2b2tlS2V5UmVzcG9uc2USWgoITGlzdEtleXMSIy5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEtleXNSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RLZXlzUmVzcG9uc2UiA5ACAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_business_v1_business]);
+  fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIpoCChVDcmVhdGVCdXNpbmVzc1JlcXVlc3QSdAoEbmFtZRgBIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEooBCgVhbGlhcxgCIAEoCUJ7ukh4ugF1CgVhbGlhcxIkbXVzdCBiZSAxIHRvIDQwIGNoYXJhY3RlcnMgd2l0aG91dCAvGkZ0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlteL1xccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNDB9JCcpIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIxChJHZXRCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJFChNHZXRCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIlQKFUxpc3RCdXNpbmVzc2VzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9AMiYwoWTGlzdEJ1c2luZXNzZXNSZXNwb25zZRIwCgpidXNpbmVzc2VzGAEgAygLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLDAgoVVXBkYXRlQnVzaW5lc3NSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESdgoEbmFtZRgCIAEoCUJjukhgugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpSACIAQESgQEKBWFsaWFzGAMgASgJQm26SGq6AWcKBWFsaWFzEiRtdXN0IGJlIDEgdG8gNDAgY2hhcmFjdGVycyB3aXRob3V0IC8aOHRoaXMubWF0Y2hlcygnXlteL1xccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNDB9JCcpSAGIAQFCBwoFX25hbWVCCAoGX2FsaWFzIkgKFlVwZGF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MinwEKD0lzc3VlS2V5UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEjgKCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAARIMCgR0ZXN0GAMgASgIEicKDWFsbG93ZWRfY2lkcnMYBCADKAlCELpIDZIBChAyIgZyBBABGEAiTAoQSXNzdWVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAki3wEKEFVwZGF0ZUtleVJlcXVlc3QSFgoGa2V5X2lkGAEgASgJQga6SAPIAQESJwoNYWxsb3dlZF9jaWRycxgCIAMoCUIQukgNkgEKEDIiBnIEEAEYQBITCgthbnlfYWRkcmVzcxgDIAEoCDp1ukhyGnAKGWFsbG93ZWRfY2lkcnMuYW55X2FkZHJlc3MSHm11c3QgYmUgZW1wdHkgd2l0aCBhbnlfYWRkcmVzcxozIXRoaXMuYW55X2FkZHJlc3MgfHwgdGhpcy5hbGxvd2VkX2NpZHJzLnNpemUoKSA9PSAwIjkKEVVwZGF0ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkioQEKEFJvdGF0ZUtleVJlcXVlc3QSFgoGa2V5X2lkGAEgASgJQga6SAPIAQESOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAEjgKCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAASJ4ChFSb3RhdGVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAkSKQoIcmVwbGFjZWQYAyABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5IioKEFJldm9rZUtleVJlcXVlc3QSFgoGa2V5X2lkGAEgASgJQga6SAPIAQEiOQoRUmV2b2tlS2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSJrCg9MaXN0S2V5c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMiUgoQTGlzdEtleXNSZXNwb25zZRIlCgRrZXlzGAEgAygLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAky9wYKD0J1c2luZXNzU2VydmljZRJnCg5DcmVhdGVCdXNpbmVzcxIpLmluZmxvdy5idXNpbmVzcy52MS5DcmVhdGVCdXNpbmVzc1JlcXVlc3QaKi5pbmZsb3cuYnVzaW5lc3MudjEuQ3JlYXRlQnVzaW5lc3NSZXNwb25zZRJjCgtHZXRCdXNpbmVzcxImLmluZmxvdy5idXNpbmVzcy52MS5HZXRCdXNpbmVzc1JlcXVlc3QaJy5pbmZsb3cuYnVzaW5lc3MudjEuR2V0QnVzaW5lc3NSZXNwb25zZSIDkAIBEmwKDkxpc3RCdXNpbmVzc2VzEikuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RCdXNpbmVzc2VzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5MaXN0QnVzaW5lc3Nlc1Jlc3BvbnNlIgOQAgESZwoOVXBkYXRlQnVzaW5lc3MSKS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlQnVzaW5lc3NSZXF1ZXN0GiouaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUJ1c2luZXNzUmVzcG9uc2USVQoISXNzdWVLZXkSIy5pbmZsb3cuYnVzaW5lc3MudjEuSXNzdWVLZXlSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLklzc3VlS2V5UmVzcG9uc2USWAoJVXBkYXRlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuVXBkYXRlS2V5UmVzcG9uc2USWAoJUm90YXRlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlJvdGF0ZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuUm90YXRlS2V5UmVzcG9uc2USWAoJUmV2b2tlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlJldm9rZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuUmV2b2tlS2V5UmVzcG9uc2USWgoITGlzdEtleXMSIy5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEtleXNSZXF1ZXN0GiQuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RLZXlzUmVzcG9uc2UiA5ACAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_business_v1_business]);
 
 /**
  * What to create.
@@ -172,6 +172,62 @@ export const ListBusinessesResponseSchema: GenMessage<ListBusinessesResponse> = 
   messageDesc(file_inflow_business_v1_business_service, 5);
 
 /**
+ * What to change; what is absent stays.
+ *
+ * @generated from message inflow.business.v1.UpdateBusinessRequest
+ */
+export type UpdateBusinessRequest = Message<"inflow.business.v1.UpdateBusinessRequest"> & {
+  /**
+   * The business.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * Name, 1 to 100 characters.
+   *
+   * @generated from field: optional string name = 2;
+   */
+  name?: string | undefined;
+
+  /**
+   * What account names begin with, 1 to 40 characters without "/".
+   *
+   * @generated from field: optional string alias = 3;
+   */
+  alias?: string | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.UpdateBusinessRequest.
+ * Use `create(UpdateBusinessRequestSchema)` to create a new message.
+ */
+export const UpdateBusinessRequestSchema: GenMessage<UpdateBusinessRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 6);
+
+/**
+ * What was changed.
+ *
+ * @generated from message inflow.business.v1.UpdateBusinessResponse
+ */
+export type UpdateBusinessResponse = Message<"inflow.business.v1.UpdateBusinessResponse"> & {
+  /**
+   * The business as it now is.
+   *
+   * @generated from field: inflow.business.v1.Business business = 1;
+   */
+  business?: Business | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.UpdateBusinessResponse.
+ * Use `create(UpdateBusinessResponseSchema)` to create a new message.
+ */
+export const UpdateBusinessResponseSchema: GenMessage<UpdateBusinessResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 7);
+
+/**
  * Whose key to issue.
  *
  * @generated from message inflow.business.v1.IssueKeyRequest
@@ -190,6 +246,22 @@ export type IssueKeyRequest = Message<"inflow.business.v1.IssueKeyRequest"> & {
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
   expiresAt?: Timestamp | undefined;
+
+  /**
+   * Whether it is a test key ("sk_test_…"): it opens accounts at the sandbox alone, and sees nothing
+   * of live mode. False: a live key ("sk_live_…").
+   *
+   * @generated from field: bool test = 3;
+   */
+  test: boolean;
+
+  /**
+   * The ranges of addresses that it works from, at most 50: "203.0.113.0/24", "2001:db8::/32", or
+   * single addresses; empty: from anywhere.
+   *
+   * @generated from field: repeated string allowed_cidrs = 4;
+   */
+  allowedCidrs: string[];
 };
 
 /**
@@ -197,7 +269,7 @@ export type IssueKeyRequest = Message<"inflow.business.v1.IssueKeyRequest"> & {
  * Use `create(IssueKeyRequestSchema)` to create a new message.
  */
 export const IssueKeyRequestSchema: GenMessage<IssueKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 6);
+  messageDesc(file_inflow_business_v1_business_service, 8);
 
 /**
  * The key issued.
@@ -225,7 +297,134 @@ export type IssueKeyResponse = Message<"inflow.business.v1.IssueKeyResponse"> & 
  * Use `create(IssueKeyResponseSchema)` to create a new message.
  */
 export const IssueKeyResponseSchema: GenMessage<IssueKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 7);
+  messageDesc(file_inflow_business_v1_business_service, 9);
+
+/**
+ * From where a key is to work.
+ *
+ * @generated from message inflow.business.v1.UpdateKeyRequest
+ */
+export type UpdateKeyRequest = Message<"inflow.business.v1.UpdateKeyRequest"> & {
+  /**
+   * The key's identifier.
+   *
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+
+  /**
+   * The ranges of addresses that it works from, at most 50: "203.0.113.0/24", "2001:db8::/32", or
+   * single addresses; empty: as before.
+   *
+   * @generated from field: repeated string allowed_cidrs = 2;
+   */
+  allowedCidrs: string[];
+
+  /**
+   * From now on it works from anywhere.
+   *
+   * @generated from field: bool any_address = 3;
+   */
+  anyAddress: boolean;
+};
+
+/**
+ * Describes the message inflow.business.v1.UpdateKeyRequest.
+ * Use `create(UpdateKeyRequestSchema)` to create a new message.
+ */
+export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 10);
+
+/**
+ * The key changed.
+ *
+ * @generated from message inflow.business.v1.UpdateKeyResponse
+ */
+export type UpdateKeyResponse = Message<"inflow.business.v1.UpdateKeyResponse"> & {
+  /**
+   * The key as it now is.
+   *
+   * @generated from field: inflow.business.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.UpdateKeyResponse.
+ * Use `create(UpdateKeyResponseSchema)` to create a new message.
+ */
+export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 11);
+
+/**
+ * Which key to replace.
+ *
+ * @generated from message inflow.business.v1.RotateKeyRequest
+ */
+export type RotateKeyRequest = Message<"inflow.business.v1.RotateKeyRequest"> & {
+  /**
+   * The key's identifier.
+   *
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+
+  /**
+   * How long it works on beside the new one, up to 30 days; absent: 24 hours.
+   *
+   * @generated from field: google.protobuf.Duration overlap = 2;
+   */
+  overlap?: Duration | undefined;
+
+  /**
+   * When the new key stops working; absent: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.RotateKeyRequest.
+ * Use `create(RotateKeyRequestSchema)` to create a new message.
+ */
+export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 12);
+
+/**
+ * The key that was made.
+ *
+ * @generated from message inflow.business.v1.RotateKeyResponse
+ */
+export type RotateKeyResponse = Message<"inflow.business.v1.RotateKeyResponse"> & {
+  /**
+   * The new key.
+   *
+   * @generated from field: inflow.business.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * Its secret, shown this once.
+   *
+   * @generated from field: string secret_key = 2;
+   */
+  secretKey: string;
+
+  /**
+   * The key before it, with when it ends.
+   *
+   * @generated from field: inflow.business.v1.Key replaced = 3;
+   */
+  replaced?: Key | undefined;
+};
+
+/**
+ * Describes the message inflow.business.v1.RotateKeyResponse.
+ * Use `create(RotateKeyResponseSchema)` to create a new message.
+ */
+export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_business_v1_business_service, 13);
 
 /**
  * Which key to revoke.
@@ -246,7 +445,7 @@ export type RevokeKeyRequest = Message<"inflow.business.v1.RevokeKeyRequest"> & 
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 8);
+  messageDesc(file_inflow_business_v1_business_service, 14);
 
 /**
  * The key revoked.
@@ -267,7 +466,7 @@ export type RevokeKeyResponse = Message<"inflow.business.v1.RevokeKeyResponse"> 
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 9);
+  messageDesc(file_inflow_business_v1_business_service, 15);
 
 /**
  * Whose keys to list.
@@ -281,6 +480,20 @@ export type ListKeysRequest = Message<"inflow.business.v1.ListKeysRequest"> & {
    * @generated from field: string business_id = 1;
    */
   businessId: string;
+
+  /**
+   * How many at the most, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * Where to go on: the next_page_token of the page before.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
 };
 
 /**
@@ -288,10 +501,10 @@ export type ListKeysRequest = Message<"inflow.business.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 10);
+  messageDesc(file_inflow_business_v1_business_service, 16);
 
 /**
- * The keys asked for.
+ * One page of keys.
  *
  * @generated from message inflow.business.v1.ListKeysResponse
  */
@@ -302,6 +515,13 @@ export type ListKeysResponse = Message<"inflow.business.v1.ListKeysResponse"> & 
    * @generated from field: repeated inflow.business.v1.Key keys = 1;
    */
   keys: Key[];
+
+  /**
+   * Asks for the page after this one; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
 };
 
 /**
@@ -309,7 +529,7 @@ export type ListKeysResponse = Message<"inflow.business.v1.ListKeysResponse"> & 
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_business_v1_business_service, 11);
+  messageDesc(file_inflow_business_v1_business_service, 17);
 
 /**
  * Businesses and their keys, for operators.
@@ -318,7 +538,7 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
  */
 export const BusinessService: GenService<{
   /**
-   * Creates a business and its first secret key.
+   * Creates a business and its first secret key, a live one.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -354,6 +574,19 @@ export const BusinessService: GenService<{
     output: typeof ListBusinessesResponseSchema;
   },
   /**
+   * Changes what is stated of a business, and leaves the rest. Another alias is in the names of the
+   * accounts that are opened from the next second on; those that are open keep their names.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
+   *
+   * @generated from rpc inflow.business.v1.BusinessService.UpdateBusiness
+   */
+  updateBusiness: {
+    methodKind: "unary";
+    input: typeof UpdateBusinessRequestSchema;
+    output: typeof UpdateBusinessResponseSchema;
+  },
+  /**
    * Issues one more secret key.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business).
@@ -364,6 +597,33 @@ export const BusinessService: GenService<{
     methodKind: "unary";
     input: typeof IssueKeyRequestSchema;
     output: typeof IssueKeyResponseSchema;
+  },
+  /**
+   * Changes from where a key works, within a second.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (key_inactive: it was revoked, or has expired).
+   *
+   * @generated from rpc inflow.business.v1.BusinessService.UpdateKey
+   */
+  updateKey: {
+    methodKind: "unary";
+    input: typeof UpdateKeyRequestSchema;
+    output: typeof UpdateKeyResponseSchema;
+  },
+  /**
+   * Issues a key in the place of another, of the same mode and for the same addresses. The one
+   * before works on for the overlap, unless it ends earlier.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (key_inactive: it was revoked, or has expired).
+   *
+   * @generated from rpc inflow.business.v1.BusinessService.RotateKey
+   */
+  rotateKey: {
+    methodKind: "unary";
+    input: typeof RotateKeyRequestSchema;
+    output: typeof RotateKeyResponseSchema;
   },
   /**
    * Revokes a key: it is refused within a second. Repeating it is safe.
@@ -378,7 +638,7 @@ export const BusinessService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
   /**
-   * Lists the keys of a business, newest first, at most 1,000.
+   * Lists the keys of a business, newest first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business).
    *

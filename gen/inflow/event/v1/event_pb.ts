@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event.proto.
  */
 export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLKAgoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABIvCghlbmRwb2ludBgLIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50SABCCQoHcGF5bG9hZGIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
+  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLYAgoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABIvCghlbmRwb2ludBgLIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50SAASDAoEbGl2ZRgMIAEoCEIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
  * One fact.
@@ -57,7 +57,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   businessId: string;
 
   /**
-   * Place among the business's events: 1, 2, 3 … without a gap.
+   * Place among the business's events of the mode: 1, 2, 3 … without a gap.
    *
    * @generated from field: int64 business_sequence = 5;
    */
@@ -107,6 +107,13 @@ export type Event = Message<"inflow.event.v1.Event"> & {
     value: Endpoint;
     case: "endpoint";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * Whether it concerns live mode, where money is real; false: test mode.
+   *
+   * @generated from field: bool live = 12;
+   */
+  live: boolean;
 };
 
 /**

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIt4BChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAQgcKBXN0YXJ0IncKEVN1YnNjcmliZVJlc3BvbnNlEicKBWV2ZW50GAEgASgLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50SAASMQoKY2hlY2twb2ludBgCIAEoCzIbLmluZmxvdy5ldmVudC52MS5DaGVja3BvaW50SABCBgoEaXRlbSIcCgpDaGVja3BvaW50Eg4KBmN1cnNvchgBIAEoCSJjChFMaXN0RXZlbnRzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhYKBWFmdGVyGAIgASgDQge6SAQiAigAEhkKBWxpbWl0GAMgASgFQgq6SAcaBRj0AygAIjwKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTKUAgoMRXZlbnRTZXJ2aWNlElQKCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlMAESWgoKTGlzdEV2ZW50cxIiLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVxdWVzdBojLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVzcG9uc2UiA5ACARJSCglCdW1wRXBvY2gSIS5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkicQoRTGlzdEV2ZW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIWCgVhZnRlchgCIAEoA0IHukgEIgIoABIZCgVsaW1pdBgDIAEoBUIKukgHGgUY9AMoABIMCgR0ZXN0GAQgASgIIjwKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTKUAgoMRXZlbnRTZXJ2aWNlElQKCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlMAESWgoKTGlzdEV2ZW50cxIiLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVxdWVzdBojLmluZmxvdy5ldmVudC52MS5MaXN0RXZlbnRzUmVzcG9uc2UiA5ACARJSCglCdW1wRXBvY2gSIS5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVxdWVzdBoiLmluZmxvdy5ldmVudC52MS5CdW1wRXBvY2hSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_event_v1_event]);
 
 /**
  * Where to start and what to let through.
@@ -67,6 +67,13 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
    * @generated from field: repeated string business_ids = 5;
    */
   businessIds: string[];
+
+  /**
+   * Only events of live mode, or only of test mode; absent: of both.
+   *
+   * @generated from field: optional bool live = 6;
+   */
+  live?: boolean | undefined;
 };
 
 /**
@@ -160,6 +167,13 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
    * @generated from field: int32 limit = 3;
    */
   limit: number;
+
+  /**
+   * Those of test mode, which have a sequence of their own; false: those of live mode.
+   *
+   * @generated from field: bool test = 4;
+   */
+  test: boolean;
 };
 
 /**
@@ -252,7 +266,7 @@ export const EventService: GenService<{
     output: typeof SubscribeResponseSchema;
   },
   /**
-   * Lists events of a business by its sequence, for one who missed some.
+   * Lists events of a business and a mode by their sequence, for one who missed some.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *

@@ -103,11 +103,12 @@ export const SimulateTransferResponseSchema: GenMessage<SimulateTransferResponse
  */
 export const SandboxService: GenService<{
   /**
-   * Makes money arrive in an account of a sandbox bank. It goes the whole way of a bank's
-   * notification.
+   * Makes money arrive in an account at the sandbox: a test account, or a live one of a bank that
+   * the sandbox serves. It goes the whole way of a bank's notification. Should both have the
+   * number, it arrives in the live one, if the sandbox serves its bank.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: no such account),
-   * FAILED_PRECONDITION (not_sandbox: the account's bank is live), UNAVAILABLE (unavailable).
+   * FAILED_PRECONDITION (not_sandbox: the account is live, and its bank a real one), UNAVAILABLE (unavailable).
    *
    * @generated from rpc inflow.sandbox.v1.SandboxService.SimulateTransfer
    */

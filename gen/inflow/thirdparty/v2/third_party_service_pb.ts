@@ -23,7 +23,7 @@ export const file_inflow_thirdparty_v2_third_party_service: GenFile = /*@__PURE_
  */
 export type GenerateVirtualAccountRequest = Message<"inflow.thirdparty.v2.GenerateVirtualAccountRequest"> & {
   /**
-   * The caller's reference, 1 to 100 printable characters, unique within the business.
+   * The caller's reference, 1 to 100 printable characters, unique within the business and the mode.
    *
    * @generated from field: string reference = 1;
    */
@@ -438,7 +438,11 @@ export const EventPageSchema: GenMessage<EventPage> = /*@__PURE__*/
 
 /**
  * The doors that external businesses use, with a secret key, as plain JSON or over any protocol.
- * Any call may answer UNAUTHENTICATED (unauthorized) and RESOURCE_EXHAUSTED (rate_limited).
+ * Any call may answer UNAUTHENTICATED (unauthorized), PERMISSION_DENIED (address_not_allowed: the
+ * key does not work from the caller's address) and RESOURCE_EXHAUSTED (rate_limited).
+ *
+ * A live key sees what is live, and a test key what is of test mode: to each, what is of the other
+ * mode does not exist.
  *
  * @generated from service inflow.thirdparty.v2.ThirdPartyService
  */

@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction.proto.
  */
 export const file_inflow_transaction_v1_transaction: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKSBAoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wInkKBVBheWVyEhYKBG5hbWUYASABKAlCCLpIBXIDGMgBEh8KDmFjY291bnRfbnVtYmVyGAIgASgJQge6SARyAhgoEhoKCWJhbmtfY29kZRgDIAEoCUIHukgEcgIYFBIbCgliYW5rX25hbWUYBCABKAlCCLpIBXIDGMgBKrcBChFUcmFuc2FjdGlvblN0YXR1cxIiCh5UUkFOU0FDVElPTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIeChpUUkFOU0FDVElPTl9TVEFUVVNfUEVORElORxABEh4KGlRSQU5TQUNUSU9OX1NUQVRVU19TVUNDRVNTEAISHQoZVFJBTlNBQ1RJT05fU1RBVFVTX0ZBSUxFRBADEh8KG1RSQU5TQUNUSU9OX1NUQVRVU19SRVZFUlNFRBAEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKgBAoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgieQoFUGF5ZXISFgoEbmFtZRgBIAEoCUIIukgFcgMYyAESHwoOYWNjb3VudF9udW1iZXIYAiABKAlCB7pIBHICGCgSGgoJYmFua19jb2RlGAMgASgJQge6SARyAhgUEhsKCWJhbmtfbmFtZRgEIAEoCUIIukgFcgMYyAEqtwEKEVRyYW5zYWN0aW9uU3RhdHVzEiIKHlRSQU5TQUNUSU9OX1NUQVRVU19VTlNQRUNJRklFRBAAEh4KGlRSQU5TQUNUSU9OX1NUQVRVU19QRU5ESU5HEAESHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1NVQ0NFU1MQAhIdChlUUkFOU0FDVElPTl9TVEFUVVNfRkFJTEVEEAMSHwobVFJBTlNBQ1RJT05fU1RBVFVTX1JFVkVSU0VEEARiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A payment received into a virtual account.
@@ -47,7 +47,7 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
   accountReference: string;
 
   /**
-   * The interbank session id, unique within the bank.
+   * The interbank session id, unique within the bank and the mode.
    *
    * @generated from field: string session_id = 4;
    */
@@ -150,6 +150,13 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
    * @generated from field: google.protobuf.Timestamp account_created_at = 18;
    */
   accountCreatedAt?: Timestamp | undefined;
+
+  /**
+   * Whether it is of live mode, where money is real; false: of test mode.
+   *
+   * @generated from field: bool live = 19;
+   */
+  live: boolean;
 };
 
 /**

@@ -1,0 +1,108 @@
+import { Code, ConnectError, createClient } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-node'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { send, until } from '../contract/rest.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { useService } from '../support/service.ts'
+
+const service = useService()
+const businesses = () => service.client(BusinessService)
+/** An instance that takes this machine for its proxy. */
+let proxied: Instance
+
+beforeAll(async () => {
+  proxied = await startInstance(service.url, { trustedProxies: ['127.0.0.0/8'] })
+})
+
+afterAll(() => proxied?.close())
+
+async function keyFor(...allowedCidrs: string[]) {
+  const { id } = await service.business()
+  const { key, secretKey } = await businesses().issueKey({ businessId: id, allowedCidrs })
+  return { keyId: key!.id, secretKey }
+}
+
+/** The REST answer to a caller whom a proxy says to be at an address. */
+async function from(at: { httpUrl: string }, secretKey: string, forwardedFor?: string) {
+  const answer = await send(at.httpUrl, {
+    path: '/v2/thirdparty/listEvents/',
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${secretKey}`,
+      ...(forwardedFor !== undefined && { 'x-forwarded-for': forwardedFor }),
+    },
+    body: '{}',
+  })
+  return { status: answer.status, code: JSON.parse(answer.text).code as string | undefined }
+}
+
+describe('a key that works from some addresses', () => {
+  test('is let in from them at every door', async () => {
+    const { secretKey } = await keyFor('127.0.0.0/8')
+    expect(await from(service, secretKey)).toEqual({ status: 200, code: undefined })
+    for (const client of [service.client, service.connectClient]) {
+      expect(await client(ThirdPartyService, secretKey).listEvents({})).toMatchObject({
+        status: true,
+      })
+    }
+  })
+
+  test('is refused from elsewhere at every door, by the same reason', async () => {
+    const { secretKey } = await keyFor('203.0.113.0/24', '2001:db8::/32')
+    expect(await from(service, secretKey)).toEqual({ status: 403, code: 'address_not_allowed' })
+    for (const client of [service.client, service.connectClient]) {
+      const refused = client(ThirdPartyService, secretKey).listEvents({})
+      await expect(refused).rejects.toMatchObject({ code: Code.PermissionDenied })
+    }
+  })
+
+  test('follows a change within a second, there and back', async () => {
+    const { keyId, secretKey } = await keyFor('203.0.113.0/24')
+    const at = () => from(service, secretKey)
+    expect(await at()).toMatchObject({ status: 403 })
+    await businesses().updateKey({ keyId, allowedCidrs: ['127.0.0.1'] })
+    await until(at, ({ status }) => status === 200)
+    await businesses().updateKey({ keyId, allowedCidrs: ['203.0.113.7'] })
+    await until(at, ({ status }) => status === 403)
+    const { key } = await businesses().updateKey({ keyId })
+    expect(key!.allowedCidrs).toEqual(['203.0.113.7/32'])
+    await businesses().updateKey({ keyId, anyAddress: true })
+    await until(at, ({ status }) => status === 200)
+  })
+})
+
+describe('who calls by way of a proxy', () => {
+  test('is who a trusted proxy says, at both protocols of the HTTP door', async () => {
+    const { secretKey } = await keyFor('203.0.113.0/24')
+    expect(await from(proxied, secretKey, '203.0.113.9')).toMatchObject({ status: 200 })
+    expect(await from(proxied, secretKey, '::ffff:203.0.113.9')).toMatchObject({ status: 200 })
+    expect(await from(proxied, secretKey, '198.51.100.1')).toMatchObject({ status: 403 })
+    expect(await from(proxied, secretKey)).toMatchObject({ status: 403 })
+    const transport = createConnectTransport({ baseUrl: proxied.httpUrl, httpVersion: '1.1' })
+    const headers = { authorization: `Bearer ${secretKey}`, 'x-forwarded-for': '203.0.113.9' }
+    const client = createClient(ThirdPartyService, transport)
+    expect(await client.listEvents({}, { headers })).toMatchObject({ status: true })
+  })
+
+  test('is the last whom no trusted proxy vouched for: what a caller adds in front is not believed', async () => {
+    const { secretKey } = await keyFor('203.0.113.0/24')
+    const forged = '203.0.113.9, 198.51.100.1'
+    expect(await from(proxied, secretKey, forged)).toMatchObject({ status: 403 })
+    expect(await from(proxied, secretKey, '203.0.113.9, 127.0.0.9')).toMatchObject({ status: 200 })
+  })
+
+  test('is whoever connects, where no proxy is trusted', async () => {
+    const { secretKey } = await keyFor('203.0.113.0/24')
+    expect(await from(service, secretKey, '203.0.113.9')).toMatchObject({ status: 403 })
+  })
+})
+
+test('more than 50 ranges are refused, and no key is made', async () => {
+  const { id } = await service.business()
+  const allowedCidrs = Array.from({ length: 51 }, (_, index) => `10.0.0.${index}`)
+  const issued = businesses().issueKey({ businessId: id, allowedCidrs })
+  await expect(issued).rejects.toBeInstanceOf(ConnectError)
+  expect((await businesses().listKeys({ businessId: id })).keys).toHaveLength(1)
+})

@@ -1,0 +1,101 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import pino from 'pino'
+import { afterEach, expect, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { createKeyUses, type KeyUses } from '../../src/businesses/key-uses.ts'
+import { keyIdOf } from '../../src/businesses/secret-key.ts'
+import { openDatabase } from '../../src/store/orm.ts'
+import { until } from '../contract/rest.ts'
+import { startInstance, startWire } from '../support/instance.ts'
+import { useService } from '../support/service.ts'
+
+const service = useService()
+const log = pino({ level: 'silent' })
+const running = new Set<KeyUses>()
+
+afterEach(async () => {
+  for (const uses of running) await uses.stop()
+  running.clear()
+})
+
+function open(everyMs: number, pool = service.database.relaxedPool): KeyUses {
+  const uses = createKeyUses({ pool, log, everyMs })
+  running.add(uses)
+  return uses
+}
+
+async function lastUsedMs(businessId: string): Promise<number | undefined> {
+  const { keys } = await service.client(BusinessService).listKeys({ businessId })
+  return keys[0]?.lastUsedAt && timestampMs(keys[0].lastUsedAt)
+}
+
+test('a key shows when it was last used, once the instance has written it down', async () => {
+  const { id, key } = await service.business()
+  const instance = await startInstance(service.url)
+  const beganMs = Date.now()
+  await fetch(`${instance.httpUrl}/v2/thirdparty/listEvents/`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    body: '{}',
+  })
+  expect(await lastUsedMs(id)).toBeUndefined()
+  await instance.close()
+  const usedMs = await lastUsedMs(id)
+  expect(usedMs).toBeGreaterThanOrEqual(beganMs)
+  expect(usedMs).toBeLessThanOrEqual(Date.now())
+})
+
+test('uses are written in the background, and never back in time', async () => {
+  const { id, key } = await service.business()
+  const keyId = keyIdOf(key)!
+  const [one, other] = [open(20), open(20)]
+  one.start()
+  other.start()
+  one.note(keyId, 2_000_000)
+  await until(
+    () => lastUsedMs(id),
+    (atMs) => atMs === 2_000_000,
+  )
+  other.note(keyId, 1_000_000)
+  other.note('key_nobody', 3_000_000)
+  await other.stop()
+  expect(await lastUsedMs(id)).toBe(2_000_000)
+})
+
+test('a key that somebody else is changing is passed over, and nobody waits', async () => {
+  const { id, key } = await service.business()
+  const client = await service.database.pool.connect()
+  try {
+    await client.query('begin')
+    await client.query('select from api_key where id = $1 for update', [keyIdOf(key)])
+    const uses = open(60_000)
+    uses.note(keyIdOf(key)!, 2_000_000)
+    await uses.stop()
+    await client.query('rollback')
+  } finally {
+    client.release()
+  }
+  expect(await lastUsedMs(id)).toBeUndefined()
+})
+
+test('while the database is away uses are kept, and written when it is back', async () => {
+  const { id, key } = await service.business()
+  const wire = await startWire(service.url)
+  const database = await openDatabase(wire.url, 2)
+  try {
+    const uses = open(20, database.relaxedPool)
+    await wire.cut()
+    uses.note(keyIdOf(key)!, 2_000_000)
+    await uses.stop()
+    await wire.mend()
+    uses.start()
+    await until(
+      () => lastUsedMs(id),
+      (atMs) => atMs === 2_000_000,
+    )
+    await uses.stop()
+  } finally {
+    await database.close()
+    await wire.close()
+  }
+})

@@ -1,0 +1,329 @@
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import {
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { createCreateAccount } from '../../src/accounts/create-account.ts'
+import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
+import type { AccountOrder, BankConnector } from '../../src/banks/bank.ts'
+import { systemClock } from '../../src/clock.ts'
+import { createSealer } from '../../src/secrets.ts'
+import { createRecordPayment } from '../../src/transactions/record-payment.ts'
+import { until } from '../contract/rest.ts'
+import { CUSTOMER } from '../contract/scene.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
+
+const service = useService()
+const accounts = () => service.client(AccountService)
+const transactions = () => service.client(TransactionService)
+const sandbox = () => service.client(SandboxService)
+const pool = () => service.database.pool
+/** An instance that real banks serve. */
+let real: Instance
+
+beforeAll(async () => {
+  const banks = { '9PSB': 'live', SAFEHAVEN: 'live', PROVIDUS: 'live', PALMPAY: 'live' } as const
+  real = await startInstance(service.url, { banks })
+})
+
+afterAll(() => real?.close())
+
+async function open(businessId: string, inTest: boolean, reference = 'order-1') {
+  const request = { businessId, reference, bank: Bank.BANK_9PSB, test: inTest, ...CUSTOMER }
+  return (await accounts().createAccount(request)).account!
+}
+
+/** Gives a test account the number of a live one, as a real bank and the sandbox may. */
+async function shareNumber(businessId: string) {
+  const live = await open(businessId, false)
+  const inTest = await open(businessId, true)
+  await pool().query('update account set account_number = $1 where id = $2', [
+    live.accountNumber,
+    inTest.id,
+  ])
+  return { number: live.accountNumber, live: live.reference, test: inTest.reference }
+}
+
+const payment = (accountNumber: string, sessionId: string) => ({
+  bank: Bank.BANK_9PSB,
+  accountNumber,
+  sessionId,
+  amountMinor: 100n,
+})
+
+let sessions = 0
+const newSession = () => `modes-${++sessions}`
+
+describe('where a live and a test account have one number', () => {
+  test('a payment is the live one’s, also when the test one was known before', async () => {
+    const { id } = await service.business()
+    const inTest = await open(id, true)
+    const first = await transactions().recordPayment(payment(inTest.accountNumber, newSession()))
+    expect(first.transaction).toMatchObject({ live: false, accountReference: inTest.reference })
+    const live = await open(id, false)
+    await pool().query('update account set account_number = $1 where id = $2', [
+      inTest.accountNumber,
+      live.id,
+    ])
+    const second = await transactions().recordPayment(payment(inTest.accountNumber, newSession()))
+    expect(second.transaction).toMatchObject({ live: true, accountReference: live.reference })
+  })
+
+  test('a simulated transfer is the live one’s where the sandbox serves its bank, else the test one’s', async () => {
+    const { id } = await service.business()
+    const shared = await shareNumber(id)
+    const transfer = { accountNumber: shared.number, amountMinor: 100n }
+    const here = await sandbox().simulateTransfer(transfer)
+    expect(here.transaction).toMatchObject({ live: true, accountReference: shared.live })
+    const transport = createGrpcTransport({ baseUrl: real.grpcUrl })
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const there = await createClient(SandboxService, transport).simulateTransfer(transfer, {
+      headers,
+    })
+    expect(there.transaction).toMatchObject({ live: false, accountReference: shared.test })
+    const { transactions: found } = await transactions().listTransactions({
+      businessId: id,
+      live: true,
+    })
+    expect(found.map((each) => each.sessionId)).toEqual([here.sessionId])
+  })
+})
+
+test('money that is not there reaches test accounts alone, where real banks serve', async () => {
+  const { id } = await service.business()
+  const [live, inTest] = [await open(id, false), await open(id, true)]
+  const transport = createGrpcTransport({ baseUrl: real.grpcUrl })
+  const client = createClient(SandboxService, transport)
+  const simulate = (accountNumber: string) =>
+    client.simulateTransfer(
+      { accountNumber, amountMinor: 100n },
+      { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } },
+    )
+  await expect(simulate(live.accountNumber)).rejects.toThrow(/not served by the sandbox/)
+  expect(await simulate(inTest.accountNumber)).toMatchObject({
+    outcome: RecordOutcome.RECORDED,
+    transaction: { live: false },
+  })
+})
+
+test('what a real bank tells of never credits a test account', async () => {
+  const { id } = await service.business()
+  const [live, inTest] = [await open(id, false), await open(id, true)]
+  const record = createRecordPayment({
+    pool: pool(),
+    findOpenAccounts: createFindOpenAccounts(pool()),
+    clock: systemClock,
+    published: () => undefined,
+  })
+  const notify = (accountNumber: string, mode: boolean | undefined, sessionId = newSession()) =>
+    record({
+      bank: '9PSB',
+      accountNumber,
+      sessionId,
+      amountMinor: 100n,
+      status: 'SUCCESS',
+      paidAtMs: Date.now(),
+      payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
+      narration: '',
+      live: mode,
+    })
+  // Known from before, in both modes.
+  for (const { accountNumber } of [live, inTest]) {
+    expect(await notify(accountNumber, undefined)).toMatchObject({ outcome: 'RECORDED' })
+  }
+  const session = newSession()
+  expect(await notify(inTest.accountNumber, true, session)).toMatchObject({ outcome: 'UNMATCHED' })
+  expect(await notify(live.accountNumber, true, session)).toMatchObject({
+    outcome: 'RECORDED',
+    transaction: { account: { live: true } },
+  })
+  expect(await notify(live.accountNumber, false)).toMatchObject({ outcome: 'UNMATCHED' })
+  expect(await notify(inTest.accountNumber, false)).toMatchObject({ outcome: 'RECORDED' })
+})
+
+test('a test transfer of some session does not stand in the way of a real payment of it', async () => {
+  const { id } = await service.business()
+  const [live, inTest] = [await open(id, false), await open(id, true)]
+  const sessionId = newSession()
+  const transfer = { accountNumber: inTest.accountNumber, amountMinor: 7n, sessionId }
+  expect(await sandbox().simulateTransfer(transfer)).toMatchObject({
+    outcome: RecordOutcome.RECORDED,
+  })
+  const real = payment(live.accountNumber, sessionId)
+  expect(await transactions().recordPayment(real)).toMatchObject({
+    outcome: RecordOutcome.RECORDED,
+    transaction: { live: true, amountMinor: 100n },
+  })
+  expect(await transactions().recordPayment(real)).toMatchObject({
+    outcome: RecordOutcome.DUPLICATE,
+    transaction: { live: true },
+  })
+  expect(await sandbox().simulateTransfer(transfer)).toMatchObject({
+    outcome: RecordOutcome.DUPLICATE,
+    transaction: { live: false },
+  })
+  // For an internal caller, who names no mode, it is the live one.
+  const found = await transactions().getTransaction({ businessId: id, sessionId })
+  expect(found.transaction).toMatchObject({ live: true, amountMinor: 100n })
+})
+
+test('the ledger knows whose money is real', async () => {
+  const { id } = await service.business()
+  for (const inTest of [false, true]) {
+    const { accountNumber } = await open(id, inTest)
+    await transactions().recordPayment(payment(accountNumber, newSession()))
+  }
+  const { rows } = await pool().query(
+    `select t.live, p.live = t.live as same from ledger_posting p
+      join transaction t on t.id = p.transaction_id where t.business_id = $1 order by 1`,
+    [id],
+  )
+  expect(rows).toEqual([
+    { live: false, same: true },
+    { live: true, same: true },
+  ])
+})
+
+describe('lists of internal callers', () => {
+  test('hold both modes, the latest first, or the one that is asked for', async () => {
+    const { id: businessId } = await service.business()
+    const made = { true: [] as string[], false: [] as string[] }
+    const opened = { true: '', false: '' }
+    for (const live of [true, false] as const) {
+      const account = await open(businessId, !live)
+      opened[`${live}`] = account.reference
+      for (let i = 0; i < 3; i++) {
+        const sessionId = newSession()
+        const paidAt = { seconds: BigInt(1_700_000_000 + 2 * i + Number(live)) }
+        const one = payment(account.accountNumber, sessionId)
+        await transactions().recordPayment({ ...one, paidAt })
+        made[`${live}`].unshift(sessionId)
+      }
+    }
+    const list = async (live?: boolean) => {
+      const listed: string[] = []
+      let pageToken = ''
+      do {
+        const mode = live === undefined ? {} : { live }
+        const request = { businessId, pageSize: 2, pageToken, ...mode }
+        const page = await transactions().listTransactions(request)
+        listed.push(...page.transactions.map((each) => each.sessionId))
+        pageToken = page.nextPageToken
+      } while (pageToken !== '')
+      return listed
+    }
+    expect(await list(true)).toEqual(made.true)
+    expect(await list(false)).toEqual(made.false)
+    const merged = made.true.flatMap((session, index) => [session, made.false[index]])
+    expect(await list()).toEqual(merged)
+    for (const live of [true, false] as const) {
+      const { accounts: found } = await accounts().listAccounts({ businessId, live })
+      expect(found.map((each) => [each.reference, each.live])).toEqual([[opened[`${live}`], live]])
+    }
+    expect((await accounts().listAccounts({ businessId })).accounts).toHaveLength(2)
+    const byOwn = await accounts().getAccount({ businessId, reference: 'order-1' })
+    expect(byOwn.account).toMatchObject({ reference: opened.true, live: true })
+    const byReturned = await accounts().getAccount({ businessId, reference: opened.false })
+    expect(byReturned.account).toMatchObject({ live: false })
+  })
+
+  test('of events are of one mode, and streams of both or of one', async () => {
+    const { id: businessId } = await service.business()
+    await open(businessId, true, 'order-2')
+    await open(businessId, false)
+    await open(businessId, true)
+    const events = service.client(EventService)
+    const list = (inTest: boolean, count: number) =>
+      until(
+        () => events.listEvents({ businessId, test: inTest }),
+        (answer) => answer.events.length === count,
+      )
+    const shown = ({ events: found }: Awaited<ReturnType<typeof list>>) =>
+      found.map((event) => [event.live, Number(event.businessSequence), event.payload.value?.live])
+    expect(shown(await list(false, 1))).toEqual([[true, 1, true]])
+    expect(shown(await list(true, 2))).toEqual([
+      [false, 1, false],
+      [false, 2, false],
+    ])
+    const stream = async (count: number, live?: boolean) => {
+      const found: boolean[] = []
+      const request = {
+        start: { case: 'beginning' as const, value: true },
+        businessIds: [businessId],
+        ...(live !== undefined && { live }),
+      }
+      for await (const { item } of events.subscribe(request)) {
+        if (item.case === 'event') found.push(item.value.live)
+        if (found.length === count) break
+      }
+      return found
+    }
+    expect(await stream(3)).toEqual([false, true, false])
+    expect(await stream(2, false)).toEqual([false, false])
+    expect(await stream(1, true)).toEqual([true])
+  })
+})
+
+describe('where an account is opened', () => {
+  test.each([
+    [true, 'bank'],
+    [false, 'sandbox'],
+  ])('live %s: the %s, whatever the settings', async (live, expected) => {
+    const { id: businessId } = await service.business()
+    const asked: [string, AccountOrder][] = []
+    const connector = (name: string): BankConnector => ({
+      async openAccount(order) {
+        asked.push([name, order])
+        const accountNumber = String(Date.now()).slice(-10)
+        return { kind: 'opened', accountNumber, accountName: order.accountName }
+      },
+    })
+    const bank = connector('bank')
+    const create = createCreateAccount({
+      pool: pool(),
+      banks: { '9PSB': bank, SAFEHAVEN: bank, PROVIDUS: bank, PALMPAY: bank },
+      sandbox: connector('sandbox'),
+      sealer: createSealer(MASTER_KEY),
+      clock: systemClock,
+      aliasOf: async () => 'Acme',
+      published: () => undefined,
+    })
+    const details = {
+      bank: 'PROVIDUS',
+      ...CUSTOMER,
+      idType: undefined,
+      idNumber: undefined,
+    } as const
+    const order = { businessId, live, reference: 'order-1', ...details }
+    const { account } = await create(order)
+    expect(account.live).toBe(live)
+    expect(asked.map(([name]) => name)).toEqual([expected])
+    expect(asked[0]![1]).toMatchObject({ bank: 'PROVIDUS', reference: account.reference })
+    expect(await create(order)).toMatchObject({ replayed: true, account: { live } })
+    expect(asked).toHaveLength(1)
+  })
+})
+
+test.each(['account', 'transaction', 'api_key', 'webhook_endpoint'])(
+  'the database refuses a %s another mode',
+  async (table) => {
+    const { id } = await service.business()
+    const { accountNumber } = await open(id, false)
+    await transactions().recordPayment(payment(accountNumber, newSession()))
+    await pool().query(
+      `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
+          after_position, created_at) values ($1, $2, true, '', '{}', '', 1, 0, now())
+        on conflict do nothing`,
+      [`ep_${id}`, id],
+    )
+    const change = pool().query(`update ${table} set live = not live where business_id = $1`, [id])
+    await expect(change).rejects.toMatchObject({ code: '23000' })
+  },
+)
