@@ -88,7 +88,7 @@ describe('an endpoint', () => {
     const lifeMs = Date.parse(earlier.expiresAt) - Date.now()
     expect(Math.abs(lifeMs - 7_200_000)).toBeLessThan(60_000)
     const listed = await run('list', '--business', businessId)
-    expect(listed.stdout).toMatch(new RegExp(`^${id} +${receiver.url} +ENABLED`, 'm'))
+    expect(listed.stdout).toMatch(new RegExp(`^${id} +live +${receiver.url} +ENABLED`, 'm'))
     expect((await run('remove', id)).stderr).toBe(`Removed ${id}.\n`)
   })
 
