@@ -1,4 +1,9 @@
-import { createContextKey, type HandlerContext } from '@connectrpc/connect'
+import {
+  type ContextKey,
+  type ContextValues,
+  createContextKey,
+  type HandlerContext,
+} from '@connectrpc/connect'
 import { assert } from './errors.ts'
 
 /** What an internal token allows. `admin` allows everything internal. */
@@ -18,9 +23,16 @@ export interface BusinessCaller {
 /** An internal service or operator, known by a token. */
 export interface InternalCaller {
   readonly kind: 'internal'
+  /** `bootstrap` for the token of the settings, which is of no row. */
   readonly tokenId: string
+  readonly name: string
   readonly scopes: ReadonlySet<Scope>
+  /** The only businesses there are for this caller; undefined: all. */
+  readonly businessIds?: ReadonlySet<string> | undefined
 }
+
+/** The id of the token of the settings. */
+export const BOOTSTRAP = 'bootstrap'
 
 /** Who calls. */
 export type Caller = BusinessCaller | InternalCaller
@@ -28,9 +40,56 @@ export type Caller = BusinessCaller | InternalCaller
 /** The caller of the call under way; undefined where none is needed. */
 export const callerKey = createContextKey<Caller | undefined>(undefined)
 
+/** Whether the credential of the call under way still stands; streams ask it now and then. */
+export const standingKey = createContextKey<() => Promise<boolean>>(async () => true)
+
+/** Where a call comes from. */
+export interface Source {
+  /** The network address at the other end of the connection. */
+  readonly address: string
+  readonly requestId: string
+}
+
+/** The source of the call under way. The doors put it there: it is their `Origin`. */
+export const sourceKey: ContextKey<Source | undefined> = createContextKey<Source | undefined>(
+  undefined,
+)
+
 /** The business that calls. Only for methods that the access table opens to businesses alone. */
 export function callingBusiness(context: HandlerContext): BusinessCaller {
   const caller = context.values.get(callerKey)
   assert(caller?.kind === 'business', 'the access table lets only businesses call this method')
   return caller
+}
+
+/** The businesses that the caller is restricted to; undefined: it is not. */
+export function restrictionOf(values: ContextValues): ReadonlySet<string> | undefined {
+  const caller = values.get(callerKey)
+  return caller?.kind === 'internal' ? caller.businessIds : undefined
+}
+
+/** Who makes a change, and from where: what the audit log keeps of it. */
+export interface Actor extends Source {
+  readonly kind: 'token' | 'secret_key' | 'bootstrap' | 'system'
+  /** Of the token or key; empty for the other kinds. */
+  readonly id: string
+  readonly name: string
+}
+
+/** The service itself, where nobody calls. */
+export const SYSTEM: Actor = { kind: 'system', id: '', name: '', address: '', requestId: '' }
+
+/** Who makes the call under way. */
+export function actorOf({ values }: HandlerContext): Actor {
+  const caller = values.get(callerKey)
+  const source = values.get(sourceKey)
+  assert(caller && source, 'a call that changes something has a caller and a source')
+  const { address, requestId } = source
+  if (caller.kind === 'business') {
+    return { kind: 'secret_key', id: caller.keyId, name: '', address, requestId }
+  }
+  if (caller.tokenId === BOOTSTRAP) {
+    return { kind: 'bootstrap', id: '', name: caller.name, address, requestId }
+  }
+  return { kind: 'token', id: caller.tokenId, name: caller.name, address, requestId }
 }

@@ -3,6 +3,7 @@ import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createBusiness } from './businesses/create-business.ts'
 import { getBusiness } from './businesses/get-business.ts'
+import { SYSTEM } from './caller.ts'
 import type { Clock } from './clock.ts'
 import { Fault } from './errors.ts'
 import type { Database } from './store/orm.ts'
@@ -60,7 +61,7 @@ export async function writeCredentials(
 
 async function demo(database: Database, clock: Clock) {
   const order = { name: 'Demo Business', alias: 'Demo' }
-  const { business, secretKey } = await createBusiness(database, clock, order)
+  const { business, secretKey } = await createBusiness(database, clock, order, SYSTEM)
   return { business_id: business.id, secret_key: secretKey }
 }
 

@@ -1,7 +1,7 @@
-import { hash, timingSafeEqual } from 'node:crypto'
 import type { Logger } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { AccountService } from '../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../gen/inflow/event/v1/event_service_pb.ts'
 import { SandboxService } from '../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
@@ -14,18 +14,21 @@ import { WebhookService } from '../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createCreateAccount } from './accounts/create-account.ts'
 import { createFindOpenAccounts } from './accounts/open-accounts.ts'
 import { createAccountRpc } from './accounts/rpc.ts'
+import { createAuthenticateToken } from './admin/authenticate-token.ts'
+import { createAdminRpc } from './admin/rpc.ts'
 import type { Banks } from './banks/bank.ts'
 import { createSandboxBank } from './banks/sandbox/sandbox.ts'
 import { createAliasOf } from './businesses/aliases.ts'
 import { createAuthenticateKey } from './businesses/authenticate-key.ts'
 import { createKeyUses } from './businesses/key-uses.ts'
+import { keyOwner } from './businesses/keys.ts'
 import { createBusinessRpc } from './businesses/rpc.ts'
 import { createBusinessStore } from './businesses/store.ts'
-import type { InternalCaller } from './caller.ts'
 import { type Clock, createTimeText } from './clock.ts'
 import type { Config } from './config.ts'
 import { createListener } from './events/listener.ts'
 import { registerEventMetrics } from './events/metrics.ts'
+import { eventOwner } from './events/read-log.ts'
 import { createRetention } from './events/retention.ts'
 import { createEventRpc } from './events/rpc.ts'
 import { createSequencer } from './events/sequencer.ts'
@@ -39,13 +42,16 @@ import { openGrpcDoor } from './server/grpc.ts'
 import { openHttpDoor } from './server/http.ts'
 import { authentication } from './server/interceptors/authentication.ts'
 import { observation } from './server/interceptors/observation.ts'
+import { restriction } from './server/interceptors/restriction.ts'
 import { createCheck, validation } from './server/interceptors/validation.ts'
+import { requireRows } from './server/reach.ts'
 import type { Database } from './store/orm.ts'
 import { createThirdPartyRpc } from './thirdparty/rpc.ts'
 import { createGetTransaction } from './transactions/find-transactions.ts'
 import { createRecordPayment } from './transactions/record-payment.ts'
 import { createTransactionRpc } from './transactions/rpc.ts'
 import { deliveredUpTo } from './webhooks/delivered-up-to.ts'
+import { deliveryOwner, endpointOwner } from './webhooks/owners.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
 /** This machine's own addresses. */
@@ -172,6 +178,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ),
       implement(WebhookService, webhooks.rpc),
       implement(BusinessService, createBusinessRpc(database, clock)),
+      implement(AdminService, createAdminRpc(database, clock)),
       implement(
         SandboxService,
         createSandboxRpc({
@@ -187,11 +194,23 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       observation(log, metrics),
       authentication({
         secretKey: createAuthenticateKey({ store: businesses, clock, used: keyUses.note }),
-        token: createAuthenticateToken(options.adminToken),
+        token: createAuthenticateToken({
+          pool,
+          relaxedPool: database.relaxedPool,
+          clock,
+          bootstrapToken: options.adminToken,
+        }),
       }),
       validation(check),
+      restriction({
+        key: (id) => keyOwner(pool, id),
+        endpoint: (id) => endpointOwner(pool, id),
+        delivery: (id) => deliveryOwner(pool, id),
+        event: (id) => eventOwner(pool, id),
+      }),
     ],
   )
+  requireRows(calls.map(({ method }) => method))
   const requestIds = createRequestIds()
   const ready = async (): Promise<boolean> => {
     if (draining.signal.aborted) return false
@@ -238,17 +257,4 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       await Promise.all([sequencer.stop(), listener.stop(), retention.stop(), keyUses.stop()])
     },
   }
-}
-
-/** The bootstrap token of scope admin. */
-function createAuthenticateToken(adminToken: string | undefined) {
-  const digest = (text: string) => hash('sha256', text, 'buffer')
-  const expected = adminToken === undefined ? undefined : digest(adminToken)
-  const admin: InternalCaller = {
-    kind: 'internal',
-    tokenId: 'bootstrap',
-    scopes: new Set(['admin']),
-  }
-  return async (token: string): Promise<InternalCaller | undefined> =>
-    expected !== undefined && timingSafeEqual(digest(token), expected) ? admin : undefined
 }

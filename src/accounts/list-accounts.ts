@@ -9,12 +9,16 @@ export async function listAccounts(
   filter: {
     readonly businessId: string | undefined
     readonly live: boolean | undefined
+    /** The only businesses that there are for the caller; undefined: all. */
+    readonly allowed: ReadonlySet<string> | undefined
     readonly status: AccountStatus | undefined
   },
   page: Page,
 ): Promise<StoredAccount[]> {
   const after = page.after?.[0]
   const where = {
+    ...(filter.allowed !== undefined && { business: { $in: [...filter.allowed] } }),
+    // The business that was asked for is one of the allowed ones.
     ...(filter.businessId !== undefined && { business: filter.businessId }),
     ...(filter.live !== undefined && { live: filter.live }),
     ...(filter.status !== undefined && { status: filter.status }),

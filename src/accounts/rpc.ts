@@ -1,6 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { toBankCode } from '../banks/message.ts'
+import { restrictionOf } from '../caller.ts'
 import type { Database } from '../store/orm.ts'
 import { cutPage, readPage } from '../store/page-token.ts'
 import type { CreateAccountCall } from './create-account.ts'
@@ -34,12 +35,13 @@ export function createAccountRpc(
       const account = await getAccount(database.pool, key)
       return { account: toAccountMessage(account) }
     },
-    async listAccounts(request) {
+    async listAccounts(request, { values }) {
       const page = readPage(request.pageSize, request.pageToken, 1)
       const businessId = request.businessId || undefined
       const { live } = request
+      const allowed = restrictionOf(values)
       const status = toAccountStatus(request.status)
-      const found = await listAccounts(database, { businessId, live, status }, page)
+      const found = await listAccounts(database, { businessId, allowed, live, status }, page)
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
       return { accounts: rows.map(toAccountMessage), nextPageToken }
     },

@@ -1,3 +1,5 @@
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import type { Database } from '../store/orm.ts'
@@ -15,6 +17,7 @@ export async function createBusiness(
   database: Database,
   clock: Clock,
   request: CreateBusiness,
+  actor: Actor,
 ): Promise<{ readonly business: Business; readonly secretKey: string }> {
   const now = clock.now()
   const createdAt = new Date(now)
@@ -26,7 +29,14 @@ export async function createBusiness(
       createdAt,
     })
     const first = { businessId: business.id, live: true, allowedCidrs: [], expiresAt: undefined }
-    return { business, secretKey: addKey(em, first, now).secretKey }
+    const { key, secretKey } = addKey(em, first, now)
+    await appendAudit(em, actor, {
+      action: 'business.create',
+      targetId: business.id,
+      businessId: business.id,
+      details: { name: business.name, alias: business.alias, keyId: key.id },
+    })
+    return { business, secretKey }
   })
 }
 

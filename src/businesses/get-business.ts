@@ -20,13 +20,23 @@ export function noSuchBusiness(): Fault {
   return new Fault('not_found', 'There is no such business')
 }
 
-/** Businesses, newest first; one more than the page holds, when there is one. */
-export async function listBusinesses(database: Database, page: Page): Promise<Business[]> {
+/**
+ * Businesses, newest first; one more than the page holds, when there is one.
+ *
+ * @param only the ids of those that there are for the caller; undefined: all
+ */
+export async function listBusinesses(
+  database: Database,
+  page: Page,
+  only?: Iterable<string>,
+): Promise<Business[]> {
   const after = page.after?.[0]
-  return database.orm.em
-    .fork()
-    .find(BusinessEntity, after === undefined ? {} : { id: { $lt: after } }, {
-      orderBy: { id: 'desc' },
-      limit: page.limit + 1,
-    })
+  const id = {
+    ...(after !== undefined && { $lt: after }),
+    ...(only !== undefined && { $in: [...only] }),
+  }
+  return database.orm.em.fork().find(BusinessEntity, Object.keys(id).length === 0 ? {} : { id }, {
+    orderBy: { id: 'desc' },
+    limit: page.limit + 1,
+  })
 }

@@ -1,5 +1,8 @@
 import { LockMode, wrap } from '@mikro-orm/core'
 import type { EntityManager } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import { Fault } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -34,12 +37,20 @@ export async function issueKey(
   database: Database,
   clock: Clock,
   wanted: NewKey,
+  actor: Actor,
 ): Promise<IssuedKey> {
   const allowedCidrs = readAllowedCidrs(wanted.allowedCidrs)
   const nowMs = clock.now()
   return database.orm.em.fork().transactional(async (em) => {
     await findBusiness(em, wanted.businessId)
-    return addKey(em, { ...wanted, allowedCidrs }, nowMs)
+    const issued = addKey(em, { ...wanted, allowedCidrs }, nowMs)
+    await appendAudit(em, actor, {
+      action: 'key.issue',
+      targetId: issued.key.id,
+      businessId: wanted.businessId,
+      details: factsOf(issued.key),
+    })
+    return issued
   })
 }
 
@@ -62,6 +73,16 @@ export function addKey(em: EntityManager, wanted: NewKey, nowMs: number): Issued
   return { key, secretKey: secret }
 }
 
+/** What the audit log tells of a new key. */
+export function factsOf({ prefix, live, expiresAt, allowedCidrs }: Key) {
+  return {
+    prefix,
+    live,
+    ...(expiresAt && { expiresAt }),
+    ...(allowedCidrs.length > 0 && { allowedCidrs }),
+  }
+}
+
 /**
  * Changes from where a key works.
  *
@@ -73,11 +94,19 @@ export async function updateKey(
   clock: Clock,
   keyId: string,
   ranges: readonly string[] | undefined,
+  actor: Actor,
 ): Promise<Key> {
   const allowedCidrs = ranges && [...readAllowedCidrs(ranges)]
   return database.orm.em.fork().transactional(async (em) => {
     const key = await lockActiveKey(em, keyId, clock.now())
-    if (allowedCidrs !== undefined) wrap(key).assign({ allowedCidrs })
+    if (allowedCidrs === undefined) return key
+    wrap(key).assign({ allowedCidrs })
+    await appendAudit(em, actor, {
+      action: 'key.update',
+      targetId: keyId,
+      businessId: key.business,
+      details: { prefix: key.prefix, allowedCidrs },
+    })
     return key
   })
 }
@@ -87,10 +116,19 @@ export async function updateKey(
  *
  * @throws Fault not_found when there is no such key
  */
-export async function revokeKey(database: Database, clock: Clock, keyId: string): Promise<Key> {
+export async function revokeKey(
+  database: Database,
+  clock: Clock,
+  keyId: string,
+  actor: Actor,
+): Promise<Key> {
   return database.orm.em.fork().transactional(async (em) => {
     const key = await lockKey(em, keyId)
-    if (!key.revokedAt) wrap(key).assign({ revokedAt: new Date(clock.now()) })
+    if (key.revokedAt) return key
+    wrap(key).assign({ revokedAt: new Date(clock.now()) })
+    const { business: businessId, prefix } = key
+    const details = { prefix }
+    await appendAudit(em, actor, { action: 'key.revoke', targetId: keyId, businessId, details })
     return key
   })
 }
@@ -126,4 +164,14 @@ export async function listKeys(
   const where = { business: businessId, ...(after !== undefined && { id: { $lt: after } }) }
   const em = database.orm.em.fork()
   return em.find(KeyEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
+}
+
+/** The business of a key; undefined when there is no such key. */
+export async function keyOwner(pool: Pool, keyId: string): Promise<string | undefined> {
+  const result = await pool.query<{ business_id: string }>({
+    name: 'api-key-owner',
+    text: 'select business_id from api_key where id = $1',
+    values: [keyId],
+  })
+  return result.rows[0]?.business_id
 }

@@ -1,8 +1,10 @@
 import { wrap } from '@mikro-orm/core'
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import type { Database } from '../store/orm.ts'
 import type { Key } from './key.entity.ts'
-import { addKey, type IssuedKey, lockActiveKey } from './keys.ts'
+import { addKey, factsOf, type IssuedKey, lockActiveKey } from './keys.ts'
 
 /** How long a key works on beside the one in its place, when the caller does not say. */
 const OVERLAP_MS = 24 * 3_600_000
@@ -25,6 +27,7 @@ export async function rotateKey(
   database: Database,
   clock: Clock,
   { keyId, overlapMs = OVERLAP_MS, expiresAt }: Rotation,
+  actor: Actor,
 ): Promise<IssuedKey & { readonly replaced: Key }> {
   return database.orm.em.fork().transactional(async (em) => {
     const nowMs = clock.now()
@@ -34,6 +37,13 @@ export async function rotateKey(
     wrap(replaced).assign({ expiresAt: new Date(endsMs) })
     const { business, live, allowedCidrs } = replaced
     const wanted = { businessId: business, live, allowedCidrs, expiresAt }
-    return { ...addKey(em, wanted, nowMs), replaced }
+    const issued = addKey(em, wanted, nowMs)
+    await appendAudit(em, actor, {
+      action: 'key.rotate',
+      targetId: keyId,
+      businessId: business,
+      details: { overlapMs, keyId: issued.key.id, ...factsOf(issued.key) },
+    })
+    return { ...issued, replaced }
   })
 }

@@ -1,6 +1,7 @@
 import { durationMs, timestampDate } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { actorOf, restrictionOf } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import type { Database } from '../store/orm.ts'
 import { cutPage, readPage } from '../store/page-token.ts'
@@ -16,44 +17,53 @@ export function createBusinessRpc(
   clock: Clock,
 ): ServiceImpl<typeof BusinessService> {
   return {
-    async createBusiness(request) {
-      const { business, secretKey } = await createBusiness(database, clock, request)
+    async createBusiness(request, context) {
+      const actor = actorOf(context)
+      const { business, secretKey } = await createBusiness(database, clock, request, actor)
       return { business: toBusinessMessage(business), secretKey }
     },
     async getBusiness(request) {
       return { business: toBusinessMessage(await getBusiness(database, request.businessId)) }
     },
-    async listBusinesses(request) {
+    async listBusinesses(request, { values }) {
       const page = readPage(request.pageSize, request.pageToken, 1)
-      const found = await listBusinesses(database, page)
+      const found = await listBusinesses(database, page, restrictionOf(values))
       const { rows, nextPageToken } = cutPage(found, page, (business) => [business.id])
       return { businesses: rows.map(toBusinessMessage), nextPageToken }
     },
-    async updateBusiness(request) {
-      return { business: toBusinessMessage(await updateBusiness(database, request)) }
+    async updateBusiness(request, context) {
+      const business = await updateBusiness(database, request, actorOf(context))
+      return { business: toBusinessMessage(business) }
     },
-    async issueKey({ businessId, test, allowedCidrs, expiresAt: ends }) {
+    async issueKey({ businessId, test, allowedCidrs, expiresAt: ends }, context) {
       const expiresAt = ends && timestampDate(ends)
       const wanted = { businessId, live: !test, allowedCidrs, expiresAt }
-      const { key, secretKey } = await issueKey(database, clock, wanted)
+      const { key, secretKey } = await issueKey(database, clock, wanted, actorOf(context))
       return { key: toKeyMessage(key), secretKey }
     },
-    async updateKey({ keyId, allowedCidrs, anyAddress }) {
+    async updateKey({ keyId, allowedCidrs, anyAddress }, context) {
       const ranges = anyAddress || allowedCidrs.length > 0 ? allowedCidrs : undefined
-      return { key: toKeyMessage(await updateKey(database, clock, keyId, ranges)) }
+      const key = await updateKey(database, clock, keyId, ranges, actorOf(context))
+      return { key: toKeyMessage(key) }
     },
-    async rotateKey({ keyId, overlap, expiresAt: ends }) {
+    async rotateKey({ keyId, overlap, expiresAt: ends }, context) {
       const overlapMs = overlap && durationMs(overlap)
       const expiresAt = ends && timestampDate(ends)
-      const rotated = await rotateKey(database, clock, { keyId, overlapMs, expiresAt })
+      const rotated = await rotateKey(
+        database,
+        clock,
+        { keyId, overlapMs, expiresAt },
+        actorOf(context),
+      )
       return {
         key: toKeyMessage(rotated.key),
         secretKey: rotated.secretKey,
         replaced: toKeyMessage(rotated.replaced),
       }
     },
-    async revokeKey(request) {
-      return { key: toKeyMessage(await revokeKey(database, clock, request.keyId)) }
+    async revokeKey(request, context) {
+      const key = await revokeKey(database, clock, request.keyId, actorOf(context))
+      return { key: toKeyMessage(key) }
     },
     async listKeys(request) {
       const page = readPage(request.pageSize, request.pageToken, 1)

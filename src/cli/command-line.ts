@@ -32,6 +32,16 @@ const NOUNS: readonly Noun[] = [
     load: async () => (await import('./key.ts')).key,
   },
   {
+    name: 'token',
+    summary: 'tokens of internal services and operators: issue, revoke, list',
+    load: async () => (await import('./token.ts')).token,
+  },
+  {
+    name: 'audit',
+    summary: 'who did what to what: list, verify',
+    load: async () => (await import('./audit.ts')).audit,
+  },
+  {
     name: 'account',
     summary: 'virtual accounts: create, get, list',
     load: async () => (await import('./account.ts')).account,

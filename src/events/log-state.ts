@@ -1,5 +1,8 @@
 import type { Pool } from 'pg'
-import { Fault } from '../errors.ts'
+import { appendAuditOn } from '../audit.ts'
+import type { Actor } from '../caller.ts'
+import { assert, Fault } from '../errors.ts'
+import { inTransaction } from '../store/in-transaction.ts'
 import { type Cursor, decodeCursor, encodeCursor } from './cursor.ts'
 
 /** Where the log begins and ends. */
@@ -72,9 +75,14 @@ async function safePosition(pool: Pool, cursor: Cursor, state: LogState): Promis
  * Starts a new epoch: for after a restore or a failover that lost commits. Cursors of the old one
  * are refused with a safe place to go on.
  */
-export async function bumpEpoch(pool: Pool): Promise<{ readonly epoch: number }> {
-  const result = await pool.query<{ new_epoch: number }>('select new_epoch from bump_event_epoch()')
-  const row = result.rows[0]
-  if (row === undefined) throw new Error('bump_event_epoch always returns a row')
-  return { epoch: row.new_epoch }
+export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly epoch: number }> {
+  return inTransaction(pool, async (client) => {
+    const sql = 'select new_epoch from bump_event_epoch()'
+    const { rows } = await client.query<{ new_epoch: number }>(sql)
+    const [row] = rows
+    assert(row, 'bump_event_epoch always returns a row')
+    const targetId = `${row.new_epoch}`
+    await appendAuditOn(client, actor, { action: 'epoch.bump', targetId })
+    return { epoch: row.new_epoch }
+  })
 }

@@ -71,6 +71,16 @@ export async function readBusinessLog(
   return result.rows.map(toEntry)
 }
 
+/** The business of an event of the log; undefined when there is no such event. */
+export async function eventOwner(pool: Pool, eventId: string): Promise<string | undefined> {
+  const result = await pool.query<{ business_id: string }>({
+    name: 'event-log-owner',
+    text: 'select business_id from event_log where event_id = $1',
+    values: [eventId],
+  })
+  return result.rows[0]?.business_id
+}
+
 function toEntry(row: Row): LogEntry {
   return {
     position: BigInt(row.position),

@@ -1,6 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { actorOf, standingKey } from '../caller.ts'
 import { bumpEpoch, readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
@@ -20,7 +21,8 @@ interface Dependencies {
 
 export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof EventService> {
   return {
-    subscribe: (request, context) => subscribe(dependencies, request, context.signal),
+    subscribe: (request, { signal, values }) =>
+      subscribe(dependencies, request, signal, values.get(standingKey)),
     async listEvents(request) {
       const { pool } = dependencies
       const limit = request.limit || EVENTS_DEFAULT
@@ -34,6 +36,6 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
       const { epoch } = await readLogState(pool)
       return { events: entries.map((entry) => toEventMessage(entry, epoch)) }
     },
-    bumpEpoch: () => bumpEpoch(dependencies.pool),
+    bumpEpoch: (_request, context) => bumpEpoch(dependencies.pool, actorOf(context)),
   }
 }

@@ -4,6 +4,7 @@ import type {
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { Fault } from '../errors.ts'
 import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
@@ -19,6 +20,9 @@ export interface StreamPace {
 
 export const STREAM_PACE: StreamPace = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
 
+/** How often a stream asks whether its credential still stands. */
+const STANDING_MS = 800
+
 interface Dependencies {
   readonly pool: Pool
   readonly tail: Tail
@@ -32,13 +36,16 @@ interface Dependencies {
  * Streams events in order from the place asked for. The first item is a checkpoint: it says that
  * the subscription stands, and where.
  *
+ * @param standing whether the caller's credential still stands
  * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `positionOf`; the last also when
- * the stream falls so far behind that what follows was deleted
+ * the stream falls so far behind that what follows was deleted; unauthorized when the credential
+ * was revoked or expired meanwhile
  */
 export async function* subscribe(
   { pool, tail, draining, random, pace }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
+  standing: () => Promise<boolean>,
 ): AsyncGenerator<SubscribeResponse> {
   const wants = filter(request)
   const state = await readLogState(pool)
@@ -47,6 +54,7 @@ export async function* subscribe(
   const endsMs = performance.now() + pace.streamMs * (0.9 + 0.2 * random())
   let position = await startOf(pool, request, state)
   let checkpointMs = performance.now() + pace.checkpointMs
+  let standingMs = performance.now() + STANDING_MS
   yield toCheckpointItem(position, epoch)
   while (!signal.aborted && performance.now() < endsMs) {
     const entries = await tail.read(position, epoch)
@@ -57,12 +65,16 @@ export async function* subscribe(
         if (signal.aborted) break
       }
     }
+    if (performance.now() >= standingMs) {
+      await requireStanding(standing)
+      standingMs = performance.now() + STANDING_MS
+    }
     if (performance.now() >= checkpointMs) {
       yield toCheckpointItem(position, epoch)
       checkpointMs = performance.now() + pace.checkpointMs
     }
     if (entries.length === 0) {
-      const untilMs = Math.min(checkpointMs, endsMs)
+      const untilMs = Math.min(checkpointMs, endsMs, standingMs)
       await tail.wait(position, untilMs - performance.now(), signal)
     }
   }
@@ -70,6 +82,12 @@ export async function* subscribe(
 }
 
 type Facts = Pick<TailEntry, 'kind' | 'businessId' | 'live'>
+
+async function requireStanding(standing: () => Promise<boolean>): Promise<void> {
+  // While the database is away nobody can be revoked, and nothing new can be read either.
+  const stands = await standing().catch(() => true)
+  if (!stands) throw new Fault('unauthorized', 'The token was revoked or has expired')
+}
 
 function filter(request: SubscribeRequest): (event: Facts) => boolean {
   const kinds = new Set(request.kinds)

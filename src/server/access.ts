@@ -40,6 +40,10 @@ const ACCESS: Readonly<Record<string, Access>> = {
   'inflow.business.v1.BusinessService.RotateKey': ['admin'],
   'inflow.business.v1.BusinessService.RevokeKey': ['admin'],
   'inflow.business.v1.BusinessService.ListKeys': ['admin', 'read'],
+  'inflow.admin.v1.AdminService.IssueToken': ['admin'],
+  'inflow.admin.v1.AdminService.RevokeToken': ['admin'],
+  'inflow.admin.v1.AdminService.ListTokens': ['admin', 'read'],
+  'inflow.admin.v1.AdminService.ListAuditEntries': ['admin', 'read'],
   'inflow.sandbox.v1.SandboxService.SimulateTransfer': ['payments:write'],
 }
 

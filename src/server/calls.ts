@@ -1,7 +1,7 @@
 import { create, type DescMethod, type DescService, type Message } from '@bufbuild/protobuf'
 import {
+  type ContextKey,
   type ContextValues,
-  createContextKey,
   createContextValues,
   type HandlerContext,
   type Interceptor,
@@ -11,26 +11,24 @@ import {
   type UnaryRequest,
   type UnaryResponse,
 } from '@connectrpc/connect'
+import { type Source, sourceKey } from '../caller.ts'
 import type { Fault } from '../errors.ts'
 
 /** The doors that a call can come through. */
 export type Door = 'rest' | 'connect' | 'grpc'
 
 /** How a call came in; a door fills it in. */
-export interface Origin {
+export interface Origin extends Source {
   readonly door: Door
   readonly header: Headers
   /** Aborts when the caller is gone or its deadline has passed. */
   readonly signal: AbortSignal
-  /** Who the connection comes from. */
-  readonly address: string
-  readonly requestId: string
   /** What was wrong with the body. It is told after authentication. */
   readonly bodyFault?: Fault | undefined
 }
 
-/** The origin of the call under way, for interceptors and implementations. */
-export const originKey = createContextKey<Origin | undefined>(undefined)
+/** The origin of the call under way, for interceptors; implementations see it as its `Source`. */
+export const originKey = sourceKey as ContextKey<Origin | undefined>
 
 /** One method, ready to be called by any door. */
 export interface Call {

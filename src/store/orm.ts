@@ -3,6 +3,8 @@ import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
 import pg, { type Pool } from 'pg'
 import { AccountEntity } from '../accounts/account.entity.ts'
+import { AuditEntryEntity, AuditHeadEntity } from '../admin/audit.entity.ts'
+import { TokenEntity } from '../admin/token.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
 import {
@@ -66,6 +68,9 @@ export function ormConfig(url: string, connectionsMax: number) {
       DeliveryEntity,
       AttemptEntity,
       DispatcherEntity,
+      TokenEntity,
+      AuditEntryEntity,
+      AuditHeadEntity,
     ],
     extensions: [Migrator],
     pool: { max: connectionsMax },

@@ -1,4 +1,6 @@
 import { ForeignKeyConstraintViolationException } from '@mikro-orm/core'
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import { Fault, invalidFields } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
@@ -30,6 +32,7 @@ interface NewEndpoint {
 export async function createEndpoint(
   context: EndpointContext,
   wanted: NewEndpoint,
+  actor: Actor,
 ): Promise<ShownEndpoint & { secret: string }> {
   const refusal = urlRefusal(wanted.url, context.rules)
   if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
@@ -74,6 +77,12 @@ export async function createEndpoint(
         sealed: sealSecret(context.sealer, id, secret),
         createdAt: new Date(nowMs),
         expiresAt: null,
+      })
+      await appendAudit(em, actor, {
+        action: 'endpoint.create',
+        targetId: id,
+        businessId: wanted.businessId,
+        details: { origin: new URL(wanted.url).origin, kinds: wanted.kinds },
       })
       return { endpoint, secrets: [first] }
     })

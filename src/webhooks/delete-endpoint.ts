@@ -1,6 +1,7 @@
-import { EndpointEntity } from './endpoint.entity.ts'
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { noSuchEndpoint } from './find-endpoint.ts'
+import { lockEndpoint } from './find-endpoint.ts'
 
 /**
  * Removes an endpoint. Its row stays while deliveries made to it name it; those that are pending
@@ -11,13 +12,15 @@ import { noSuchEndpoint } from './find-endpoint.ts'
 export async function deleteEndpoint(
   { orm, clock }: EndpointContext,
   endpointId: string,
+  actor: Actor,
 ): Promise<void> {
-  const deleted = await orm.em
-    .fork()
-    .nativeUpdate(
-      EndpointEntity,
-      { id: endpointId, deletedAt: null },
-      { deletedAt: new Date(clock.now()) },
-    )
-  if (deleted === 0) throw noSuchEndpoint()
+  await orm.em.fork().transactional(async (em) => {
+    const endpoint = await lockEndpoint(em, endpointId)
+    endpoint.deletedAt = new Date(clock.now())
+    await appendAudit(em, actor, {
+      action: 'endpoint.delete',
+      targetId: endpointId,
+      businessId: endpoint.business,
+    })
+  })
 }

@@ -1,3 +1,5 @@
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import { Fault } from '../errors.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { lockEnabledEndpoint } from './find-endpoint.ts'
@@ -20,13 +22,24 @@ const CLAIM_MARGIN_MS = 60_000
 export async function redeliver(
   context: EndpointContext,
   deliveryId: string,
+  actor: Actor,
 ): Promise<StoredDelivery> {
-  const { pool, clock, leaseMs, due } = context
+  const { orm, pool, clock, leaseMs, due } = context
   const found = await findDelivery(pool, deliveryId)
   if (found === undefined) throw noSuchDelivery()
-  await requireEnabled(context, found.endpointId)
+  const { endpointId } = found
+  const { business: businessId } = await orm.em
+    .fork()
+    .transactional((em) => lockEnabledEndpoint(em, endpointId))
   const nowMs = clock.now()
-  await makeDue(pool, deliveryId, { nowMs, underWayUntilMs: nowMs + leaseMs + CLAIM_MARGIN_MS })
+  // Apart from the lock above: those who complete attempts take deliveries before endpoints.
+  await orm.em.fork().transactional(async (em) => {
+    const underWayUntilMs = nowMs + leaseMs + CLAIM_MARGIN_MS
+    if (!(await makeDue(em, deliveryId, { nowMs, underWayUntilMs }))) return
+    const details = { endpointId, eventId: found.eventId }
+    const action = 'delivery.redeliver'
+    await appendAudit(em, actor, { action, targetId: deliveryId, businessId, details })
+  })
   due()
   const delivery = await findDelivery(pool, deliveryId)
   if (delivery === undefined) throw noSuchDelivery()
@@ -50,9 +63,15 @@ export async function recover(
   endpointId: string,
   sinceMs: number,
   signal: AbortSignal,
+  actor: Actor,
 ): Promise<number> {
-  const { pool, clock, leaseMs, due } = context
-  await requireEnabled(context, endpointId)
+  const { orm, pool, clock, leaseMs, due } = context
+  await orm.em.fork().transactional(async (em) => {
+    const { business: businessId } = await lockEnabledEndpoint(em, endpointId)
+    const details = { since: new Date(sinceMs) }
+    const action = 'endpoint.recover'
+    await appendAudit(em, actor, { action, targetId: endpointId, businessId, details })
+  })
   const nowMs = clock.now()
   const part = {
     endpointId,
@@ -82,8 +101,4 @@ export async function recover(
     if (some < RECOVER_ROWS_MAX) break
   }
   return recovered
-}
-
-async function requireEnabled({ orm }: EndpointContext, endpointId: string): Promise<void> {
-  await orm.em.fork().transactional((em) => lockEnabledEndpoint(em, endpointId))
 }

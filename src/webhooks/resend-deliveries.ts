@@ -1,3 +1,4 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 
 /** When something is made due. Milliseconds since the Unix epoch. */
@@ -15,21 +16,23 @@ interface Part extends Moment {
   readonly rowsMax: number
 }
 
-/** What makes a delivery due at $2, its schedule begun anew. The fence ends any claim. */
-const ANEW = `state = 'PENDING', due_at = $2, completed_at = null, failure = null,
+/** What makes a delivery due at a time, its schedule begun anew. The fence ends any claim. */
+const anew = (
+  dueAt: string,
+) => `state = 'PENDING', due_at = ${dueAt}, completed_at = null, failure = null,
   schedule_from = attempts, fence = d.fence + 1`
 
 const EVENT_KEPT = `exists (select from event_log l join outbox o on o.seq = l.outbox_seq
   where l.position = d.position)`
 
-/** Makes a delivery due, whatever its state, when its event is kept. */
-export async function makeDue(pool: Pool, id: string, moment: Moment): Promise<void> {
-  await pool.query({
-    name: 'webhook-redeliver',
-    text: `update webhook_delivery d set ${ANEW}
-      where d.id = $1 and (d.state <> 'PENDING' or d.due_at > $3) and ${EVENT_KEPT}`,
-    values: [id, new Date(moment.nowMs), new Date(moment.underWayUntilMs)],
-  })
+/** Makes a delivery due, whatever its state, when its event is kept. @returns whether it did */
+export async function makeDue(em: EntityManager, id: string, moment: Moment): Promise<boolean> {
+  const made = await em.execute<{ id: string }[]>(
+    `update webhook_delivery d set ${anew('?')}
+      where d.id = ? and (d.state <> 'PENDING' or d.due_at > ?) and ${EVENT_KEPT} returning d.id`,
+    [new Date(moment.nowMs), id, new Date(moment.underWayUntilMs)],
+  )
+  return made.length > 0
 }
 
 /**
@@ -50,7 +53,7 @@ export async function recoverFailed(
         where endpoint_id = $1 and state = 'FAILED' and position > $4 and created_at >= $3
         order by position limit $5
       ), made_due as (
-        update webhook_delivery d set ${ANEW}
+        update webhook_delivery d set ${anew('$2')}
         where d.id = any(array(select id from page)) and d.state = 'FAILED' and ${EVENT_KEPT}
         returning 1
       )
@@ -75,7 +78,7 @@ export async function hastenWaiting(pool: Pool, part: Part): Promise<number> {
         where endpoint_id = $1 and state = 'PENDING' and due_at > $4 and created_at >= $3
         order by due_at limit $5
       )
-      update webhook_delivery d set ${ANEW}
+      update webhook_delivery d set ${anew('$2')}
       where d.id = any(array(select id from page)) and d.state = 'PENDING' and d.due_at > $4`,
     values: [
       part.endpointId,

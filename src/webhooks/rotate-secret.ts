@@ -1,3 +1,5 @@
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import { Fault } from '../errors.ts'
 import { SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
@@ -14,16 +16,18 @@ const LIVE_MAX = 5
 /**
  * Makes a new secret. The earlier ones sign beside it for the overlap, or until they expire.
  *
- * @param overlapMs undefined: 24 hours
+ * @param wantedMs the overlap; undefined: 24 hours
  * @returns the secret, which cannot be had again
  * @throws Fault not_found, too_many_secrets
  */
 export async function rotateSecret(
   { orm, sealer, clock }: EndpointContext,
   endpointId: string,
-  overlapMs: number = OVERLAP_MS,
+  wantedMs: number | undefined,
+  actor: Actor,
 ): Promise<ShownEndpoint & { secret: string }> {
   const nowMs = clock.now()
+  const overlapMs = wantedMs ?? OVERLAP_MS
   const secret = newSecret()
   const rotated = await orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
@@ -47,6 +51,12 @@ export async function rotateSecret(
       sealed: sealSecret(sealer, endpointId, secret),
       createdAt: new Date(nowMs),
       expiresAt: null,
+    })
+    await appendAudit(em, actor, {
+      action: 'endpoint.rotate_secret',
+      targetId: endpointId,
+      businessId: endpoint.business,
+      details: { number: newest.number, overlapMs },
     })
     const signing = live.filter((earlier) => Number(earlier.expiresAt) > nowMs)
     return { endpoint, secrets: [newest, ...signing] }

@@ -1,6 +1,7 @@
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { actorOf } from '../caller.ts'
 import { assert } from '../errors.ts'
 import { createEndpoint } from './create-endpoint.ts'
 import { deleteEndpoint } from './delete-endpoint.ts'
@@ -21,27 +22,29 @@ import { updateEndpoint } from './update-endpoint.ts'
 export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof WebhookService> {
   const { pool } = context
   return {
-    async createEndpoint(request) {
-      const created = await createEndpoint(context, request)
+    async createEndpoint(request, call) {
+      const created = await createEndpoint(context, request, actorOf(call))
       return { endpoint: toEndpointMessage(created), secret: created.secret }
     },
-    async updateEndpoint(request) {
-      return { endpoint: toEndpointMessage(await updateEndpoint(context, request)) }
+    async updateEndpoint(request, call) {
+      const updated = await updateEndpoint(context, request, actorOf(call))
+      return { endpoint: toEndpointMessage(updated) }
     },
     async listEndpoints({ businessId }) {
       const endpoints = await listEndpoints(context, businessId)
       return { endpoints: endpoints.map(toEndpointMessage) }
     },
-    async deleteEndpoint({ endpointId }) {
-      await deleteEndpoint(context, endpointId)
+    async deleteEndpoint({ endpointId }, call) {
+      await deleteEndpoint(context, endpointId, actorOf(call))
       return {}
     },
-    async rotateSecret({ endpointId, overlap }) {
-      const rotated = await rotateSecret(context, endpointId, overlap && durationMs(overlap))
+    async rotateSecret({ endpointId, overlap }, call) {
+      const overlapMs = overlap && durationMs(overlap)
+      const rotated = await rotateSecret(context, endpointId, overlapMs, actorOf(call))
       return { endpoint: toEndpointMessage(rotated), secret: rotated.secret }
     },
-    async sendTestEvent({ endpointId }) {
-      return { eventId: await sendTestEvent(context, endpointId) }
+    async sendTestEvent({ endpointId }, call) {
+      return { eventId: await sendTestEvent(context, endpointId, actorOf(call)) }
     },
     async listDeliveries(request) {
       const { rows, nextPageToken } = await listDeliveries(pool, {
@@ -57,12 +60,16 @@ export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof W
       const { delivery, attempts } = await getDelivery(pool, deliveryId)
       return { delivery: toDeliveryMessage(delivery), attempts: attempts.map(toAttemptMessage) }
     },
-    async redeliver({ deliveryId }) {
-      return { delivery: toDeliveryMessage(await redeliver(context, deliveryId)) }
+    async redeliver({ deliveryId }, call) {
+      const delivery = await redeliver(context, deliveryId, actorOf(call))
+      return { delivery: toDeliveryMessage(delivery) }
     },
-    async recover({ endpointId, since }, { signal }) {
+    async recover({ endpointId, since }, call) {
       assert(since, 'validation requires since')
-      return { recovered: BigInt(await recover(context, endpointId, timestampMs(since), signal)) }
+      const { signal } = call
+      const sinceMs = timestampMs(since)
+      const recovered = await recover(context, endpointId, sinceMs, signal, actorOf(call))
+      return { recovered: BigInt(recovered) }
     },
   }
 }

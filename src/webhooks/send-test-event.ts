@@ -1,3 +1,5 @@
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { publishEndpointEvent } from './endpoint-event.ts'
 import { lockEnabledEndpoint } from './find-endpoint.ts'
@@ -11,10 +13,18 @@ import { lockEnabledEndpoint } from './find-endpoint.ts'
 export async function sendTestEvent(
   { orm, clock, published }: EndpointContext,
   endpointId: string,
+  actor: Actor,
 ): Promise<string> {
   const eventId = await orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEnabledEndpoint(em, endpointId)
-    return publishEndpointEvent(em, 'ENDPOINT_TEST', endpoint, clock.now())
+    const id = await publishEndpointEvent(em, 'ENDPOINT_TEST', endpoint, clock.now())
+    await appendAudit(em, actor, {
+      action: 'endpoint.test',
+      targetId: endpointId,
+      businessId: endpoint.business,
+      details: { eventId: id },
+    })
+    return id
   })
   published()
   return eventId

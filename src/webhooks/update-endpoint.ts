@@ -1,3 +1,5 @@
+import { appendAudit } from '../audit.ts'
+import type { Actor } from '../caller.ts'
 import { invalidFields } from '../errors.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
@@ -25,6 +27,7 @@ interface EndpointChange {
 export async function updateEndpoint(
   context: EndpointContext,
   change: EndpointChange,
+  actor: Actor,
 ): Promise<ShownEndpoint> {
   const refusal = change.url === undefined ? undefined : urlRefusal(change.url, context.rules)
   if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
@@ -41,10 +44,29 @@ export async function updateEndpoint(
       endpoint.disabledAt = new Date(nowMs)
       endpoint.disabledReason = 'REQUESTED'
     }
-    return { endpoint, secrets: await liveSecrets(em, [endpoint.id], nowMs) }
+    const secrets = await liveSecrets(em, [endpoint.id], nowMs)
+    await appendAudit(em, actor, {
+      action: 'endpoint.update',
+      targetId: endpoint.id,
+      businessId: endpoint.business,
+      details: toDetails(change),
+    })
+    return { endpoint, secrets }
   })
   if (change.enabled === true) context.due()
   return updated
+}
+
+/** What was asked for. Of the address only its origin, as receivers put secrets into paths. */
+function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
+  const { url, kinds, allKinds, description, concurrency, enabled } = change
+  return {
+    ...(url !== undefined && { origin: new URL(url).origin }),
+    ...((allKinds || kinds.length > 0) && { kinds }),
+    ...(description !== undefined && { description }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(enabled !== undefined && { enabled }),
+  }
 }
 
 /** A fresh start: what it did before it was disabled is not held against it. */

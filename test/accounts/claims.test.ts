@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import type { AccountOrder, AccountResult, BankConnector } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
+import { SYSTEM } from '../../src/caller.ts'
 import { createSealer } from '../../src/secrets.ts'
 import { until } from '../contract/rest.ts'
 import { useDatabase } from '../support/database.ts'
@@ -27,7 +28,7 @@ beforeEach(async () => {
   atBank = []
   sent = []
   const request = { name: 'Acme', alias: '' }
-  businessId = (await createBusiness(db.database, clock, request)).business.id
+  businessId = (await createBusiness(db.database, clock, request, SYSTEM)).business.id
 })
 
 const bank: BankConnector = {

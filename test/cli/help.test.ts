@@ -31,6 +31,7 @@ test('the commands are those of the contract', () => {
     [
       ...['serve', 'migrate up', 'migrate status', 'business create', 'business update'],
       ...['business list', 'key issue', 'key update', 'key rotate', 'key revoke', 'key list'],
+      ...['token issue', 'token revoke', 'token list', 'audit list', 'audit verify'],
       ...['account create', 'account get', 'account list'],
       ...['transfer simulate', 'transaction get', 'transaction list'],
       ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],

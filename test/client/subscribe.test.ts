@@ -3,6 +3,7 @@ import { status } from '@grpc/grpc-js'
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
+import { SYSTEM } from '../../src/caller.ts'
 import {
   type Interruption,
   type SubscribeOptions,
@@ -196,7 +197,7 @@ test('refused cursors carry the place where it is safe to go on', async () => {
   const running = open({ start: old })
   const [id] = await publish(1)
   expect(idsOf(await take(running.stream, 1))).toEqual([id])
-  await bumpEpoch(pool())
+  await bumpEpoch(pool(), SYSTEM)
   // One that stands is told, too.
   const stale = { code: status.FAILED_PRECONDITION, reason: 'stale_cursor' }
   await expect(running.stream.next()).rejects.toMatchObject(stale)

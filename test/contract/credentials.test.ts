@@ -1,6 +1,7 @@
 import { create, type DescMethod } from '@bufbuild/protobuf'
 import { createContextValues } from '@connectrpc/connect'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { SCOPES, type Scope } from '../../src/caller.ts'
 import { Fault } from '../../src/errors.ts'
@@ -28,6 +29,14 @@ beforeAll(async () => {
     () => service.post('listEvents/', revoked.secretKey, {}),
     (answer) => answer.status === 401,
   )
+  const expired = await businesses.issueKey({ businessId: scene.businessId })
+  const expiredToken = await issue({ name: 'expired', scopes: ['admin'] })
+  const revokedToken = await issue({ name: 'revoked', scopes: ['admin'] })
+  const { pool } = service.database
+  const ended = "expires_at = now() - interval '1 s' where id = $1"
+  await pool.query(`update api_key set ${ended}`, [expired.key!.id])
+  await pool.query(`update internal_token set ${ended}`, [expiredToken.token!.id])
+  await service.client(AdminService).revokeToken({ tokenId: revokedToken.token!.id })
   credentials = {
     none: undefined,
     empty: '',
@@ -35,6 +44,12 @@ beforeAll(async () => {
     garbage: 'Bearer garbage',
     'an unknown key': `Bearer sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`,
     'a revoked key': `Bearer ${revoked.secretKey}`,
+    'an expired key': `Bearer ${expired.secretKey}`,
+    'an unknown token': `Bearer it_${'0'.repeat(26)}_${'A'.repeat(43)}`,
+    'a malformed token': `Bearer it_${'0'.repeat(26)}_short`,
+    'a revoked token': `Bearer ${revokedToken.secret}`,
+    'an expired token': `Bearer ${expiredToken.secret}`,
+    'a token of the right id and another secret': `Bearer ${forged(expiredToken.secret)}`,
     'a key of another scheme': `Basic ${scene.key}`,
     'a key without a scheme': scene.key,
     'a token of another scheme': `Token ${ADMIN_TOKEN}`,
@@ -45,17 +60,43 @@ beforeAll(async () => {
     "another business's key": `Bearer ${other.key}`,
     'the admin token': `Bearer ${ADMIN_TOKEN}`,
   }
+  for (const scope of SCOPES) {
+    const { secret } = await issue({ name: scope, scopes: [scope] })
+    credentials[`a token of scope ${scope}`] = `Bearer ${secret}`
+  }
+  const restricted = { name: 'restricted', scopes: [...SCOPES], businessIds: [scene.businessId] }
+  credentials['a restricted token'] = `Bearer ${(await issue(restricted)).secret}`
 })
 
 afterAll(() => scene?.close())
 
+const issue = (wanted: { name: string; scopes: string[]; businessIds?: string[] }) =>
+  service.client(AdminService).issueToken(wanted)
+
+/** The same token, but for its random part. */
+const forged = (secret: string) => secret.slice(0, -43) + 'A'.repeat(43)
+
 const BUSINESS_KEYS = ['a business key', "another business's key"]
-const TOKENS = ['the admin token']
+const TOKENS = [
+  'the admin token',
+  ...SCOPES.map((scope) => `a token of scope ${scope}`),
+  'a restricted token',
+]
 
 function doorsOf(method: DescMethod): [string, Door][] {
   const doors: [string, Door][] = Object.entries(DOORS)
   if (restPath(method) !== undefined) doors.push(['REST', REST])
   return doors
+}
+
+const DENIED = { code: 'PERMISSION_DENIED', reason: 'permission_denied' }
+
+/** Whether the scopes of one of TOKENS open a method. */
+function allows(kind: string, method: DescMethod, scopes: readonly Scope[]): boolean {
+  const scope = /^a token of scope (.+)$/.exec(kind)?.[1] as Scope | undefined
+  if (scope === undefined || scope === 'admin') return true
+  expect(SCOPE_SERVICES[scope].test(nameOf(method))).toBe(scopes.includes(scope))
+  return scopes.includes(scope)
 }
 
 /** Whether the call got as far as the method, whatever came of it there. */
@@ -80,7 +121,15 @@ describe('only the credential of the access table opens an rpc, at every door', 
         const open = outcomes.filter(([, outcome]) => opened(outcome)).map(([kind]) => kind)
         expect([door, open]).toEqual([door, opens])
         for (const [kind, outcome] of outcomes) {
-          if (opens.includes(kind)) continue
+          if (opens.includes(kind)) {
+            const allowed = access === 'secret key' || allows(kind, method, access)
+            // An empty request is refused for what it lacks before it is for whose it is.
+            if (!allowed) expect([door, kind, outcome]).toMatchObject([door, kind, DENIED])
+            else if (kind !== 'a restricted token') {
+              expect([door, kind, outcome]).not.toMatchObject([door, kind, DENIED])
+            }
+            continue
+          }
           const what = access === 'secret key' ? 'secret key' : 'token'
           expect([door, kind, outcome]).toEqual([
             door,
@@ -104,7 +153,7 @@ describe('scopes', () => {
   const opensFor = async (method: DescMethod, scopes: readonly Scope[]): Promise<boolean> => {
     const interceptor = authentication({
       secretKey: async () => undefined,
-      token: async () => ({ kind: 'internal', tokenId: 't', scopes: new Set(scopes) }),
+      token: async () => ({ kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) }),
     })
     let called = false
     const request = {

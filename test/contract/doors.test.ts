@@ -68,7 +68,7 @@ function steadyText(text: string, fresh: string): string {
   return text
     .replace(fresh, '<fresh>')
     .replace(/^([a-z]+_)[0-9a-z]{26}$/, '<$1>')
-    .replace(/^(sk_live_|sk_test_|whsec_).+$/, '<$1>')
+    .replace(/^(sk_live_|sk_test_|whsec_|it_).+$/, '<$1>')
     .replace(/^R-[0-9A-Z]{20}$/, '<reference>')
     .replace(/^\d{10}$/, '<account number>')
     .replace(/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?$/, '<time>')

@@ -1,3 +1,4 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { Scope } from '../../src/caller.ts'
 import { creation } from './rest.ts'
@@ -16,6 +17,15 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   }),
   'AccountService.GetAccount': ({ businessId, reference }) => ({ businessId, reference }),
   'AccountService.ListAccounts': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'AdminService.IssueToken': ({ businessId }, fresh) => ({
+    name: fresh,
+    scopes: ['read', 'events:subscribe'],
+    businessIds: [businessId],
+    expiresAt: timestampFromMs(Date.now() + 3_600_000),
+  }),
+  'AdminService.RevokeToken': ({ revokedTokenId }) => ({ tokenId: revokedTokenId }),
+  'AdminService.ListTokens': () => ({ pageSize: 1 }),
+  'AdminService.ListAuditEntries': ({ businessId }) => ({ businessId, oldestFirst: true }),
   'BusinessService.CreateBusiness': () => ({ name: 'Ọjà', alias: 'Oja' }),
   'BusinessService.GetBusiness': ({ businessId }) => ({ businessId }),
   'BusinessService.ListBusinesses': () => ({ pageSize: 1 }),

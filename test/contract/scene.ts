@@ -1,5 +1,6 @@
 import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -23,6 +24,8 @@ export interface Scene {
   readonly sessionId: string
   /** The id of a key that has been revoked. */
   readonly revokedKeyId: string
+  /** The id of a token that has been revoked. */
+  readonly revokedTokenId: string
   /** An endpoint that acknowledged the payment, and the delivery to it. */
   readonly endpointId: string
   readonly deliveryId: string
@@ -70,6 +73,9 @@ export async function setScene(service: TestService): Promise<Scene> {
   const businesses = service.client(BusinessService)
   const issued = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: issued.key!.id })
+  const admin = service.client(AdminService)
+  const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
+  await admin.revokeToken({ tokenId: token!.id })
   const deliveryTo = async (endpointId: string) => {
     const { deliveries } = await until(
       () => webhooks.listDeliveries({ endpointId }),
@@ -86,6 +92,7 @@ export async function setScene(service: TestService): Promise<Scene> {
     reference,
     sessionId,
     revokedKeyId: issued.key!.id,
+    revokedTokenId: token!.id,
     endpointId: heard.endpoint!.id,
     deliveryId: await deliveryTo(heard.endpoint!.id),
     failingDeliveryId: await deliveryTo(deaf.endpoint!.id),

@@ -6,6 +6,7 @@ import {
   SubscribeRequestSchema,
   type SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { SYSTEM } from '../../src/caller.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
@@ -36,6 +37,7 @@ const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
   pace: StreamPace = PACE,
+  standing = async () => true,
 ) {
   const dependencies = {
     pool: db.database.pool,
@@ -44,7 +46,8 @@ function open(
     random: () => 0.5,
     pace,
   }
-  return subscribe(dependencies, create(SubscribeRequestSchema, request), cancel.signal)
+  const message = create(SubscribeRequestSchema, request)
+  return subscribe(dependencies, message, cancel.signal, standing)
 }
 
 async function publish(count: number, options?: { businessId?: string; kind?: string }) {
@@ -220,7 +223,7 @@ test('after a bump of the epoch, cursors of the old one name a safe place to go 
     "update sequencer set snapshot = '900000000:900000000:'::pg_snapshot where id = 1",
   )
   await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
-  const { epoch } = await bumpEpoch(pool)
+  const { epoch } = await bumpEpoch(pool, SYSTEM)
   expect(epoch).toBe(before.epoch + 1)
   await expect(
     (async () => {
@@ -239,4 +242,22 @@ test('after a bump of the epoch, cursors of the old one name a safe place to go 
   expect((await take(resumed, 2)).map((event) => event.id)).toEqual(ids)
   const [after] = await publish(1)
   expect((await take(resumed, 1))[0]!.id).toBe(after)
+})
+
+test('a stream ends when its credential stands no longer, and not while that cannot be told', async () => {
+  let asked = 0
+  let stands: () => Promise<boolean> = async () => {
+    throw new Error('the database is away')
+  }
+  const running = open({}, PACE, () => {
+    asked += 1
+    return stands()
+  })
+  await running.next()
+  const next = running.next()
+  await vi.waitFor(() => expect(asked).toBeGreaterThan(1), 10_000)
+  const [id] = await publish(1)
+  expect((await next).value.item.value.id).toBe(id)
+  stands = async () => false
+  await expect(running.next()).rejects.toMatchObject({ reason: 'unauthorized' })
 })

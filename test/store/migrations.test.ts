@@ -14,7 +14,7 @@ test('the migrations make what the entities say, but for what entities cannot sa
     // An identity column is a plain type with words after it to the entity.
     /^alter table "outbox" alter column "seq" drop default$/,
     // Guards and functions are of no entity.
-    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard)"/,
+    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept)"/,
     /^drop function if exists "/,
     // PostgreSQL keeps BETWEEN as two comparisons.
     /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
@@ -45,6 +45,12 @@ test('every foreign key, check, guard and function is there', async () => {
     'function transaction_guard',
     'trigger account_mode_guard',
     'trigger api_key_mode_guard',
+    'function audit_chain',
+    'function audit_hash',
+    'trigger audit_entry_append_only',
+    'trigger audit_entry_chain',
+    'trigger audit_head_guard',
+    'trigger audit_head_kept',
     'trigger ledger_posting_append_only',
     'trigger transaction_guard',
     'trigger transaction_kept',

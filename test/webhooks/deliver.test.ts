@@ -4,6 +4,7 @@ import type { Database } from '../../src/store/orm.ts'
 import { openDatabase } from '../../src/store/orm.ts'
 import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../support/database.ts'
+import { asOperator } from '../support/operator.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import {
   accountEvent,
@@ -46,7 +47,7 @@ async function addEndpoint(
 ) {
   const answer = await webhooks.rpc.createEndpoint(
     { businessId, url: endpointUrl, kinds, description: '' } as never,
-    {} as never,
+    asOperator,
   )
   return { id: answer.endpoint!.id!, secret: answer.secret! }
 }
@@ -242,7 +243,7 @@ describe('an endpoint', () => {
     webhooks.wake()
     await gone.next()
     await until(async () => (await deliveries(id))[0]?.attempts === 1)
-    await webhooks.rpc.deleteEndpoint({ endpointId: id } as never, {} as never)
+    await webhooks.rpc.deleteEndpoint({ endpointId: id } as never, asOperator)
     await logEvents(database, [paymentEvent(business)])
     webhooks.wake()
     await other.waitFor((requests) => requests.length === 2)

@@ -5,6 +5,7 @@ import { toConnectError } from '../../src/server/status.ts'
 import type { Database } from '../../src/store/orm.ts'
 import type { Webhooks } from '../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../support/database.ts'
+import { asOperator } from '../support/operator.ts'
 import { addBusiness, openWebhooks } from './fixture.ts'
 
 const db = useDatabase()
@@ -25,11 +26,11 @@ const wanted = {
   description: 'x',
 }
 const createEndpoint = (request: object) =>
-  webhooks.rpc.createEndpoint({ ...wanted, ...request } as never, {} as never)
+  webhooks.rpc.createEndpoint({ ...wanted, ...request } as never, asOperator)
 const listEndpoints = (businessId: string) =>
-  webhooks.rpc.listEndpoints({ businessId } as never, {} as never)
+  webhooks.rpc.listEndpoints({ businessId } as never, asOperator)
 const deleteEndpoint = (endpointId: string) =>
-  webhooks.rpc.deleteEndpoint({ endpointId } as never, {} as never)
+  webhooks.rpc.deleteEndpoint({ endpointId } as never, asOperator)
 
 async function faultOf(call: Promise<unknown> | unknown): Promise<Fault> {
   try {

@@ -12,6 +12,7 @@ import type { Database } from '../../src/store/orm.ts'
 import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
+import { setOperator } from '../support/operator.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { addBusiness, logEvents, openWebhooks, type TestEvent, until } from './fixture.ts'
 
@@ -119,6 +120,7 @@ export function useWebhooks(): Harness {
 /** Calls the rpcs, with faults as callers see them. */
 export function clientOf(webhooks: Webhooks): Client<typeof WebhookService> {
   const faults: Interceptor = (next) => async (request) => {
+    setOperator(request.contextValues)
     try {
       return await next(request)
     } catch (error) {

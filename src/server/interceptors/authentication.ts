@@ -1,5 +1,5 @@
 import type { Interceptor } from '@connectrpc/connect'
-import { type Caller, callerKey } from '../../caller.ts'
+import { type Caller, callerKey, standingKey } from '../../caller.ts'
 import { Fault } from '../../errors.ts'
 import { type Access, accessOf } from '../access.ts'
 import { originKey } from '../calls.ts'
@@ -22,6 +22,12 @@ export function authentication(authenticators: Authenticators): Interceptor {
     if (caller === undefined) throw unauthorized(access)
     if (access !== 'secret key') requireScope(caller, access)
     request.contextValues.set(callerKey, caller)
+    if (request.stream && credential !== undefined) {
+      request.contextValues.set(
+        standingKey,
+        async () => (await find(credential, address)) !== undefined,
+      )
+    }
     return next(request)
   }
 }

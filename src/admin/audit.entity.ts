@@ -1,0 +1,53 @@
+import { defineEntity, p } from '@mikro-orm/core'
+
+/**
+ * The audit log: append-only, and chained by hashes. A trigger states number, time and hashes, so
+ * that nothing is inserted outside of the chain: see the migration.
+ */
+export const AuditEntryEntity = defineEntity({
+  name: 'AuditEntry',
+  tableName: 'audit_entry',
+  properties: {
+    /** 1, 2, 3 … */
+    number: p.bigint().primary().autoincrement(false),
+    at: p.datetime(3),
+    actorKind: p.text(),
+    actorId: p.text(),
+    actorName: p.text(),
+    address: p.text(),
+    requestId: p.text(),
+    action: p.text(),
+    targetKind: p.text(),
+    targetId: p.text(),
+    businessId: p.text().nullable(),
+    /** A JSON object, as text: the hash is of these very characters. */
+    details: p.text(),
+    previousHash: p.blob(),
+    hash: p.blob(),
+  },
+  indexes: [
+    { properties: ['businessId', 'number'] },
+    { properties: ['actorId', 'number'] },
+    { properties: ['targetId', 'number'] },
+  ],
+  checks: [
+    {
+      name: 'audit_entry_actor_kind',
+      expression: "actor_kind in ('token', 'secret_key', 'bootstrap', 'system')",
+    },
+    { name: 'audit_entry_business_id', expression: "business_id <> ''" },
+    { name: 'audit_entry_details', expression: 'octet_length(details) <= 4096' },
+  ],
+})
+
+/** One row: the last entry of the audit log. Its lock puts appends one after the other. */
+export const AuditHeadEntity = defineEntity({
+  name: 'AuditHead',
+  tableName: 'audit_head',
+  properties: {
+    id: p.integer().primary().autoincrement(false),
+    number: p.bigint(),
+    hash: p.blob(),
+  },
+  checks: [{ name: 'audit_head_one_row', expression: 'id = 1' }],
+})

@@ -1,0 +1,63 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { Pool } from 'pg'
+import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
+import type { Clock } from '../clock.ts'
+import { createTrust, type Found } from '../trust.ts'
+import { findToken, noteTokenUse } from './store.ts'
+import { hashToken, tokenIdOf } from './token-secret.ts'
+
+/** How exact `last_used_at` is. */
+const USE_NOTED_MS = 60_000
+
+interface Dependencies {
+  readonly pool: Pool
+  /** For notes that may be lost. */
+  readonly relaxedPool: Pool
+  readonly clock: Clock
+  /** The token of the settings, of scope admin; undefined: there is none. */
+  readonly bootstrapToken: string | undefined
+}
+
+/** Finds the holder of a token; undefined for a wrong, expired or revoked one. */
+export type AuthenticateToken = (token: string) => Promise<InternalCaller | undefined>
+
+export function createAuthenticateToken(dependencies: Dependencies): AuthenticateToken {
+  const { clock, bootstrapToken } = dependencies
+  const expected = bootstrapToken === undefined ? undefined : hashToken(bootstrapToken)
+  const bootstrap: InternalCaller = {
+    kind: 'internal',
+    tokenId: BOOTSTRAP,
+    name: BOOTSTRAP,
+    scopes: new Set(['admin']),
+  }
+  const trust = createTrust<InternalCaller>(clock)
+  return async (token) => {
+    const digest = hashToken(token)
+    if (expected !== undefined && timingSafeEqual(digest, expected)) return bootstrap
+    const tokenId = tokenIdOf(token)
+    if (tokenId === undefined) return undefined
+    return trust(digest.toString('base64'), () => find(dependencies, tokenId, digest))
+  }
+}
+
+async function find(
+  { pool, relaxedPool, clock }: Dependencies,
+  tokenId: string,
+  digest: Buffer,
+): Promise<Found<InternalCaller> | undefined> {
+  const row = await findToken(pool, tokenId)
+  if (row === undefined || row.revoked || !timingSafeEqual(digest, row.secretHash)) return undefined
+  const nowMs = clock.now()
+  if (nowMs - (row.lastUsedAtMs ?? 0) >= USE_NOTED_MS) {
+    // Nobody waits for the note, and the next minute brings another.
+    noteTokenUse(relaxedPool, tokenId, nowMs).catch(() => undefined)
+  }
+  const who: InternalCaller = {
+    kind: 'internal',
+    tokenId,
+    name: row.name,
+    scopes: new Set(row.scopes),
+    businessIds: row.businessIds && new Set(row.businessIds),
+  }
+  return { who, expiresAtMs: row.expiresAtMs }
+}

@@ -1,0 +1,35 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+
+/** A token of an internal service or an operator: of the secret itself only the hash is kept. */
+export const TokenEntity = defineEntity({
+  name: 'Token',
+  tableName: 'internal_token',
+  properties: {
+    id: p.text().primary(),
+    name: p.text(),
+    description: p.text(),
+    prefix: p.text(),
+    secretHash: p.blob(),
+    scopes: p.array(),
+    /** The businesses it is restricted to; null: it is not. */
+    businessIds: p.array().nullable(),
+    createdAt: p.datetime(3),
+    expiresAt: p.datetime(3).nullable(),
+    revokedAt: p.datetime(3).nullable(),
+    lastUsedAt: p.datetime(3).nullable(),
+  },
+  checks: [
+    {
+      name: 'internal_token_scopes',
+      expression:
+        "cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'read', 'events:subscribe']",
+    },
+    {
+      // An empty list must not be taken for no restriction.
+      name: 'internal_token_business_ids',
+      expression: 'cardinality(business_ids) > 0 and cardinality(business_ids) <= 100',
+    },
+  ],
+})
+
+export type Token = InferEntity<typeof TokenEntity>

@@ -1,0 +1,107 @@
+import { Migration } from '@mikro-orm/migrations'
+
+/** Internal tokens, and the audit log. */
+export class Migration20261121020000_tokens_and_audit extends Migration {
+  override up(): void {
+    for (const statement of [...TABLES, ...CHAIN, ...GUARDS]) this.addSql(statement)
+  }
+}
+
+const TABLES = [
+  `create table "internal_token" (
+    "id" text not null,
+    "name" text not null,
+    "description" text not null,
+    "prefix" text not null,
+    "secret_hash" bytea not null,
+    "scopes" text[] not null,
+    "business_ids" text[] null,
+    "created_at" timestamptz(3) not null,
+    "expires_at" timestamptz(3) null,
+    "revoked_at" timestamptz(3) null,
+    "last_used_at" timestamptz(3) null,
+    primary key ("id")
+  )`,
+  `alter table "internal_token" add constraint "internal_token_scopes" check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'read', 'events:subscribe'])`,
+  `alter table "internal_token" add constraint "internal_token_business_ids" check (cardinality(business_ids) > 0 and cardinality(business_ids) <= 100)`,
+  `create table "audit_entry" (
+    "number" bigint not null,
+    "at" timestamptz(3) not null,
+    "actor_kind" text not null,
+    "actor_id" text not null,
+    "actor_name" text not null,
+    "address" text not null,
+    "request_id" text not null,
+    "action" text not null,
+    "target_kind" text not null,
+    "target_id" text not null,
+    "business_id" text null,
+    "details" text not null,
+    "previous_hash" bytea not null,
+    "hash" bytea not null,
+    primary key ("number")
+  )`,
+  `create index "audit_entry_business_id_number_index" on "audit_entry" ("business_id", "number")`,
+  `create index "audit_entry_actor_id_number_index" on "audit_entry" ("actor_id", "number")`,
+  `create index "audit_entry_target_id_number_index" on "audit_entry" ("target_id", "number")`,
+  `alter table "audit_entry" add constraint "audit_entry_actor_kind" check (actor_kind in ('token', 'secret_key', 'bootstrap', 'system'))`,
+  `alter table "audit_entry" add constraint "audit_entry_business_id" check (business_id <> '')`,
+  `alter table "audit_entry" add constraint "audit_entry_details" check (octet_length(details) <= 4096)`,
+  `create table "audit_head" (
+    "id" int not null,
+    "number" bigint not null,
+    "hash" bytea not null,
+    primary key ("id")
+  )`,
+  `alter table "audit_head" add constraint "audit_head_one_row" check (id = 1)`,
+  `insert into audit_head (id, number, hash) values (1, 0, decode(repeat('00', 32), 'hex'))`,
+]
+
+const CHAIN = [
+  // One text of what is hashed: its length in bytes first, so that no two lists of texts are alike.
+  `create function audit_text(value text) returns text language sql immutable as
+    $$ select octet_length(convert_to(value, 'UTF8')) || ':' || value || ',' $$`,
+  // The canonical encoding of src/audit-hash.ts, which everybody can compute anew.
+  `create function audit_hash(entry audit_entry) returns bytea language sql immutable as $$
+    select sha256(convert_to(
+      audit_text('inflow-audit-1') || audit_text(entry.number::text)
+        || audit_text((extract(epoch from entry.at) * 1000)::bigint::text)
+        || audit_text(entry.actor_kind) || audit_text(entry.actor_id) || audit_text(entry.actor_name)
+        || audit_text(entry.address) || audit_text(entry.request_id) || audit_text(entry.action)
+        || audit_text(entry.target_kind) || audit_text(entry.target_id)
+        || audit_text(coalesce(entry.business_id, '')) || audit_text(entry.details)
+        || audit_text(encode(entry.previous_hash, 'hex')),
+      'UTF8')) $$`,
+  // Number, time and hashes are never the caller's to say: whatever is inserted joins the chain.
+  `create function audit_chain() returns trigger language plpgsql as $$
+  declare
+    head audit_head%rowtype;
+  begin
+    select * into strict head from audit_head where id = 1 for update;
+    new.number := head.number + 1;
+    new.at := date_trunc('milliseconds', clock_timestamp());
+    new.previous_hash := head.hash;
+    new.hash := audit_hash(new);
+    update audit_head set number = new.number, hash = new.hash where id = 1;
+    return new;
+  end $$`,
+  `create trigger audit_entry_chain before insert on audit_entry
+    for each row execute function audit_chain()`,
+]
+
+const GUARDS = [
+  `create trigger audit_entry_append_only before update or delete or truncate on audit_entry
+    for each statement execute function append_only()`,
+  `create function audit_head_guard() returns trigger language plpgsql as $$
+  begin
+    if new.number is distinct from old.number + 1 then
+      raise exception 'the audit log grows by one entry at a time'
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$`,
+  `create trigger audit_head_guard before update on audit_head
+    for each row execute function audit_head_guard()`,
+  `create trigger audit_head_kept before delete or truncate on audit_head
+    for each statement execute function append_only()`,
+]

@@ -1,0 +1,150 @@
+import { beforeAll, expect, test } from 'vitest'
+import { inTransaction } from '../../src/store/in-transaction.ts'
+import { until } from '../contract/rest.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { inflow, runHere } from './run-inflow.ts'
+
+const service = useService()
+const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
+const run = (...args: string[]) => runHere(args, env())
+const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
+
+let businessId: string
+
+beforeAll(async () => {
+  businessId = (await service.business('Acme')).id
+})
+
+test('a token is issued, shown once, listed, used and revoked', async () => {
+  const scopes = ['--scope', 'read', 'events:subscribe', '--business', businessId]
+  const more = ['--description', 'follows events', '--expires-at', '2099-01-01T00:00:00Z']
+  const issued = await run('token', 'issue', '--name', 'ledger', ...scopes, ...more)
+  expect(issued).toMatchObject({ code: 0, stderr: 'The token is shown this once: keep it.\n' })
+  const secret = /^Token +(it_\S+)$/m.exec(issued.stdout)?.[1] ?? ''
+  const id = /^Id +(tok_\S+)$/m.exec(issued.stdout)?.[1] ?? ''
+  expect(issued.stdout).toMatch(/^Scopes +read events:subscribe$/m)
+  expect(issued.stdout).toMatch(/^Expires at +2099-01-01 00:00:00$/m)
+  expect(issued.stdout).toMatch(/^Description +follows events$/m)
+
+  await service.business('Other')
+  const seen = await runHere(['business', 'list', '--json'], env(secret))
+  expect(JSON.parse(seen.stdout).businesses).toMatchObject([{ id: businessId }])
+  const listed = await run('token', 'list')
+  const row = listed.stdout.split('\n').find((line) => line.startsWith(id))
+  expect(row).toMatch(
+    new RegExp(`^${id}  ledger  it_\\w{10}  read events:subscribe  ${businessId}`),
+  )
+
+  const revoked = await run('token', 'revoke', id)
+  expect(revoked.stdout).toMatch(new RegExp(`^Revoked at +${TIME}$`, 'm'))
+  expect(revoked.stdout).not.toContain(secret)
+  const refused = await until(
+    () => runHere(['business', 'list'], env(secret)),
+    (outcome) => outcome.code === 1,
+    3_000,
+  )
+  expect(refused.stderr).toMatch(/\(unauthorized\)\n$/)
+})
+
+test('a scope that there is not is wrong usage that names those that there are', async () => {
+  const wrong = await run('token', 'issue', '--name', 'x', '--scope', 'root')
+  expect(wrong).toMatchObject({ code: 2, stdout: '' })
+  expect(wrong.stderr).toContain('admin, payments:write, read, events:subscribe')
+})
+
+test('the audit log is listed, newest first, and by what is asked for', async () => {
+  const { key } = JSON.parse((await run('key', 'issue', '--business', businessId, '--json')).stdout)
+  await run('key', 'revoke', key.id)
+  const listed = await run('audit', 'list', '--target', key.id)
+  expect(listed.code).toBe(0)
+  const [head, first, second] = listed.stdout.split('\n')
+  expect(head).toMatch(/^NUMBER +AT +ACTOR +FROM +ACTION +TARGET +BUSINESS +DETAILS$/)
+  const row = (action: string) =>
+    new RegExp(String.raw`^ *\d+  ${TIME}  bootstrap +\S+  ${action} +${key.id}  ${businessId}  \{`)
+  expect(first).toMatch(row('key.revoke'))
+  expect(second).toMatch(row('key.issue'))
+  const filtered = async (...options: string[]) =>
+    JSON.parse((await run('audit', 'list', '--json', ...options)).stdout).entries.length
+  expect(await filtered('--target', key.id, '--action', 'key.revoke')).toBe(1)
+  expect(await filtered('--target', key.id, '--business', businessId)).toBe(2)
+  expect(await filtered('--target', key.id, '--actor', 'tok_nobody')).toBe(0)
+  expect(await filtered('--target', key.id, '--from', '2000-01-01T00:00:00Z')).toBe(2)
+  expect(await filtered('--target', key.id, '--to', '2000-01-01T00:00:00Z')).toBe(0)
+  expect(await filtered('--target', key.id, '--oldest-first', '--limit', '1')).toBe(1)
+})
+
+async function verify(...options: string[]) {
+  const outcome = await run('audit', 'verify', '--json', ...options)
+  return { ...outcome, answer: JSON.parse(outcome.stdout) }
+}
+
+async function behindTheGuards(sql: string): Promise<void> {
+  await inTransaction(service.database.pool, async (client) => {
+    await client.query('set local session_replication_role = replica')
+    await client.query(sql)
+  })
+}
+
+test('the audit log is verified over many pages, and the head is remembered', async () => {
+  const filler = `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id,
+      action, target_kind, target_id, details)
+    select 'system', '', '', '', '', 'key.issue', 'key', 'key_' || i, '{}'
+    from generate_series(1, 450) i`
+  await service.database.pool.query(filler)
+  const shown = await inflow(['audit', 'verify'], { env: env() })
+  const [, number, hash = ''] =
+    /^Verified {2}(\d+) entries\nHead {6}([0-9a-f]{64})\n$/.exec(shown.stdout) ?? []
+  expect(shown.code).toBe(0)
+  expect(Number(number)).toBeGreaterThan(450)
+  await service.business('One more')
+  const later = await verify('--expect-head', hash)
+  expect(later).toMatchObject({ code: 0, answer: { intact: true, broken: null } })
+  expect(later.answer.head.number).toBe(Number(number) + 1)
+})
+
+test('a log that was tampered with fails, with the first bad entry', async () => {
+  const { answer: before } = await verify()
+  await behindTheGuards(`update audit_entry set actor_name = 'nobody' where number in (3, 300)`)
+  const changed = await verify()
+  expect(changed).toMatchObject({
+    code: 1,
+    stderr:
+      'error: the audit log is broken: entry 3 was changed: its hash is not that of what it says\n',
+    answer: { intact: false, broken: { number: 3 }, head: { number: 2 } },
+  })
+  await behindTheGuards(`update audit_entry set actor_name = 'bootstrap' where number = 3`)
+  await behindTheGuards(`update audit_entry set actor_name = '' where number = 300`)
+  expect((await verify()).answer).toEqual(before)
+})
+
+test('entries that were taken from the end are missed by whoever remembers the head', async () => {
+  const { answer: before } = await verify()
+  await behindTheGuards(`delete from audit_entry where number = ${before.head.number}`)
+  expect(await verify()).toMatchObject({
+    code: 1,
+    answer: { broken: { number: before.head.number } },
+  })
+  // Whoever can do that can also make the service forget the entry, and go on.
+  await behindTheGuards(
+    `update audit_head set (number, hash) =
+      (select number, hash from audit_entry order by number desc limit 1)`,
+  )
+  await service.business('In its place')
+  expect(await verify()).toMatchObject({ code: 0, answer: { intact: true } })
+  expect(await verify('--expect-head', before.head.hash)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('the expected head is not in it'),
+    answer: { intact: false, broken: null },
+  })
+  const malformed = await run('audit', 'verify', '--expect-head', 'xyz')
+  expect(malformed).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('a token that is restricted to businesses cannot verify, and is told so', async () => {
+  const scopes = ['--scope', 'admin', '--business', businessId, '--json']
+  const issued = await run('token', 'issue', '--name', 'restricted', ...scopes)
+  const { secret } = JSON.parse(issued.stdout)
+  const refused = await runHere(['audit', 'verify'], env(secret))
+  expect(refused).toMatchObject({ code: 1, stdout: '' })
+  expect(refused.stderr).toContain('not restricted to businesses')
+})

@@ -1,0 +1,166 @@
+import type { DescMethod, JsonValue } from '@bufbuild/protobuf'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { SCOPES } from '../../src/caller.ts'
+import { accessOf } from '../../src/server/access.ts'
+import { reachOf, requireRows } from '../../src/server/reach.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { allMethods, DOORS, type Door, nameOf, type Outcome } from './doors.ts'
+import { HAPPY, TAKE } from './rows.ts'
+import { CUSTOMER, type Request, type Scene, setScene } from './scene.ts'
+
+const service = useService()
+const methods = (await allMethods()).filter(
+  (method) => accessOf(method.parent, method) !== 'secret key',
+)
+
+let scene: Scene
+let strangerId: string
+/** Of the businesses of the scene. */
+let own: string
+/** Of a business that has an account and nothing else. */
+let stranger: string
+
+beforeAll(async () => {
+  scene = await setScene(service)
+  strangerId = (await service.business('Stranger')).id
+  const account = { businessId: strangerId, reference: 'theirs', bank: Bank.BANK_9PSB, ...CUSTOMER }
+  await service.client(AccountService).createAccount(account)
+  own = await issue([scene.businessId, scene.otherBusinessId])
+  stranger = await issue([strangerId])
+})
+
+afterAll(() => scene?.close())
+
+async function issue(businessIds: string[]): Promise<string> {
+  const wanted = { name: 'restricted', scopes: [...SCOPES], businessIds }
+  return (await service.client(AdminService).issueToken(wanted)).secret
+}
+
+const EACH = methods.map((method) => [nameOf(method), method] as const)
+const SOME_DOORS: readonly Door[] = [DOORS['gRPC from grpc-js']!, DOORS['Connect in JSON']!]
+
+async function atDoors(
+  method: DescMethod,
+  request: Request,
+  token: string,
+  take = 1,
+): Promise<Outcome[]> {
+  const authorization = `Bearer ${token}`
+  const calls = SOME_DOORS.map((call) => call(service, { method, request, authorization, take }))
+  return Promise.all(calls)
+}
+
+const codesOf = (outcomes: readonly Outcome[]) =>
+  outcomes.map((outcome) => ('messages' in outcome ? 'OK' : outcome.code))
+
+/** Everything that a call could have changed, but for what changes by itself. */
+async function everything(): Promise<unknown> {
+  const { pool } = service.database
+  const { rows } = await pool.query("select tablename from pg_tables where schemaname = 'public'")
+  const byItself = /^(sequencer|webhook_dispatcher|webhook_attempt|internal_token|outbox|event_.*)$/
+  const found: Record<string, unknown> = {}
+  for (const { tablename } of rows.filter((row) => !byItself.test(row.tablename))) {
+    // Of a delivery, what sending it again changes.
+    const what = tablename === 'webhook_delivery' ? "t.id || ' ' || t.schedule_from" : 't::text'
+    const all = await pool.query(
+      `select count(*), md5(string_agg(${what}, '|' order by ${what})) from "${tablename}" t`,
+    )
+    found[tablename] = all.rows[0]
+  }
+  return found
+}
+
+function businessesIn(value: JsonValue): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, each]) =>
+    name === 'businessId' && each !== '' ? [String(each)] : businessesIn(each),
+  )
+}
+
+test('every internal rpc has a row, and a row without its field does not start', () => {
+  requireRows(methods)
+  const [method] = methods
+  const unknown = { ...method!, name: 'Unknown' } as DescMethod
+  expect(() => requireRows([unknown])).toThrow(/no row for inflow\.\w+\.v1\.\w+\.Unknown/)
+  const fieldless = { ...method!, input: { ...method!.input, fields: [] } } as unknown as DescMethod
+  expect(reachOf(method!).by).toBe('business')
+  expect(() => requireRows([fieldless])).toThrow(/has no field businessId/)
+})
+
+describe('a token of other businesses neither sees nor moves anything', () => {
+  test.each(EACH)('%s', async (name, method) => {
+    const request = await HAPPY[name]!(scene, `stranger-${name}`)
+    const before = await everything()
+    const outcomes = await atDoors(method, request, stranger, TAKE[name])
+    expect(await everything()).toEqual(before)
+    const reach = reachOf(method)
+    if (reach.by === 'owned') {
+      // To the letter what is said of what does not exist.
+      const nobodys = Object.keys(reach.fields).map((field) => [field, 'x_nobody'])
+      const missing = { ...request, ...Object.fromEntries(nobodys) }
+      expect(outcomes).toEqual(await atDoors(method, missing, ADMIN_TOKEN))
+    } else if (reach.by === 'filtered' && reach.field === undefined) {
+      for (const outcome of outcomes) expect(outcome).toHaveProperty('messages')
+    } else {
+      expect(codesOf(outcomes)).toEqual(SOME_DOORS.map(() => 'PERMISSION_DENIED'))
+    }
+    const text = JSON.stringify(outcomes)
+    for (const id of [scene.businessId, scene.otherBusinessId]) expect(text).not.toContain(id)
+  })
+})
+
+describe('naming a business that does not exist is answered as naming another', () => {
+  const naming = EACH.filter(([, method]) => 'field' in reachOf(method))
+  test.each(naming)('%s', async (name, method) => {
+    const reach = reachOf(method) as { by: string; field: string }
+    const named = (id: string) => ({ [reach.field]: reach.by === 'businesses' ? [id] : id })
+    const request = await HAPPY[name]!(scene, `nobody-${name}`)
+    const others = await atDoors(method, { ...request, ...named(scene.businessId) }, stranger)
+    const nobodys = await atDoors(method, { ...request, ...named('biz_nobody') }, stranger)
+    expect(nobodys).toEqual(others)
+  })
+})
+
+describe('a token of the business itself', () => {
+  test.each(EACH)('%s', async (name, method) => {
+    const makes = await Promise.all(
+      SOME_DOORS.map((_, index) => HAPPY[name]!(scene, `own-${name}-${index}`.replace('.', '-'))),
+    )
+    const before = await everything()
+    const outcomes = await Promise.all(
+      SOME_DOORS.map((call, index) =>
+        call(service, {
+          method,
+          request: makes[index]!,
+          authorization: `Bearer ${own}`,
+          take: TAKE[name] ?? 1,
+        }),
+      ),
+    )
+    if (reachOf(method).by === 'unrestricted') {
+      expect(codesOf(outcomes)).toEqual(SOME_DOORS.map(() => 'PERMISSION_DENIED'))
+      expect(await everything()).toEqual(before)
+    } else {
+      expect(codesOf(outcomes)).toEqual(SOME_DOORS.map(() => 'OK'))
+    }
+  })
+})
+
+describe('what is asked of all businesses is answered of one’s own', () => {
+  const filtered = EACH.filter(([, method]) => /filtered|businesses/.test(reachOf(method).by))
+  test.each(filtered)('%s', async (name, method) => {
+    const stream = method.methodKind === 'server_streaming'
+    const request: Request = stream ? { start: { case: 'beginning', value: true } } : {}
+    // The stranger's is the last event of the log: all others would come before it.
+    for (const outcome of await atDoors(method, request, stranger, 2)) {
+      const messages = (outcome as { messages: JsonValue[] }).messages
+      const all = name === 'BusinessService.ListBusinesses' ? [strangerId] : businessesIn(messages)
+      expect(new Set(all)).toEqual(new Set([strangerId]))
+      expect(JSON.stringify(messages)).not.toContain(scene.businessId)
+      expect(JSON.stringify(messages)).toContain(strangerId)
+    }
+  })
+})
