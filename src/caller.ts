@@ -4,7 +4,7 @@ import {
   createContextKey,
   type HandlerContext,
 } from '@connectrpc/connect'
-import { assert } from './errors.ts'
+import { assert, Fault } from './errors.ts'
 
 /** What an internal token allows. `admin` allows everything internal. */
 export const SCOPES = ['admin', 'payments:write', 'read', 'events:subscribe'] as const
@@ -54,6 +54,18 @@ export interface Source {
 export const sourceKey: ContextKey<Source | undefined> = createContextKey<Source | undefined>(
   undefined,
 )
+
+/**
+ * Refuses a part of a method that is for administrators alone.
+ *
+ * @param what the part, as the text names it
+ * @throws Fault permission_denied
+ */
+export function requireAdmin(context: HandlerContext, what: string): void {
+  const caller = context.values.get(callerKey)
+  if (caller?.kind === 'internal' && caller.scopes.has('admin')) return
+  throw new Fault('permission_denied', `The token lacks the scope admin, which ${what} needs`)
+}
 
 /** The business that calls. Only for methods that the access table opens to businesses alone. */
 export function callingBusiness(context: HandlerContext): BusinessCaller {

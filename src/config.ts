@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { BANK_CODES, type BankCode } from './banks/bank.ts'
 import { createTimeText } from './clock.ts'
+import { PREVIOUS_MAX } from './key-files.ts'
 import { createAddressGuard } from './webhooks/address.ts'
 
 /** How a bank is served: by the simulated one, or by the connector to the real one. */
@@ -16,6 +17,8 @@ export interface Config {
   readonly grpcPort: number
   /** 32 bytes; undefined: generated into the data folder. */
   readonly masterKey: Buffer | undefined
+  /** Further keys that open what they encrypted: see KeyRing. */
+  readonly masterKeyPrevious: readonly Buffer[]
   readonly adminToken: string | undefined
   readonly banks: Readonly<Record<BankCode, BankMode>>
   /** Ranges of the proxies before the HTTP door, whose word on who calls is taken. */
@@ -68,6 +71,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     httpPort: read('HTTP_PORT', (text) => parsePort(text, 8080)),
     grpcPort: read('GRPC_PORT', (text) => parsePort(text, 50051)),
     masterKey: read('MASTER_KEY', (text) => parseMasterKey(text, databaseUrl)),
+    masterKeyPrevious: read('MASTER_KEY_PREVIOUS', (text) =>
+      parsePreviousKeys(text, env['MASTER_KEY']?.trim()),
+    ),
     adminToken: read('ADMIN_TOKEN', parseAdminToken),
     banks: read('BANKS', parseBanks),
     trustedProxies: read('TRUSTED_PROXIES', parseCidrs),
@@ -149,11 +155,24 @@ function parseMasterKey(
     if (databaseUrl === undefined) return undefined
     throw new Error('is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)')
   }
-  const key = Buffer.from(text, 'base64')
-  if (!/^[A-Za-z0-9+/]{43}=$/.test(text) || key.length !== 32) {
-    throw new Error('must be base64 of 32 bytes (openssl rand -base64 32)')
-  }
-  return key
+  return parseKey(text) ?? wrongKey()
+}
+
+/** @param current what MASTER_KEY is, however wrong */
+function parsePreviousKeys(text: string | undefined, current: string | undefined): Buffer[] {
+  if (text === undefined) return []
+  const keys = text.split(',').map((each) => parseKey(each.trim()) ?? wrongKey('each '))
+  if (!current) throw new Error('is of no use without MASTER_KEY')
+  if (keys.length > PREVIOUS_MAX) throw new Error(`must be at most ${PREVIOUS_MAX} keys`)
+  return keys
+}
+
+function parseKey(text: string): Buffer | undefined {
+  return /^[A-Za-z0-9+/]{43}=$/.test(text) ? Buffer.from(text, 'base64') : undefined
+}
+
+function wrongKey(each = ''): never {
+  throw new Error(`must ${each}be base64 of 32 bytes (openssl rand -base64 32)`)
 }
 
 function parseAdminToken(text: string | undefined): string | undefined {

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createBusiness } from './businesses/create-business.ts'
 import { getBusiness } from './businesses/get-business.ts'
 import { SYSTEM } from './caller.ts'
 import type { Clock } from './clock.ts'
 import { Fault } from './errors.ts'
+import { readIfPresent, writePrivate } from './private-file.ts'
 import type { Database } from './store/orm.ts'
 
 /** What embedded mode keeps in the data folder, so that the service can be used at once. */
@@ -18,20 +18,6 @@ export interface Credentials {
 }
 
 const FILE = 'credentials.json'
-
-/** The master key of the data folder; made at the first start. @returns 32 bytes */
-export async function readMasterKey(dataDir: string): Promise<Buffer> {
-  const file = join(dataDir, 'master.key')
-  const kept = await readIfPresent(file)
-  if (kept !== undefined) {
-    const key = Buffer.from(kept.trim(), 'base64')
-    if (key.length !== 32) throw new Error(`${file} does not hold base64 of 32 bytes`)
-    return key
-  }
-  const key = randomBytes(32)
-  await writePrivate(dataDir, 'master.key', `${key.toString('base64')}\n`)
-  return key
-}
 
 /** The admin token of the data folder, or a new one. */
 export async function readAdminToken(dataDir: string): Promise<string> {
@@ -84,22 +70,4 @@ async function readCredentials(dataDir: string): Promise<Credentials | undefined
   } catch {
     throw new Error(`${join(dataDir, FILE)} is not JSON; delete it to have it made anew`)
   }
-}
-
-async function readIfPresent(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
-}
-
-/** Writes beside the file and renames, so that a crash leaves the old one or the new one. */
-async function writePrivate(dataDir: string, name: string, text: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true })
-  const file = join(dataDir, name)
-  await writeFile(`${file}.new`, text, { mode: 0o600, flush: true })
-  await chmod(`${file}.new`, 0o600)
-  await rename(`${file}.new`, file)
 }

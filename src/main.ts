@@ -2,7 +2,8 @@ import { resolve } from 'node:path'
 import pino, { type Logger } from 'pino'
 import { systemClock } from './clock.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
-import { type Credentials, readAdminToken, readMasterKey, writeCredentials } from './credentials.ts'
+import { type Credentials, readAdminToken, writeCredentials } from './credentials.ts'
+import { readKeyFiles } from './key-files.ts'
 import { type Service, startService } from './service.ts'
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
 import { type Database, migrate, openDatabase } from './store/orm.ts'
@@ -34,13 +35,19 @@ async function run(config: Config, log: Logger): Promise<void> {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
     database = await reach(openDatabase(url), embedded)
     await reach(migrate(database), embedded)
-    const masterKey = config.masterKey ?? (await readMasterKey(config.dataDir))
+    const { masterKey, masterKeyPrevious, dataDir } = config
+    const keys =
+      masterKey === undefined
+        ? await readKeyFiles(dataDir)
+        : { current: masterKey, others: masterKeyPrevious }
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const service = await startService({
       config,
       database,
-      masterKey,
+      masterKey: keys.current,
+      otherKeys: keys.others,
+      ...(masterKey === undefined && { rereadKeys: () => readKeyFiles(dataDir) }),
       adminToken,
       clock: systemClock,
       log,

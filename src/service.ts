@@ -13,6 +13,7 @@ import {
 import { WebhookService } from '../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createCreateAccount } from './accounts/create-account.ts'
 import { createFindOpenAccounts } from './accounts/open-accounts.ts'
+import { hashIdentityNumbers } from './accounts/reseal-accounts.ts'
 import { createAccountRpc } from './accounts/rpc.ts'
 import { createAuthenticateToken } from './admin/authenticate-token.ts'
 import { createAdminRpc } from './admin/rpc.ts'
@@ -26,6 +27,7 @@ import { createBusinessRpc } from './businesses/rpc.ts'
 import { createBusinessStore } from './businesses/store.ts'
 import { type Clock, createTimeText } from './clock.ts'
 import type { Config } from './config.ts'
+import { createHeldKeys } from './encryption/key-holder.ts'
 import { createListener } from './events/listener.ts'
 import { registerEventMetrics } from './events/metrics.ts'
 import { eventOwner } from './events/read-log.ts'
@@ -34,9 +36,10 @@ import { createEventRpc } from './events/rpc.ts'
 import { createSequencer } from './events/sequencer.ts'
 import { STREAM_PACE } from './events/subscribe.ts'
 import { createTail } from './events/tail.ts'
-import { createRequestIds } from './ids.ts'
+import { createRequestIds, newId } from './ids.ts'
 import { createSandboxRpc } from './sandbox/rpc.ts'
-import { createSealer } from './secrets.ts'
+import { sealedTables } from './sealed-tables.ts'
+import { createSealer, type KeyRing } from './secrets.ts'
 import { createCalls, implement } from './server/calls.ts'
 import { openGrpcDoor } from './server/grpc.ts'
 import { openHttpDoor } from './server/http.ts'
@@ -68,6 +71,10 @@ interface ServiceOptions {
   readonly database: Database
   /** 32 bytes. */
   readonly masterKey: Buffer
+  /** The other master keys that are known: see KeyRing. */
+  readonly otherKeys?: readonly Buffer[]
+  /** Where keys are kept in files, which a rotation changes while the service runs. */
+  readonly rereadKeys?: () => Promise<KeyRing>
   readonly adminToken: string | undefined
   readonly clock: Clock
   readonly log: Logger
@@ -87,7 +94,16 @@ export interface Service {
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, database, clock, log } = options
   const { pool } = database
-  const sealer = createSealer(options.masterKey)
+  const sealer = createSealer(options.masterKey, options.otherKeys)
+  const heldKeys = createHeldKeys({
+    id: newId('ins', clock.now()),
+    pool,
+    sealer,
+    tables: sealedTables(pool),
+    log,
+    reread: options.rereadKeys,
+  })
+  await heldKeys.start()
   const timeText = createTimeText(config.displayTimeZone)
   const metrics = new Registry()
   collectDefaultMetrics({ register: metrics })
@@ -155,7 +171,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         ThirdPartyService,
         createThirdPartyRpc({ pool, timeText, createAccount, getTransaction }),
       ),
-      implement(AccountService, createAccountRpc(database, createAccount)),
+      implement(AccountService, createAccountRpc(database, createAccount, sealer)),
       implement(
         TransactionService,
         createTransactionRpc({
@@ -242,6 +258,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await http.close()
     throw error
   })
+  const hashing = hashIdentityNumbers(pool, sealer, draining.signal).then(
+    (ids) => ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
+    (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
+  )
   sequencer.start()
   listener.start()
   retention.start()
@@ -254,7 +274,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       draining.abort()
       await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop()])
       tail.stop()
-      await Promise.all([sequencer.stop(), listener.stop(), retention.stop(), keyUses.stop()])
+      await Promise.all([
+        sequencer.stop(),
+        listener.stop(),
+        retention.stop(),
+        keyUses.stop(),
+        hashing,
+      ])
+      await heldKeys.stop()
     },
   }
 }

@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { type Config, ConfigError, readConfig } from '../src/config.ts'
 
 const KEY = Buffer.alloc(32, 1).toString('base64')
+const KEY_2 = Buffer.alloc(32, 2).toString('base64')
+const KEY_3 = Buffer.alloc(32, 3).toString('base64')
 const DATABASE = 'postgres://user:hidden@db.example:5432/inflow'
 const ALL_SANDBOX = {
   '9PSB': 'sandbox',
@@ -30,6 +32,7 @@ test('without any setting, everything has its default', () => {
     httpPort: 8080,
     grpcPort: 50051,
     masterKey: undefined,
+    masterKeyPrevious: [],
     adminToken: undefined,
     banks: ALL_SANDBOX,
     logLevel: 'info',
@@ -64,6 +67,12 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['HTTP_PORT', '65535', { httpPort: 65_535 }],
   ['GRPC_PORT', '1', { grpcPort: 1 }],
   ['MASTER_KEY', KEY, { masterKey: Buffer.alloc(32, 1) }],
+  [
+    'MASTER_KEY_PREVIOUS',
+    `${KEY_2}, ${KEY_3}`,
+    { masterKeyPrevious: [Buffer.alloc(32, 2), Buffer.alloc(32, 3)] },
+    { MASTER_KEY: KEY },
+  ],
   ['ADMIN_TOKEN', 'x'.repeat(16), { adminToken: 'x'.repeat(16) }],
   ['BANKS', 'PALMPAY=sandbox, 9PSB = sandbox', { banks: ALL_SANDBOX as Config['banks'] }],
   ['LOG_LEVEL', 'debug', { logLevel: 'debug' }],
@@ -106,6 +115,7 @@ const WRONG: [string, string, string][] = [
   ['MASTER_KEY', Buffer.alloc(31).toString('base64'), NO_KEY],
   ['MASTER_KEY', Buffer.alloc(33).toString('base64'), NO_KEY],
   ['MASTER_KEY', KEY.slice(0, -1), NO_KEY],
+  ['MASTER_KEY_PREVIOUS', 'hidden', 'must each be base64 of 32 bytes (openssl rand -base64 32)'],
   ['ADMIN_TOKEN', 'hidden', NO_TOKEN],
   ['ADMIN_TOKEN', 'hidden and with spaces', NO_TOKEN],
   ['ADMIN_TOKEN', 'é'.repeat(20), NO_TOKEN],
@@ -147,6 +157,19 @@ describe('a wrong setting', () => {
       expect(fault).not.toContain('\n')
       expect(fault).not.toContain('hidden')
     }
+  })
+
+  test('earlier master keys that are too many, or none, are named without being shown', () => {
+    const beside = { MASTER_KEY: KEY }
+    expect(faultsOf({ ...beside, MASTER_KEY_PREVIOUS: `${KEY_2},hidden` })).toEqual([
+      'MASTER_KEY_PREVIOUS must each be base64 of 32 bytes (openssl rand -base64 32)',
+    ])
+    expect(faultsOf({ MASTER_KEY_PREVIOUS: KEY_2 })).toEqual([
+      'MASTER_KEY_PREVIOUS is of no use without MASTER_KEY',
+    ])
+    expect(faultsOf({ ...beside, MASTER_KEY_PREVIOUS: Array(6).fill(KEY_2).join() })).toEqual([
+      'MASTER_KEY_PREVIOUS must be at most 5 keys',
+    ])
   })
 
   test('a missing MASTER_KEY is named where there is a DATABASE_URL', () => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createSealer } from '../src/secrets.ts'
+import { createSealer, FINGERPRINT_BYTES } from '../src/secrets.ts'
 
 const masterKey = randomBytes(32)
 const sealer = createSealer(masterKey)
@@ -52,7 +52,7 @@ describe('a fingerprint', () => {
         expect(sealer.fingerprint(one).equals(sealer.fingerprint(other))).toBe(one === other)
       }),
     )
-    expect(sealer.fingerprint('x')).toHaveLength(32)
+    expect(sealer.fingerprint('x')).toHaveLength(FINGERPRINT_BYTES)
     expect(createSealer(randomBytes(32)).fingerprint('x').equals(sealer.fingerprint('x'))).toBe(
       false,
     )

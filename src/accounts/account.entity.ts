@@ -21,6 +21,8 @@ export const AccountEntity = defineEntity({
     idType: p.text().nullable(),
     /** The identity number, encrypted. */
     idNumberSealed: p.blob().nullable(),
+    /** Keyed hash of kind and number, by which an operator finds duplicates. */
+    idNumberHash: p.blob().nullable(),
     /** Keyed hash of the details asked for: a repeat with other details is a conflict. */
     detailsHash: p.blob(),
     /** How often the bank was asked to open it. */
@@ -33,7 +35,19 @@ export const AccountEntity = defineEntity({
     { properties: ['business', 'live', 'merchantReference'] },
     { properties: ['accountNumber', 'bank', 'live'] },
   ],
-  indexes: [{ properties: ['business', 'id'] }],
+  indexes: [
+    { properties: ['business', 'id'] },
+    {
+      name: 'account_id_number_hash_index',
+      expression:
+        'create index account_id_number_hash_index on "account" (id_number_hash) where id_number_hash is not null',
+    },
+    {
+      name: 'account_unhashed_index',
+      expression:
+        'create index account_unhashed_index on "account" (id) where id_number_sealed is not null and id_number_hash is null',
+    },
+  ],
   checks: [
     { name: 'account_bank', expression: "bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')" },
     { name: 'account_status', expression: "status in ('PENDING', 'ACTIVE', 'CLOSED')" },

@@ -54,6 +54,16 @@ export function accountNameOf(alias: string, firstName: string, lastName: string
   return `${alias}/${firstName} ${lastName}`
 }
 
+/** What a sealed identity number belongs to. */
+export function identityContext(accountId: string): string {
+  return `id_number ${accountId}`
+}
+
+/** The text that is hashed to find an identity number by. */
+export function identityText(idType: IdKind | undefined, idNumber: string): string {
+  return `id_number ${idType ?? ''} ${idNumber}`
+}
+
 /** The details as one text: equal for equal requests, and for no others. */
 export function detailsText(details: AccountDetails): string {
   return JSON.stringify([

@@ -10,6 +10,8 @@ import {
   type AccountDetails,
   accountNameOf,
   detailsText,
+  identityContext,
+  identityText,
   type OpenAccount,
   type StoredAccount,
 } from './account.ts'
@@ -132,7 +134,7 @@ async function createOnce(
     const nowMs = steps.clock.now()
     const stored = await findByMerchantReference(steps.pool, businessId, live, reference)
     if (stored !== undefined) {
-      if (!detailsHash.equals(stored.detailsHash)) {
+      if (!steps.sealer.matches(detailsText(request), stored.detailsHash)) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
       }
       if (isOpen(stored)) return { account: stored, replayed: true }
@@ -174,7 +176,10 @@ function newReservation(
     email: request.email,
     phone: request.phone,
     idType: request.idType ?? null,
-    idNumberSealed: request.idNumber ? sealer.seal(request.idNumber, `id_number ${id}`) : null,
+    idNumberSealed: request.idNumber ? sealer.seal(request.idNumber, identityContext(id)) : null,
+    idNumberHash: request.idNumber
+      ? sealer.fingerprint(identityText(request.idType, request.idNumber))
+      : null,
     detailsHash,
     claimedUntilMs: nowMs + CLAIM_MS,
     createdAtMs: nowMs,

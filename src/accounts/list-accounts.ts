@@ -3,16 +3,21 @@ import type { Page } from '../store/page-token.ts'
 import { type Account, AccountEntity } from './account.entity.ts'
 import type { AccountStatus, StoredAccount } from './account.ts'
 
+/** Which accounts; undefined: any. */
+interface AccountFilter {
+  readonly businessId: string | undefined
+  readonly live: boolean | undefined
+  /** The only businesses that there are for the caller; undefined: all. */
+  readonly allowed: ReadonlySet<string> | undefined
+  readonly status: AccountStatus | undefined
+  /** What the identity number may be hashed to. */
+  readonly idNumberHashes: readonly Buffer[] | undefined
+}
+
 /** Accounts, newest first; one more than the page holds, when there is one. */
 export async function listAccounts(
   database: Database,
-  filter: {
-    readonly businessId: string | undefined
-    readonly live: boolean | undefined
-    /** The only businesses that there are for the caller; undefined: all. */
-    readonly allowed: ReadonlySet<string> | undefined
-    readonly status: AccountStatus | undefined
-  },
+  filter: AccountFilter,
   page: Page,
 ): Promise<StoredAccount[]> {
   const after = page.after?.[0]
@@ -22,6 +27,7 @@ export async function listAccounts(
     ...(filter.businessId !== undefined && { business: filter.businessId }),
     ...(filter.live !== undefined && { live: filter.live }),
     ...(filter.status !== undefined && { status: filter.status }),
+    ...(filter.idNumberHashes !== undefined && { idNumberHash: { $in: filter.idNumberHashes } }),
     ...(after !== undefined && { id: { $lt: after } }),
   }
   const rows = await database.orm.em

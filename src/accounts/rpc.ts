@@ -1,9 +1,15 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import type {
+  AccountService,
+  ListAccountsRequest,
+} from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
-import { restrictionOf } from '../caller.ts'
+import { requireAdmin, restrictionOf } from '../caller.ts'
+import type { Sealer } from '../secrets.ts'
 import type { Database } from '../store/orm.ts'
 import { cutPage, readPage } from '../store/page-token.ts'
+import { identityText } from './account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { getAccount } from './get-account.ts'
 import { listAccounts } from './list-accounts.ts'
@@ -12,7 +18,15 @@ import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
 export function createAccountRpc(
   database: Database,
   createAccount: CreateAccountCall,
+  sealer: Sealer,
 ): ServiceImpl<typeof AccountService> {
+  const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
+    if (idNumber === '') return undefined
+    // Banks that do not ask for the kind may have been given a number without one.
+    const kind = toIdKind(idType)
+    const kinds = kind === undefined ? [...ID_KINDS, undefined] : [kind]
+    return kinds.flatMap((each) => sealer.fingerprints(identityText(each, idNumber)))
+  }
   return {
     async createAccount(request) {
       const { account, replayed } = await createAccount({
@@ -35,13 +49,19 @@ export function createAccountRpc(
       const account = await getAccount(database.pool, key)
       return { account: toAccountMessage(account) }
     },
-    async listAccounts(request, { values }) {
+    async listAccounts(request, context) {
+      if (request.idNumber !== '') requireAdmin(context, 'id_number')
       const page = readPage(request.pageSize, request.pageToken, 1)
       const businessId = request.businessId || undefined
       const { live } = request
-      const allowed = restrictionOf(values)
+      const allowed = restrictionOf(context.values)
       const status = toAccountStatus(request.status)
-      const found = await listAccounts(database, { businessId, allowed, live, status }, page)
+      const idNumberHashes = hashesOf(request)
+      const found = await listAccounts(
+        database,
+        { businessId, allowed, live, status, idNumberHashes },
+        page,
+      )
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
       return { accounts: rows.map(toAccountMessage), nextPageToken }
     },

@@ -17,6 +17,7 @@ export interface Reservation {
   readonly phone: string
   readonly idType: string | null
   readonly idNumberSealed: Uint8Array | null
+  readonly idNumberHash: Uint8Array | null
   readonly detailsHash: Uint8Array
   readonly claimedUntilMs: number
   readonly createdAtMs: number
@@ -63,16 +64,17 @@ export async function insertReservations(
   const result = await pool.query<{ id: string }>({
     name: 'account-reserve',
     text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
-        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, attempts,
-        claimed_until, created_at)
+        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, id_number_hash,
+        attempts, claimed_until, created_at)
       select id, business_id, live, reference, merchant_reference, bank, 'PENDING',
-        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, 1,
-        claimed_until, created_at
+        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, id_number_hash,
+        1, claimed_until, created_at
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
-        $13::timestamptz[], $14::timestamptz[], $15::boolean[])
+        $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::bytea[])
         as r(id, business_id, reference, merchant_reference, bank, first_name, last_name, email,
-          phone, id_type, id_number_sealed, details_hash, claimed_until, created_at, live)
+          phone, id_type, id_number_sealed, details_hash, claimed_until, created_at, live,
+          id_number_hash)
       order by business_id, live, merchant_reference
       on conflict (business_id, live, merchant_reference) do nothing returning id`,
     values: [
@@ -91,6 +93,7 @@ export async function insertReservations(
       timestampArray(rows.map((row) => row.claimedUntilMs)),
       timestampArray(rows.map((row) => row.createdAtMs)),
       booleanArray(rows.map((row) => row.live)),
+      byteaArray(rows.map((row) => row.idNumberHash)),
     ],
   })
   return new Set(result.rows.map((row) => row.id))

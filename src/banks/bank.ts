@@ -23,7 +23,10 @@ export const BANK_FACTS: Readonly<Record<BankCode, BankFacts>> = {
   PALMPAY: { name: 'PalmPay', interbankCode: '100033', nubanCode: '999991' },
 }
 
-export type IdKind = 'nin' | 'bvn'
+/** Kinds of identity numbers. */
+export const ID_KINDS = ['nin', 'bvn'] as const
+
+export type IdKind = (typeof ID_KINDS)[number]
 
 /** The account to open. */
 export interface AccountOrder {

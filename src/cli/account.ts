@@ -22,6 +22,7 @@ import {
   type PageOptions,
 } from './options.ts'
 import { type Column, fields, note, table } from './output.ts'
+import { readSecret } from './read-secret.ts'
 import { calling } from './service.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
 
@@ -63,7 +64,10 @@ export function account(noun: Command): void {
     .requiredOption('--email <address>', "customer's e-mail address")
     .requiredOption('--phone <number>', "customer's phone number: 080…, 234… or +…")
     .addOption(enumOption('--id-type <kind>', 'identity number, for PALMPAY', IdType))
-    .option('--id-number <digits>', 'identity number, 11 digits, for PALMPAY')
+    .option(
+      '--id-number <digits>',
+      'identity number, 11 digits, for PALMPAY; "-" reads it from standard input',
+    )
     .option('--test', 'of test mode: at the sandbox, whatever bank it names')
     .action(createAccount)
   addBusinessOption(
@@ -78,7 +82,13 @@ export function account(noun: Command): void {
         example: 'account list --status ACTIVE --limit 20',
       })
         .option('--business <id>', 'of this business only (default: of all)')
-        .addOption(enumOption('--status <status>', 'in this state only', AccountStatus)),
+        .addOption(enumOption('--status <status>', 'in this state only', AccountStatus))
+        .option(
+          '--id-number <digits>',
+          'of the customer with this identity number only; "-" reads it from standard input, as ' +
+            'others on the machine can see command lines',
+        )
+        .addOption(enumOption('--id-type <kind>', 'kind of that number', IdType)),
     ),
   ).action(listAccounts)
   addServiceOptions(noun)
@@ -108,8 +118,9 @@ const createAccount = calling<CreateOptions>(async (service, options) => {
     email,
     phone,
     idType: options.idType ?? IdType.UNSPECIFIED,
-    idNumber: options.idNumber ?? '',
     test: options.test ?? false,
+    idNumber:
+      options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
   })
   answer(options, CreateAccountResponseSchema, response, () => whole(response.account))
   if (response.replayed) note('It was open already.')
@@ -124,6 +135,8 @@ const getAccount = calling<{ business?: string }>(async (service, options, refer
 interface ListOptions extends PageOptions, ModeOptions {
   readonly business?: string
   readonly status?: AccountStatus
+  readonly idNumber?: string
+  readonly idType?: IdType
 }
 
 const listAccounts = calling<ListOptions>(async (service, options) => {
@@ -131,6 +144,9 @@ const listAccounts = calling<ListOptions>(async (service, options) => {
     businessId: options.business ?? '',
     status: options.status ?? AccountStatus.UNSPECIFIED,
     ...modeOf(options),
+    idNumber:
+      options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
+    idType: options.idType ?? IdType.UNSPECIFIED,
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })

@@ -22,6 +22,11 @@ const NOUNS: readonly Noun[] = [
     load: async () => (await import('./migrate.ts')).migrate,
   },
   {
+    name: 'master-key',
+    summary: 'the key that encrypts identity numbers and webhook secrets: rotate, status',
+    load: async () => (await import('./master-key.ts')).masterKey,
+  },
+  {
     name: 'business',
     summary: 'businesses: create, update, list',
     load: async () => (await import('./business.ts')).business,
@@ -67,6 +72,11 @@ const NOUNS: readonly Noun[] = [
     name: 'events',
     summary: 'the log of events: tail, epoch bump',
     load: async () => (await import('./events.ts')).events,
+  },
+  {
+    name: 'doctor',
+    summary: 'look at settings, database, keys, events and service, and say what to do',
+    load: async () => (await import('./doctor.ts')).doctor,
   },
 ]
 

@@ -7,6 +7,8 @@ export interface ServiceAddress {
   /** http:// (HTTP/2 without TLS) or https:// */
   readonly url: string
   readonly token: string
+  /** The HTTP door, of a local service. */
+  readonly httpUrl: string | undefined
   /** The demo business, of a local service. */
   readonly businessId: string | undefined
 }
@@ -15,6 +17,7 @@ export interface ServiceAddress {
 interface Credentials {
   readonly url: string
   readonly token: string
+  readonly httpUrl: string | undefined
   readonly businessId: string | undefined
 }
 
@@ -39,7 +42,7 @@ export function findService(
     if (token === undefined) {
       throw new Failure(EXIT.usage, `no token for ${url}: give --token, or set INFLOW_TOKEN`)
     }
-    return { url, token, businessId: same?.businessId }
+    return { url, token, httpUrl: same?.httpUrl, businessId: same?.businessId }
   }
   const local = readCredentials(path)
   if (!local) {
@@ -63,12 +66,14 @@ function readCredentials(path: string, faults?: 'ignore faults'): Credentials | 
   try {
     const found: Record<string, unknown> = { ...JSON.parse(readFileSync(path, 'utf8')) }
     const { grpc_url: url, admin_token: token, business_id: businessId } = found
+    const httpUrl = found['http_url']
     if (typeof url !== 'string' || typeof token !== 'string') {
       throw new Error('grpc_url or admin_token is missing')
     }
     return {
       url: checkUrl(url, `grpc_url in ${path}`),
       token,
+      httpUrl: typeof httpUrl === 'string' ? httpUrl : undefined,
       businessId: typeof businessId === 'string' ? businessId : undefined,
     }
   } catch (error) {

@@ -1,9 +1,7 @@
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Command } from 'commander'
-import { isDatabaseAway } from '../store/away.ts'
-import { type Database, migrate as migrateUp, openDatabase } from '../store/orm.ts'
+import { type Database, migrate as migrateUp } from '../store/orm.ts'
 import { EXIT, Failure } from './failure.ts'
+import { withDatabase } from './open-database.ts'
 import { note, print, table } from './output.ts'
 import { addVerb } from './verb.ts'
 
@@ -66,49 +64,4 @@ async function readMigrations({ orm }: Database): Promise<Migration[]> {
     ...executed.map((row) => ({ name: row.name, appliedAt: row.executed_at.toISOString() })),
     ...pending.map(({ name }) => ({ name, appliedAt: null })),
   ]
-}
-
-/** Opens the database that the service would use, hands it over, and closes what was opened. */
-async function withDatabase<Result>(
-  env: NodeJS.ProcessEnv,
-  absent: 'make it' | 'must exist',
-  use: (database: Database) => Promise<Result>,
-): Promise<Result> {
-  const url = env['DATABASE_URL']?.trim()
-  if (url) return withUrl(url, use)
-  const folder = join(env['DATA_DIR']?.trim() || '.inflow', 'postgres')
-  if (absent === 'must exist' && !existsSync(folder)) {
-    throw new Failure(
-      EXIT.refused,
-      `there is no database in ${folder} yet: \`inflow migrate up\` or \`npm start\` makes it, or set DATABASE_URL`,
-    )
-  }
-  const { startEmbedded } = await import('../store/embedded.ts')
-  const server = await startEmbedded({ folder, log: note })
-  try {
-    return await withUrl(server.url, use)
-  } finally {
-    await server.stop()
-  }
-}
-
-async function withUrl<Result>(
-  url: string,
-  use: (database: Database) => Promise<Result>,
-): Promise<Result> {
-  if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
-    throw new Failure(EXIT.usage, 'DATABASE_URL must be like postgres://user@host:5432/database')
-  }
-  let database: Database | undefined
-  try {
-    // One connection holds the lock of migrations, and the other migrates.
-    database = await openDatabase(url, 2)
-    return await use(database)
-  } catch (error) {
-    if (!isDatabaseAway(error)) throw error
-    const why = error instanceof Error && error.message ? `: ${error.message}` : ''
-    throw new Failure(EXIT.unreachable, `cannot reach the database at ${new URL(url).host}${why}`)
-  } finally {
-    await database?.close()
-  }
 }

@@ -1,9 +1,7 @@
 import type { Pool } from 'pg'
 import { Gauge, type Registry } from 'prom-client'
+import { ROWS_COUNTED_MAX, readLag } from './lag.ts'
 import type { Tail } from './tail.ts'
-
-/** How many waiting rows are counted; more is simply many. */
-const ROWS_COUNTED_MAX = 100_000
 
 /** Gauges of the event pipeline, read when somebody asks. */
 export function registerEventMetrics(metrics: Registry, pool: Pool, tail: Tail): void {
@@ -48,31 +46,4 @@ export function registerEventMetrics(metrics: Registry, pool: Pool, tail: Tail):
       this.set(tail.sizes().entries)
     },
   })
-}
-
-interface Lag {
-  rows: number
-  seconds: number | null
-  xid_age: string
-  position: string
-}
-
-async function readLag(pool: Pool): Promise<Lag | undefined> {
-  const result = await pool.query<Lag>({
-    name: 'event-lag',
-    text: `select s.position,
-        pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-          - pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid_age,
-        w.rows, w.seconds
-      from sequencer s, lateral (
-        select count(*)::int as rows,
-          extract(epoch from now() - min(occurred_at))::float8 as seconds
-        from (
-          select occurred_at from outbox
-          where xid >= pg_snapshot_xmax(s.snapshot) and seq > s.done_seq limit $1
-        ) waiting
-      ) w where s.id = 1`,
-    values: [ROWS_COUNTED_MAX],
-  })
-  return result.rows[0]
 }

@@ -10,6 +10,8 @@ import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance } from 'fastify'
 import type { Call, Origin } from './calls.ts'
 import { headersOf } from './calls.ts'
+import { boundTimeouts, correctLibraryFaults, TIMEOUT_MAX_MS } from './connect-faults.ts'
+import { malformedRequest } from './malformed.ts'
 import { toConnectError, toFault } from './status.ts'
 
 /** The largest message: a batch of 1,000 payments has room. */
@@ -20,13 +22,24 @@ const peerKey = createContextKey({ address: '', requestId: '' })
 
 /** Serves every call over Connect and gRPC-Web. */
 export async function connectDoor(app: FastifyInstance, calls: readonly Call[]): Promise<void> {
-  await app.register(fastifyConnectPlugin, {
-    grpc: false,
-    readMaxBytes: MESSAGE_BYTES_MAX,
-    maxTimeoutMs: 3_600_000,
-    contextValues: (request) =>
-      createContextValues().set(peerKey, { address: request.ip, requestId: request.id }),
-    routes: (router) => routes(router, calls),
+  await app.register(async (scope) => {
+    // The library makes a URL of it, and prints an error where it cannot.
+    scope.addHook('onRequest', (request, _reply, done) => {
+      const { host } = request.headers
+      boundTimeouts(request.raw.headers)
+      const usable = host === undefined || URL.canParse(`http://${host}`)
+      done(usable ? undefined : malformedRequest('The Host header is not a host'))
+    })
+    await scope.register(fastifyConnectPlugin, {
+      grpc: false,
+      readMaxBytes: MESSAGE_BYTES_MAX,
+      maxTimeoutMs: TIMEOUT_MAX_MS,
+      requestGate: (context) =>
+        correctLibraryFaults(context, context.values.get(peerKey).requestId),
+      contextValues: (request) =>
+        createContextValues().set(peerKey, { address: request.ip, requestId: request.id }),
+      routes: (router) => routes(router, calls),
+    })
   })
 }
 

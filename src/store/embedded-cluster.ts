@@ -68,7 +68,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   return { path, password }
 }
 
-function passwordFile(folder: string): string {
+export function passwordFile(folder: string): string {
   return `${folder}.password`
 }
 

@@ -52,6 +52,19 @@ export async function stopOrphan(
 }
 
 /**
+ * The port of the cluster's PostgreSQL while the Inflow that started it lives; undefined when there
+ * is none, or it was left behind.
+ */
+export function portInUse(cluster: string, folder: string): number | undefined {
+  const postmaster = postmasterOf(cluster, folder)
+  const owner = postmaster && ownerOf(postmaster)
+  if (owner === undefined || !isLive(owner)) return undefined
+  // The fourth line of the lock file.
+  const port = Number(lockFile(cluster)?.split('\n')[3])
+  return Number.isInteger(port) && port > 0 ? port : undefined
+}
+
+/**
  * PostgreSQL will not start while the process its lock file names is alive, even if that is another
  * program that got a dead postmaster's id. Once that is certain, names us instead: a lock that names
  * the parent of the new postmaster is stale to it, yet it still looks for surviving children of the

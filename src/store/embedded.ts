@@ -1,9 +1,10 @@
-import { mkdir, realpath } from 'node:fs/promises'
+import { mkdir, readFile, realpath } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Client } from 'pg'
 import { defaultCacheParent, platformPackage, readyBinaries } from './embedded-binaries.ts'
-import { openCluster, SUPERUSER } from './embedded-cluster.ts'
+import { openCluster, passwordFile, SUPERUSER } from './embedded-cluster.ts'
 import { startPostmaster } from './embedded-postmaster.ts'
+import { portInUse } from './embedded-rival.ts'
 import { serverUser } from './embedded-user.ts'
 
 export interface EmbeddedPostgres {
@@ -48,15 +49,26 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   const { path, password } = await openCluster({ folder, bin, user, log })
   const postmaster = await startPostmaster({ bin, cluster: path, folder, user, settings, log })
   const { port, stop } = postmaster
-  const urlOf = (database: string) =>
-    `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/${database}`
   try {
-    await createDatabase(urlOf('postgres'))
+    await createDatabase(databaseUrl(password, port, 'postgres'))
   } catch (error) {
     await stop()
     throw error
   }
-  return { url: urlOf(DATABASE), port, stop }
+  return { url: databaseUrl(password, port, DATABASE), port, stop }
+}
+
+function databaseUrl(password: string, port: number, database: string): string {
+  return `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/${database}`
+}
+
+/** The URL of the database in the folder, when an Inflow that runs has it open. */
+export async function findRunningEmbedded(folder: string): Promise<string | undefined> {
+  const name = await realName(folder)
+  const cluster = await realpath(name).catch(() => undefined)
+  const port = cluster === undefined ? undefined : portInUse(cluster, name)
+  if (port === undefined) return undefined
+  return databaseUrl(await readFile(passwordFile(name), 'utf8'), port, DATABASE)
 }
 
 /** The folder's own name may be a link; those above it are resolved, as PostgreSQL would. */

@@ -7,6 +7,7 @@ import { AuditEntryEntity, AuditHeadEntity } from '../admin/audit.entity.ts'
 import { TokenEntity } from '../admin/token.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
+import { KeyHolderEntity, MasterKeyEntity } from '../encryption/master-key.entity.ts'
 import {
   BusinessCounterEntity,
   EpochEntity,
@@ -44,7 +45,11 @@ const CONNECTION = {
   keepAlive: true,
 }
 
+const CONNECTIONS_MAX = 16
 const RELAXED_CONNECTIONS_MAX = 6
+
+/** Of one instance, with the one that listens. */
+export const CONNECTIONS_OF_INSTANCE = CONNECTIONS_MAX + RELAXED_CONNECTIONS_MAX + 1
 
 /** The configuration of the ORM for one database. */
 export function ormConfig(url: string, connectionsMax: number) {
@@ -71,6 +76,8 @@ export function ormConfig(url: string, connectionsMax: number) {
       TokenEntity,
       AuditEntryEntity,
       AuditHeadEntity,
+      MasterKeyEntity,
+      KeyHolderEntity,
     ],
     extensions: [Migrator],
     pool: { max: connectionsMax },
@@ -97,7 +104,10 @@ export function ormConfig(url: string, connectionsMax: number) {
  *
  * @param url postgres://…
  */
-export async function openDatabase(url: string, connectionsMax = 16): Promise<Database> {
+export async function openDatabase(
+  url: string,
+  connectionsMax = CONNECTIONS_MAX,
+): Promise<Database> {
   const orm = await MikroORM.init(ormConfig(url, connectionsMax))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
   const relaxedPool = openRelaxedPool(url)

@@ -15,6 +15,11 @@ export function sealSecret(sealer: Sealer, endpointId: string, secret: string): 
   return sealer.seal(secret, context(endpointId))
 }
 
+/** @returns `whsec_<base64>`; throws when no known key sealed it for this endpoint */
+export function openSecret(sealer: Sealer, endpointId: string, sealed: Buffer): string {
+  return sealer.open(sealed, context(endpointId))
+}
+
 /** Opens sealed secrets: the bytes that sign. Those of busy endpoints are kept open. */
 export function createSecretOpener(sealer: Sealer): (endpointId: string, sealed: Buffer) => Buffer {
   const opened = new Map<string, Buffer>()
@@ -22,7 +27,7 @@ export function createSecretOpener(sealer: Sealer): (endpointId: string, sealed:
     const key = endpointId + sealed.toString('latin1')
     const known = opened.get(key)
     if (known) return known
-    const bytes = secretBytes(sealer.open(sealed, context(endpointId)))
+    const bytes = secretBytes(openSecret(sealer, endpointId, sealed))
     if (opened.size >= OPENED_MAX) opened.clear()
     opened.set(key, bytes)
     return bytes

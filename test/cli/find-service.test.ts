@@ -57,7 +57,12 @@ test('without any, one line says what to do', async () => {
 
 test('options go before the environment, and that before the file', () => {
   const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
-  expect(findService({}, env)).toEqual({ url: LOCAL, token: 'admin', businessId: 'biz_demo' })
+  expect(findService({}, env)).toEqual({
+    url: LOCAL,
+    token: 'admin',
+    httpUrl: 'http://127.0.0.1:8080',
+    businessId: 'biz_demo',
+  })
   expect(findService({ token: 'mine' }, env)).toMatchObject({ url: LOCAL, token: 'mine' })
   const both = { ...env, INFLOW_GRPC_URL: 'http://a:1', INFLOW_TOKEN: 'theirs' }
   expect(findService({}, both)).toEqual({

@@ -29,7 +29,15 @@ function helpOf(command: Command): string {
 test('the commands are those of the contract', () => {
   expect(verbs.map(nameOf)).toEqual(
     [
-      ...['serve', 'migrate up', 'migrate status', 'business create', 'business update'],
+      ...[
+        'serve',
+        'migrate up',
+        'migrate status',
+        'master-key rotate',
+        'master-key status',
+        'business create',
+        'business update',
+      ],
       ...['business list', 'key issue', 'key update', 'key rotate', 'key revoke', 'key list'],
       ...['token issue', 'token revoke', 'token list', 'audit list', 'audit verify'],
       ...['account create', 'account get', 'account list'],
@@ -37,6 +45,7 @@ test('the commands are those of the contract', () => {
       ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
       ...['webhook recover', 'webhook listen', 'events tail', 'events epoch bump'],
+      ...['doctor'],
     ].map((name) => `inflow ${name}`),
   )
 })

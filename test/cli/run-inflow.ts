@@ -12,6 +12,8 @@ const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 interface RunOptions {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
+  /** Standard input; empty unless given. */
+  readonly input?: string
 }
 
 interface Outcome {
@@ -37,8 +39,9 @@ export function startInflow(args: readonly string[], options: RunOptions = {}): 
   const child = spawn(process.execPath, [ENTRY, ...args], {
     cwd,
     env,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   })
+  child.stdin.end(options.input ?? '')
   onTestFinished(() => {
     child.kill('SIGKILL')
   })

@@ -1,5 +1,6 @@
-import { type DescMessage, type Message, ScalarType } from '@bufbuild/protobuf'
+import { type DescField, type DescMessage, type Message, ScalarType } from '@bufbuild/protobuf'
 import type { Path } from '@bufbuild/protobuf/reflect'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { createValidator, type Validator, type Violation } from '@bufbuild/protovalidate'
 import type { Interceptor } from '@connectrpc/connect'
 import { assert, type FieldFault, invalidFields } from '../../errors.ts'
@@ -19,12 +20,12 @@ export function createCheck(): Check {
       texts.set(schema, names)
     }
     trim(message as unknown as Record<string, unknown>, names)
-    const nulls = nullFaults(schema, message)
+    const unstorable = storageFaults(schema, message)
     const result = validator.validate(schema, message)
-    if (result.kind === 'valid') return nulls
+    if (result.kind === 'valid') return unstorable
     if (result.kind === 'error') throw result.error
     const faults = result.violations.map((violation) => toFieldFault(schema, violation))
-    return nulls.length === 0 ? faults : merge(schema, faults, nulls)
+    return unstorable.length === 0 ? faults : merge(schema, faults, unstorable)
   }
 }
 
@@ -100,26 +101,45 @@ function trim(message: Record<string, unknown>, names: readonly string[]): void 
 }
 
 /**
- * Texts with U+0000, which PostgreSQL cannot hold. Lists of messages are left out: the items of a
- * batch are checked one by one.
+ * What a message can hold and PostgreSQL cannot: texts with U+0000, and times that are none. Lists of
+ * messages are left out: the items of a batch are checked one by one.
  */
-function nullFaults(schema: DescMessage, message: Message): FieldFault[] {
+function storageFaults(schema: DescMessage, message: Message): FieldFault[] {
   const faults: FieldFault[] = []
-  findNulls(schema, message, '', faults)
+  findUnstorable(schema, message, '', faults)
   return faults
 }
 
-function findNulls(schema: DescMessage, message: Message, path: string, faults: FieldFault[]) {
-  const values = message as unknown as Readonly<Record<string, unknown>>
+function findUnstorable(schema: DescMessage, message: Message, path: string, faults: FieldFault[]) {
   for (const field of schema.fields) {
-    const value = values[field.localName]
+    const value = readField(message, field)
     if (field.fieldKind === 'message' && value !== undefined) {
-      findNulls(field.message, value as Message, `${path}${field.jsonName}.`, faults)
+      if (field.message.typeName === 'google.protobuf.Timestamp') {
+        if (isTime(value as Timestamp)) continue
+        faults.push({
+          field: path + field.jsonName,
+          message: 'must be a time of the years 1 to 9999',
+        })
+      } else {
+        findUnstorable(field.message, value as Message, `${path}${field.jsonName}.`, faults)
+      }
     } else if (Array.isArray(value) ? value.some(hasNull) : hasNull(value)) {
       const name = path + field.jsonName
       faults.push({ field: name, message: 'must not hold the character U+0000' })
     }
   }
+}
+
+function readField(message: Message, { localName, oneof }: DescField): unknown {
+  const values = message as unknown as Readonly<Record<string, unknown>>
+  if (oneof === undefined) return values[localName]
+  const chosen = values[oneof.localName] as { readonly case?: string; readonly value?: unknown }
+  return chosen.case === localName ? chosen.value : undefined
+}
+
+/** The range that protobuf gives to a Timestamp, and that no parser of its binary form keeps. */
+function isTime({ seconds, nanos }: Timestamp): boolean {
+  return seconds >= -62_135_596_800n && seconds <= 253_402_300_799n && nanos >= 0 && nanos < 1e9
 }
 
 function hasNull(value: unknown): boolean {

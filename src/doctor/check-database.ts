@@ -1,0 +1,125 @@
+import type { Pool } from 'pg'
+import { CONNECTIONS_OF_INSTANCE, type Database } from '../store/orm.ts'
+import { createFindings, type Finding } from './finding.ts'
+
+/** The oldest PostgreSQL that the service runs on. */
+const VERSION_MIN = 150_000
+
+const SKEW_WARN_MS = 1_000
+const SKEW_FAIL_MS = 30_000
+
+/** A transaction that is open for longer keeps dead rows, and holds the event log up. */
+const OPEN_WARN_SECONDS = 300
+
+type Findings = ReturnType<typeof createFindings>
+
+/** The server: its version, what keeps commits, its room, its clock, and the schema in it. */
+export async function checkDatabase(
+  { pool, orm, url }: Database,
+  now: () => number,
+): Promise<readonly Finding[]> {
+  const findings = createFindings('Database')
+  const settings = await readSettings(pool)
+  checkServer(new URL(url).host, settings, findings)
+  checkDurability(settings, findings)
+  checkConnections(settings, findings)
+  await checkClock(pool, now, findings)
+  if (settings.open_seconds > OPEN_WARN_SECONDS) {
+    findings.warn(
+      `a transaction has been open for ${Math.round(settings.open_seconds)} s`,
+      'find it in pg_stat_activity, and end it with pg_terminate_backend',
+    )
+  }
+  const pending = await orm.migrator.getPending()
+  if (pending.length === 0) findings.ok('the schema is up to date')
+  else {
+    const names = pending.map(({ name }) => name).join(', ')
+    findings.warn(`migrations are pending: ${names}`, 'start the service, or: inflow migrate up')
+  }
+  return findings.all
+}
+
+interface Settings {
+  version: number
+  version_text: string
+  standby: boolean
+  fsync: string
+  full_page_writes: string
+  synchronous_commit: string
+  timezone: string
+  max_connections: number
+  used: number
+  open_seconds: number
+}
+
+async function readSettings(pool: Pool): Promise<Settings> {
+  const result = await pool.query<Settings>(
+    `select current_setting('server_version_num')::int as version,
+      current_setting('server_version') as version_text,
+      pg_is_in_recovery() as standby,
+      current_setting('fsync') as fsync,
+      current_setting('full_page_writes') as full_page_writes,
+      current_setting('synchronous_commit') as synchronous_commit,
+      current_setting('TimeZone') as timezone,
+      current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int as max_connections,
+      (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used,
+      (select coalesce(max(extract(epoch from now() - xact_start)), 0)::float8
+        from pg_stat_activity where pid <> pg_backend_pid()
+          and backend_type = 'client backend') as open_seconds`,
+  )
+  return result.rows[0] as Settings
+}
+
+function checkServer(host: string, settings: Settings, findings: Findings): void {
+  const what = `PostgreSQL ${settings.version_text} at ${host}`
+  if (settings.version < VERSION_MIN)
+    findings.fail(`${what} is too old`, 'use PostgreSQL 15 or newer')
+  else if (settings.standby) {
+    findings.fail(`${what} is a standby, which takes no writes`, 'set DATABASE_URL to the primary')
+  } else findings.ok(`${what} answers; its time zone is ${settings.timezone}`)
+}
+
+function checkDurability(settings: Settings, findings: Findings): void {
+  const wrong = (['fsync', 'full_page_writes'] as const).filter((name) => settings[name] !== 'on')
+  for (const name of wrong) {
+    findings.fail(
+      `${name} is off: a power failure may lose or damage payments that were acknowledged`,
+      `set ${name}=on in postgresql.conf, and reload`,
+    )
+  }
+  if (settings.synchronous_commit === 'off') {
+    findings.fail(
+      'synchronous_commit is off: a crash may lose the last payments that were acknowledged',
+      `alter role … reset synchronous_commit, or set it to on in postgresql.conf`,
+    )
+  } else if (wrong.length === 0) {
+    findings.ok('what is committed is on disk: fsync, full_page_writes and synchronous_commit')
+  }
+}
+
+function checkConnections({ max_connections: max, used }: Settings, findings: Findings): void {
+  const found = `${used} of ${max} connections are in use; an instance takes up to ${CONNECTIONS_OF_INSTANCE}`
+  if (max < CONNECTIONS_OF_INSTANCE) {
+    findings.fail(found, `set max_connections to at least ${CONNECTIONS_OF_INSTANCE + 10}`)
+  } else if (max - used < CONNECTIONS_OF_INSTANCE) {
+    findings.warn(found, 'raise max_connections before another instance starts')
+  } else findings.ok(found)
+}
+
+async function checkClock(pool: Pool, now: () => number, findings: Findings): Promise<void> {
+  const beforeMs = now()
+  const result = await pool.query<{ ms: number }>(
+    'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
+  )
+  const afterMs = now()
+  const halfMs = (afterMs - beforeMs) / 2
+  const skewMs = Math.abs((result.rows[0]?.ms ?? 0) - beforeMs - halfMs)
+  // What the question took may be all on one way.
+  const certainMs = Math.max(0, skewMs - halfMs)
+  const found = `the clock of the database differs by ${certainMs < 1 ? 'less than 1' : certainMs.toFixed(0)} ms`
+  const advice = 'let both machines keep time with NTP (chrony, systemd-timesyncd)'
+  if (certainMs > SKEW_FAIL_MS) findings.fail(found, advice)
+  else if (certainMs > SKEW_WARN_MS) findings.warn(found, advice)
+  else findings.ok(found)
+}

@@ -1,0 +1,66 @@
+import type { Pool } from 'pg'
+import { readLag, readLogAge } from '../events/lag.ts'
+import { readBacklog } from '../webhooks/backlog.ts'
+import { createFindings, type Finding } from './finding.ts'
+
+const LAG_WARN_SECONDS = 5
+const LAG_FAIL_SECONDS = 60
+const BACKLOG_WARN_SECONDS = 60
+const BACKLOG_FAIL_SECONDS = 900
+const DAY_SECONDS = 86_400
+
+/** How long events and webhooks wait, and whether old events are deleted. */
+export async function checkEvents(
+  pool: Pool,
+  eventRetentionDays: number,
+): Promise<readonly Finding[]> {
+  const findings = createFindings('Events')
+  const tell = (
+    seconds: number,
+    [warn, fail]: readonly number[],
+    found: string,
+    advice: string,
+  ) => {
+    if (seconds > (fail ?? Number.POSITIVE_INFINITY)) findings.fail(found, advice)
+    else if (seconds > (warn ?? 0)) findings.warn(found, advice)
+    else findings.ok(found)
+  }
+  const lag = await readLag(pool)
+  const waitSeconds = Math.max(0, lag?.seconds ?? 0)
+  tell(
+    waitSeconds,
+    [LAG_WARN_SECONDS, LAG_FAIL_SECONDS],
+    lag?.rows
+      ? `${count(lag.rows)} events wait for their place in the log, the oldest for ${text(waitSeconds)}`
+      : `every event has its place in the log, which ends at ${lag?.position ?? 0}`,
+    'see that an instance runs; a transaction that is open for long, in any database, holds it up',
+  )
+  const backlog = await readBacklog(pool)
+  tell(
+    backlog.oldestSeconds,
+    [BACKLOG_WARN_SECONDS, BACKLOG_FAIL_SECONDS],
+    backlog.due === 0
+      ? 'no webhook is due'
+      : `${count(backlog.due)} webhooks are due, the oldest for ${text(backlog.oldestSeconds)}`,
+    'see that an instance runs, and whether an endpoint is slow: inflow webhook deliveries',
+  )
+  const ageSeconds = await readLogAge(pool)
+  tell(
+    ageSeconds ?? 0,
+    [(eventRetentionDays + 1) * DAY_SECONDS],
+    ageSeconds === undefined
+      ? 'no event is kept yet'
+      : `the oldest event that is kept is ${text(ageSeconds)} old; EVENT_RETENTION_DAYS is ${eventRetentionDays}`,
+    'what is not delivered yet is kept: find the endpoint with inflow webhook deliveries',
+  )
+  return findings.all
+}
+
+const count = (rows: number) => rows.toLocaleString('en')
+
+function text(seconds: number): string {
+  if (seconds >= 2 * DAY_SECONDS) return `${Math.round(seconds / DAY_SECONDS)} days`
+  if (seconds >= 7_200) return `${Math.round(seconds / 3_600)} hours`
+  if (seconds >= 120) return `${Math.round(seconds / 60)} minutes`
+  return `${Math.round(seconds)} s`
+}

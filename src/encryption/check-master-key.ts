@@ -1,0 +1,58 @@
+import type { Pool } from 'pg'
+import type { Sealer } from '../secrets.ts'
+import type { SealedRows } from './sealed-rows.ts'
+import { insertMasterKey, listMasterKeys } from './store.ts'
+
+/** What is encrypted to know a key again. */
+const KNOWN_TEXT = 'inflow'
+
+const contextOf = (keyId: string) => `master key ${keyId}`
+
+/** The keys are not those that the database was encrypted with. */
+export class MasterKeyError extends Error {
+  override readonly name = 'MasterKeyError'
+}
+
+/**
+ * Sees that the keys fit the database: every key that something in it may be made with is known.
+ * A database that was not told of any yet is asked for one row of each table.
+ *
+ * @throws MasterKeyError, in one line
+ */
+export async function checkMasterKey(
+  pool: Pool,
+  sealer: Sealer,
+  tables: readonly SealedRows[],
+): Promise<void> {
+  const keys = await listMasterKeys(pool)
+  const unknown = keys.filter((key) => !opens(sealer, key.id, key.knownText))
+  if (keys.length > 0 && unknown.length === keys.length) throw wrongKey()
+  if (unknown.length > 0) {
+    const ids = unknown.map((key) => key.id).join(', ')
+    throw new MasterKeyError(
+      `MASTER_KEY_PREVIOUS lacks the key ${ids}, with which some of this database is encrypted: ` +
+        'add it, or finish with it (inflow master-key rotate)',
+    )
+  }
+  if (keys.length > 0) return
+  for (const table of tables) if ((await table.fits(sealer)) === false) throw wrongKey()
+}
+
+/** Says in the database that the current key is in use. */
+export async function registerMasterKey(pool: Pool, sealer: Sealer): Promise<void> {
+  const id = sealer.keyId
+  await insertMasterKey(pool, { id, knownText: sealer.seal(KNOWN_TEXT, contextOf(id)) })
+}
+
+function opens(sealer: Sealer, id: string, knownText: Buffer): boolean {
+  if (!sealer.knownKeyIds.includes(id)) return false
+  try {
+    return sealer.open(knownText, contextOf(id)) === KNOWN_TEXT
+  } catch {
+    return false
+  }
+}
+
+function wrongKey(): MasterKeyError {
+  return new MasterKeyError('MASTER_KEY is not the one that this database was encrypted with')
+}

@@ -1,0 +1,66 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import type { KeyRing, Sealer } from '../secrets.ts'
+import { checkMasterKey, registerMasterKey } from './check-master-key.ts'
+import type { SealedRows } from './sealed-rows.ts'
+import { deleteHolder, touchHolder } from './store.ts'
+
+/** How often an instance says which keys it has. */
+const EVERY_MS = 10_000
+
+/** After this time without a word an instance counts as gone: some of them may be lost. */
+export const GONE_AFTER_SECONDS = 45
+
+interface Options {
+  /** Of the instance. */
+  readonly id: string
+  readonly pool: Pool
+  readonly sealer: Sealer
+  readonly tables: readonly SealedRows[]
+  readonly log: Logger
+  /** Where keys are kept in files, which a rotation changes while the service runs. */
+  readonly reread: (() => Promise<KeyRing>) | undefined
+}
+
+/** Tells the database which master keys this instance has, for as long as it runs. */
+export interface HeldKeys {
+  /** @throws MasterKeyError when the keys do not fit the database */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/**
+ * A rotation must not encrypt with a key that a running instance does not know, nor may a key be
+ * forgotten that one still encrypts with. So each says what it has, every few seconds.
+ */
+export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Options): HeldKeys {
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> | undefined
+
+  const tell = async (): Promise<void> => {
+    if (reread) sealer.use(await reread())
+    await checkMasterKey(pool, sealer, tables)
+    await registerMasterKey(pool, sealer)
+    const { keyId: currentKeyId, knownKeyIds } = sealer
+    await touchHolder(pool, { id, currentKeyId, knownKeyIds })
+  }
+  const attempt = (): void => {
+    running ??= tell()
+      .catch((error: unknown) => log.error({ err: error }, 'the master key could not be confirmed'))
+      .finally(() => {
+        running = undefined
+      })
+  }
+  return {
+    async start() {
+      await tell()
+      timer = setInterval(attempt, EVERY_MS)
+    },
+    async stop() {
+      clearInterval(timer)
+      await running
+      // Without the database, it is forgotten for not being heard of.
+      await deleteHolder(pool, id).catch(() => undefined)
+    },
+  }
+}

@@ -1,0 +1,69 @@
+import type { Pool } from 'pg'
+
+interface MasterKey {
+  readonly id: string
+  readonly knownText: Buffer
+}
+
+/** A running instance. */
+export interface KeyHolder {
+  readonly id: string
+  readonly currentKeyId: string
+  readonly knownKeyIds: readonly string[]
+}
+
+export async function listMasterKeys(pool: Pool): Promise<MasterKey[]> {
+  const result = await pool.query<{ id: string; known_text: Buffer }>(
+    'select id, known_text from master_key order by created_at, id',
+  )
+  return result.rows.map((row) => ({ id: row.id, knownText: row.known_text }))
+}
+
+/** The first one to insert a key wins; what it wrote says the same. */
+export async function insertMasterKey(pool: Pool, key: MasterKey): Promise<void> {
+  await pool.query(
+    `insert into master_key (id, known_text, created_at) values ($1, $2, clock_timestamp())
+      on conflict (id) do nothing`,
+    [key.id, key.knownText],
+  )
+}
+
+export async function deleteMasterKey(pool: Pool, id: string): Promise<void> {
+  await pool.query('delete from master_key where id = $1', [id])
+}
+
+/** Says that an instance is there, and forgets those that were not heard of for a day. */
+export async function touchHolder(pool: Pool, holder: KeyHolder): Promise<void> {
+  await pool.query(
+    `with gone as (
+        delete from master_key_holder where seen_at < clock_timestamp() - interval '1 day'
+      )
+      insert into master_key_holder (id, current_key_id, known_key_ids, seen_at)
+      values ($1, $2, $3, clock_timestamp())
+      on conflict (id) do update set current_key_id = excluded.current_key_id,
+        known_key_ids = excluded.known_key_ids, seen_at = excluded.seen_at`,
+    [holder.id, holder.currentKeyId, holder.knownKeyIds],
+  )
+}
+
+export async function deleteHolder(pool: Pool, id: string): Promise<void> {
+  await pool.query('delete from master_key_holder where id = $1', [id])
+}
+
+/** The instances that were heard of in the last seconds. */
+export async function listHolders(pool: Pool, withinSeconds: number): Promise<KeyHolder[]> {
+  const result = await pool.query<{
+    id: string
+    current_key_id: string
+    known_key_ids: string[]
+  }>(
+    `select id, current_key_id, known_key_ids from master_key_holder
+      where seen_at > clock_timestamp() - $1 * interval '1 second' order by id`,
+    [withinSeconds],
+  )
+  return result.rows.map((row) => ({
+    id: row.id,
+    currentKeyId: row.current_key_id,
+    knownKeyIds: row.known_key_ids,
+  }))
+}

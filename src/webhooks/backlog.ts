@@ -1,0 +1,29 @@
+import type { Pool } from 'pg'
+
+/** How many due deliveries are counted; more is simply many. */
+const ROWS_COUNTED_MAX = 100_000
+
+/** The deliveries that should have been sent by now. */
+export interface Backlog {
+  readonly due: number
+  /** For how long the oldest of them has been due; 0 without any. */
+  readonly oldestSeconds: number
+}
+
+/** Of endpoints that are live: what is due to a disabled one is held on purpose. */
+export async function readBacklog(pool: Pool): Promise<Backlog> {
+  const result = await pool.query<{ due: number; seconds: number | null }>(
+    `select count(*)::int as due,
+        extract(epoch from clock_timestamp() - min(due_at))::float8 as seconds
+      from (
+        select d.due_at from webhook_endpoint e
+        join webhook_delivery d on d.endpoint_id = e.id
+        where e.deleted_at is null and e.disabled_at is null
+          and d.state = 'PENDING' and d.due_at <= clock_timestamp()
+        limit $1
+      ) due`,
+    [ROWS_COUNTED_MAX],
+  )
+  const { due = 0, seconds = 0 } = result.rows[0] ?? {}
+  return { due, oldestSeconds: seconds ?? 0 }
+}

@@ -1,0 +1,102 @@
+import { createContextValues, type HandlerContext } from '@connectrpc/connect'
+import { expect, test } from 'vitest'
+import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { createAccountRpc } from '../../src/accounts/rpc.ts'
+import { callerKey, type Scope } from '../../src/caller.ts'
+import { createSealer } from '../../src/secrets.ts'
+import { startInflow } from '../cli/run-inflow.ts'
+import { creation, until } from '../contract/rest.ts'
+import { startInstance } from '../support/instance.ts'
+import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
+
+const service = useService()
+
+/** Opens accounts with identity numbers, each in a business of its own. @returns their references */
+async function open(...customers: { bank?: string; idType?: string; idNumber: string }[]) {
+  const references: string[] = []
+  for (const customer of customers) {
+    const { key } = await service.business()
+    const body = creation({ bank: 'PALMPAY', idType: 'nin', ...customer })
+    const answer = await service.post('generateVirtualAccount/', key, body)
+    expect(answer.status).toBe(200)
+    references.push(answer.body.data.reference)
+  }
+  return references
+}
+
+async function find(request: { idNumber: string; idType?: IdType; pageSize?: number }) {
+  const { accounts } = await service.client(AccountService).listAccounts(request)
+  return accounts.map((account) => account.reference).sort()
+}
+
+test('the accounts of one identity number are found, across businesses', async () => {
+  const [one, two, bvn, kindless] = await open(
+    { idNumber: '10000000001' },
+    { idNumber: '10000000001' },
+    { idNumber: '10000000001', idType: 'bvn' },
+    { idNumber: '10000000001', bank: '9PSB', idType: undefined as never },
+    { idNumber: '10000000002' },
+  )
+  const all = [one, two, bvn, kindless].sort()
+  expect(await find({ idNumber: '10000000001' })).toEqual(all)
+  expect(await find({ idNumber: '10000000001', idType: IdType.NIN })).toEqual([one, two].sort())
+  expect(await find({ idNumber: '10000000001', idType: IdType.BVN })).toEqual([bvn])
+  expect(await find({ idNumber: '10000000003' })).toEqual([])
+  await expect(find({ idNumber: '1000000000' })).rejects.toThrow('idNumber')
+
+  const accounts = service.client(AccountService)
+  const first = await accounts.listAccounts({ idNumber: '10000000001', pageSize: 3 })
+  const rest = await accounts.listAccounts({
+    idNumber: '10000000001',
+    pageSize: 3,
+    pageToken: first.nextPageToken,
+  })
+  const paged = [...first.accounts, ...rest.accounts].map((account) => account.reference)
+  expect(paged.sort()).toEqual(all)
+  expect(Object.keys(first.accounts[0]!).join()).not.toMatch(/idNumber/i)
+})
+
+test('only a token of scope admin may look for an identity number', async () => {
+  const sealer = createSealer(MASTER_KEY)
+  const rpc = createAccountRpc(service.database, () => Promise.reject(), sealer)
+  const asCaller = (scopes: readonly Scope[], idNumber: string) => {
+    const caller = { kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) } as const
+    const values = createContextValues().set(callerKey, caller)
+    const request = { businessId: '', status: 0, pageSize: 1, pageToken: '', idNumber, idType: 0 }
+    return rpc.listAccounts(request as never, { values } as HandlerContext)
+  }
+  const refusal = { reason: 'permission_denied' }
+  await expect(asCaller(['read'], '10000000001')).rejects.toMatchObject(refusal)
+  await expect(asCaller(['read', 'payments:write'], '1')).rejects.toMatchObject(refusal)
+  await expect(asCaller(['read'], '')).resolves.toBeDefined()
+  await expect(asCaller(['admin'], '10000000001')).resolves.toBeDefined()
+})
+
+test('accounts of before the hash are found once an instance has started', async () => {
+  const [reference] = await open({ idNumber: '10000000004' })
+  const { pool } = service.database
+  await pool.query('update account set id_number_hash = null where reference = $1', [reference])
+  expect(await find({ idNumber: '10000000004' })).toEqual([])
+  const instance = await startInstance(service.url)
+  await until(
+    () => find({ idNumber: '10000000004' }),
+    (found) => found.length === 1,
+  )
+  await instance.close()
+})
+
+test('the command takes the number from standard input, where nobody else sees it', async () => {
+  const [reference] = await open({ idNumber: '10000000005' })
+  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const running = startInflow(['account', 'list', '--id-number', '-'], {
+    env,
+    input: '10000000005\n',
+  })
+  await running.nextLine()
+  expect(await running.nextLine()).toContain(reference)
+  expect(await running.exit()).toBe(0)
+  const empty = startInflow(['account', 'list', '--id-number', '-'], { env })
+  expect(await empty.exit()).toBe(2)
+  expect(empty.stderr()).toBe('error: Identity number: nothing came from standard input\n')
+})

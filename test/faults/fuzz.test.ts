@@ -1,0 +1,259 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { allMethods, nameOf, restPath } from '../contract/doors.ts'
+import { until } from '../contract/rest.ts'
+import { useDatabase } from '../support/database.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { createGrpcSender, grpcRequest } from './fuzz/grpc-requests.ts'
+import {
+  type Admission,
+  connectRequest,
+  createHttpSender,
+  restRequest,
+} from './fuzz/http-requests.ts'
+import { createRandom, type Random } from './fuzz/random.ts'
+import { rawHttp, rawHttp2, sendBytes } from './fuzz/raw-bytes.ts'
+import {
+  judgeConnect,
+  judgeGrpc,
+  judgeRawHttp,
+  judgeRest,
+  seen,
+  type Verdict,
+} from './fuzz/verdicts.ts'
+import type { World } from './fuzz/words.ts'
+
+const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 5_000)
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const LANES = 24
+
+/** What the heap may have grown by from the first tenth to the end, in MiB. */
+const GROWTH_MAX_MIB = 48
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+const db = useDatabase()
+const methods = await allMethods()
+const rest = methods.flatMap((method) => {
+  const path = restPath(method)
+  return path === undefined ? [] : [{ method, path }]
+})
+
+/** What the service logged as a fault of its own. */
+const logged: string[] = []
+const log = pino(
+  { level: 'error' },
+  { write: (line: string) => void (logged.length < 20 && logged.push(line.slice(0, 2_000))) },
+)
+
+let instance: Instance
+let world: World
+
+beforeAll(async () => {
+  instance = await startInstance(db.url, {}, log)
+  world = await makeWorld()
+})
+
+afterAll(() => instance?.close())
+
+async function makeWorld(): Promise<World> {
+  const transport = createGrpcTransport({
+    baseUrl: instance.grpcUrl,
+    interceptors: [
+      (next) => (request) => {
+        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+        return next(request)
+      },
+    ],
+  })
+  const businesses = createClient(BusinessService, transport)
+  const { business, secretKey } = await businesses.createBusiness({ name: 'Acme' })
+  const businessId = business!.id
+  const revoked = await businesses.issueKey({ businessId })
+  await businesses.revokeKey({ keyId: revoked.key!.id })
+  const webhooks = createClient(WebhookService, transport)
+  const { endpoint } = await webhooks.createEndpoint({ businessId, url: 'http://127.0.0.1:9/' })
+  const { account } = await createClient(AccountService, transport).createAccount({
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_9PSB,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+  })
+  const { accountNumber, reference } = account!
+  const transfer = { accountNumber, amountMinor: 100n, sessionId: 's-1' }
+  await createClient(SandboxService, transport).simulateTransfer(transfer)
+  const { deliveries } = await until(
+    () => webhooks.listDeliveries({ endpointId: endpoint!.id }),
+    (found) => found.deliveries.some((delivery) => delivery.attemptCount > 0),
+    10_000,
+  )
+  return {
+    businessId,
+    key: secretKey,
+    revokedKey: revoked.secretKey,
+    adminToken: ADMIN_TOKEN,
+    accountNumber,
+    reference,
+    sessionId: 's-1',
+    endpointId: endpoint!.id,
+    deliveryId: deliveries[0]!.id,
+    keyId: revoked.key!.id,
+  }
+}
+
+/** One request at one of the doors. @returns what was wrong with its answer, with where it went */
+function createAttempt(): {
+  run(index: number, admission: Admission): Promise<Verdict>
+  close(): void
+} {
+  const http = createHttpSender(instance.httpUrl)
+  const grpc = createGrpcSender(instance.grpcUrl)
+  const attempt = async (random: Random, index: number, admission: Admission) => {
+    const method = random.pick(methods)
+    const door = random.int(100)
+    if (door < 30) {
+      const request = restRequest(random, world, random.pick(rest), admission)
+      const verdict = await http.send(request).then(
+        (answer) => judgeRest(request, answer),
+        (error: Error) => judgeSilence(error, request.body),
+      )
+      return verdict && `REST ${request.method} ${request.path.slice(0, 80)}: ${verdict}`
+    }
+    if (door < 58) {
+      const request = connectRequest(random, world, method, admission)
+      const verdict = await http.send(request).then(
+        (answer) => judgeConnect(request, answer),
+        (error: Error) => judgeSilence(error, request.body),
+      )
+      const type = request.headers['content-type']
+      return verdict && `Connect ${request.method} ${nameOf(method)} ${type}: ${verdict}`
+    }
+    if (door < 95) {
+      const request = grpcRequest(random, world, method, admission)
+      const verdict = await grpc
+        .send(request, index)
+        .then(judgeGrpc, (error: Error) => error.message)
+      return verdict && `gRPC ${request.headers[':path']}: ${verdict}`
+    }
+    if (door < 98) {
+      const bytes = rawHttp(random)
+      const verdict = judgeRawHttp(await sendBytes(instance.httpUrl, bytes))
+      return (
+        verdict && `bytes ${JSON.stringify(bytes.toString('latin1').slice(0, 200))}: ${verdict}`
+      )
+    }
+    await sendBytes(instance.grpcUrl, rawHttp2(random))
+    return undefined
+  }
+  return {
+    run: async (index, admission) => {
+      const verdict = await attempt(createRandom(SEED, index), index, admission)
+      return verdict && `#${index} ${verdict}`
+    },
+    close() {
+      http.close()
+      grpc.close()
+    },
+  }
+}
+
+/** A body that is too large may be cut off, along with its connection, before it was sent. */
+function judgeSilence(error: Error, body: Buffer | undefined): Verdict {
+  return (body?.length ?? 0) > 64_000 ? undefined : `no answer: ${error.message}`
+}
+
+/** Runs requests `from` to `to` in lanes. @returns the first failures */
+async function run(from: number, to: number, admission: Admission): Promise<string[]> {
+  const failures: string[] = []
+  const attempt = createAttempt()
+  let next = from
+  const lane = async () => {
+    while (next < to && failures.length < 20) {
+      const verdict = await attempt.run(next++, admission)
+      if (verdict) failures.push(verdict)
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  attempt.close()
+  return failures
+}
+
+/** Everything that callers could change. */
+async function digest(): Promise<Record<string, string>> {
+  const { pool } = db.database
+  const { rows } = await pool.query(
+    `select table_name as name from information_schema.tables
+      where table_schema = 'public' and table_type = 'BASE TABLE'`,
+  )
+  const digests: Record<string, string> = {}
+  for (const { name } of rows) {
+    // Written by the service itself: that it lives, and the attempts that come round again.
+    if (/^(master_key_holder|webhook_attempt|webhook_delivery)$/.test(name)) continue
+    const found = await pool.query(
+      `select count(*) || ' ' || coalesce(md5(string_agg(r::text, '' order by r::text)), '') as d
+        from ${JSON.stringify(name)} r`,
+    )
+    digests[name] = found.rows[0].d
+  }
+  return digests
+}
+
+function heapMib(): number {
+  collectGarbage()
+  collectGarbage()
+  return process.memoryUsage().heapUsed / 1_048_576
+}
+
+test('hostile input at every door changes nothing, breaks nothing and is told so', async () => {
+  console.log(`hostile input: SEED=${SEED} FUZZ_REQUESTS=${REQUESTS}`)
+  const strangers = Math.floor(REQUESTS * 0.3)
+  const warm = Math.floor(REQUESTS * 0.1)
+
+  const before = await digest()
+  expect(await run(0, warm, 'wrong')).toEqual([])
+  const heapBefore = heapMib()
+  expect(await run(warm, strangers, 'wrong')).toEqual([])
+  expect(logged).toEqual([])
+  expect(await digest()).toEqual(before)
+
+  const failures = await run(strangers, REQUESTS, 'right')
+  expect({ failures, logged }).toEqual({ failures: [], logged: [] })
+  const grown = heapMib() - heapBefore
+  console.log(`hostile input: the heap grew by ${grown.toFixed(1)} MiB`)
+  expect(grown).toBeLessThan(GROWTH_MAX_MIB)
+  console.log(
+    `hostile input: ${[...seen]
+      .sort()
+      .map((each) => each.join(' × '))
+      .join(', ')}`,
+  )
+  // Of what was let in, enough was right to get all the way, and enough to get half of it.
+  for (const outcome of [
+    'REST 200',
+    'REST 404',
+    'REST 409',
+    'REST 422',
+    'Connect 200',
+    'gRPC 0',
+    'gRPC 3',
+    'gRPC 5',
+  ]) {
+    expect([outcome, (seen.get(outcome) ?? 0) > REQUESTS / 1_000]).toEqual([outcome, true])
+  }
+  const ready = await fetch(`${instance.httpUrl}/readyz`)
+  expect(ready.status).toBe(200)
+}, 900_000)

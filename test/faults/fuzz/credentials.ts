@@ -1,0 +1,38 @@
+import type { DescMethod, DescService } from '@bufbuild/protobuf'
+import { accessOf } from '../../../src/server/access.ts'
+import type { Random } from './random.ts'
+import type { World } from './words.ts'
+
+/** The credential that opens a method. */
+export function rightCredential(world: World, service: DescService, method: DescMethod): string {
+  const secret = accessOf(service, method) === 'secret key' ? world.key : world.adminToken
+  return `Bearer ${secret}`
+}
+
+/** Anything that opens the method not; undefined: no header. */
+export function wrongCredential(
+  random: Random,
+  world: World,
+  service: DescService,
+  method: DescMethod,
+): string | undefined {
+  const other = accessOf(service, method) === 'secret key' ? world.adminToken : world.key
+  const right = rightCredential(world, service, method)
+  return random.pick([
+    undefined,
+    '',
+    'Bearer',
+    'Bearer ',
+    `Bearer ${other}`,
+    `Bearer ${world.revokedKey}`,
+    right.slice(0, -1),
+    `${right}x`,
+    right.replace('Bearer', 'Basic'),
+    right.replace('Bearer ', 'Bearer'),
+    `Bearer ${right}`,
+    `Bearer ${'x'.repeat(600)}`,
+    `Bearer ${random.bytes(20).toString('base64url')}`,
+    `Bearer sk_live_${random.bytes(20).toString('hex')}`,
+    'Bearer __proto__',
+  ])
+}

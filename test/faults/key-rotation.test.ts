@@ -1,0 +1,310 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { rm, writeFile } from 'node:fs/promises'
+import type { IncomingHttpHeaders } from 'node:http'
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { Webhook } from 'standardwebhooks'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { detailsText, identityContext } from '../../src/accounts/account.ts'
+import { newId } from '../../src/ids.ts'
+import { createSealer } from '../../src/secrets.ts'
+import { asJson, creation, GENERATE, send, until } from '../contract/rest.ts'
+import { useDatabase } from '../support/database.ts'
+import { makeFolder } from '../support/folder.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { makeCertificate } from '../webhooks/certificate.ts'
+
+/** Enough that the command is at it for a while. */
+const ACCOUNTS = 20_000
+
+const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
+const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
+const asText = (key: Buffer) => key.toString('base64')
+const oldSealer = createSealer(OLD)
+const newSealer = createSealer(NEW)
+
+const db = useDatabase()
+/** What the business's endpoint was sent. */
+const webhooks: { headers: IncomingHttpHeaders; body: string }[] = []
+let receiver: Server
+let folder: string
+const running = new Set<ServiceProcess>()
+
+beforeAll(async () => {
+  folder = await makeFolder('keys')
+  const certificate = makeCertificate()
+  await writeFile(join(folder, 'ca.pem'), certificate.cert)
+  receiver = createServer(certificate, (request, response) => {
+    let body = ''
+    request.on('data', (text) => {
+      body += text
+    })
+    request.on('end', () => {
+      webhooks.push({ headers: request.headers, body })
+      response.end()
+    })
+  })
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve))
+})
+
+afterAll(async () => {
+  await Promise.all([...running].map((instance) => instance.kill()))
+  receiver.closeAllConnections()
+  receiver.close()
+  await rm(folder, { recursive: true })
+})
+
+async function start(current: Buffer, previous: readonly Buffer[] = []): Promise<ServiceProcess> {
+  const instance = await startProcess({
+    DATABASE_URL: db.url,
+    MASTER_KEY: asText(current),
+    MASTER_KEY_PREVIOUS: previous.map(asText).join(),
+    WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+    NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem'),
+  })
+  running.add(instance)
+  return instance
+}
+
+async function stop(instance: ServiceProcess): Promise<void> {
+  await instance.stop()
+  running.delete(instance)
+}
+
+const clientOf = (instance: ServiceProcess) => {
+  const transport = createGrpcTransport({
+    baseUrl: instance.grpcUrl,
+    interceptors: [
+      (next) => (request) => {
+        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+        return next(request)
+      },
+    ],
+  })
+  return <S extends Parameters<typeof createClient>[0]>(service: S) =>
+    createClient(service, transport)
+}
+
+/** The command, in a process of its own. `killAfter`: SIGKILL at that many lines of progress. */
+async function rotate(verb: 'rotate' | 'status', killAfter = Number.POSITIVE_INFINITY) {
+  const child = spawn(process.execPath, [ENTRY, 'master-key', verb], {
+    env: {
+      PATH: process.env['PATH'],
+      DATABASE_URL: db.url,
+      MASTER_KEY: asText(NEW),
+      MASTER_KEY_PREVIOUS: asText(OLD),
+      NO_COLOR: '1',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  child.stdout.on('data', (text) => {
+    output += text
+  })
+  let errors = ''
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    errors += `${line}\n`
+  })
+  const closed = once(child, 'close')
+  if (killAfter !== Number.POSITIVE_INFINITY) {
+    await until(resealedCount, (count) => count >= killAfter, 60_000)
+    child.kill('SIGKILL')
+  }
+  const [code, signal] = await closed
+  return { code, signal, output, errors }
+}
+
+async function resealedCount(): Promise<number> {
+  const { rows } = await db.database.pool.query(
+    'select count(*)::int as count from account where substr(id_number_sealed, 1, 5) = $1',
+    [newSealer.head],
+  )
+  return rows[0].count
+}
+
+/** Accounts of the first release: a hash without a key id, and none to find the number by. */
+async function insertOldAccounts(businessId: string): Promise<void> {
+  const rows = Array.from({ length: ACCOUNTS }, (_, index) => {
+    const id = newId('acc', 1_700_000_000_000 + index)
+    const idNumber = `${10_000_000_000 + index}`
+    const details = {
+      bank: 'PALMPAY',
+      firstName: 'Ada',
+      lastName: 'Obi',
+      email: 'ada@example.com',
+      phone: '08012345678',
+      idType: 'nin',
+      idNumber,
+    } as const
+    const hash = oldSealer.fingerprint(detailsText(details)).subarray(5)
+    const sealed = oldSealer.seal(idNumber, identityContext(id))
+    return { id, number: `T${String(index).padStart(9, '0')}`, sealed, hash, at: index }
+  })
+  await db.database.pool.query(
+    `insert into account (id, business_id, reference, merchant_reference, bank, account_number,
+        account_name, status, first_name, last_name, email, phone, id_type, id_number_sealed,
+        details_hash, attempts, claimed_until, created_at)
+      select id, $1, 'R-' || id, 'old-' || at, 'PALMPAY', number, 'Acme/Ada Obi', 'ACTIVE', 'Ada',
+        'Obi', 'ada@example.com', '08012345678', 'nin', decode(sealed, 'hex'), decode(hash, 'hex'),
+        1, now(), now()
+      from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int[])
+        as r(id, number, sealed, hash, at)`,
+    [
+      businessId,
+      rows.map((row) => row.id),
+      rows.map((row) => row.number),
+      rows.map((row) => row.sealed.toString('hex')),
+      rows.map((row) => row.hash.toString('hex')),
+      rows.map((row) => row.at),
+    ],
+  )
+}
+
+const palmpay = (reference: string, idNumber: string) =>
+  creation({ reference, bank: 'PALMPAY', idType: 'nin', idNumber })
+
+async function create(instance: ServiceProcess, key: string, body: object) {
+  const answer = await send(instance.httpUrl, {
+    path: GENERATE,
+    headers: asJson(key),
+    body: JSON.stringify(body),
+  })
+  return { status: answer.status, replayed: answer.headers['idempotent-replayed'] === 'true' }
+}
+
+/** Opens accounts at all instances until told to stop. @returns the references, and what failed */
+function keepCreating(instances: () => readonly ServiceProcess[], key: string) {
+  const made: string[] = []
+  const failed: unknown[] = []
+  let stopped = false
+  const lane = async (lane: number): Promise<void> => {
+    for (let n = 0; !stopped; n++) {
+      const all = instances()
+      const reference = `new-${lane}-${n}`
+      const idNumber = `${20_000_000_000 + lane * 1_000_000 + n}`
+      const answer = await create(all[n % all.length]!, key, palmpay(reference, idNumber))
+      if (answer.status === 200) made.push(JSON.stringify({ reference, idNumber }))
+      else failed.push(answer)
+    }
+  }
+  const lanes = [0, 1, 2, 3].map(lane)
+  return {
+    made,
+    async stop() {
+      stopped = true
+      await Promise.all(lanes)
+      expect(failed).toEqual([])
+    },
+  }
+}
+
+test('a master key is rotated under load, although the rotation is killed half-way', async () => {
+  // Phase 0: the old key alone.
+  let [one, two] = await Promise.all([start(OLD), start(OLD)])
+  const { business, secretKey: key } = await clientOf(one)(BusinessService).createBusiness({
+    name: 'Acme',
+  })
+  await insertOldAccounts(business!.id)
+  const { secret } = await clientOf(one)(WebhookService).createEndpoint({
+    businessId: business!.id,
+    url: `https://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
+    kinds: ['ACCOUNT_CREATED'],
+  })
+  expect(await create(one, key, palmpay('before', '33333333333'))).toMatchObject({ status: 200 })
+
+  // A rotation before the instances know the key is refused, and changes nothing.
+  const early = await rotate('rotate')
+  expect(early).toMatchObject({ code: 1, output: '' })
+  expect(early.errors).toMatch(
+    /^error: 2 of the running instances lack the key [0-9a-f]{8}: nothing was changed/,
+  )
+
+  // Phase 1: every instance knows the new key. Phase 2: it is the current one, one by one.
+  await stop(one)
+  one = await start(OLD, [NEW])
+  await stop(two)
+  two = await start(OLD, [NEW])
+  await stop(one)
+  one = await start(NEW, [OLD])
+  const load = keepCreating(() => [one, two], key)
+
+  // Phase 3, killed twice on its way, while one instance still encrypts with the old key.
+  const first = await rotate('rotate', 1_000)
+  const killedAt = await resealedCount()
+  expect(first).toMatchObject({ signal: 'SIGKILL' })
+  expect(killedAt).toBeLessThan(ACCOUNTS)
+  expect(await rotate('rotate', killedAt + 1_000)).toMatchObject({ signal: 'SIGKILL' })
+  const third = await rotate('rotate')
+  expect(third.code, third.errors).toBe(1)
+  expect(third.errors).toMatch(/still encrypt with|not encrypted with the current key/)
+  await load.stop()
+  await stop(two)
+  two = await start(NEW, [OLD])
+  const late = keepCreating(() => [one, two], key)
+  const last = await rotate('rotate')
+  await late.stop()
+  expect(last.code, last.errors).toBe(0)
+
+  // Phase 4: nothing is left of the old key.
+  const status = await rotate('status')
+  expect(status.code, status.errors).toBe(0)
+  expect(status.output).toMatch(new RegExp(`^${newSealer.keyId} +current`, 'm'))
+  expect(status.output).toMatch(new RegExp(`^${oldSealer.keyId} +may be removed`, 'm'))
+  await expectNothingOfTheOldKey()
+
+  // And all is as it was: without the old key, repeats are recognized, and secrets sign.
+  await Promise.all([stop(one), stop(two)])
+  one = await start(NEW)
+  const repeated = ['before', 'old-0', `old-${ACCOUNTS - 1}`]
+  const numbers = ['33333333333', '10000000000', `${10_000_000_000 + ACCOUNTS - 1}`]
+  for (const [index, reference] of repeated.entries()) {
+    const body = palmpay(reference, numbers[index]!)
+    expect(await create(one, key, body)).toEqual({ status: 200, replayed: true })
+    expect(await create(one, key, { ...body, lastName: 'Bello' })).toMatchObject({ status: 409 })
+  }
+  expect(load.made.length).toBeGreaterThan(10)
+  for (const text of [...load.made.slice(0, 50), ...load.made.slice(-50)]) {
+    const { reference, idNumber } = JSON.parse(text)
+    expect(await create(one, key, palmpay(reference, idNumber))).toEqual({
+      status: 200,
+      replayed: true,
+    })
+  }
+  const sent = webhooks.length
+  expect(await create(one, key, palmpay('after', '44444444444'))).toMatchObject({ status: 200 })
+  await until(
+    async () => webhooks.length,
+    (count) => count > sent,
+    20_000,
+  )
+  const verifier = new Webhook(secret)
+  for (const { headers, body } of webhooks) {
+    verifier.verify(body, headers as Record<string, string>)
+  }
+}, 240_000)
+
+async function expectNothingOfTheOldKey(): Promise<void> {
+  const { rows } = await db.database.pool.query(
+    'select id, id_number_sealed, id_number_hash, details_hash from account',
+  )
+  expect(rows.length).toBeGreaterThan(ACCOUNTS)
+  const isNew = (bytes: Buffer) => bytes.subarray(0, 5).equals(newSealer.head)
+  for (const row of rows) {
+    const all = [row.id_number_sealed, row.id_number_hash, row.details_hash].every(isNew)
+    if (!all) expect(row).toBe('made with the new key')
+    expect(newSealer.open(row.id_number_sealed, identityContext(row.id))).toMatch(/^\d{11}$/)
+  }
+  const secrets = await db.database.pool.query('select sealed from webhook_secret')
+  expect(secrets.rows.every((row) => isNew(row.sealed))).toBe(true)
+  const keys = await db.database.pool.query('select id from master_key')
+  expect(keys.rows).toEqual([{ id: newSealer.keyId }])
+}
