@@ -17,8 +17,8 @@ export interface TimeText {
 const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
-/** The year 1000: the text of earlier ones, as Intl writes it, is no text that Date reads. */
-const FOUR_DIGITS_MS = Date.UTC(1000, 0)
+/** Of years with fewer or more digits, Intl writes what Date does not read. */
+const YEARS_MS = { from: Date.UTC(1001, 0), to: Date.UTC(9999, 0) }
 
 /** @param timeZone an IANA name such as Africa/Lagos; RangeError when unknown */
 export function createTimeText(timeZone: string): TimeText {
@@ -36,7 +36,8 @@ export function createTimeText(timeZone: string): TimeText {
   // serves every time within the same quarter.
   const offsets = new Map<number, number>()
   const offsetMs = (epochMs: number): number => {
-    const quarter = Math.floor(Math.max(epochMs, FOUR_DIGITS_MS) / 900_000)
+    const withinMs = Math.min(Math.max(epochMs, YEARS_MS.from), YEARS_MS.to)
+    const quarter = Math.floor(withinMs / 900_000)
     const known = offsets.get(quarter)
     if (known !== undefined) return known
     const parts = intl.format(quarter * 900_000).replace(', ', 'T')

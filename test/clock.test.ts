@@ -10,6 +10,13 @@ test('a time is written as it is in Lagos, an hour ahead of UTC', () => {
   expect(lagos.format(Date.parse('2028-02-28T23:00:00Z'))).toBe('2028-02-29 00:00:00')
 })
 
+test('times at the ends of what four digits can say are read like any other', () => {
+  expect(lagos.parse('0001-01-01 00:00:00')).toBeLessThan(Date.UTC(1000, 0))
+  expect(lagos.parse('0000-01-01 00:00:00')).toBeLessThan(Date.UTC(1000, 0))
+  expect(lagos.parse('0999-12-31 23:59:59')).toBeLessThan(Date.UTC(1000, 0))
+  expect(lagos.parse('9999-12-31 23:59:59')).toBe(Date.parse('9999-12-31T22:59:59Z'))
+})
+
 describe.each([
   'Africa/Lagos',
   'UTC',
