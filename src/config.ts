@@ -1,6 +1,14 @@
 import { isIP } from 'node:net'
 import { BANK_CODES, type BankCode } from './banks/bank.ts'
+import type { Scope } from './caller.ts'
 import { createTimeText } from './clock.ts'
+import {
+  pairTls,
+  parseClientScopes,
+  parseConnections,
+  parseOrigins,
+  type TlsFiles,
+} from './door-settings.ts'
 import { PREVIOUS_MAX } from './key-files.ts'
 import { createAddressGuard } from './webhooks/address.ts'
 
@@ -33,6 +41,15 @@ export interface Config {
   readonly webhookAllowedCidrs: readonly string[]
   /** How long a webhook that was under way in a process that died waits for another one. */
   readonly webhookLeaseMs: number
+  /** Undefined: the doors speak plain text. */
+  readonly tls: TlsFiles | undefined
+  /** What a client's certificate allows, by the URI in it. */
+  readonly tlsClientScopes: ReadonlyMap<string, ReadonlySet<Scope>>
+  /** The web pages, by their origin, whose scripts may call the HTTP door from a browser. */
+  readonly corsOrigins: readonly string[]
+  /** Of each door: connections in all, and of one address. */
+  readonly connectionsMax: number
+  readonly connectionsPerAddressMax: number
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
@@ -64,6 +81,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     }
   }
   const databaseUrl = read('DATABASE_URL', parseDatabaseUrl)
+  const tlsClientCa = read('TLS_CLIENT_CA', asIs)
   const config: Config = {
     databaseUrl,
     dataDir: env['DATA_DIR']?.trim() || '.inflow',
@@ -84,10 +102,20 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     deliveryRetentionDays: read('DELIVERY_RETENTION_DAYS', (text) => parseDays(text, 30)),
     webhookAllowedCidrs: read('WEBHOOK_ALLOWED_CIDRS', parseCidrs),
     webhookLeaseMs: read('WEBHOOK_LEASE_SECONDS', (text) => parseLease(text) * 1_000),
+    tls: pairTls(read('TLS_CERT', asIs), read('TLS_KEY', asIs), tlsClientCa, faults),
+    tlsClientScopes: read('TLS_CLIENT_SCOPES', (text) => parseClientScopes(text, tlsClientCa)),
+    corsOrigins: read('CORS_ORIGINS', parseOrigins),
+    connectionsMax: read('CONNECTIONS_MAX', (text) => parseConnections(text, 10_000)),
+    connectionsPerAddressMax: read('CONNECTIONS_PER_ADDRESS_MAX', (text) =>
+      parseConnections(text, 1_000),
+    ),
   }
-  for (const name of ['TLS_CERT', 'TLS_KEY', 'TLS_CLIENT_CA']) read(name, refuseTls)
   if (faults.length > 0) throw new ConfigError(faults)
   return Object.freeze(config)
+}
+
+function asIs(text: string | undefined): string | undefined {
+  return text
 }
 
 function parseDatabaseUrl(text: string | undefined): string | undefined {
@@ -104,13 +132,6 @@ function parseHost(text: string | undefined): string {
     throw new Error('must be an address or a host name such as 127.0.0.1 or ::')
   }
   return text
-}
-
-/** Whoever sets these takes the wire to be encrypted: better no start than a plain one. */
-function refuseTls(text: string | undefined): void {
-  if (text !== undefined) {
-    throw new Error('is not served by this version: end TLS in a proxy before it, and unset this')
-  }
 }
 
 function parsePort(text: string | undefined, fallback: number): number {

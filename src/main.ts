@@ -4,6 +4,7 @@ import { systemClock } from './clock.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './credentials.ts'
 import { readKeyFiles } from './key-files.ts'
+import { openTls } from './server/tls.ts'
 import { type Service, startService } from './service.ts'
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
 import { type Database, migrate, openDatabase } from './store/orm.ts'
@@ -26,6 +27,7 @@ export async function main(env: NodeJS.ProcessEnv): Promise<void> {
 async function run(config: Config, log: Logger): Promise<void> {
   const say = (line: string) => process.stdout.write(`${line}\n`)
   const embedded = config.databaseUrl === undefined
+  const tls = config.tls && openTls(config.tls, log)
   const postgres = embedded
     ? await startEmbedded({ folder: resolve(config.dataDir, 'postgres'), log: say })
     : undefined
@@ -52,6 +54,7 @@ async function run(config: Config, log: Logger): Promise<void> {
       clock: systemClock,
       log,
       localWebhooks: embedded,
+      tls,
     })
     const urls = urlsOf(config, service)
     const credentials = embedded
@@ -61,6 +64,7 @@ async function run(config: Config, log: Logger): Promise<void> {
         })
       : undefined
     closeOnSignal(service, database, stopDatabase)
+    process.on('SIGHUP', () => tls?.reload())
     say(readyText(urls, credentials))
   } catch (error) {
     await database?.close()
@@ -82,9 +86,10 @@ function stopOnce(postgres: EmbeddedPostgres | undefined): () => Promise<void> {
 
 function urlsOf(config: Config, service: Service) {
   const host = config.host.includes(':') ? `[${config.host}]` : config.host
+  const scheme = config.tls ? 'https' : 'http'
   return {
-    http_url: `http://${host}:${service.httpPort}`,
-    grpc_url: `http://${host}:${service.grpcPort}`,
+    http_url: `${scheme}://${host}:${service.httpPort}`,
+    grpc_url: `${scheme}://${host}:${service.grpcPort}`,
   }
 }
 

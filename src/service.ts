@@ -25,6 +25,7 @@ import { createKeyUses } from './businesses/key-uses.ts'
 import { keyOwner } from './businesses/keys.ts'
 import { createBusinessRpc } from './businesses/rpc.ts'
 import { createBusinessStore } from './businesses/store.ts'
+import type { InternalCaller } from './caller.ts'
 import { type Clock, createTimeText } from './clock.ts'
 import type { Config } from './config.ts'
 import { createHeldKeys } from './encryption/key-holder.ts'
@@ -47,7 +48,9 @@ import { authentication } from './server/interceptors/authentication.ts'
 import { observation } from './server/interceptors/observation.ts'
 import { restriction } from './server/interceptors/restriction.ts'
 import { createCheck, validation } from './server/interceptors/validation.ts'
+import { registerDoorMetrics } from './server/metrics.ts'
 import { requireRows } from './server/reach.ts'
+import type { Tls } from './server/tls.ts'
 import type { Database } from './store/orm.ts'
 import { createThirdPartyRpc } from './thirdparty/rpc.ts'
 import { createGetTransaction } from './transactions/find-transactions.ts'
@@ -80,6 +83,8 @@ interface ServiceOptions {
   readonly log: Logger
   /** Whether webhooks may go to this machine over http, as they may in embedded mode. */
   readonly localWebhooks: boolean
+  /** For both doors; undefined: they speak plain text. */
+  readonly tls?: Tls | undefined
 }
 
 /** A running service. */
@@ -216,6 +221,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
           clock,
           bootstrapToken: options.adminToken,
         }),
+        certificate: createAuthenticateCertificate(config.tlsClientScopes),
       }),
       validation(check),
       restriction({
@@ -245,6 +251,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     metrics,
     ready,
     log,
+    limits: config,
+    tls: options.tls,
+    corsOrigins: config.corsOrigins,
   })
   const reflection = config.grpcReflection
   const grpc = await openGrpcDoor({
@@ -254,6 +263,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     reflection,
     requestIds,
     log,
+    limits: config,
+    tls: options.tls,
   }).catch(async (error: unknown) => {
     await http.close()
     throw error
@@ -262,6 +273,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     (ids) => ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
     (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
   )
+  registerDoorMetrics(metrics, { http, grpc })
   sequencer.start()
   listener.start()
   retention.start()
@@ -283,5 +295,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ])
       await heldKeys.stop()
     },
+  }
+}
+
+/** Services that are known by the URI in their certificate. */
+function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {
+  return (uri: string): InternalCaller | undefined => {
+    const scopes = scopesOf.get(uri)
+    return scopes && { kind: 'internal', tokenId: uri, name: uri, scopes }
   }
 }

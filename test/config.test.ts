@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import type { Scope } from '../src/caller.ts'
 import { type Config, ConfigError, readConfig } from '../src/config.ts'
 
 const KEY = Buffer.alloc(32, 1).toString('base64')
@@ -43,6 +44,11 @@ test('without any setting, everything has its default', () => {
     trustedProxies: [],
     webhookAllowedCidrs: [],
     webhookLeaseMs: 60_000,
+    tls: undefined,
+    tlsClientScopes: new Map(),
+    corsOrigins: [],
+    connectionsMax: 10_000,
+    connectionsPerAddressMax: 1_000,
   })
 })
 
@@ -54,6 +60,9 @@ test('a setting that is empty or blank is not set, and blanks around one do not 
 test('what was read cannot be changed', () => {
   expect(Object.isFrozen(readConfig({}))).toBe(true)
 })
+
+const TLS = { cert: '/c', key: '/k', clientCa: undefined }
+const PAIR = { TLS_CERT: '/c', TLS_KEY: '/k' }
 
 /** A right value, and what it is read as. */
 const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
@@ -87,6 +96,28 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ],
   ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
   ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
+  ['TLS_CERT', '/c', { tls: TLS }, { TLS_KEY: '/k' }],
+  ['TLS_KEY', '/k', { tls: TLS }, { TLS_CERT: '/c' }],
+  ['TLS_CLIENT_CA', '/a', { tls: { ...TLS, clientCa: '/a' } }, PAIR],
+  [
+    'TLS_CLIENT_SCOPES',
+    'spiffe://a.example/b=read+payments:write, spiffe://a.example/c/d=admin',
+    {
+      tls: { ...TLS, clientCa: '/a' },
+      tlsClientScopes: new Map<string, ReadonlySet<Scope>>([
+        ['spiffe://a.example/b', new Set<Scope>(['read', 'payments:write'])],
+        ['spiffe://a.example/c/d', new Set<Scope>(['admin'])],
+      ]),
+    },
+    { ...PAIR, TLS_CLIENT_CA: '/a' },
+  ],
+  [
+    'CORS_ORIGINS',
+    'https://a.example, http://localhost:5173',
+    { corsOrigins: ['https://a.example', 'http://localhost:5173'] },
+  ],
+  ['CONNECTIONS_MAX', '5', { connectionsMax: 5 }],
+  ['CONNECTIONS_PER_ADDRESS_MAX', '5', { connectionsPerAddressMax: 5 }],
 ]
 
 test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
@@ -98,7 +129,12 @@ const NO_URL = 'must be a URL such as postgres://user:password@host:5432/databas
 const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
 const NO_TOKEN = 'must be 16 to 200 printable ASCII characters without spaces'
 const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
-const NO_TLS = 'is not served by this version: end TLS in a proxy before it, and unset this'
+
+const URI = 'spiffe://example.org/feed'
+const noScopes = (pair: string) =>
+  `must be like spiffe://example.org/feed=read+events:subscribe, of admin, payments:write, read, events:subscribe, and "${pair}" is not`
+const noOrigin = (origin: string) =>
+  `must be origins such as https://app.example.com, and "${origin}" is none`
 
 /** A wrong value, and what is said of it. */
 const WRONG: [string, string, string][] = [
@@ -139,9 +175,19 @@ const WRONG: [string, string, string][] = [
   ],
   ['TRUSTED_PROXIES', 'all', 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "all" is none'],
   ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
-  ['TLS_CERT', '/tls/cert.pem', NO_TLS],
-  ['TLS_KEY', '/tls/key.pem', NO_TLS],
-  ['TLS_CLIENT_CA', '/tls/ca.pem', NO_TLS],
+  ['TLS_CERT', '/tls/cert.pem', 'needs TLS_KEY beside it'],
+  ['TLS_KEY', '/tls/key.pem', 'needs TLS_CERT beside it'],
+  ['TLS_CLIENT_CA', '/tls/ca.pem', 'needs TLS_CERT and TLS_KEY beside it'],
+  ['TLS_CLIENT_SCOPES', `${URI}=read`, 'needs TLS_CLIENT_CA beside it'],
+  ['TLS_CLIENT_SCOPES', `${URI}=read,${URI}=admin`, `names ${URI} twice`],
+  ['TLS_CLIENT_SCOPES', `${URI}=write`, noScopes(`${URI}=write`)],
+  ['TLS_CLIENT_SCOPES', 'https://example.org/a=read', noScopes('https://example.org/a=read')],
+  ['TLS_CLIENT_SCOPES', URI, noScopes(URI)],
+  ['CORS_ORIGINS', '*', noOrigin('*')],
+  ['CORS_ORIGINS', 'https://a.example/', noOrigin('https://a.example/')],
+  ['CORS_ORIGINS', 'https://a.example,null', noOrigin('null')],
+  ['CONNECTIONS_MAX', '0', 'must be 1 to 999999 connections'],
+  ['CONNECTIONS_PER_ADDRESS_MAX', 'many', 'must be 1 to 999999 connections'],
 ]
 
 describe('a wrong setting', () => {
@@ -150,8 +196,10 @@ describe('a wrong setting', () => {
   })
 
   test('is told with every other, and no line tells a secret', () => {
-    const faults = faultsOf(Object.fromEntries(WRONG))
-    const names = new Set(WRONG.map(([name]) => name))
+    // With one of the pair missing there is no second fault of its kind to tell.
+    const settings = Object.fromEntries(WRONG.filter(([name]) => name !== 'TLS_KEY'))
+    const faults = faultsOf(settings)
+    const names = new Set(Object.keys(settings))
     expect(faults.map((fault) => fault.split(' ', 1)[0]).sort()).toEqual([...names].sort())
     for (const fault of faults) {
       expect(fault).not.toContain('\n')
@@ -181,9 +229,9 @@ describe('a wrong setting', () => {
 
 test('every setting that is read has a right row here, and all but a folder a wrong one', () => {
   const source = readFileSync(join(import.meta.dirname, '../src/config.ts'), 'utf8')
-  const read = [...source.matchAll(/read\('([A-Z_]+)'|env\['([A-Z_]+)'\]|'(TLS_[A-Z_]+)'/g)]
-  const names = new Set(read.map((match) => match[1] ?? match[2] ?? match[3]))
-  const right = new Set([...RIGHT.map(([name]) => name), 'TLS_CERT', 'TLS_KEY', 'TLS_CLIENT_CA'])
+  const read = [...source.matchAll(/read\('([A-Z_]+)'|env\['([A-Z_]+)'\]/g)]
+  const names = new Set(read.map((match) => match[1] ?? match[2]))
+  const right = new Set(RIGHT.map(([name]) => name))
   const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
   expect(right).toEqual(names)
   expect(wrong).toEqual(names)

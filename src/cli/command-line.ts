@@ -82,7 +82,8 @@ const NOUNS: readonly Noun[] = [
 
 const HELP = `
 A running service is found through --url and --token, else INFLOW_GRPC_URL and INFLOW_TOKEN, else
-DATA_DIR/credentials.json (DATA_DIR is .inflow unless set).
+DATA_DIR/credentials.json (DATA_DIR is .inflow unless set). Over https, INFLOW_CA is a file with the
+authority to trust, and INFLOW_CERT and INFLOW_KEY are those of a certificate to show.
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong usage, 3 the service cannot be reached.
 

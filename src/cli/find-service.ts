@@ -6,6 +6,7 @@ import { EXIT, Failure } from './failure.ts'
 export interface ServiceAddress {
   /** http:// (HTTP/2 without TLS) or https:// */
   readonly url: string
+  /** Empty: the certificate says who calls. */
   readonly token: string
   /** The HTTP door, of a local service. */
   readonly httpUrl: string | undefined
@@ -38,7 +39,8 @@ export function findService(
     const url = checkUrl(givenUrl, options.serviceUrl === undefined ? 'INFLOW_GRPC_URL' : '--url')
     const local = readCredentials(path, 'ignore faults')
     const same = local?.url === url ? local : undefined
-    const token = givenToken ?? same?.token
+    const certified = env['INFLOW_CERT']?.trim() ? '' : undefined
+    const token = givenToken ?? same?.token ?? certified
     if (token === undefined) {
       throw new Failure(EXIT.usage, `no token for ${url}: give --token, or set INFLOW_TOKEN`)
     }

@@ -15,6 +15,7 @@ import {
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
 import { findService } from './find-service.ts'
+import { readTrust, type Trust } from './trust.ts'
 
 /** How long one call may take. */
 const CALL_TIMEOUT_MS = 30_000
@@ -28,7 +29,10 @@ const ANSWER_BYTES_MAX = 16 * 1024 * 1024
 /** A running service. */
 export interface Service {
   readonly url: string
+  /** Empty: the certificate says who calls. */
   readonly token: string
+  /** For another connection to the same place. */
+  readonly trust: Trust
   client<Desc extends DescService>(service: Desc): Client<Desc>
   /** The business that was given, else the demo one. @throws Failure when there is neither */
   business(given: string | undefined): string
@@ -52,7 +56,9 @@ export function calling<Options extends object>(
     const command = args.at(-1) as Command
     const options = command.opts<Options & ServiceOptions>()
     const address = findService(options, process.env)
-    const sessions = new Http2SessionManager(address.url, { pingIntervalMs: PING_INTERVAL_MS })
+    const trust = readTrust(process.env)
+    const pings = { pingIntervalMs: PING_INTERVAL_MS }
+    const sessions = new Http2SessionManager(address.url, pings, trust)
     const transport = createGrpcTransport({
       baseUrl: address.url,
       sessionManager: sessions,
@@ -63,6 +69,7 @@ export function calling<Options extends object>(
     const service: Service = {
       url: address.url,
       token: address.token,
+      trust,
       client: (desc) => createClient(desc, transport),
       business: (given) => given ?? address.businessId ?? missingBusiness(),
     }
@@ -119,7 +126,7 @@ function nameOf(code: Code): string {
 
 function authorize(token: string): Interceptor {
   return (next) => (request) => {
-    request.header.set('authorization', `Bearer ${token}`)
+    if (token !== '') request.header.set('authorization', `Bearer ${token}`)
     return next(request)
   }
 }

@@ -25,7 +25,6 @@ interface TailOptions extends ModeOptions {
 export const tail = calling<TailOptions>(async (service, options) => {
   // Only this verb needs a second gRPC client: without it the others start faster.
   const { subscribe, SubscriptionRefused } = await import('../client/subscribe.ts')
-  const { credentials } = await import('@grpc/grpc-js')
   const stop = new AbortController()
   const onSignal = () => stop.abort()
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
@@ -35,7 +34,7 @@ export const tail = calling<TailOptions>(async (service, options) => {
   const subscription: SubscribeOptions = {
     addresses: [addressOf(service.url)],
     token: service.token,
-    ...(service.url.startsWith('https:') && { credentials: credentials.createSsl() }),
+    ...(service.url.startsWith('https:') && { tls: service.trust }),
     start: startOf(options),
     kinds: options.kind ?? [],
     businessIds: options.business ?? [],

@@ -12,6 +12,7 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { type ChannelSecurity, secure } from './credentials.ts'
 import { Interruption } from './interruption.ts'
 import type { SubscribeOptions } from './subscribe.ts'
 
@@ -30,7 +31,7 @@ export interface Connection {
 interface ConnectOptions
   extends Pick<
     SubscribeOptions,
-    'token' | 'start' | 'kinds' | 'businessIds' | 'live' | 'credentials'
+    'token' | 'start' | 'kinds' | 'businessIds' | 'live' | 'credentials' | 'tls'
   > {
   /** `host:port` */
   readonly address: string
@@ -57,11 +58,9 @@ const CHANNEL_OPTIONS = {
  * burden on the memory. That holds from the first `next` on, which has to follow at once.
  */
 export function connect(options: ConnectOptions, signal: AbortSignal): Connection {
-  const client = new Client(
-    options.address,
-    options.credentials ?? grpcCredentials.createInsecure(),
-    CHANNEL_OPTIONS,
-  )
+  const security = securityOf(options)
+  const channelOptions = { ...CHANNEL_OPTIONS, ...security.options }
+  const client = new Client(options.address, security.credentials, channelOptions)
   const stream = openStream(client, options)
   const items = stream[Symbol.asyncIterator]()
   const cancel = () => stream.cancel()
@@ -103,12 +102,17 @@ export function connect(options: ConnectOptions, signal: AbortSignal): Connectio
   }
 }
 
+function securityOf({ address, tls, credentials }: ConnectOptions): ChannelSecurity {
+  if (tls !== undefined) return secure(address, tls)
+  return { credentials: credentials ?? grpcCredentials.createInsecure(), options: {} }
+}
+
 function openStream(
   client: Client,
   { token, start, kinds = [], businessIds = [], live }: ConnectOptions,
 ): ClientReadableStream<SubscribeResponse> {
   const metadata = new Metadata()
-  metadata.set('authorization', `Bearer ${token}`)
+  if (token !== '') metadata.set('authorization', `Bearer ${token}`)
   return client.makeServerStreamRequest(
     `/${EventService.typeName}/${EventService.method.subscribe.name}`,
     (message: SubscribeRequest) => Buffer.from(toBinary(SubscribeRequestSchema, message)),

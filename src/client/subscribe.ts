@@ -5,8 +5,10 @@ import type { ChannelCredentials } from '@grpc/grpc-js'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import type { SubscribeRequestSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { connect } from './connection.ts'
+import type { ClientTls } from './credentials.ts'
 import { Interruption, toInterruption } from './interruption.ts'
 
+export type { ClientTls } from './credentials.ts'
 export { Interruption, SubscriptionRefused } from './interruption.ts'
 
 /** Between attempts to connect: the first, and the longest. */
@@ -19,7 +21,7 @@ const SILENCE_MS = 45_000
 export interface SubscribeOptions {
   /** Instances of the service, `host:port`; the next one is tried when one fails. */
   readonly addresses: readonly string[]
-  /** An internal token with the scope events:subscribe. */
+  /** An internal token with the scope events:subscribe; empty: the certificate says who calls. */
   readonly token: string
   /** Where to start; absent: now. */
   readonly start?: MessageInitShape<typeof SubscribeRequestSchema>['start']
@@ -29,7 +31,9 @@ export interface SubscribeOptions {
   readonly businessIds?: readonly string[]
   /** Only what is of live mode, or only what is of test mode; absent: both. */
   readonly live?: boolean
-  /** Absent: plain text. */
+  /** Absent: plain text. `{}` trusts the authorities that Node trusts. */
+  readonly tls?: ClientTls
+  /** Other credentials of grpc-js, in place of `tls`. */
   readonly credentials?: ChannelCredentials
   /** Ends the subscription, without an error. */
   readonly signal?: AbortSignal

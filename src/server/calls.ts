@@ -25,6 +25,14 @@ export interface Origin extends Source {
   readonly signal: AbortSignal
   /** What was wrong with the body. It is told after authentication. */
   readonly bodyFault?: Fault | undefined
+  /** The URI in the certificate that the client showed, where it had to. */
+  readonly clientUri?: string | undefined
+  /**
+   * Reads the body, where that waits until the caller is known: strangers cost no parsing.
+   *
+   * @throws Fault when it is not the message that it should be
+   */
+  readMessage?(): Message | Promise<Message>
 }
 
 /** The origin of the call under way, for interceptors; implementations see it as its `Source`. */
@@ -34,10 +42,14 @@ export const originKey = sourceKey as ContextKey<Origin | undefined>
 export interface Call {
   readonly service: DescService
   readonly method: DescMethod
-  /** Runs the interceptors and the implementation. Rejects with a Fault. */
-  unary(message: Message, origin: Origin): Promise<UnaryResponse>
+  /**
+   * Runs the interceptors and the implementation. Rejects with a Fault.
+   *
+   * @param message undefined: the origin reads it
+   */
+  unary(message: Message | undefined, origin: Origin): Promise<UnaryResponse>
   /** The same for a server-streaming method; the stream may throw a Fault. */
-  stream(message: Message, origin: Origin): Promise<StreamResponse>
+  stream(message: Message | undefined, origin: Origin): Promise<StreamResponse>
 }
 
 /** A service and what implements it. */

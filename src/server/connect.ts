@@ -1,18 +1,20 @@
-import type { DescMethod } from '@bufbuild/protobuf'
+import type { DescMethod, Message } from '@bufbuild/protobuf'
 import {
   type ConnectRouter,
   createContextKey,
   createContextValues,
   type HandlerContext,
   type ServiceImpl,
+  type StreamResponse,
+  type UnaryResponse,
 } from '@connectrpc/connect'
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance } from 'fastify'
-import type { Call, Origin } from './calls.ts'
-import { headersOf } from './calls.ts'
-import { boundTimeouts, correctLibraryFaults, TIMEOUT_MAX_MS } from './connect-faults.ts'
+import { assert } from '../errors.ts'
+import { type Call, headersOf } from './calls.ts'
+import { type Admission, admit } from './connect-admission.ts'
+import { boundTimeouts, TIMEOUT_MAX_MS } from './connect-timeouts.ts'
 import { malformedRequest } from './malformed.ts'
-import { toConnectError, toFault } from './status.ts'
 
 /** The largest message: a batch of 1,000 payments has room. */
 const MESSAGE_BYTES_MAX = 4 * 1024 * 1024
@@ -20,8 +22,11 @@ const MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 /** Who is at the other end of an HTTP request. */
 const peerKey = createContextKey({ address: '', requestId: '' })
 
+const admissionKey = createContextKey<Admission | undefined>(undefined)
+
 /** Serves every call over Connect and gRPC-Web. */
 export async function connectDoor(app: FastifyInstance, calls: readonly Call[]): Promise<void> {
+  const byMethod = new Map<DescMethod, Call>(calls.map((call) => [call.method, call]))
   await app.register(async (scope) => {
     // The library makes a URL of it, and prints an error where it cannot.
     scope.addHook('onRequest', (request, _reply, done) => {
@@ -34,10 +39,16 @@ export async function connectDoor(app: FastifyInstance, calls: readonly Call[]):
       grpc: false,
       readMaxBytes: MESSAGE_BYTES_MAX,
       maxTimeoutMs: TIMEOUT_MAX_MS,
-      requestGate: (context) =>
-        correctLibraryFaults(context, context.values.get(peerKey).requestId),
       contextValues: (request) =>
         createContextValues().set(peerKey, { address: request.ip, requestId: request.id }),
+      // The call begins here, before the body is read, and takes it when the caller is known.
+      requestGate: async (context) => {
+        const call = byMethod.get(context.method)
+        assert(call, 'every method that is routed is a call')
+        const admission = admit(call, context, context.values.get(peerKey))
+        context.values.set(admissionKey, admission)
+        await admission.admitted
+      },
       routes: (router) => routes(router, calls),
     })
   })
@@ -46,53 +57,36 @@ export async function connectDoor(app: FastifyInstance, calls: readonly Call[]):
 function routes(router: ConnectRouter, calls: readonly Call[]): void {
   for (const service of new Set(calls.map((call) => call.service))) {
     const own = calls.filter((call) => call.service === service)
-    const methods = own.map((call) => [call.method.localName, adapt(call)] as const)
+    const methods = own.map((call) => [call.method.localName, adapt(call.method)] as const)
     router.service(service, Object.fromEntries(methods) as ServiceImpl<typeof service>)
   }
 }
 
-function adapt(call: Call) {
-  return isStreaming(call.method) ? adaptStream(call) : adaptUnary(call)
+function adapt(method: DescMethod) {
+  return method.methodKind === 'server_streaming' ? answerStream : answerUnary
 }
 
-function isStreaming(method: DescMethod): boolean {
-  return method.methodKind === 'server_streaming'
+async function answerUnary(message: Message, context: HandlerContext) {
+  const response = (await answerOf(message, context)) as UnaryResponse
+  headersOf(response)?.forEach((value, name) => {
+    context.responseHeader.set(name, value)
+  })
+  return response.message
 }
 
-function adaptUnary(call: Call) {
-  return async (message: never, context: HandlerContext) => {
-    const origin = originOf(context)
-    try {
-      const response = await call.unary(message, origin)
-      headersOf(response)?.forEach((value, name) => {
-        context.responseHeader.set(name, value)
-      })
-      return response.message
-    } catch (error) {
-      throw toConnectError(toFault(error), origin.requestId)
-    }
+async function* answerStream(message: Message, context: HandlerContext) {
+  const admission = context.values.get(admissionKey)
+  try {
+    const response = (await answerOf(message, context)) as StreamResponse
+    yield* response.message
+  } catch (error) {
+    throw admission?.toError(error) ?? error
   }
 }
 
-function adaptStream(call: Call) {
-  return async function* (message: never, context: HandlerContext) {
-    const origin = originOf(context)
-    try {
-      const response = await call.stream(message, origin)
-      yield* response.message
-    } catch (error) {
-      throw toConnectError(toFault(error), origin.requestId)
-    }
-  }
-}
-
-function originOf(context: HandlerContext): Origin {
-  const { address, requestId } = context.values.get(peerKey)
-  return {
-    door: 'connect',
-    header: context.requestHeader,
-    signal: context.signal,
-    address,
-    requestId,
-  }
+function answerOf(message: Message, context: HandlerContext) {
+  const admission = context.values.get(admissionKey)
+  assert(admission, 'a call went through the gate')
+  admission.give(message)
+  return admission.answer
 }

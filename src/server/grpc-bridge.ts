@@ -16,6 +16,7 @@ import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../errors.ts'
 import { compileWireEncoder } from '../wire.ts'
 import { type Call, headersOf } from './calls.ts'
+import type { ClientUri } from './grpc-listener.ts'
 import { GrpcOrigin } from './grpc-origin.ts'
 import { REQUEST_ID, toGrpcStatus } from './grpc-status.ts'
 import { sendStream } from './grpc-stream.ts'
@@ -27,6 +28,7 @@ export interface Bridge {
   readonly log: Logger
   /** The streams under way: the door adds nothing, but may abort them. */
   readonly streams: Set<GrpcOrigin>
+  readonly clientUri: ClientUri
 }
 
 type UnaryHandler = handleUnaryCall<Buffer, Buffer>
@@ -54,14 +56,14 @@ export function toHandler(call: Call, bridge: Bridge): UnaryHandler | StreamHand
   return streamHandler(call, bridge)
 }
 
-function unaryHandler(call: Call, { requestIds, log }: Bridge): UnaryHandler {
+function unaryHandler(call: Call, { requestIds, log, clientUri }: Bridge): UnaryHandler {
   const { input, output } = call.method
   const encode = compileWireEncoder(output)
   return async (rpc, callback) => {
     const requestId = requestIds()
-    const origin = new GrpcOrigin(rpc, requestId)
+    const origin = new GrpcOrigin(rpc, requestId, clientUri, () => decode(input, rpc.request))
     try {
-      const response = await call.unary(decode(input, rpc.request, origin), origin)
+      const response = await call.unary(undefined, origin)
       const bytes = encode(response.message as Message)
       const header = toMetadata(headersOf(response), requestId)
       origin.answered()
@@ -75,15 +77,15 @@ function unaryHandler(call: Call, { requestIds, log }: Bridge): UnaryHandler {
   }
 }
 
-function streamHandler(call: Call, { requestIds, log, streams }: Bridge): StreamHandler {
+function streamHandler(call: Call, { requestIds, log, streams, clientUri }: Bridge): StreamHandler {
   const { input, output } = call.method
   const encodeOnce = createSharedEncoder(output)
   return async (rpc) => {
     const requestId = requestIds()
-    const origin = new GrpcOrigin(rpc, requestId)
+    const origin = new GrpcOrigin(rpc, requestId, clientUri, () => decode(input, rpc.request))
     streams.add(origin)
     try {
-      const response = await call.stream(decode(input, rpc.request, origin), origin)
+      const response = await call.stream(undefined, origin)
       const opened = () => rpc.sendMetadata(toMetadata(response.header, requestId))
       const failure = await sendStream(rpc, origin, response.message, encodeOnce, opened)
       if (failure !== undefined) logFailure(log, failure, call, requestId)
@@ -97,14 +99,12 @@ function streamHandler(call: Call, { requestIds, log, streams }: Bridge): Stream
   }
 }
 
-/** A body that does not parse is told after authentication; until then an empty one stands in. */
-function decode(schema: DescMessage, bytes: Buffer, origin: GrpcOrigin): Message {
+function decode(schema: DescMessage, bytes: Buffer): Message {
   try {
     return fromBinary(schema, bytes, { readUnknownFields: false })
   } catch (cause) {
     const text = `The body is not a ${schema.typeName} in protobuf's binary form`
-    origin.bodyFault = new Fault('malformed_json', text, { cause })
-    return create(schema)
+    throw new Fault('malformed_request', text, { cause })
   }
 }
 

@@ -1,6 +1,8 @@
+import type { Message } from '@bufbuild/protobuf'
 import type { Metadata, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js'
 import { Fault } from '../errors.ts'
 import type { Origin } from './calls.ts'
+import type { ClientUri } from './grpc-listener.ts'
 
 /** A call of grpc-js, as far as where it comes from is concerned. */
 type Rpc = Pick<
@@ -16,15 +18,19 @@ export class GrpcOrigin implements Origin {
   readonly door = 'grpc'
   readonly requestId: string
   readonly address: string
-  bodyFault: Fault | undefined
+  readonly readMessage: () => Message
   readonly #rpc: Rpc
+  readonly #uriOf: ClientUri
   #header: Headers | undefined
   #controller: AbortController | undefined
   #fault: Fault | undefined
   #open = true
 
-  constructor(rpc: Rpc, requestId: string) {
+  /** @param readMessage parses the bytes that came, once the caller is known */
+  constructor(rpc: Rpc, requestId: string, uriOf: ClientUri, readMessage: () => Message) {
+    this.readMessage = readMessage
     this.#rpc = rpc
+    this.#uriOf = uriOf
     this.requestId = requestId
     this.address = withoutPort(rpc.getPeer())
   }
@@ -32,6 +38,11 @@ export class GrpcOrigin implements Origin {
   get header(): Headers {
     this.#header ??= toHeaders(this.#rpc.metadata)
     return this.#header
+  }
+
+  /** Asked for only where there is no token. */
+  get clientUri(): string | undefined {
+    return this.#uriOf(this.#rpc.getPeer())
   }
 
   /** Its reason is a Fault, so that whoever throws it on answers with the right status. */

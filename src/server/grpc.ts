@@ -1,18 +1,29 @@
 import type { DescService } from '@bufbuild/protobuf'
 import {
+  type ConnectionInjector,
   logVerbosity,
   Server,
   ServerCredentials,
   type ServerWritableStream,
   setLogVerbosity,
+  status,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js'
 import { HealthImplementation } from 'grpc-health-check'
 import type { Logger } from 'pino'
-import { Fault } from '../errors.ts'
+import { assert, Fault } from '../errors.ts'
 import type { Call } from './calls.ts'
+import type { ConnectionLimits } from './connections.ts'
 import { type Bridge, toHandler, toMethodDefinition } from './grpc-bridge.ts'
+import { type GrpcListener, listen } from './grpc-listener.ts'
+import {
+  boundRequests,
+  REQUEST_LIMITS,
+  type RequestLimits,
+  type StreamSource,
+} from './grpc-requests.ts'
 import { addReflection } from './reflection.ts'
+import type { Tls } from './tls.ts'
 
 export interface GrpcDoorOptions {
   readonly calls: readonly Call[]
@@ -22,10 +33,18 @@ export interface GrpcDoorOptions {
   readonly reflection: boolean
   readonly requestIds: () => string
   readonly log: Logger
+  readonly limits: ConnectionLimits
+  /** Undefined: plain text. */
+  readonly tls?: Tls | undefined
+  /** In place of our own, so that tests need neither minutes nor gigabytes. */
+  readonly serverOptions?: Partial<typeof SERVER_OPTIONS>
+  readonly requestLimits?: Partial<RequestLimits>
 }
 
 export interface GrpcDoor {
   readonly port: number
+  /** How many are open. */
+  connections(): number
   /**
    * Health turns NOT_SERVING, new calls are refused, calls under way finish. After `drainMs`
    * streams end with UNAVAILABLE, and what is still open shortly after that is cut.
@@ -41,9 +60,14 @@ const SERVER_OPTIONS = {
   // A subscriber that lost its network is noticed, and its stream freed, within 40 s.
   'grpc.keepalive_time_ms': 30_000,
   'grpc.keepalive_timeout_ms': 10_000,
+  // Clients connect anew when they need to; connections that nobody uses make room for others.
+  'grpc.max_connection_idle_ms': 10 * 60_000,
   // Statistics that nobody reads, and that cost on every message.
   'grpc.enable_channelz': 0,
 }
+
+/** Watches of health, which anybody may open. */
+const WATCHES_MAX = 1_000
 
 /** How long the last status of a stream has to reach its client. */
 const FLUSH_MS = 500
@@ -56,21 +80,48 @@ const FLUSH_MS = 500
 export async function openGrpcDoor(options: GrpcDoorOptions): Promise<GrpcDoor> {
   // On an error grpc-js prints the header that it could not read, and that may be a key.
   setLogVerbosity(logVerbosity.NONE)
-  const server = new Server(SERVER_OPTIONS)
-  const bridge: Bridge = { requestIds: options.requestIds, log: options.log, streams: new Set() }
+  const server = new Server({ ...SERVER_OPTIONS, ...options.serverOptions })
+  const bridge: Bridge = {
+    requestIds: options.requestIds,
+    log: options.log,
+    streams: new Set(),
+    clientUri: (peer) => listener.clientUri(peer),
+  }
   const services = addServices(server, options.calls, bridge)
   const health = addHealth(server, services)
   if (options.reflection) addReflection(server, services)
-  const port = await listen(server, options.host, options.port)
+  // The connections are ours, so that they can be bounded and their certificates be changed.
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const limits = { ...REQUEST_LIMITS, ...options.requestLimits }
+  const stopWatching = boundRequests(streamsOf(server), limits)
+  const listener = await listen(options, (socket) => injector.injectConnection(socket)).catch(
+    (error: unknown) => {
+      stopWatching()
+      throw error
+    },
+  )
   let closing: Promise<void> | undefined
   return {
-    port,
+    port: listener.port,
+    connections: listener.connections,
     close: (drainMs) => {
       health.stopServing()
-      closing ??= drain(server, toAddress(options.host, port), bridge, drainMs)
+      stopWatching()
+      closing ??= drain(server, injector, listener, bridge, drainMs)
       return closing
     },
   }
+}
+
+/**
+ * The server of HTTP/2 that grpc-js made for the injector. It hands out neither that nor streams
+ * before they are calls, and so too late to refuse them cheaply; grpc-js is pinned to one version.
+ */
+function streamsOf(server: Server): StreamSource {
+  const { http2Servers } = server as unknown as { http2Servers?: Map<StreamSource, unknown> }
+  const [source] = http2Servers?.keys() ?? []
+  assert(source, 'grpc-js keeps its servers of HTTP/2 where it did')
+  return source
 }
 
 function addServices(server: Server, calls: readonly Call[], bridge: Bridge): DescService[] {
@@ -98,6 +149,13 @@ function addHealth(server: Server, services: readonly DescService[]) {
       server.addService(definition, {
         ...implementation,
         watch: (rpc: ServerWritableStream<unknown, unknown>) => {
+          if (watches.size >= WATCHES_MAX) {
+            rpc.emit('error', {
+              code: status.RESOURCE_EXHAUSTED,
+              details: 'Too many watch already',
+            })
+            return
+          }
           watches.add(rpc)
           rpc.once('close', () => watches.delete(rpc))
           watch?.(rpc as never, undefined as never)
@@ -114,38 +172,23 @@ function addHealth(server: Server, services: readonly DescService[]) {
   }
 }
 
-function listen(server: Server, host: string, port: number): Promise<number> {
-  const address = toAddress(host, port)
-  // TLS, when it comes, is another kind of credentials here.
-  const credentials = ServerCredentials.createInsecure()
-  return new Promise((resolve, reject) => {
-    server.bindAsync(address, credentials, (error, bound) => {
-      if (error) reject(new Error(`gRPC cannot listen at ${address}`, { cause: error }))
-      else resolve(bound)
-    })
-  })
-}
-
-function toAddress(host: string, port: number): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`
-}
-
 async function drain(
   server: Server,
-  address: string,
+  injector: ConnectionInjector,
+  listener: GrpcListener,
   { streams }: Bridge,
   drainMs: number,
 ): Promise<void> {
-  // This cuts what is left at the end. `forceShutdown` would not: without channelz, grpc-js 1.14
-  // forgets the connections that it should close.
-  server.drain(address, drainMs + FLUSH_MS)
-  const closed = new Promise<void>((resolve) => server.tryShutdown(() => resolve()))
+  const closed = listener.stop()
+  injector.drain(drainMs + FLUSH_MS)
+  server.tryShutdown(() => undefined)
   if (await within(closed, drainMs)) return
   const text = 'The service is restarting; resume the stream'
   for (const stream of streams) {
     stream.abort(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
   }
-  await within(closed, 2 * FLUSH_MS)
+  // What never came to be a session of HTTP/2 knows nothing of a drain.
+  if (!(await within(closed, 2 * FLUSH_MS))) listener.cut()
 }
 
 /** @returns whether the promise came true in time */

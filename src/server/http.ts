@@ -1,12 +1,18 @@
+import type { Server as HttpsServer } from 'node:https'
+import type { TLSSocket } from 'node:tls'
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { Fault } from '../errors.ts'
 import type { Call } from './calls.ts'
 import { connectDoor } from './connect.ts'
+import { boundConnections, type ConnectionLimits } from './connections.ts'
 import { gateway, sendFault } from './gateway/gateway.ts'
+import { allowOrigins, securityHeaders } from './headers.ts'
 import { answerMalformed, malformedRequest } from './malformed.ts'
+import { createPipelineBound } from './pipelines.ts'
 import { toFault } from './status.ts'
+import type { Tls } from './tls.ts'
 
 interface HttpDoorOptions {
   readonly calls: readonly Call[]
@@ -20,37 +26,78 @@ interface HttpDoorOptions {
   /** Whether calls can be served now; false while draining or without a database. */
   readonly ready: () => Promise<boolean>
   readonly log: Logger
+  readonly limits: ConnectionLimits
+  /** Undefined: plain text. */
+  readonly tls?: Tls | undefined
+  /** The pages, by their origin, whose scripts may call from a browser. */
+  readonly corsOrigins: readonly string[]
 }
+
+/** For a request with its body, in milliseconds. */
+const REQUEST_MS = 30_000
+
+const STALLED_MS = 30_000
+
+const SERVER = {
+  // Node would refuse these by itself, without a request id; a hook below does it with one.
+  requireHostHeader: false,
+  headersTimeout: 10_000,
+  // How often what is late is looked for.
+  connectionsCheckingInterval: 2_000,
+  maxHeaderSize: 16 * 1024,
+  handshakeTimeout: 10_000,
+} as const
 
 export interface HttpDoor {
   readonly port: number
+  /** How many are open. */
+  connections(): number
   /** Stops listening, and waits for the requests under way. */
   close(): Promise<void>
 }
 
 /** Opens the HTTP door: REST, Connect, gRPC-Web, health and metrics. */
 export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> {
-  const app: FastifyInstance = Fastify({
+  const { tls } = options
+  const secured = securityHeaders(tls !== undefined)
+  const headers = Object.entries(secured)
+  const app = Fastify({
     logger: false,
     genReqId: options.requestIds,
     trustProxy: options.trustedProxies.length > 0 ? [...options.trustedProxies] : false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    requestTimeout: 30_000,
+    // For the whole request, and with it for a body that is sent byte by byte.
+    requestTimeout: REQUEST_MS,
+    // A connection on which nothing moves either way, with an answer that nobody reads, say.
+    connectionTimeout: STALLED_MS,
     // Longer than a load balancer's 60 s, so that it is never us who close under its request.
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    // Node would refuse these by itself, without a request id; the hook below does it with one.
-    http: { requireHostHeader: false },
-    clientErrorHandler: answerMalformed(options.requestIds),
+    ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
+    clientErrorHandler: answerMalformed(options.requestIds, headers),
+    // No hook runs for these.
     frameworkErrors: (error, _request, reply: FastifyReply) =>
-      reply.send(sendFault(reply, fromFastify(error))),
+      reply.headers(secured).send(sendFault(reply, fromFastify(error))),
+  }) as unknown as FastifyInstance
+  const connections = boundConnections(app.server, options.limits)
+  const served = createPipelineBound()
+  // Who did not come through the handshake is not told in HTTP what was wrong.
+  app.server.prependListener('tlsClientError', (_error: Error, socket: TLSSocket) => {
+    socket.destroy()
   })
+  tls?.onReload(() => (app.server as HttpsServer).setSecureContext(tls.server()))
   app.addHook('onRequest', (request, reply, done) => {
+    if (!served(request.raw, reply.raw)) {
+      reply.hijack()
+      return
+    }
     reply.header('x-request-id', request.id)
+    for (const [name, value] of headers) reply.header(name, value)
     const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
     done(hostless ? malformedRequest('There is no Host header') : undefined)
   })
+  allowOrigins(app, options.corsOrigins)
   // Expectations other than 100-continue are passed over, rather than refused without an id.
   app.server.on('checkExpectation', (request, response) => {
     app.server.emit('request', request, response)
@@ -75,7 +122,7 @@ export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> 
   await app.listen({ host: options.host, port: options.port })
   const address = app.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : options.port
-  return { port, close: () => app.close() }
+  return { port, connections: connections.count, close: () => app.close() }
 }
 
 function operations(app: FastifyInstance, options: HttpDoorOptions): void {
@@ -84,9 +131,15 @@ function operations(app: FastifyInstance, options: HttpDoorOptions): void {
     const ready = await options.ready()
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
   })
+  const { metrics } = options
+  // Writing them takes as long as hundreds of look-ups: those who ask meanwhile share the text.
+  let text: Promise<string> | undefined
   app.get('/metrics', async (_request, reply) => {
-    reply.header('content-type', options.metrics.contentType)
-    return options.metrics.metrics()
+    reply.header('content-type', metrics.contentType)
+    text ??= metrics.metrics().finally(() => {
+      text = undefined
+    })
+    return text
   })
 }
 

@@ -11,27 +11,33 @@ export function malformedRequest(text: string, cause?: unknown): Fault {
 /** A socket of an HTTP server: Node keeps the answer that is being written on it. */
 type HttpSocket = Socket & { readonly _httpMessage?: ServerResponse }
 
+type HeaderList = readonly (readonly [name: string, value: string])[]
+
 /**
  * Answers what never becomes a request, because Node's parser gave it up or it did not come in
  * time, in the one form of errors, and closes the connection.
  */
-export function answerMalformed(requestIds: () => string) {
+export function answerMalformed(requestIds: () => string, securityHeaders: HeaderList) {
   return (error: Error & { readonly code?: string }, socket: HttpSocket): void => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
     // An answer that has begun cannot be followed by another one.
     if (socket.writable && socket._httpMessage?.headersSent !== true) {
-      socket.write(answerTo(error, requestIds()))
+      socket.write(answerTo(error, requestIds(), securityHeaders))
     }
     socket.destroySoon()
   }
 }
 
-function answerTo(error: { readonly code?: string }, requestId: string): string {
+function answerTo(
+  error: { readonly code?: string },
+  requestId: string,
+  securityHeaders: HeaderList,
+): string {
   const { status, headers, body } = toErrorAnswer(faultOf(error), requestId)
   const lines = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `x-request-id: ${requestId}`,
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    ...[...Object.entries(headers), ...securityHeaders].map(([name, value]) => `${name}: ${value}`),
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',

@@ -129,9 +129,12 @@ function toRestJson(schema: DescMessage, message: Message): JsonValue {
   return json
 }
 
-function byTransport(transportOf: (at: Addresses) => Transport): Door {
+function byTransport(open: (at: Addresses) => Transport): Door {
+  // One for each service, as a transport keeps its connection open.
+  const transports = new Map<string, Transport>()
   return async (at, { method, request, authorization, take = 1 }) => {
-    const transport = transportOf(at)
+    const transport = transports.get(at.grpcUrl) ?? open(at)
+    transports.set(at.grpcUrl, transport)
     const headers = authorization === undefined ? {} : { authorization }
     try {
       if (method.methodKind === 'unary') {

@@ -29,8 +29,8 @@ test('bytes that do not parse are the caller’s fault, in every protocol of Con
   expect(unary.status).toBe(400)
   expect(JSON.parse(unary.text)).toMatchObject({
     code: 'invalid_argument',
-    message: 'The body is not the message of this method',
-    details: [{ type: 'google.rpc.ErrorInfo', debug: { reason: 'malformed_json' } }],
+    message: 'The request cannot be read as a inflow.business.v1.GetBusinessRequest',
+    details: [{ type: 'google.rpc.ErrorInfo', debug: { reason: 'malformed_request' } }],
   })
 
   const json = await send(service.httpUrl, {

@@ -31,6 +31,7 @@ interface Implementations {
   readonly events?: Partial<ServiceImpl<typeof EventService>>
   readonly interceptors?: readonly Interceptor[]
   readonly reflection?: boolean
+  readonly options?: Pick<Parameters<typeof openGrpcDoor>[0], 'serverOptions' | 'requestLimits'>
 }
 
 export interface TestDoor {
@@ -59,6 +60,8 @@ export async function openDoor(given: Implementations): Promise<TestDoor> {
     reflection: given.reflection ?? true,
     requestIds: () => `req_${++count}`,
     log,
+    limits: { connectionsMax: 1_000, connectionsPerAddressMax: 1_000 },
+    ...given.options,
   })
   onTestFinished(() => door.close(0))
   return { door, address: `127.0.0.1:${door.port}`, logged }

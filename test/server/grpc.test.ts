@@ -254,6 +254,7 @@ describe('what is not a proper call', () => {
       reflection: false,
       requestIds: () => 'req',
       log: pino({ level: 'silent' }),
+      limits: { connectionsMax: 1, connectionsPerAddressMax: 1 },
     })
     await expect(opening).rejects.toThrow(`127.0.0.1:${port}`)
   })

@@ -21,7 +21,7 @@ test('a request that does not come in time is told so, in the form of every erro
   server = createServer(limits, () => undefined)
   server.on(
     'clientError',
-    answerMalformed(() => `req_${'0'.repeat(24)}`),
+    answerMalformed(() => `req_${'0'.repeat(24)}`, []),
   )
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

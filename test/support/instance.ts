@@ -3,6 +3,7 @@ import { createServer, connect as dial, type Socket } from 'node:net'
 import pino, { type Logger } from 'pino'
 import { systemClock } from '../../src/clock.ts'
 import { type Config, readConfig } from '../../src/config.ts'
+import { openTls } from '../../src/server/tls.ts'
 import { startService } from '../../src/service.ts'
 import { openDatabase } from '../../src/store/orm.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
@@ -11,6 +12,7 @@ import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 export interface Instance {
   readonly httpUrl: string
   readonly grpcUrl: string
+  reloadTls(): void
   close(): Promise<void>
 }
 
@@ -21,6 +23,7 @@ export async function startInstance(
   log: Logger = pino({ level: 'silent' }),
 ): Promise<Instance> {
   const database = await openDatabase(databaseUrl)
+  const tls = overrides.tls && openTls(overrides.tls, log)
   const service = await startService({
     config: { ...readConfig({ HTTP_PORT: '0', GRPC_PORT: '0' }), ...overrides },
     database,
@@ -29,10 +32,13 @@ export async function startInstance(
     clock: systemClock,
     log,
     localWebhooks: true,
+    tls,
   })
+  const scheme = overrides.tls ? 'https' : 'http'
   return {
-    httpUrl: `http://127.0.0.1:${service.httpPort}`,
-    grpcUrl: `http://127.0.0.1:${service.grpcPort}`,
+    httpUrl: `${scheme}://127.0.0.1:${service.httpPort}`,
+    grpcUrl: `${scheme}://127.0.0.1:${service.grpcPort}`,
+    reloadTls: () => tls?.reload(),
     async close() {
       await service.close()
       await database.close()

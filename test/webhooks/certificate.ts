@@ -4,11 +4,16 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 export interface TestCertificate {
   readonly cert: string
   readonly key: string
+  readonly commonName: string
 }
 
 interface CertificateOptions {
   readonly hosts?: readonly string[]
   readonly addresses?: readonly string[]
+  readonly uris?: readonly string[]
+  readonly commonName?: string
+  /** Whose certificate vouches for it; absent: it is self-signed. */
+  readonly issuer?: TestCertificate
   /** Milliseconds since the Unix epoch. */
   readonly fromMs?: number
   readonly toMs?: number
@@ -17,38 +22,45 @@ interface CertificateOptions {
 const DAY_MS = 86_400_000
 
 /**
- * Makes a self-signed certificate (RFC 5280), which may also serve as the authority that a client
- * trusts. Node makes keys and signatures, and leaves the writing of the certificate to others.
+ * Makes a certificate (RFC 5280). A self-signed one may also serve as the authority that others
+ * trust. Node makes keys and signatures, and leaves the writing of the certificate to others.
  */
 export function makeCertificate(options: CertificateOptions = {}): TestCertificate {
-  const { hosts = ['localhost'], addresses = ['127.0.0.1'] } = options
+  const { hosts = ['localhost'], addresses = ['127.0.0.1'], uris = [], issuer } = options
+  const { commonName = 'Inflow test' } = options
   const { fromMs = Date.now() - DAY_MS, toMs = Date.now() + DAY_MS } = options
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(oid(ECDSA_WITH_SHA256))
-  const name = sequence(set(sequence(oid(COMMON_NAME), der(0x0c, Buffer.from('Inflow test')))))
+  const nameOf = (text: string) =>
+    sequence(set(sequence(oid(COMMON_NAME), der(0x0c, Buffer.from(text)))))
   const names = [
     ...hosts.map((host) => der(0x82, Buffer.from(host))),
     ...addresses.map((address) => der(0x87, Buffer.from(address.split('.').map(Number)))),
+    ...uris.map((uri) => der(0x86, Buffer.from(uri))),
   ]
   const extensions = sequence(
     extension(SUBJECT_ALT_NAME, sequence(...names)),
-    extension(BASIC_CONSTRAINTS, sequence(der(0x01, Buffer.of(0xff)))),
+    extension(BASIC_CONSTRAINTS, sequence(...(issuer ? [] : [der(0x01, Buffer.of(0xff))]))),
   )
   const body = sequence(
     der(0xa0, der(0x02, Buffer.of(2))),
     der(0x02, Buffer.concat([Buffer.of(1), randomBytes(8)])),
     algorithm,
-    name,
+    nameOf(issuer?.commonName ?? commonName),
     sequence(time(fromMs), time(toMs)),
-    name,
+    nameOf(commonName),
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, extensions),
   )
-  const signature = der(0x03, Buffer.concat([Buffer.of(0), sign('sha256', body, privateKey)]))
+  const signature = der(
+    0x03,
+    Buffer.concat([Buffer.of(0), sign('sha256', body, issuer?.key ?? privateKey)]),
+  )
   const certificate = sequence(body, algorithm, signature)
   return {
     cert: `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64')}\n-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    commonName,
   }
 }
 

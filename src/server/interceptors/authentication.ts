@@ -9,16 +9,24 @@ export interface Authenticators {
   /** May throw Fault address_not_allowed. */
   readonly secretKey: (secret: string, address: string) => Promise<Caller | undefined>
   readonly token: (token: string) => Promise<Caller | undefined>
+  /** By the URI in a client's certificate, which the gRPC door has verified. */
+  readonly certificate?: (uri: string) => Caller | undefined
 }
 
 /** Lets a call through only with the credential that the access table asks for. */
 export function authentication(authenticators: Authenticators): Interceptor {
   return (next) => async (request) => {
     const access = accessOf(request.service, request.method)
-    const credential = bearer(request.header.get('authorization'))
+    const authorization = request.header.get('authorization')
+    const credential = bearer(authorization)
     const find = access === 'secret key' ? authenticators.secretKey : authenticators.token
     const address = request.contextValues.get(originKey)?.address ?? ''
-    const caller = credential === undefined ? undefined : await find(credential, address)
+    let caller = credential === undefined ? undefined : await find(credential, address)
+    // A token, when one is given, decides alone: a wrong one is not made good by a certificate.
+    if (authorization === null && access !== 'secret key') {
+      const uri = request.contextValues.get(originKey)?.clientUri
+      caller = uri === undefined ? undefined : authenticators.certificate?.(uri)
+    }
     if (caller === undefined) throw unauthorized(access)
     if (access !== 'secret key') requireScope(caller, access)
     request.contextValues.set(callerKey, caller)

@@ -2,7 +2,7 @@ import { type DescField, type DescMessage, type Message, ScalarType } from '@buf
 import type { Path } from '@bufbuild/protobuf/reflect'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { createValidator, type Validator, type Violation } from '@bufbuild/protovalidate'
-import type { Interceptor } from '@connectrpc/connect'
+import type { Interceptor, StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import { assert, type FieldFault, invalidFields } from '../../errors.ts'
 import { originKey } from '../calls.ts'
 
@@ -38,6 +38,10 @@ export function validation(check: Check): Interceptor {
     const bodyFault = request.contextValues.get(originKey)?.bodyFault
     if (bodyFault !== undefined && bodyFault.reason !== 'validation_failed') throw bodyFault
     if (request.stream) return next({ ...request, message: checked(request, check) })
+    if (request.message === undefined) {
+      const given = readMessage(request)
+      ;(request as { message: Message }).message = given instanceof Promise ? await given : given
+    }
     const faults = check(request.method.input, request.message)
     if (bodyFault !== undefined) {
       throw invalidFields(merge(request.method.input, bodyFault.fields, faults))
@@ -47,11 +51,16 @@ export function validation(check: Check): Interceptor {
   }
 }
 
-async function* checked<T extends Message>(
-  request: { readonly method: { readonly input: DescMessage }; readonly message: AsyncIterable<T> },
-  check: Check,
-): AsyncGenerator<T> {
-  for await (const message of request.message) {
+/** Reads a body that waited until the caller was known. */
+function readMessage({ contextValues }: UnaryRequest | StreamRequest): Message | Promise<Message> {
+  const message = contextValues.get(originKey)?.readMessage?.()
+  assert(message !== undefined, 'a door gives the message, or a way to read it')
+  return message
+}
+
+async function* checked(request: StreamRequest, check: Check): AsyncGenerator<Message> {
+  for await (const given of request.message) {
+    const message = given ?? (await readMessage(request))
     const faults = check(request.method.input, message)
     if (faults.length > 0) throw invalidFields(faults)
     yield message

@@ -1,0 +1,61 @@
+import { isIPv6, type Server, type Socket } from 'node:net'
+
+/** How many connections a door holds. */
+export interface ConnectionLimits {
+  readonly connectionsMax: number
+  /** Of one IPv4 address, or one /64 network of IPv6. */
+  readonly connectionsPerAddressMax: number
+}
+
+/** The connections of a server. */
+export interface Connections {
+  count(): number
+  /** Ends all of them at once, also those that never came to a request. */
+  destroyAll(): void
+}
+
+/**
+ * Bounds the connections of a server, in all and of one address, so that one caller cannot take
+ * them all. Those over a bound are closed at once, before a byte of them is read.
+ */
+export function boundConnections(server: Server, limits: ConnectionLimits): Connections {
+  server.maxConnections = limits.connectionsMax
+  const perAddress = new Map<string, number>()
+  const open = new Set<Socket>()
+  server.prependListener('connection', (socket: Socket) => {
+    const network = networkOf(socket.remoteAddress ?? '')
+    const count = (perAddress.get(network) ?? 0) + 1
+    if (count > limits.connectionsPerAddressMax) {
+      socket.destroy()
+      return
+    }
+    perAddress.set(network, count)
+    open.add(socket)
+    socket.once('close', () => {
+      open.delete(socket)
+      const left = (perAddress.get(network) ?? 1) - 1
+      if (left === 0) perAddress.delete(network)
+      else perAddress.set(network, left)
+    })
+  })
+  return {
+    count: () => open.size,
+    destroyAll: () => {
+      for (const socket of open) socket.destroy()
+    },
+  }
+}
+
+/** Whoever has one IPv6 address usually has all of its /64. */
+export function networkOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = (address.split('%', 1)[0] ?? '').split('::')
+  const before = head === '' ? [] : head.split(':')
+  const after = tail ? tail.split(':') : []
+  const gap = tail === undefined ? 0 : 8 - before.length - after.length
+  const groups = [...before, ...Array.from({ length: gap }, () => '0'), ...after]
+  const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16))
+  return `${network.join(':')}::/64`
+}

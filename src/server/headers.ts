@@ -1,0 +1,65 @@
+import { cors } from '@connectrpc/connect'
+import type { FastifyInstance } from 'fastify'
+
+/** What every answer of the HTTP door tells browsers, whatever it holds. */
+export type SecurityHeaders = Readonly<Record<string, string>>
+
+/** A year, in seconds. */
+const HSTS_SECONDS = 365 * 86_400
+
+/** A page sets a policy of its own over this one: an answer of an API has nothing to load or run. */
+export function securityHeaders(encrypted: boolean): SecurityHeaders {
+  return {
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'x-frame-options': 'DENY',
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    ...(encrypted && { 'strict-transport-security': `max-age=${HSTS_SECONDS}` }),
+  }
+}
+
+/** How long a browser may remember what it was allowed, in seconds. Chromium keeps no more. */
+const PREFLIGHT_SECONDS = 7_200
+
+const ALLOWED_METHODS = ['POST', 'GET'].join(', ')
+const ALLOWED_HEADERS = ['Authorization', ...cors.allowedHeaders].join(', ')
+
+/** What a script may read of an answer, beside what it may read of any. */
+const EXPOSED_HEADERS = [
+  ...cors.exposedHeaders,
+  'X-Request-Id',
+  'Idempotent-Replayed',
+  'Retry-After',
+  'RateLimit',
+  'RateLimit-Policy',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+].join(', ')
+
+/**
+ * Lets scripts of the given pages, and of no other, read the answers of every path. Keys travel in
+ * a header that the script sets itself, so that no credentials of the browser's own are allowed.
+ *
+ * @param origins none: nothing is added
+ */
+export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
+  if (origins.length === 0) return
+  const allowed = new Set(origins)
+  app.addHook('onRequest', (request, reply, done) => {
+    // A cache must not hand one page what was meant for another.
+    reply.header('vary', 'Origin')
+    const { origin } = request.headers
+    if (origin === undefined || !allowed.has(origin)) return done()
+    reply.header('access-control-allow-origin', origin)
+    if (request.method !== 'OPTIONS' || !request.headers['access-control-request-method']) {
+      reply.header('access-control-expose-headers', EXPOSED_HEADERS)
+      return done()
+    }
+    reply.header('access-control-allow-methods', ALLOWED_METHODS)
+    reply.header('access-control-allow-headers', ALLOWED_HEADERS)
+    reply.header('access-control-max-age', `${PREFLIGHT_SECONDS}`)
+    reply.code(204).send()
+  })
+}

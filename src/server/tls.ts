@@ -1,0 +1,147 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createSecureContext, type TlsOptions } from 'node:tls'
+import type { Logger } from 'pino'
+import { ConfigError } from '../config.ts'
+import type { TlsFiles } from '../door-settings.ts'
+
+/** What is told before the end of a certificate comes. */
+const EXPIRY_NOTICE_MS = 14 * 86_400_000
+
+/** TLS 1.2 with forward secrecy and authenticated encryption, and all of TLS 1.3. */
+const CIPHERS = [
+  'TLS_AES_128_GCM_SHA256',
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+].join(':')
+
+/** The certificate and key of both doors, and the authority of clients. */
+export interface Tls {
+  /** For a server that asks nobody for a certificate. */
+  readonly server: () => TlsOptions
+  /** For one that refuses whoever has none of the authority, where one is set. */
+  readonly mutual: () => TlsOptions
+  /** Calls back when the files were read again and are good. */
+  onReload(listener: () => void): void
+  /** Reads the files again. Bad ones leave everything as it is, and are logged. */
+  reload(): void
+}
+
+/**
+ * Reads the files.
+ *
+ * @throws ConfigError naming the setting whose file is missing, is not what it should be, or does
+ *   not fit the other
+ */
+export function openTls(files: TlsFiles, log: Logger): Tls {
+  let current = readMaterial(files)
+  noteExpiry(current, log)
+  const listeners: (() => void)[] = []
+  const base = () =>
+    ({ cert: current.cert, key: current.key, minVersion: 'TLSv1.2', ciphers: CIPHERS }) as const
+  return {
+    server: base,
+    mutual: () => {
+      const { clientCa } = current
+      if (clientCa === undefined) return base()
+      return { ...base(), ca: clientCa, requestCert: true, rejectUnauthorized: true }
+    },
+    onReload: (listener) => void listeners.push(listener),
+    reload() {
+      try {
+        current = readMaterial(files)
+      } catch (error) {
+        const faults = error instanceof ConfigError ? error.faults : [String(error)]
+        log.error({ faults }, 'certificates not reloaded: the old ones stay in use')
+        return
+      }
+      for (const listener of listeners) listener()
+      log.info({ expires: current.expires.toISOString() }, 'certificates reloaded')
+      noteExpiry(current, log)
+    },
+  }
+}
+
+interface Material {
+  readonly cert: Buffer
+  readonly key: Buffer
+  readonly clientCa: Buffer | undefined
+  readonly expires: Date
+}
+
+function readMaterial(files: TlsFiles): Material {
+  const faults: string[] = []
+  const read = <T>(name: string, path: string, parse: (pem: Buffer) => T) => {
+    try {
+      const pem = readFileSync(path)
+      return { pem, parsed: parse(pem) }
+    } catch (error) {
+      faults.push(`${name} ${reasonOf(error as NodeJS.ErrnoException)}: ${path}`)
+      return undefined
+    }
+  }
+  const cert = read('TLS_CERT', files.cert, parseCertificate)
+  const key = read('TLS_KEY', files.key, parseKey)
+  const clientCa =
+    files.clientCa === undefined
+      ? undefined
+      : read('TLS_CLIENT_CA', files.clientCa, parseCertificate)
+  if (cert && key && !cert.parsed.checkPrivateKey(key.parsed)) {
+    faults.push(`TLS_KEY is not the key of the certificate in TLS_CERT: ${files.key}`)
+  } else if (cert && key && faults.length === 0) {
+    try {
+      createSecureContext({ cert: cert.pem, key: key.pem, ca: clientCa?.pem })
+    } catch (error) {
+      faults.push(`TLS_CERT cannot be used: ${(error as Error).message}`)
+    }
+  }
+  if (faults.length > 0 || !cert || !key) throw new ConfigError(faults)
+  const expires = new Date(cert.parsed.validTo)
+  return { cert: cert.pem, key: key.pem, clientCa: clientCa?.pem, expires }
+}
+
+/** What is not as it should be, in words that hold nothing of the file. */
+class Unusable extends Error {}
+
+function parseCertificate(pem: Buffer): X509Certificate {
+  if (!pem.includes('-----BEGIN CERTIFICATE-----')) {
+    throw new Unusable('is a file without a certificate in PEM')
+  }
+  try {
+    return new X509Certificate(pem)
+  } catch {
+    throw new Unusable('is a file with a certificate that cannot be read')
+  }
+}
+
+function parseKey(pem: Buffer) {
+  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem.toString('latin1'))) {
+    throw new Unusable('is a file without a private key in PEM')
+  }
+  if (pem.includes('ENCRYPTED')) throw new Unusable('is a file with a key that needs a passphrase')
+  try {
+    return createPrivateKey(pem)
+  } catch {
+    throw new Unusable('is a file with a private key that cannot be read')
+  }
+}
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error instanceof Unusable) return error.message
+  if (error.code === 'ENOENT') return 'is a file that does not exist'
+  if (error.code === 'EACCES') return 'is a file that may not be read'
+  return `is a file that cannot be read (${error.code ?? 'unknown'})`
+}
+
+function noteExpiry({ expires }: Material, log: Logger): void {
+  const leftMs = expires.getTime() - Date.now()
+  if (leftMs > EXPIRY_NOTICE_MS) return
+  const text = leftMs < 0 ? 'the certificate has expired' : 'the certificate expires soon'
+  log.warn({ expires: expires.toISOString() }, text)
+}
