@@ -5,6 +5,8 @@ import { assert } from './errors.ts'
 
 /** What is done, in the audit log: the kind of its target, and a verb. */
 type AuditAction =
+  | 'account.close'
+  | 'account.resolve'
   | 'business.create'
   | 'business.update'
   | 'delivery.redeliver'
@@ -21,6 +23,8 @@ type AuditAction =
   | 'key.update'
   | 'token.issue'
   | 'token.revoke'
+  | 'unmatched_payment.assign'
+  | 'unmatched_payment.return'
 
 /** One administrative change, as the audit log tells it. */
 interface AuditNote {

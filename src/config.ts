@@ -1,5 +1,8 @@
 import { isIP } from 'node:net'
 import { BANK_CODES, type BankCode } from './banks/bank.ts'
+import { CONNECTORS, type Connectors } from './banks/connectors.ts'
+import { type LiveBank, readLiveBank } from './banks/live-bank.ts'
+import { createSettingReader } from './banks/settings.ts'
 import type { Scope } from './caller.ts'
 import { createTimeText } from './clock.ts'
 import {
@@ -31,12 +34,16 @@ export interface Config {
   readonly banks: Readonly<Record<BankCode, BankMode>>
   /** Ranges of the proxies before the HTTP door, whose word on who calls is taken. */
   readonly trustedProxies: readonly string[]
+  /** The settings of those that are live. */
+  readonly liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>
   readonly logLevel: string
   readonly displayTimeZone: string
   readonly grpcReflection: boolean
   readonly eventRetentionDays: number
   /** How long completed webhook deliveries are kept, with their attempts. */
   readonly deliveryRetentionDays: number
+  /** How long banks' notifications are kept as they came. */
+  readonly notificationRetentionDays: number
   /** Ranges of addresses that webhooks may go to although they are not public: "10.1.0.0/16". */
   readonly webhookAllowedCidrs: readonly string[]
   /** How long a webhook that was under way in a process that died waits for another one. */
@@ -68,9 +75,10 @@ export class ConfigError extends Error {
 /**
  * Reads the settings. The only reader of the environment.
  *
+ * @param connectors to the banks that may be live
  * @throws ConfigError naming every setting at fault
  */
-export function readConfig(env: NodeJS.ProcessEnv): Config {
+export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONNECTORS): Config {
   const faults: string[] = []
   const read = <T>(name: string, parse: (text: string | undefined) => T): T => {
     try {
@@ -82,6 +90,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   }
   const databaseUrl = read('DATABASE_URL', parseDatabaseUrl)
   const tlsClientCa = read('TLS_CLIENT_CA', asIs)
+  const banks = read('BANKS', (text) => parseBanks(text, connectors))
   const config: Config = {
     databaseUrl,
     dataDir: env['DATA_DIR']?.trim() || '.inflow',
@@ -93,13 +102,15 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       parsePreviousKeys(text, env['MASTER_KEY']?.trim()),
     ),
     adminToken: read('ADMIN_TOKEN', parseAdminToken),
-    banks: read('BANKS', parseBanks),
     trustedProxies: read('TRUSTED_PROXIES', parseCidrs),
+    banks,
+    liveBanks: readLiveBanks(env, faults, banks, connectors),
     logLevel: read('LOG_LEVEL', (text) => oneOf(text, 'info', LOG_LEVELS)),
     displayTimeZone: read('DISPLAY_TIME_ZONE', parseTimeZone),
     grpcReflection: read('GRPC_REFLECTION', (text) => oneOf(text, 'on', ['on', 'off'])) === 'on',
     eventRetentionDays: read('EVENT_RETENTION_DAYS', (text) => parseDays(text, 90)),
     deliveryRetentionDays: read('DELIVERY_RETENTION_DAYS', (text) => parseDays(text, 30)),
+    notificationRetentionDays: read('NOTIFICATION_RETENTION_DAYS', (text) => parseDays(text, 90)),
     webhookAllowedCidrs: read('WEBHOOK_ALLOWED_CIDRS', parseCidrs),
     webhookLeaseMs: read('WEBHOOK_LEASE_SECONDS', (text) => parseLease(text) * 1_000),
     tls: pairTls(read('TLS_CERT', asIs), read('TLS_KEY', asIs), tlsClientCa, faults),
@@ -110,7 +121,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       parseConnections(text, 1_000),
     ),
   }
-  if (faults.length > 0) throw new ConfigError(faults)
+  if (faults.length > 0) throw new ConfigError([...new Set(faults)])
   return Object.freeze(config)
 }
 
@@ -203,7 +214,7 @@ function parseAdminToken(text: string | undefined): string | undefined {
   return text
 }
 
-function parseBanks(text: string | undefined): Record<BankCode, BankMode> {
+function parseBanks(text: string | undefined, connectors: Connectors): Record<BankCode, BankMode> {
   const banks = Object.fromEntries(BANK_CODES.map((code) => [code, 'sandbox'])) as Record<
     BankCode,
     BankMode
@@ -213,13 +224,30 @@ function parseBanks(text: string | undefined): Record<BankCode, BankMode> {
     if (!BANK_CODES.includes(code as BankCode)) {
       throw new Error(`names an unknown bank "${code}"; known: ${BANK_CODES.join(', ')}`)
     }
-    if (mode === 'live') {
+    if (mode === 'live' && connectors[code as BankCode] === undefined) {
       throw new Error(`asks for ${code}=live, and this version serves the sandbox only`)
     }
-    if (mode !== 'sandbox') throw new Error(`must say ${code}=sandbox or ${code}=live`)
+    if (mode !== 'sandbox' && mode !== 'live')
+      throw new Error(`must say ${code}=sandbox or ${code}=live`)
     banks[code as BankCode] = mode
   }
   return banks
+}
+
+/** @param banks undefined when it is at fault itself */
+function readLiveBanks(
+  env: NodeJS.ProcessEnv,
+  faults: string[],
+  banks: Config['banks'] | undefined,
+  connectors: Connectors,
+): Config['liveBanks'] {
+  const reader = createSettingReader(env, faults)
+  const live: Partial<Record<BankCode, LiveBank>> = {}
+  for (const code of BANK_CODES) {
+    const prepare = connectors[code]
+    if (banks?.[code] === 'live' && prepare) live[code] = readLiveBank(code, prepare, reader)
+  }
+  return live
 }
 
 function parseTimeZone(text: string | undefined): string {

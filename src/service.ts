@@ -4,6 +4,7 @@ import { AccountService } from '../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../gen/inflow/event/v1/event_service_pb.ts'
+import { ReconciliationService } from '../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { ThirdPartyService } from '../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import {
@@ -11,53 +12,42 @@ import {
   TransactionService,
 } from '../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { createCreateAccount } from './accounts/create-account.ts'
-import { createFindOpenAccounts } from './accounts/open-accounts.ts'
 import { hashIdentityNumbers } from './accounts/reseal-accounts.ts'
 import { createAccountRpc } from './accounts/rpc.ts'
-import { createAuthenticateToken } from './admin/authenticate-token.ts'
 import { createAdminRpc } from './admin/rpc.ts'
-import type { Banks } from './banks/bank.ts'
-import { createSandboxBank } from './banks/sandbox/sandbox.ts'
 import { createAliasOf } from './businesses/aliases.ts'
-import { createAuthenticateKey } from './businesses/authenticate-key.ts'
 import { createKeyUses } from './businesses/key-uses.ts'
-import { keyOwner } from './businesses/keys.ts'
 import { createBusinessRpc } from './businesses/rpc.ts'
 import { createBusinessStore } from './businesses/store.ts'
-import type { InternalCaller } from './caller.ts'
 import { type Clock, createTimeText } from './clock.ts'
 import type { Config } from './config.ts'
 import { createHeldKeys } from './encryption/key-holder.ts'
 import { createListener } from './events/listener.ts'
 import { registerEventMetrics } from './events/metrics.ts'
-import { eventOwner } from './events/read-log.ts'
 import { createRetention } from './events/retention.ts'
 import { createEventRpc } from './events/rpc.ts'
 import { createSequencer } from './events/sequencer.ts'
 import { STREAM_PACE } from './events/subscribe.ts'
 import { createTail } from './events/tail.ts'
 import { createRequestIds, newId } from './ids.ts'
+import { composeInterceptors } from './interceptors.ts'
+import { composePayments } from './payments.ts'
+import { createReconciliationRpc } from './reconciliation/rpc.ts'
 import { createSandboxRpc } from './sandbox/rpc.ts'
 import { sealedTables } from './sealed-tables.ts'
 import { createSealer, type KeyRing } from './secrets.ts'
 import { createCalls, implement } from './server/calls.ts'
 import { openGrpcDoor } from './server/grpc.ts'
 import { openHttpDoor } from './server/http.ts'
-import { authentication } from './server/interceptors/authentication.ts'
-import { observation } from './server/interceptors/observation.ts'
-import { restriction } from './server/interceptors/restriction.ts'
-import { createCheck, validation } from './server/interceptors/validation.ts'
+import { createCheck } from './server/interceptors/validation.ts'
 import { registerDoorMetrics } from './server/metrics.ts'
 import { requireRows } from './server/reach.ts'
 import type { Tls } from './server/tls.ts'
 import type { Database } from './store/orm.ts'
 import { createThirdPartyRpc } from './thirdparty/rpc.ts'
 import { createGetTransaction } from './transactions/find-transactions.ts'
-import { createRecordPayment } from './transactions/record-payment.ts'
 import { createTransactionRpc } from './transactions/rpc.ts'
 import { deliveredUpTo } from './webhooks/delivered-up-to.ts'
-import { deliveryOwner, endpointOwner } from './webhooks/owners.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
 /** This machine's own addresses. */
@@ -151,22 +141,20 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   registerEventMetrics(metrics, pool, tail)
 
-  const sandbox = createSandboxBank(pool)
-  const banks: Banks = { '9PSB': sandbox, SAFEHAVEN: sandbox, PROVIDUS: sandbox, PALMPAY: sandbox }
   const businesses = createBusinessStore(pool)
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
   const aliasOf = createAliasOf(businesses, clock)
-  const createAccount = createCreateAccount({
-    pool,
-    banks,
-    sandbox,
+  const payments = composePayments({
+    config,
+    database,
     sealer,
     clock,
+    log,
+    metrics,
     aliasOf,
     published,
   })
-  const findOpenAccounts = createFindOpenAccounts(pool)
-  const recordPayment = createRecordPayment({ pool, findOpenAccounts, clock, published })
+  const { bankOf, createAccount, recordPayment, notifications } = payments
   const getTransaction = createGetTransaction(pool)
   const check = createCheck()
 
@@ -176,7 +164,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         ThirdPartyService,
         createThirdPartyRpc({ pool, timeText, createAccount, getTransaction }),
       ),
-      implement(AccountService, createAccountRpc(database, createAccount, sealer)),
+      implement(
+        AccountService,
+        createAccountRpc({ database, bankOf, sealer, clock, createAccount, aliasOf, published }),
+      ),
       implement(
         TransactionService,
         createTransactionRpc({
@@ -198,6 +189,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         }),
       ),
       implement(WebhookService, webhooks.rpc),
+      implement(ReconciliationService, createReconciliationRpc({ pool, clock, published })),
       implement(BusinessService, createBusinessRpc(database, clock)),
       implement(AdminService, createAdminRpc(database, clock)),
       implement(
@@ -211,26 +203,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         }),
       ),
     ],
-    [
-      observation(log, metrics),
-      authentication({
-        secretKey: createAuthenticateKey({ store: businesses, clock, used: keyUses.note }),
-        token: createAuthenticateToken({
-          pool,
-          relaxedPool: database.relaxedPool,
-          clock,
-          bootstrapToken: options.adminToken,
-        }),
-        certificate: createAuthenticateCertificate(config.tlsClientScopes),
-      }),
-      validation(check),
-      restriction({
-        key: (id) => keyOwner(pool, id),
-        endpoint: (id) => endpointOwner(pool, id),
-        delivery: (id) => deliveryOwner(pool, id),
-        event: (id) => eventOwner(pool, id),
-      }),
-    ],
+    composeInterceptors({
+      ...{ config, database, clock, log, metrics, check },
+      businesses,
+      keyUses,
+      adminToken: options.adminToken,
+    }),
   )
   requireRows(calls.map(({ method }) => method))
   const requestIds = createRequestIds()
@@ -244,6 +222,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { host } = config
   const http = await openHttpDoor({
     calls,
+    notifications,
     host,
     port: config.httpPort,
     trustedProxies: config.trustedProxies,
@@ -279,6 +258,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   retention.start()
   webhooks.start()
   keyUses.start()
+  payments.start()
   return {
     httpPort: http.port,
     grpcPort: grpc.port,
@@ -291,17 +271,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         listener.stop(),
         retention.stop(),
         keyUses.stop(),
+        payments.stop(),
         hashing,
       ])
       await heldKeys.stop()
     },
-  }
-}
-
-/** Services that are known by the URI in their certificate. */
-function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {
-  return (uri: string): InternalCaller | undefined => {
-    const scopes = scopesOf.get(uri)
-    return scopes && { kind: 'internal', tokenId: uri, name: uri, scopes }
   }
 }

@@ -14,7 +14,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   accounts: ['banks', 'businesses', 'events', 'encryption'],
   transactions: ['banks', 'businesses', 'accounts', 'events'],
   settlement: ['banks', 'businesses', 'accounts', 'transactions'],
-  reconciliation: ['banks', 'businesses', 'accounts', 'transactions', 'settlement'],
+  notifications: ['banks', 'transactions', 'encryption'],
+  reconciliation: [
+    'banks',
+    'businesses',
+    'accounts',
+    'transactions',
+    'settlement',
+    'notifications',
+  ],
   events: [],
   webhooks: ['banks', 'businesses', 'events', 'encryption'],
   admin: ['businesses'],
@@ -30,10 +38,23 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Files of the root that compose the rest, and so may import anything. */
-const COMPOSITION = ['service.ts', 'main.ts', 'credentials.ts', 'sealed-tables.ts']
+const COMPOSITION = [
+  'service.ts',
+  'payments.ts',
+  'interceptors.ts',
+  'main.ts',
+  'credentials.ts',
+  'sealed-tables.ts',
+]
 
-/** What the settings are checked against: the names of the banks, the form of address ranges. */
-const SETTINGS = ['banks/bank.ts', 'webhooks/address.ts']
+/** What the settings are checked against: the banks and what they need, the form of addresses. */
+const SETTINGS = [
+  'banks/bank.ts',
+  'banks/connectors.ts',
+  'banks/live-bank.ts',
+  'banks/settings.ts',
+  'webhooks/address.ts',
+]
 
 /** Where generated code may be imported: the edges, where messages are read and written. */
 const MAY_IMPORT_GEN = [

@@ -29,6 +29,14 @@ export const AccountEntity = defineEntity({
     attempts: p.integer(),
     /** Until when one call has the bank to itself for this account. */
     claimedUntil: p.datetime(3),
+    /** The bank's own identifier of the account; empty where it has none. */
+    bankAccountId: p.text().default(''),
+    /** What may be done about an account that is pending; of no meaning for others. */
+    openingState: p.text().default('ASKING'),
+    /** Why the latest attempt did not open it. */
+    lastCause: p.text().default(''),
+    /** When the service goes on with the opening by itself; null: it does not. */
+    nextTryAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
   },
   uniques: [
@@ -47,10 +55,19 @@ export const AccountEntity = defineEntity({
       expression:
         'create index account_unhashed_index on "account" (id) where id_number_sealed is not null and id_number_hash is null',
     },
+    {
+      name: 'account_opening_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "account" (${columns.nextTryAt}) where status = 'PENDING'`,
+    },
   ],
   checks: [
     { name: 'account_bank', expression: "bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')" },
     { name: 'account_status', expression: "status in ('PENDING', 'ACTIVE', 'CLOSED')" },
+    {
+      name: 'account_opening_state',
+      expression: "opening_state in ('ASKING', 'FREE', 'REPEAT', 'QUERY', 'PERSON')",
+    },
     {
       name: 'account_number_when_open',
       expression: "status = 'PENDING' or (account_number is not null and account_name is not null)",

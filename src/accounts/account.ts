@@ -1,10 +1,13 @@
 import type { BankCode, IdKind } from '../banks/bank.ts'
+import type { OpeningState } from './opening.ts'
 
 /**
  * The states of an account.
  *
  *     PENDING ──bank confirmed──▶ ACTIVE ──closed──▶ CLOSED
  *        └──bank refused the customer──▶ (gone: nothing was opened)
+ *
+ * How a pending one gets on: see `OPENING_STATES`.
  */
 export const ACCOUNT_STATUSES = ['PENDING', 'ACTIVE', 'CLOSED'] as const
 
@@ -40,13 +43,28 @@ export interface OpenAccount {
   readonly createdAtMs: number
 }
 
+/** What is known of an account before its bank has opened it. */
+export type AccountOnOrder = Omit<OpenAccount, 'accountNumber' | 'accountName' | 'status'>
+
 /** A stored account in whatever state. */
 export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'accountName'> {
   readonly accountNumber: string | undefined
   readonly accountName: string | undefined
+  /** The bank's own identifier of the account; empty where it has none. */
+  readonly bankAccountId: string
   readonly detailsHash: Uint8Array
+  /** How far the opening has come, while the account is pending. */
+  readonly openingState: OpeningState
+  /** Why the latest attempt did not open it. */
+  readonly lastCause: string
+  /** When the service goes on with the opening by itself. */
+  readonly nextTryAtMs: number | undefined
   /** How often the bank was asked to open it. */
   readonly attempts: number
+}
+
+export function isOpened(account: StoredAccount): account is StoredAccount & OpenAccount {
+  return account.status !== 'PENDING'
 }
 
 /** The name on the account: `<business alias>/<First> <Last>`. */

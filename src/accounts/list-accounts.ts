@@ -51,7 +51,11 @@ function toStored(row: Account): StoredAccount {
     lastName: row.lastName,
     email: row.email,
     phone: row.phone,
+    bankAccountId: row.bankAccountId,
     detailsHash: row.detailsHash,
+    openingState: row.openingState as StoredAccount['openingState'],
+    lastCause: row.lastCause,
+    nextTryAtMs: row.nextTryAt?.getTime(),
     attempts: row.attempts,
     createdAtMs: row.createdAt.getTime(),
   }

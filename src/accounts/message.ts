@@ -5,6 +5,7 @@ import {
   AccountSchema,
   AccountStatus as AccountStatusMessage,
   IdType,
+  OpeningStep,
 } from '../../gen/inflow/account/v1/account_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
@@ -16,11 +17,20 @@ import {
   type OpenAccount,
   type StoredAccount,
 } from './account.ts'
+import type { OpeningState } from './opening.ts'
 
 const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
   PENDING: AccountStatusMessage.PENDING,
   ACTIVE: AccountStatusMessage.ACTIVE,
   CLOSED: AccountStatusMessage.CLOSED,
+}
+
+const STEPS: Readonly<Record<OpeningState, OpeningStep>> = {
+  ASKING: OpeningStep.ASKING,
+  FREE: OpeningStep.FREE,
+  REPEAT: OpeningStep.REPEAT,
+  QUERY: OpeningStep.QUERY,
+  PERSON: OpeningStep.PERSON,
 }
 
 export function toAccountMessage(account: OpenAccount | StoredAccount): AccountMessage {
@@ -42,11 +52,22 @@ export function toAccountMessage(account: OpenAccount | StoredAccount): AccountM
     },
     createdAt: timestampFromMs(account.createdAtMs),
     live: account.live,
+    ...('openingState' in account && account.status === 'PENDING' && { opening: opening(account) }),
   })
 }
 
-/** The event that tells of a new account, without its place in the log. */
-export function encodeAccountCreated(
+function opening({ openingState, lastCause, attempts, nextTryAtMs }: StoredAccount) {
+  return {
+    nextStep: STEPS[openingState],
+    cause: lastCause,
+    attempts,
+    ...(nextTryAtMs !== undefined && { nextTryAt: timestampFromMs(nextTryAtMs) }),
+  }
+}
+
+/** An event that tells of an account, without its place in the log. */
+export function encodeAccountEvent(
+  kind: 'ACCOUNT_CREATED' | 'ACCOUNT_CLOSED',
   account: OpenAccount,
   eventId: string,
   occurredAtMs: number,
@@ -54,7 +75,7 @@ export function encodeAccountCreated(
   const event = create(EventSchema, {
     id: eventId,
     businessId: account.businessId,
-    kind: 'ACCOUNT_CREATED',
+    kind,
     occurredAt: timestampFromMs(occurredAtMs),
     live: account.live,
     payload: { case: 'account', value: toAccountMessage(account) },

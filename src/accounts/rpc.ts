@@ -3,23 +3,34 @@ import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { ID_KINDS } from '../banks/bank.ts'
+import { type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
-import { requireAdmin, restrictionOf } from '../caller.ts'
+import { actorOf, requireAdmin, restrictionOf } from '../caller.ts'
+import type { Clock } from '../clock.ts'
 import type { Sealer } from '../secrets.ts'
 import type { Database } from '../store/orm.ts'
 import { cutPage, readPage } from '../store/page-token.ts'
 import { identityText } from './account.ts'
+import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { getAccount } from './get-account.ts'
 import { listAccounts } from './list-accounts.ts'
 import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
+import { resolveAccount } from './resolve-account.ts'
 
-export function createAccountRpc(
-  database: Database,
-  createAccount: CreateAccountCall,
-  sealer: Sealer,
-): ServiceImpl<typeof AccountService> {
+interface Dependencies {
+  readonly database: Database
+  readonly bankOf: BankOf
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly createAccount: CreateAccountCall
+  readonly aliasOf: (businessId: string) => Promise<string>
+  readonly published: () => void
+}
+
+export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
+  const { database, createAccount, sealer } = dependencies
+  const steps = { ...dependencies, pool: database.pool }
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
     // Banks that do not ask for the kind may have been given a number without one.
@@ -64,6 +75,16 @@ export function createAccountRpc(
       )
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
       return { accounts: rows.map(toAccountMessage), nextPageToken }
+    },
+    async closeAccount(request, context) {
+      const account = await closeAccount(steps, request, actorOf(context))
+      return { account: toAccountMessage(account) }
+    },
+    async resolveAccount({ businessId, reference, resolution }, context) {
+      const opened = resolution.case === 'opened' ? resolution.value : undefined
+      const request = { businessId, reference, opened }
+      const account = await resolveAccount(steps, request, actorOf(context))
+      return account ? { account: toAccountMessage(account) } : {}
     },
   }
 }

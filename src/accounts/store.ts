@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
 import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
+import type { OpeningState } from './opening.ts'
 
 /** An account about to be asked for at a bank. */
 export interface Reservation {
@@ -23,17 +24,7 @@ export interface Reservation {
   readonly createdAtMs: number
 }
 
-/** What the bank gave, and the event that tells of it. */
-export interface Opening {
-  readonly id: string
-  readonly accountNumber: string
-  readonly accountName: string
-  readonly eventId: string
-  readonly occurredAtMs: number
-  readonly payload: Uint8Array
-}
-
-interface Row {
+export interface AccountRow {
   id: string
   business_id: string
   live: boolean
@@ -47,13 +38,18 @@ interface Row {
   last_name: string
   email: string
   phone: string
+  bank_account_id: string
   details_hash: Buffer
+  opening_state: OpeningState
+  last_cause: string
+  next_try_at_ms: number | null
   attempts: number
   created_at_ms: number
 }
 
-const COLUMNS = `id, business_id, live, reference, merchant_reference, bank, account_number,
-  account_name, status, first_name, last_name, email, phone, details_hash, attempts,
+export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank,
+  account_number, account_name, status, first_name, last_name, email, phone, bank_account_id,
+  details_hash, opening_state, last_cause, (extract(epoch from next_try_at) * 1000)::float8 as next_try_at_ms, attempts,
   (extract(epoch from created_at) * 1000)::float8 as created_at_ms`
 
 /** Inserts accounts as PENDING. @returns the ids that are new; the others' references were used */
@@ -65,10 +61,10 @@ export async function insertReservations(
     name: 'account-reserve',
     text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
         first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, id_number_hash,
-        attempts, claimed_until, created_at)
+        attempts, claimed_until, next_try_at, created_at)
       select id, business_id, live, reference, merchant_reference, bank, 'PENDING',
         first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, id_number_hash,
-        1, claimed_until, created_at
+        1, claimed_until, claimed_until, created_at
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
         $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::bytea[])
@@ -106,9 +102,9 @@ export async function findByMerchantReference(
   live: boolean,
   merchantReference: string,
 ): Promise<StoredAccount | undefined> {
-  const result = await pool.query<Row>({
+  const result = await pool.query<AccountRow>({
     name: 'account-find-merchant-reference',
-    text: `select ${COLUMNS} from account
+    text: `select ${ACCOUNT_COLUMNS} from account
       where business_id = $1 and live = $2 and merchant_reference = $3`,
     values: [businessId, live, merchantReference],
   })
@@ -126,13 +122,22 @@ export async function findByEitherReference(
   live: boolean | undefined,
   reference: string,
 ): Promise<StoredAccount | undefined> {
-  const result = await pool.query<Row>({
+  const result = await pool.query<AccountRow>({
     name: 'account-find-either-reference',
-    text: `select ${COLUMNS} from account
+    text: `select ${ACCOUNT_COLUMNS} from account
       where (reference = $2 and business_id = $1 and live = any($3))
         or (business_id = $1 and live = any($3) and merchant_reference = $2)
       order by reference = $2 desc, live desc limit 1`,
     values: [businessId, reference, live === undefined ? [true, false] : [live]],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+export async function findById(pool: Pool, id: string): Promise<StoredAccount | undefined> {
+  const result = await pool.query<AccountRow>({
+    name: 'account-find-id',
+    text: `select ${ACCOUNT_COLUMNS} from account where id = $1`,
+    values: [id],
   })
   return result.rows[0] && toStored(result.rows[0])
 }
@@ -142,9 +147,9 @@ export async function findByNumbers(
   pool: Pool,
   keys: readonly { readonly bank: BankCode; readonly accountNumber: string }[],
 ): Promise<readonly OpenAccount[]> {
-  const result = await pool.query<Row>({
+  const result = await pool.query<AccountRow>({
     name: 'account-find-numbers',
-    text: `select ${COLUMNS} from account
+    text: `select ${ACCOUNT_COLUMNS} from account
       join unnest($1::text[], $2::text[]) as k(number, code)
         on account_number = k.number and bank = k.code
       where status = 'ACTIVE'`,
@@ -156,78 +161,7 @@ export async function findByNumbers(
   return result.rows.map((row) => toStored(row) as OpenAccount)
 }
 
-/**
- * Takes a pending account over when nobody is at the bank for it.
- *
- * @returns which attempt this is; undefined when another call is at it, or it is pending no more
- */
-export async function claimPending(
-  pool: Pool,
-  id: string,
-  nowMs: number,
-  untilMs: number,
-): Promise<number | undefined> {
-  const result = await pool.query<{ attempts: number }>({
-    name: 'account-claim',
-    text: `update account set claimed_until = $3, attempts = attempts + 1
-      where id = $1 and status = 'PENDING' and claimed_until <= $2 returning attempts`,
-    values: [id, new Date(nowMs), new Date(untilMs)],
-  })
-  return result.rows[0]?.attempts
-}
-
-/** Lets the next call try at once. */
-export async function releaseClaim(pool: Pool, id: string, nowMs: number): Promise<void> {
-  await pool.query({
-    name: 'account-release',
-    text: "update account set claimed_until = $2 where id = $1 and status = 'PENDING'",
-    values: [id, new Date(nowMs)],
-  })
-}
-
-/** Forgets an account that the bank refused to open. */
-export async function deletePending(pool: Pool, id: string): Promise<void> {
-  await pool.query({
-    name: 'account-delete-pending',
-    text: "delete from account where id = $1 and status = 'PENDING'",
-    values: [id],
-  })
-}
-
-/** Opens pending accounts and tells of it, in one commit. @returns the ids that were opened */
-export async function openPending(
-  pool: Pool,
-  openings: readonly Opening[],
-): Promise<ReadonlySet<string>> {
-  const result = await pool.query<{ id: string }>({
-    name: 'account-open',
-    text: `with input as (
-        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[],
-          $6::bytea[]) as i(id, account_number, account_name, event_id, occurred_at, payload)
-      ), opened as (
-        update account a set status = 'ACTIVE', account_number = i.account_number,
-          account_name = i.account_name
-        from input i where a.id = i.id and a.status = 'PENDING'
-        returning a.id, a.business_id, a.live
-      ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select i.event_id, o.business_id, o.live, 'ACCOUNT_CREATED', i.occurred_at, i.payload
-        from input i join opened o using (id)
-      )
-      select id from opened`,
-    values: [
-      textArray(openings.map((opening) => opening.id)),
-      textArray(openings.map((opening) => opening.accountNumber)),
-      textArray(openings.map((opening) => opening.accountName)),
-      textArray(openings.map((opening) => opening.eventId)),
-      timestampArray(openings.map((opening) => opening.occurredAtMs)),
-      byteaArray(openings.map((opening) => opening.payload)),
-    ],
-  })
-  return new Set(result.rows.map((row) => row.id))
-}
-
-function toStored(row: Row): StoredAccount {
+export function toStored(row: AccountRow): StoredAccount {
   return {
     id: row.id,
     businessId: row.business_id,
@@ -242,7 +176,11 @@ function toStored(row: Row): StoredAccount {
     lastName: row.last_name,
     email: row.email,
     phone: row.phone,
+    bankAccountId: row.bank_account_id,
     detailsHash: row.details_hash,
+    openingState: row.opening_state,
+    lastCause: row.last_cause,
+    nextTryAtMs: row.next_try_at_ms ?? undefined,
     attempts: row.attempts,
     createdAtMs: row.created_at_ms,
   }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { type Account, AccountStatus, IdType } from '../../gen/inflow/account/v1/account_pb.ts'
+import { AccountStatus, IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import {
   AccountService,
   CreateAccountResponseSchema,
@@ -7,45 +7,23 @@ import {
   ListAccountsResponseSchema,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { rows, whole } from './account-columns.ts'
+import { addAccountEnds } from './account-ends.ts'
 import { answer } from './answer.ts'
-import { localTime } from './local-time.ts'
 import {
   addBusinessOption,
   addModeOptions,
   addPageOptions,
-  enumName,
   enumOption,
   type ModeOptions,
-  modeName,
   modeOf,
   notePage,
   type PageOptions,
 } from './options.ts'
-import { type Column, fields, note, table } from './output.ts'
+import { note } from './output.ts'
 import { readSecret } from './read-secret.ts'
 import { calling } from './service.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
-
-const ROW: readonly Column<Account>[] = [
-  { title: 'Reference', of: ({ reference }) => reference },
-  { title: 'Own reference', of: ({ merchantReference }) => merchantReference },
-  { title: 'Mode', of: modeName },
-  { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
-  { title: 'Number', of: ({ accountNumber }) => accountNumber },
-  { title: 'Name', of: ({ accountName }) => accountName },
-  { title: 'Status', of: ({ status }) => enumName(status, AccountStatus) },
-  { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
-]
-
-const WHOLE: readonly Column<Account>[] = [
-  ...ROW,
-  { title: 'Bank name', of: ({ bankName }) => bankName },
-  { title: 'Customer', of: ({ customer: c }) => (c ? `${c.firstName} ${c.lastName}` : '') },
-  { title: 'E-mail', of: ({ customer }) => customer?.email ?? '' },
-  { title: 'Phone', of: ({ customer }) => customer?.phone ?? '' },
-  { title: 'Business', of: ({ businessId }) => businessId },
-  { title: 'Id', of: ({ id }) => id },
-]
 
 /** `inflow account` */
 export function account(noun: Command): void {
@@ -91,6 +69,7 @@ export function account(noun: Command): void {
         .addOption(enumOption('--id-type <kind>', 'kind of that number', IdType)),
     ),
   ).action(listAccounts)
+  addAccountEnds(noun)
   addServiceOptions(noun)
 }
 
@@ -150,10 +129,6 @@ const listAccounts = calling<ListOptions>(async (service, options) => {
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListAccountsResponseSchema, response, () => table(response.accounts, ROW))
+  answer(options, ListAccountsResponseSchema, response, () => rows(response.accounts))
   notePage(response)
 })
-
-function whole(found: Account | undefined): string {
-  return found ? fields(found, WHOLE) : ''
-}

@@ -48,7 +48,7 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'account',
-    summary: 'virtual accounts: create, get, list',
+    summary: 'virtual accounts: create, get, list, close, resolve',
     load: async () => (await import('./account.ts')).account,
   },
   {
@@ -60,6 +60,11 @@ const NOUNS: readonly Noun[] = [
     name: 'transaction',
     summary: 'payments received: get, list',
     load: async () => (await import('./transaction.ts')).transaction,
+  },
+  {
+    name: 'unmatched',
+    summary: 'payments that no open account was found for: list, assign, return',
+    load: async () => (await import('./unmatched.ts')).unmatched,
   },
   {
     name: 'webhook',

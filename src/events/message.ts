@@ -18,7 +18,8 @@ export function toEventMessage(entry: LogEntry, epoch: number): Event {
   event.businessSequence = entry.businessSequence
   event.cursor = encodeCursor({ epoch, position: entry.position })
   event.live = entry.live
-  if (event.payload.case !== undefined) event.payload.value.live = entry.live
+  const { payload } = event
+  if (payload.case !== undefined && 'live' in payload.value) payload.value.live = entry.live
   return event
 }
 

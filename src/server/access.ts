@@ -14,6 +14,8 @@ const ACCESS: Readonly<Record<string, Access>> = {
   'inflow.account.v1.AccountService.CreateAccount': ['payments:write'],
   'inflow.account.v1.AccountService.GetAccount': ['read'],
   'inflow.account.v1.AccountService.ListAccounts': ['read'],
+  'inflow.account.v1.AccountService.CloseAccount': ['payments:write'],
+  'inflow.account.v1.AccountService.ResolveAccount': ['admin'],
   'inflow.transaction.v1.TransactionService.RecordPayment': ['payments:write'],
   'inflow.transaction.v1.TransactionService.RecordPayments': ['payments:write'],
   'inflow.transaction.v1.TransactionService.GetTransaction': ['read'],
@@ -44,6 +46,9 @@ const ACCESS: Readonly<Record<string, Access>> = {
   'inflow.admin.v1.AdminService.RevokeToken': ['admin'],
   'inflow.admin.v1.AdminService.ListTokens': ['admin', 'read'],
   'inflow.admin.v1.AdminService.ListAuditEntries': ['admin', 'read'],
+  'inflow.reconciliation.v1.ReconciliationService.ListUnmatchedPayments': ['admin', 'read'],
+  'inflow.reconciliation.v1.ReconciliationService.AssignUnmatchedPayment': ['admin'],
+  'inflow.reconciliation.v1.ReconciliationService.ReturnUnmatchedPayment': ['admin'],
   'inflow.sandbox.v1.SandboxService.SimulateTransfer': ['payments:write'],
 }
 

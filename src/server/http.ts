@@ -10,12 +10,14 @@ import { boundConnections, type ConnectionLimits } from './connections.ts'
 import { gateway, sendFault } from './gateway/gateway.ts'
 import { allowOrigins, securityHeaders } from './headers.ts'
 import { answerMalformed, malformedRequest } from './malformed.ts'
+import { type NotificationReceiver, notificationDoor } from './notifications.ts'
 import { createPipelineBound } from './pipelines.ts'
 import { toFault } from './status.ts'
 import type { Tls } from './tls.ts'
 
-interface HttpDoorOptions {
+interface HttpDoorOptions<Bank> {
   readonly calls: readonly Call[]
+  readonly notifications: NotificationReceiver<Bank>
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
@@ -56,8 +58,8 @@ export interface HttpDoor {
   close(): Promise<void>
 }
 
-/** Opens the HTTP door: REST, Connect, gRPC-Web, health and metrics. */
-export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> {
+/** Opens the HTTP door: REST, Connect, gRPC-Web, banks' notifications, health, metrics. */
+export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promise<HttpDoor> {
   const { tls } = options
   const secured = securityHeaders(tls !== undefined)
   const headers = Object.entries(secured)
@@ -111,6 +113,7 @@ export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> 
   app.addContentTypeParser('*', (_request, _body, done) => done(null))
   const paths = await gateway(app, options.calls)
   await connectDoor(app, options.calls)
+  await notificationDoor(app, options.notifications)
   operations(app, options)
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
@@ -125,7 +128,10 @@ export async function openHttpDoor(options: HttpDoorOptions): Promise<HttpDoor> 
   return { port, connections: connections.count, close: () => app.close() }
 }
 
-function operations(app: FastifyInstance, options: HttpDoorOptions): void {
+function operations(
+  app: FastifyInstance,
+  options: Pick<HttpDoorOptions<never>, 'ready' | 'metrics'>,
+): void {
   app.get('/healthz', async () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
     const ready = await options.ready()

@@ -32,6 +32,8 @@ const REACH: Readonly<Record<string, Reach>> = {
   'inflow.account.v1.AccountService.CreateAccount': BUSINESS,
   'inflow.account.v1.AccountService.GetAccount': BUSINESS,
   'inflow.account.v1.AccountService.ListAccounts': { by: 'filtered', field: 'businessId' },
+  'inflow.account.v1.AccountService.CloseAccount': BUSINESS,
+  'inflow.account.v1.AccountService.ResolveAccount': BUSINESS,
   // A payment names an account number, and whoever may try numbers learns whose they are not.
   'inflow.transaction.v1.TransactionService.RecordPayment': UNRESTRICTED,
   'inflow.transaction.v1.TransactionService.RecordPayments': UNRESTRICTED,
@@ -62,6 +64,10 @@ const REACH: Readonly<Record<string, Reach>> = {
   'inflow.business.v1.BusinessService.RotateKey': KEY,
   'inflow.business.v1.BusinessService.RevokeKey': KEY,
   'inflow.business.v1.BusinessService.ListKeys': BUSINESS,
+  // What is nobody's yet is of no business.
+  'inflow.reconciliation.v1.ReconciliationService.ListUnmatchedPayments': UNRESTRICTED,
+  'inflow.reconciliation.v1.ReconciliationService.AssignUnmatchedPayment': UNRESTRICTED,
+  'inflow.reconciliation.v1.ReconciliationService.ReturnUnmatchedPayment': UNRESTRICTED,
   'inflow.admin.v1.AdminService.IssueToken': UNRESTRICTED,
   'inflow.admin.v1.AdminService.RevokeToken': UNRESTRICTED,
   'inflow.admin.v1.AdminService.ListTokens': UNRESTRICTED,

@@ -1,5 +1,8 @@
 import type { Pool, PoolClient } from 'pg'
 
+/** What runs statements: a pool, or a client in a transaction. */
+export type Queryable = Pick<PoolClient, 'query'>
+
 /** Runs statements in one transaction: committed when `run` resolves, undone when it rejects. */
 export async function inTransaction<T>(
   pool: Pool,

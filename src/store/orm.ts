@@ -15,6 +15,7 @@ import {
   OutboxEntity,
   SequencerEntity,
 } from '../events/event.entity.ts'
+import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import { PaymentConflictEntity, UnmatchedPaymentEntity } from '../transactions/exceptions.entity.ts'
 import { PostingEntity } from '../transactions/posting.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
@@ -63,6 +64,8 @@ export function ormConfig(url: string, connectionsMax: number) {
       PostingEntity,
       UnmatchedPaymentEntity,
       PaymentConflictEntity,
+      NotificationEntity,
+      PaymentKeyEntity,
       OutboxEntity,
       EventLogEntity,
       BusinessCounterEntity,

@@ -19,10 +19,34 @@ export const UnmatchedPaymentEntity = defineEntity({
     payerBankCode: p.text(),
     payerBankName: p.text(),
     narration: p.text(),
+    /** What a person made of it; null: nothing yet. */
+    resolution: p.text().nullable(),
+    resolvedAt: p.datetime(3).nullable(),
+    /** The person's note. */
+    note: p.text().default(''),
+    /** What it was recorded as, when it was assigned. */
+    transactionId: p.text().nullable(),
   },
   // A repeat is kept once; what says something else of the same session is kept beside it.
   uniques: [{ properties: ['sessionId', 'bank', 'accountNumber', 'amountMinor', 'status'] }],
-  checks: [{ name: 'unmatched_payment_amount', expression: 'amount_minor > 0' }],
+  indexes: [
+    {
+      name: 'unmatched_payment_open_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "unmatched_payment" (${columns.id}) where resolution is null`,
+    },
+  ],
+  checks: [
+    { name: 'unmatched_payment_amount', expression: 'amount_minor > 0' },
+    {
+      name: 'unmatched_payment_resolution',
+      expression: "resolution in ('ASSIGNED', 'RETURNED')",
+    },
+    {
+      name: 'unmatched_payment_resolved',
+      expression: '(resolution is null) = (resolved_at is null)',
+    },
+  ],
 })
 
 /** A payment that contradicts the recorded one of the same session, kept for an operator. */

@@ -2,6 +2,11 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
+  Resolution as ResolutionMessage,
+  type UnmatchedPayment as UnmatchedMessage,
+  UnmatchedPaymentSchema,
+} from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
+import {
   TransactionStatus as StatusMessage,
   type Transaction as TransactionMessage,
   TransactionSchema,
@@ -20,6 +25,7 @@ import {
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
+import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
 
 const STATUSES: Readonly<Record<TransactionStatus, StatusMessage>> = {
   PENDING: StatusMessage.PENDING,
@@ -78,6 +84,54 @@ export function encodePaymentEvent(
     occurredAt: timestampFromMs(occurredAtMs),
     live: transaction.account.live,
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },
+  })
+  return encodeEvent(event)
+}
+
+const RESOLUTIONS: Readonly<Record<Resolution, ResolutionMessage>> = {
+  ASSIGNED: ResolutionMessage.ASSIGNED,
+  RETURNED: ResolutionMessage.RETURNED,
+}
+
+export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched): UnmatchedMessage {
+  const { payer } = payment
+  return create(UnmatchedPaymentSchema, {
+    id: payment.id,
+    bank: fromBankCode(payment.bank),
+    accountNumber: payment.accountNumber,
+    sessionId: payment.sessionId,
+    amountMinor: payment.amountMinor,
+    currency: CURRENCY,
+    status: STATUSES[payment.status],
+    paidAt: timestampFromMs(payment.paidAtMs),
+    payer: {
+      name: payer.name,
+      accountNumber: payer.accountNumber,
+      bankCode: payer.bankCode,
+      bankName: payer.bankName,
+    },
+    narration: payment.narration,
+    createdAt: timestampFromMs(payment.createdAtMs),
+    ...('note' in payment && resolutionOf(payment)),
+  })
+}
+
+function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredUnmatched) {
+  return {
+    note,
+    transactionId: transactionId ?? '',
+    ...(resolution && { resolution: RESOLUTIONS[resolution] }),
+    ...(resolvedAtMs !== undefined && { resolvedAt: timestampFromMs(resolvedAtMs) }),
+  }
+}
+
+/** The event that tells of an unmatched payment: it is of no business. */
+export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    kind: 'PAYMENT_UNMATCHED',
+    occurredAt: timestampFromMs(payment.createdAtMs),
+    payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
   })
   return encodeEvent(event)
 }

@@ -4,13 +4,12 @@ import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import { createBatcher } from '../store/batcher.ts'
-import { encodePaymentEvent } from './message.ts'
+import { encodePaymentEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import {
   finishTransaction,
   insertConflict,
   insertTransactions,
-  insertUnmatched,
   type NewTransaction,
 } from './store.ts'
 import {
@@ -19,6 +18,8 @@ import {
   type RecordOutcome,
   type StoredTransaction,
 } from './transaction.ts'
+import type { UnmatchedPayment } from './unmatched-payment.ts'
+import { insertUnmatched, type NewUnmatched, resolutionOf } from './unmatched-store.ts'
 
 /** What became of a payment. */
 export interface RecordResult {
@@ -36,6 +37,8 @@ interface Dependencies {
   readonly clock: Clock
   /** Called after a commit that added events. */
   readonly published: () => void
+  /** Told of each payment that is nobody's, once for each telling of it. */
+  readonly unmatched: (payment: UnmatchedPayment) => void
 }
 
 /**
@@ -123,11 +126,7 @@ async function settleOthers(
       results.set(entry, await settleRepeat(dependencies, entry.payment, transaction))
     }
   }
-  const createdAtMs = clock.now()
-  const kept = unmatched.map(({ payment }) => {
-    return { ...payment, id: newId('unm', createdAtMs), createdAtMs }
-  })
-  if (kept.length > 0) await insertUnmatched(pool, kept)
+  if (unmatched.length > 0) await keepUnmatched(dependencies, unmatched, clock.now())
   return results
 }
 
@@ -136,12 +135,28 @@ function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
   return { bank, sessionId, live: row?.live ?? live }
 }
 
+async function keepUnmatched(
+  { pool, published, unmatched }: Dependencies,
+  entries: readonly Entry[],
+  createdAtMs: number,
+): Promise<void> {
+  const rows = entries.map(({ payment }): NewUnmatched => {
+    const kept = { ...payment, id: newId('unm', createdAtMs), createdAtMs }
+    const eventId = newId('evt', createdAtMs)
+    return { ...kept, eventId, payload: encodeUnmatchedEvent(kept, eventId) }
+  })
+  const fresh = await insertUnmatched(pool, rows)
+  if (fresh.size === 0) return
+  published()
+  for (const row of rows) if (fresh.has(row.id)) unmatched(row)
+}
+
 async function settleRepeat(
   { pool, clock, published }: Dependencies,
   payment: IncomingPayment,
   recorded: StoredTransaction,
 ): Promise<RecordResult> {
-  const { accountNumber } = recorded.account
+  const accountNumber = await toldNumber(pool, payment, recorded)
   const repeat = classifyRepeat({ ...recorded, accountNumber }, payment)
   const nowMs = clock.now()
   if (repeat === 'duplicate') return { outcome: 'DUPLICATE', transaction: recorded }
@@ -165,4 +180,20 @@ async function settleRepeat(
   const again = classifyRepeat({ ...settled, accountNumber }, payment)
   if (again === 'conflict') await insertConflict(pool, settled.id, payment, nowMs)
   return { outcome: again === 'conflict' ? 'CONFLICT' : 'DUPLICATE', transaction: settled }
+}
+
+/**
+ * The account number that tellings of a recorded payment are expected to have. One that was assigned
+ * to an account by a person is told with the number that it was paid to.
+ */
+async function toldNumber(
+  pool: Pool,
+  payment: IncomingPayment,
+  { account: { accountNumber }, amountMinor }: StoredTransaction,
+): Promise<string> {
+  if (payment.accountNumber === accountNumber || payment.amountMinor !== amountMinor) {
+    return accountNumber
+  }
+  const assigned = (await resolutionOf(pool, payment)) === 'ASSIGNED'
+  return assigned ? payment.accountNumber : accountNumber
 }

@@ -117,38 +117,6 @@ export async function finishTransaction(
   return result.rows.length === 1
 }
 
-/** Keeps payments that no open account was found for. The same telling is kept once. */
-export async function insertUnmatched(
-  pool: Pool,
-  rows: readonly (IncomingPayment & { readonly id: string; readonly createdAtMs: number })[],
-): Promise<void> {
-  await pool.query({
-    name: 'unmatched-payment-insert',
-    text: `insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
-        paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-        narration)
-      select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-        $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[],
-        $13::text[]) as i(id, bank, account_number, session_id, amount_minor, status)
-      order by session_id, bank, account_number, amount_minor, status on conflict do nothing`,
-    values: [
-      textArray(rows.map((row) => row.id)),
-      textArray(rows.map((row) => row.bank)),
-      textArray(rows.map((row) => row.accountNumber)),
-      textArray(rows.map((row) => row.sessionId)),
-      bigintArray(rows.map((row) => row.amountMinor)),
-      textArray(rows.map((row) => row.status)),
-      timestampArray(rows.map((row) => row.paidAtMs)),
-      timestampArray(rows.map((row) => row.createdAtMs)),
-      textArray(rows.map((row) => row.payer.name)),
-      textArray(rows.map((row) => row.payer.accountNumber)),
-      textArray(rows.map((row) => row.payer.bankCode)),
-      textArray(rows.map((row) => row.payer.bankName)),
-      textArray(rows.map((row) => row.narration)),
-    ],
-  })
-}
-
 /** Keeps a payment that contradicts a recorded transaction. The same contradiction is kept once. */
 export async function insertConflict(
   pool: Pool,

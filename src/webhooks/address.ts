@@ -1,4 +1,5 @@
-import { BlockList, isIP, isIPv4 } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
+import { addressRanges } from '../address-ranges.ts'
 
 /** Tells which network addresses webhooks may not be sent to. */
 export interface AddressGuard {
@@ -49,9 +50,9 @@ const EMBEDDING = [
  * @throws RangeError when one is malformed
  */
 export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuard {
-  const allowed = blockList(allowedCidrs)
-  const global = blockList([GLOBAL_UNICAST])
-  const refused = NON_PUBLIC.map(([kind, ranges]) => [kind, blockList(ranges)] as const)
+  const allowed = addressRanges(allowedCidrs)
+  const global = addressRanges([GLOBAL_UNICAST])
+  const refused = NON_PUBLIC.map(([kind, ranges]) => [kind, addressRanges(ranges)] as const)
   return {
     refusal(given) {
       const address = withoutZone(given)
@@ -67,19 +68,6 @@ export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuar
       return undefined
     },
   }
-}
-
-function blockList(cidrs: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const cidr of cidrs) {
-    const [, network = '', bits = ''] = /^([^/]+)\/(\d{1,3})$/.exec(cidr) ?? []
-    const version = isIP(network)
-    if (version === 0 || Number(bits) > (version === 4 ? 32 : 128)) {
-      throw new RangeError(`not a range of addresses: ${cidr}`)
-    }
-    list.addSubnet(network, Number(bits), version === 4 ? 'ipv4' : 'ipv6')
-  }
-  return list
 }
 
 /** A resolver may say on which interface a link-local address is: fe80::1%eth0. */

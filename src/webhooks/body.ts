@@ -63,6 +63,8 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
       return accountFields(payload.value, entry, timeText)
     case 'endpoint':
       return endpointFields(payload.value, entry, timeText)
+    case 'unmatchedPayment':
+      throw new Error(`event ${entry.eventId} is of no business`)
   }
 }
 

@@ -2,8 +2,8 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
+import { createLoop, type Loop } from '../loop.ts'
 import { dispatchEvents } from './dispatch-events.ts'
-import { createLoop, type Loop } from './loop.ts'
 
 interface DispatcherOptions {
   readonly pool: Pool

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
+import { createLoop, type Loop } from '../loop.ts'
+import { within } from '../within.ts'
 import { type AttemptSteps, createAttempts } from './attempts.ts'
 import {
   type Claim,
@@ -10,10 +12,8 @@ import {
   walkPendingEndpoints,
 } from './claim-deliveries.ts'
 import { giveBack, giveUp } from './complete-attempts.ts'
-import { createLoop, type Loop } from './loop.ts'
 import { type Allotment, createPacing, type PacingLimits } from './pacing.ts'
 import { createRotation } from './rotation.ts'
-import { within } from './within.ts'
 
 interface WorkerOptions {
   readonly pool: Pool

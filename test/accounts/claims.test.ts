@@ -1,6 +1,8 @@
 import type { Pool } from 'pg'
+import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
+import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
 import type { AccountOrder, AccountResult, BankConnector } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
 import { SYSTEM } from '../../src/caller.ts'
@@ -32,6 +34,7 @@ beforeEach(async () => {
 })
 
 const bank: BankConnector = {
+  afterCrash: 'repeat',
   openAccount: (order) =>
     new Promise((resolve) => {
       atBank.push({ order, answer: resolve })
@@ -53,15 +56,16 @@ function observedPool(): Pool {
 
 /** A creation at an instance of its own. */
 function create() {
-  const call = createCreateAccount({
-    pool: observedPool(),
-    banks: { '9PSB': bank, SAFEHAVEN: bank, PROVIDUS: bank, PALMPAY: bank },
-    sandbox: bank,
-    sealer: createSealer(MASTER_KEY),
+  const pool = observedPool()
+  const openAtBank = createOpenAtBank({
+    pool,
+    bankOf: () => bank,
     clock,
-    aliasOf: async () => 'Acme',
+    log: pino({ level: 'silent' }),
     published: () => undefined,
   })
+  const sealer = createSealer(MASTER_KEY)
+  const call = createCreateAccount({ pool, openAtBank, sealer, clock, aliasOf: async () => 'Acme' })
   return call({
     businessId,
     live: true,
@@ -95,7 +99,7 @@ let numbers = 0
 function opened(): AccountResult {
   numbers += 1
   const accountNumber = `${numbers}`.padStart(10, '0')
-  return { kind: 'opened', accountNumber, accountName: 'Acme/Ada Obi' }
+  return { kind: 'opened', accountNumber, bankAccountId: '', accountName: 'Acme/Ada Obi' }
 }
 
 describe('one call at a time is at the bank for an account', () => {

@@ -59,7 +59,7 @@ test('the accounts of one identity number are found, across businesses', async (
 
 test('only a token of scope admin may look for an identity number', async () => {
   const sealer = createSealer(MASTER_KEY)
-  const rpc = createAccountRpc(service.database, () => Promise.reject(), sealer)
+  const rpc = createAccountRpc({ database: service.database, sealer } as never)
   const asCaller = (scopes: readonly Scope[], idNumber: string) => {
     const caller = { kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) } as const
     const values = createContextValues().set(callerKey, caller)

@@ -1,6 +1,7 @@
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
+import { BANK_ERRORS } from './bank-rows.ts'
 import { creation } from './rest.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
@@ -117,5 +118,6 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     businessId,
     pageToken: 'garbage',
   }),
+  ...BANK_ERRORS,
   ...WEBHOOK_ERRORS,
 }

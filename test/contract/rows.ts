@@ -1,6 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { Scope } from '../../src/caller.ts'
+import { BANK_HAPPY } from './bank-rows.ts'
 import { creation } from './rest.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
@@ -77,6 +78,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   }),
   'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
+  ...BANK_HAPPY,
   ...WEBHOOK_HAPPY,
 }
 

@@ -150,10 +150,10 @@ async function insertOldAccounts(businessId: string): Promise<void> {
     return { id, number: `T${String(index).padStart(9, '0')}`, sealed, hash, at: index }
   })
   await db.database.pool.query(
-    `insert into account (id, business_id, reference, merchant_reference, bank, account_number,
+    `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
         account_name, status, first_name, last_name, email, phone, id_type, id_number_sealed,
         details_hash, attempts, claimed_until, created_at)
-      select id, $1, 'R-' || id, 'old-' || at, 'PALMPAY', number, 'Acme/Ada Obi', 'ACTIVE', 'Ada',
+      select id, $1, true, 'R-' || id, 'old-' || at, 'PALMPAY', number, 'Acme/Ada Obi', 'ACTIVE', 'Ada',
         'Obi', 'ada@example.com', '08012345678', 'nin', decode(sealed, 'hex'), decode(hash, 'hex'),
         1, now(), now()
       from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int[])

@@ -4,6 +4,7 @@ import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect
 import pino from 'pino'
 import { afterAll, beforeAll } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import type { Connectors } from '../../src/banks/connectors.ts'
 import { systemClock } from '../../src/clock.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Service, startService } from '../../src/service.ts'
@@ -37,13 +38,20 @@ export interface RestAnswer {
   readonly body: any
 }
 
-/** Starts a service before the tests of a file and stops it after them. */
-export function useService(environment: NodeJS.ProcessEnv = {}): TestService {
+/**
+ * Starts a service before the tests of a file and stops it after them.
+ *
+ * @param connectors to the banks that the environment says are live
+ */
+export function useService(
+  environment: NodeJS.ProcessEnv = {},
+  connectors?: () => Connectors,
+): TestService {
   const db = useDatabase()
   let service: Service
   beforeAll(async () => {
     service = await startService({
-      config: readConfig({ HTTP_PORT: '0', GRPC_PORT: '0', ...environment }),
+      config: readConfig({ HTTP_PORT: '0', GRPC_PORT: '0', ...environment }, connectors?.()),
       database: db.database,
       masterKey: MASTER_KEY,
       adminToken: ADMIN_TOKEN,

@@ -1,5 +1,6 @@
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
+import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
@@ -11,6 +12,7 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
+import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
 import type { AccountOrder, BankConnector } from '../../src/banks/bank.ts'
 import { systemClock } from '../../src/clock.ts'
 import { createSealer } from '../../src/secrets.ts'
@@ -121,6 +123,7 @@ test('what a real bank tells of never credits a test account', async () => {
     findOpenAccounts: createFindOpenAccounts(pool()),
     clock: systemClock,
     published: () => undefined,
+    unmatched: () => undefined,
   })
   const notify = (accountNumber: string, mode: boolean | undefined, sessionId = newSession()) =>
     record({
@@ -246,7 +249,11 @@ describe('lists of internal callers', () => {
         (answer) => answer.events.length === count,
       )
     const shown = ({ events: found }: Awaited<ReturnType<typeof list>>) =>
-      found.map((event) => [event.live, Number(event.businessSequence), event.payload.value?.live])
+      found.map(({ live, businessSequence, payload: { value } }) => [
+        live,
+        Number(businessSequence),
+        value && 'live' in value && value.live,
+      ])
     expect(shown(await list(false, 1))).toEqual([[true, 1, true]])
     expect(shown(await list(true, 2))).toEqual([
       [false, 1, false],
@@ -279,21 +286,28 @@ describe('where an account is opened', () => {
     const { id: businessId } = await service.business()
     const asked: [string, AccountOrder][] = []
     const connector = (name: string): BankConnector => ({
+      afterCrash: 'repeat',
       async openAccount(order) {
         asked.push([name, order])
         const accountNumber = String(Date.now()).slice(-10)
-        return { kind: 'opened', accountNumber, accountName: order.accountName }
+        return { kind: 'opened', accountNumber, accountName: order.accountName, bankAccountId: '' }
       },
     })
     const bank = connector('bank')
+    const sandbox = connector('sandbox')
+    const openAtBank = createOpenAtBank({
+      pool: pool(),
+      bankOf: (account) => (account.live ? bank : sandbox),
+      clock: systemClock,
+      log: pino({ level: 'silent' }),
+      published: () => undefined,
+    })
     const create = createCreateAccount({
       pool: pool(),
-      banks: { '9PSB': bank, SAFEHAVEN: bank, PROVIDUS: bank, PALMPAY: bank },
-      sandbox: connector('sandbox'),
+      openAtBank,
       sealer: createSealer(MASTER_KEY),
       clock: systemClock,
       aliasOf: async () => 'Acme',
-      published: () => undefined,
     })
     const details = {
       bank: 'PROVIDUS',

@@ -105,7 +105,7 @@ describe('a payment', () => {
     expect(await stored()).toEqual({
       transactions: [],
       postings: [],
-      events: [],
+      events: [{ kind: 'PAYMENT_UNMATCHED' }],
       conflicts: [],
       unmatched: [{ account_number: '9999999999', amount_minor: '100000', status: 'SUCCESS' }],
     })

@@ -29,11 +29,18 @@ const LATE_MS = 2_000
 export function createSandboxBank(pool: Pool): BankConnector {
   const nextSerial = createSerials(pool)
   return {
+    // Whoever died before the answer left nothing behind but a serial.
+    afterCrash: 'repeat',
     async openAccount(order, signal) {
       const misbehaviour = await misbehave(order, signal)
       if (misbehaviour) return misbehaviour
       const accountNumber = nuban(BANK_FACTS[order.bank].nubanCode, await nextSerial())
-      return { kind: 'opened', accountNumber, accountName: order.accountName }
+      return {
+        kind: 'opened',
+        accountNumber,
+        accountName: order.accountName,
+        bankAccountId: '',
+      }
     },
   }
 }

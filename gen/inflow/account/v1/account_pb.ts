@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account.proto.
  */
 export const file_inflow_account_v1_account: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSLdAgoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgiTwoIQ3VzdG9tZXISEgoKZmlyc3RfbmFtZRgBIAEoCRIRCglsYXN0X25hbWUYAiABKAkSDQoFZW1haWwYAyABKAkSDQoFcGhvbmUYBCABKAkqgQEKDUFjY291bnRTdGF0dXMSHgoaQUNDT1VOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIaChZBQ0NPVU5UX1NUQVRVU19QRU5ESU5HEAESGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAISGQoVQUNDT1VOVF9TVEFUVVNfQ0xPU0VEEAMqQwoGSWRUeXBlEhcKE0lEX1RZUEVfVU5TUEVDSUZJRUQQABIPCgtJRF9UWVBFX05JThABEg8KC0lEX1RZUEVfQlZOEAJiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSKKAwoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgSKwoHb3BlbmluZxgNIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmcijgEKB09wZW5pbmcSMQoJbmV4dF9zdGVwGAEgASgOMh4uaW5mbG93LmFjY291bnQudjEuT3BlbmluZ1N0ZXASDQoFY2F1c2UYAiABKAkSEAoIYXR0ZW1wdHMYAyABKAUSLwoLbmV4dF90cnlfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIk8KCEN1c3RvbWVyEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJEg0KBXBob25lGAQgASgJKqUBCgtPcGVuaW5nU3RlcBIcChhPUEVOSU5HX1NURVBfVU5TUEVDSUZJRUQQABIXChNPUEVOSU5HX1NURVBfQVNLSU5HEAESFQoRT1BFTklOR19TVEVQX0ZSRUUQAhIXChNPUEVOSU5HX1NURVBfUkVQRUFUEAMSFgoST1BFTklOR19TVEVQX1FVRVJZEAQSFwoTT1BFTklOR19TVEVQX1BFUlNPThAFKoEBCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWQUNDT1VOVF9TVEFUVVNfUEVORElORxABEhkKFUFDQ09VTlRfU1RBVFVTX0FDVElWRRACEhkKFUFDQ09VTlRfU1RBVFVTX0NMT1NFRBADKkMKBklkVHlwZRIXChNJRF9UWVBFX1VOU1BFQ0lGSUVEEAASDwoLSURfVFlQRV9OSU4QARIPCgtJRF9UWVBFX0JWThACYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A virtual bank account, dedicated to one customer of one business.
@@ -107,6 +107,13 @@ export type Account = Message<"inflow.account.v1.Account"> & {
    * @generated from field: bool live = 12;
    */
   live: boolean;
+
+  /**
+   * How far the opening has come; only while the account is pending.
+   *
+   * @generated from field: inflow.account.v1.Opening opening = 13;
+   */
+  opening?: Opening | undefined;
 };
 
 /**
@@ -115,6 +122,48 @@ export type Account = Message<"inflow.account.v1.Account"> & {
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
   messageDesc(file_inflow_account_v1_account, 0);
+
+/**
+ * An opening that has not ended well yet.
+ *
+ * @generated from message inflow.account.v1.Opening
+ */
+export type Opening = Message<"inflow.account.v1.Opening"> & {
+  /**
+   * What happens next.
+   *
+   * @generated from field: inflow.account.v1.OpeningStep next_step = 1;
+   */
+  nextStep: OpeningStep;
+
+  /**
+   * Why the latest attempt did not open the account; empty while the bank is being asked.
+   *
+   * @generated from field: string cause = 2;
+   */
+  cause: string;
+
+  /**
+   * How often the bank was asked.
+   *
+   * @generated from field: int32 attempts = 3;
+   */
+  attempts: number;
+
+  /**
+   * When the service asks the bank again by itself; absent: it does not.
+   *
+   * @generated from field: google.protobuf.Timestamp next_try_at = 4;
+   */
+  nextTryAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.Opening.
+ * Use `create(OpeningSchema)` to create a new message.
+ */
+export const OpeningSchema: GenMessage<Opening> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account, 1);
 
 /**
  * The person an account is for.
@@ -156,7 +205,69 @@ export type Customer = Message<"inflow.account.v1.Customer"> & {
  * Use `create(CustomerSchema)` to create a new message.
  */
 export const CustomerSchema: GenMessage<Customer> = /*@__PURE__*/
-  messageDesc(file_inflow_account_v1_account, 1);
+  messageDesc(file_inflow_account_v1_account, 2);
+
+/**
+ * What happens next about an opening.
+ *
+ * @generated from enum inflow.account.v1.OpeningStep
+ */
+export const OpeningStep = {
+  /**
+   * Not stated.
+   *
+   * @generated from enum value: OPENING_STEP_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The bank is being asked, or whoever asked it died.
+   *
+   * @generated from enum value: OPENING_STEP_ASKING = 1;
+   */
+  ASKING: 1,
+
+  /**
+   * Nothing was opened: the business's next request asks again.
+   *
+   * @generated from enum value: OPENING_STEP_FREE = 2;
+   */
+  FREE: 2,
+
+  /**
+   * The service asks for the same account again: the bank recognises the reference.
+   *
+   * @generated from enum value: OPENING_STEP_REPEAT = 3;
+   */
+  REPEAT: 3,
+
+  /**
+   * The service asks the bank what became of it.
+   *
+   * @generated from enum value: OPENING_STEP_QUERY = 4;
+   */
+  QUERY: 4,
+
+  /**
+   * A person has to look at the bank, and resolve it: asking again could open a second account.
+   *
+   * @generated from enum value: OPENING_STEP_PERSON = 5;
+   */
+  PERSON: 5,
+} as const;
+
+/**
+ * What happens next about an opening.
+ *
+ * @generated from enum inflow.account.v1.OpeningStep
+ */
+export type OpeningStep = (typeof OpeningStep)[keyof typeof OpeningStep] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.account.v1.OpeningStep.
+ */
+export const OpeningStepSchema: GenEnum<OpeningStep> = /*@__PURE__*/
+  enumDesc(file_inflow_account_v1_account, 0);
 
 /**
  * The states of an account.
@@ -204,7 +315,7 @@ export type AccountStatus = (typeof AccountStatus)[keyof typeof AccountStatus] |
  * Describes the enum inflow.account.v1.AccountStatus.
  */
 export const AccountStatusSchema: GenEnum<AccountStatus> = /*@__PURE__*/
-  enumDesc(file_inflow_account_v1_account, 0);
+  enumDesc(file_inflow_account_v1_account, 1);
 
 /**
  * The kinds of identity number.
@@ -245,5 +356,5 @@ export type IdType = (typeof IdType)[keyof typeof IdType] | UnknownEnum;
  * Describes the enum inflow.account.v1.IdType.
  */
 export const IdTypeSchema: GenEnum<IdType> = /*@__PURE__*/
-  enumDesc(file_inflow_account_v1_account, 1);
+  enumDesc(file_inflow_account_v1_account, 2);
 

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account_service.proto.
  */
 export const file_inflow_account_v1_account_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIs0JChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEogBCglyZWZlcmVuY2UYAiABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARIvCgRiYW5rGAMgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAYgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgHIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESNAoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESYgoJaWRfbnVtYmVyGAkgASgJQk+6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEgwKBHRlc3QYCiABKAg6vQG6SLkBGlgKD2lkX3R5cGUucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaI3RoaXMuYmFuayAhPSA0IHx8IHRoaXMuaWRfdHlwZSAhPSAwGl0KEWlkX251bWJlci5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRomdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF9udW1iZXIgIT0gJyciVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIksKEUdldEFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQQoSR2V0QWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ItwCChNMaXN0QWNjb3VudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEjoKBnN0YXR1cxgCIAEoDjIgLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAUgASgISACIAQESZQoJaWRfbnVtYmVyGAYgASgJQlKAAQG6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEjQKB2lkX3R5cGUYByABKA4yGS5pbmZsb3cuYWNjb3VudC52MS5JZFR5cGVCCLpIBYIBAhABQgcKBV9saXZlIl0KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiwKCGFjY291bnRzGAEgAygLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyugIKDkFjY291bnRTZXJ2aWNlEmIKDUNyZWF0ZUFjY291bnQSJy5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBooLmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJeCgpHZXRBY2NvdW50EiQuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlcXVlc3QaJS5pbmZsb3cuYWNjb3VudC52MS5HZXRBY2NvdW50UmVzcG9uc2UiA5ACARJkCgxMaXN0QWNjb3VudHMSJi5pbmZsb3cuYWNjb3VudC52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GicuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVzcG9uc2UiA5ACAWIGcHJvdG8z", [file_buf_validate_validate, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIs0JChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEogBCglyZWZlcmVuY2UYAiABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARIvCgRiYW5rGAMgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAYgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgHIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESNAoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESYgoJaWRfbnVtYmVyGAkgASgJQk+6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEgwKBHRlc3QYCiABKAg6vQG6SLkBGlgKD2lkX3R5cGUucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaI3RoaXMuYmFuayAhPSA0IHx8IHRoaXMuaWRfdHlwZSAhPSAwGl0KEWlkX251bWJlci5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRomdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF9udW1iZXIgIT0gJyciVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIksKEUdldEFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQQoSR2V0QWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ItwCChNMaXN0QWNjb3VudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEjoKBnN0YXR1cxgCIAEoDjIgLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAUgASgISACIAQESZQoJaWRfbnVtYmVyGAYgASgJQlKAAQG6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEjQKB2lkX3R5cGUYByABKA4yGS5pbmZsb3cuYWNjb3VudC52MS5JZFR5cGVCCLpIBYIBAhABQgcKBV9saXZlIl0KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiwKCGFjY291bnRzGAEgAygLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiTQoTQ2xvc2VBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50IrYBChVSZXNvbHZlQWNjb3VudFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBARIxCgZvcGVuZWQYAyABKAsyHy5pbmZsb3cuYWNjb3VudC52MS5PcGVuZWRBdEJhbmtIABIdCgpub3Rfb3BlbmVkGAQgASgIQge6SARqAggBSABCEwoKcmVzb2x1dGlvbhIFukgCCAEilwMKDE9wZW5lZEF0QmFuaxJfCg5hY2NvdW50X251bWJlchgBIAEoCUJHukhEugFBCg5hY2NvdW50X251bWJlchISbXVzdCBiZSB0ZW4gZGlnaXRzGht0aGlzLm1hdGNoZXMoJ15bMC05XXsxMH0kJykSjgEKDGFjY291bnRfbmFtZRgCIAEoCUJ4ukh1ugFyCgxhY2NvdW50X25hbWUSKG11c3QgYmUgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCwyMDB9JCcpEpQBCg9iYW5rX2FjY291bnRfaWQYAyABKAlCe7pIeLoBdQoPYmFua19hY2NvdW50X2lkEihtdXN0IGJlIGF0IG1vc3QgMjAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezAsMjAwfSQnKSJFChZSZXNvbHZlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50MoIECg5BY2NvdW50U2VydmljZRJiCg1DcmVhdGVBY2NvdW50EicuaW5mbG93LmFjY291bnQudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaKC5pbmZsb3cuYWNjb3VudC52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USXgoKR2V0QWNjb3VudBIkLmluZmxvdy5hY2NvdW50LnYxLkdldEFjY291bnRSZXF1ZXN0GiUuaW5mbG93LmFjY291bnQudjEuR2V0QWNjb3VudFJlc3BvbnNlIgOQAgESZAoMTGlzdEFjY291bnRzEiYuaW5mbG93LmFjY291bnQudjEuTGlzdEFjY291bnRzUmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlIgOQAgESXwoMQ2xvc2VBY2NvdW50EiYuaW5mbG93LmFjY291bnQudjEuQ2xvc2VBY2NvdW50UmVxdWVzdBonLmluZmxvdy5hY2NvdW50LnYxLkNsb3NlQWNjb3VudFJlc3BvbnNlEmUKDlJlc29sdmVBY2NvdW50EiguaW5mbG93LmFjY291bnQudjEuUmVzb2x2ZUFjY291bnRSZXF1ZXN0GikuaW5mbG93LmFjY291bnQudjEuUmVzb2x2ZUFjY291bnRSZXNwb25zZWIGcHJvdG8z", [file_buf_validate_validate, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
 
 /**
  * What to open.
@@ -274,6 +274,162 @@ export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@_
   messageDesc(file_inflow_account_v1_account_service, 5);
 
 /**
+ * Which account to close.
+ *
+ * @generated from message inflow.account.v1.CloseAccountRequest
+ */
+export type CloseAccountRequest = Message<"inflow.account.v1.CloseAccountRequest"> & {
+  /**
+   * The business that owns the account.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The returned reference ("R-…") or the business's own.
+   *
+   * @generated from field: string reference = 2;
+   */
+  reference: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.CloseAccountRequest.
+ * Use `create(CloseAccountRequestSchema)` to create a new message.
+ */
+export const CloseAccountRequestSchema: GenMessage<CloseAccountRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 6);
+
+/**
+ * What was closed.
+ *
+ * @generated from message inflow.account.v1.CloseAccountResponse
+ */
+export type CloseAccountResponse = Message<"inflow.account.v1.CloseAccountResponse"> & {
+  /**
+   * The account, now closed.
+   *
+   * @generated from field: inflow.account.v1.Account account = 1;
+   */
+  account?: Account | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.CloseAccountResponse.
+ * Use `create(CloseAccountResponseSchema)` to create a new message.
+ */
+export const CloseAccountResponseSchema: GenMessage<CloseAccountResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 7);
+
+/**
+ * How an opening ended.
+ *
+ * @generated from message inflow.account.v1.ResolveAccountRequest
+ */
+export type ResolveAccountRequest = Message<"inflow.account.v1.ResolveAccountRequest"> & {
+  /**
+   * The business that owns the account.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The returned reference ("R-…") or the business's own.
+   *
+   * @generated from field: string reference = 2;
+   */
+  reference: string;
+
+  /**
+   * What the bank says.
+   *
+   * @generated from oneof inflow.account.v1.ResolveAccountRequest.resolution
+   */
+  resolution: {
+    /**
+     * It opened the account.
+     *
+     * @generated from field: inflow.account.v1.OpenedAtBank opened = 3;
+     */
+    value: OpenedAtBank;
+    case: "opened";
+  } | {
+    /**
+     * It opened nothing: the account is removed, and the reference may be used again.
+     *
+     * @generated from field: bool not_opened = 4;
+     */
+    value: boolean;
+    case: "notOpened";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message inflow.account.v1.ResolveAccountRequest.
+ * Use `create(ResolveAccountRequestSchema)` to create a new message.
+ */
+export const ResolveAccountRequestSchema: GenMessage<ResolveAccountRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 8);
+
+/**
+ * An account that a bank opened.
+ *
+ * @generated from message inflow.account.v1.OpenedAtBank
+ */
+export type OpenedAtBank = Message<"inflow.account.v1.OpenedAtBank"> & {
+  /**
+   * Its number, ten digits.
+   *
+   * @generated from field: string account_number = 1;
+   */
+  accountNumber: string;
+
+  /**
+   * Its name at the bank, at most 200 characters; empty: the name that was asked for.
+   *
+   * @generated from field: string account_name = 2;
+   */
+  accountName: string;
+
+  /**
+   * The bank's own identifier of it, where its calls want one, at most 200 characters.
+   *
+   * @generated from field: string bank_account_id = 3;
+   */
+  bankAccountId: string;
+};
+
+/**
+ * Describes the message inflow.account.v1.OpenedAtBank.
+ * Use `create(OpenedAtBankSchema)` to create a new message.
+ */
+export const OpenedAtBankSchema: GenMessage<OpenedAtBank> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 9);
+
+/**
+ * What became of the opening.
+ *
+ * @generated from message inflow.account.v1.ResolveAccountResponse
+ */
+export type ResolveAccountResponse = Message<"inflow.account.v1.ResolveAccountResponse"> & {
+  /**
+   * The account, now active; absent when nothing was opened.
+   *
+   * @generated from field: inflow.account.v1.Account account = 1;
+   */
+  account?: Account | undefined;
+};
+
+/**
+ * Describes the message inflow.account.v1.ResolveAccountResponse.
+ * Use `create(ResolveAccountResponseSchema)` to create a new message.
+ */
+export const ResolveAccountResponseSchema: GenMessage<ResolveAccountResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_account_v1_account_service, 10);
+
+/**
  * Virtual accounts, for internal services.
  *
  * @generated from service inflow.account.v1.AccountService
@@ -317,6 +473,35 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof ListAccountsRequestSchema;
     output: typeof ListAccountsResponseSchema;
+  },
+  /**
+   * Closes an account, at the bank where the bank can, and in any case here: payments into it are
+   * kept as unmatched from then on. Closing a closed account does nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (account_pending: it is not open yet), UNAVAILABLE (bank_unavailable: the bank did not close
+   * it, and it is open still; repeat the call).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.CloseAccount
+   */
+  closeAccount: {
+    methodKind: "unary";
+    input: typeof CloseAccountRequestSchema;
+    output: typeof CloseAccountResponseSchema;
+  },
+  /**
+   * Ends an opening that stayed without a clear end, by what a person found out at the bank.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for an account number that is taken),
+   * NOT_FOUND (not_found), FAILED_PRECONDITION (account_not_pending), UNAVAILABLE
+   * (bank_unavailable: the bank is being asked for this account right now; repeat the call).
+   *
+   * @generated from rpc inflow.account.v1.AccountService.ResolveAccount
+   */
+  resolveAccount: {
+    methodKind: "unary";
+    input: typeof ResolveAccountRequestSchema;
+    output: typeof ResolveAccountResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_account_v1_account_service, 0);

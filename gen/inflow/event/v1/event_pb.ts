@@ -10,6 +10,8 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Account } from "../../account/v1/account_pb.ts";
 import { file_inflow_account_v1_account } from "../../account/v1/account_pb.ts";
+import type { UnmatchedPayment } from "../../reconciliation/v1/unmatched_payment_pb.ts";
+import { file_inflow_reconciliation_v1_unmatched_payment } from "../../reconciliation/v1/unmatched_payment_pb.ts";
 import type { Transaction } from "../../transaction/v1/transaction_pb.ts";
 import { file_inflow_transaction_v1_transaction } from "../../transaction/v1/transaction_pb.ts";
 import type { Endpoint } from "../../webhook/v1/endpoint_pb.ts";
@@ -20,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event.proto.
  */
 export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLYAgoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABIvCghlbmRwb2ludBgLIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50SAASDAoEbGl2ZRgMIAEoCEIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
+  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSKhAwoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABIvCghlbmRwb2ludBgLIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50SAASRwoRdW5tYXRjaGVkX3BheW1lbnQYDSABKAsyKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuVW5tYXRjaGVkUGF5bWVudEgAEgwKBGxpdmUYDCABKAhCCQoHcGF5bG9hZGIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
  * One fact.
@@ -50,7 +52,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   position: bigint;
 
   /**
-   * The business it concerns.
+   * The business it concerns; empty: none, as of a payment that is nobody's yet.
    *
    * @generated from field: string business_id = 4;
    */
@@ -106,6 +108,14 @@ export type Event = Message<"inflow.event.v1.Event"> & {
      */
     value: Endpoint;
     case: "endpoint";
+  } | {
+    /**
+     * The payment that no open account was found for, of PAYMENT_UNMATCHED events.
+     *
+     * @generated from field: inflow.reconciliation.v1.UnmatchedPayment unmatched_payment = 13;
+     */
+    value: UnmatchedPayment;
+    case: "unmatchedPayment";
   } | { case: undefined; value?: undefined };
 
   /**

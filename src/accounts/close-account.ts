@@ -1,0 +1,72 @@
+import type { Pool } from 'pg'
+import { appendAuditOn } from '../audit.ts'
+import type { BankOf } from '../banks/bank.ts'
+import type { Actor } from '../caller.ts'
+import type { Clock } from '../clock.ts'
+import { Fault } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { inTransaction } from '../store/in-transaction.ts'
+import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
+import { getAccount } from './get-account.ts'
+import { encodeAccountEvent } from './message.ts'
+import { closeActive } from './opening-store.ts'
+
+const BANK_TIMEOUT_MS = 10_000
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly bankOf: BankOf
+  readonly clock: Clock
+  /** Called after a commit that added events. */
+  readonly published: () => void
+}
+
+/**
+ * Closes an account: first at the bank, where the bank can, so that what is closed here is closed
+ * there; a repeat after a fault closes it again there. Closing a closed account does nothing.
+ *
+ * Faults: not_found, account_pending, bank_unavailable (it is open still).
+ */
+export async function closeAccount(
+  { pool, bankOf, clock, published }: Dependencies,
+  { businessId, reference }: { readonly businessId: string; readonly reference: string },
+  actor: Actor,
+): Promise<OpenAccount> {
+  const stored = await getAccount(pool, { businessId, live: undefined, reference })
+  if (!isOpened(stored)) {
+    throw new Fault('account_pending', 'The account is not open yet, and so cannot be closed')
+  }
+  const account: OpenAccount = { ...stored, status: 'CLOSED' }
+  if (stored.status === 'CLOSED') return account
+  await closeAtBank(bankOf, stored)
+  const occurredAtMs = clock.now()
+  const eventId = newId('evt', occurredAtMs)
+  const payload = encodeAccountEvent('ACCOUNT_CLOSED', account, eventId, occurredAtMs)
+  // Should another call have closed it meanwhile, that one told of it.
+  const closed = await inTransaction(pool, async (client) => {
+    if (!(await closeActive(client, account.id, { eventId, occurredAtMs, payload }))) return false
+    const { accountNumber, bank } = account
+    await appendAuditOn(client, actor, {
+      action: 'account.close',
+      targetId: account.id,
+      businessId,
+      details: { reference: account.reference, bank, accountNumber },
+    })
+    return true
+  })
+  if (closed) published()
+  return account
+}
+
+async function closeAtBank(bankOf: BankOf, account: StoredAccount & OpenAccount): Promise<void> {
+  const { closeAccount: close } = bankOf(account)
+  if (close === undefined) return
+  const { reference, accountNumber, bankAccountId } = account
+  const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
+  const result = await close({ reference, accountNumber, bankAccountId }, signal)
+  if (result.kind === 'closed') return
+  throw new Fault('bank_unavailable', 'The bank did not close the account; repeat the request', {
+    retryAfterSeconds: 5,
+    cause: result.cause,
+  })
+}

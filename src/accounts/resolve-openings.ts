@@ -1,0 +1,60 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import type { Clock } from '../clock.ts'
+import { createLoop, type Loop } from '../loop.ts'
+import type { Sealer } from '../secrets.ts'
+import { identityContext } from './account.ts'
+import { CLAIM_MS, type OpenAtBank } from './open-at-bank.ts'
+import { claimDue, type DueOpening } from './opening-store.ts'
+
+/** How many openings one turn takes up, all of them at once. */
+const OPENINGS_MAX = 8
+
+const IDLE_MS = 1_000
+
+interface Options {
+  readonly pool: Pool
+  readonly openAtBank: OpenAtBank
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly log: Logger
+  readonly aliasOf: (businessId: string) => Promise<string>
+}
+
+/** Goes on with openings without a clear end, where the bank allows it, until they have one. */
+export function createResolveOpenings(options: Options): Loop {
+  const { pool, clock, log } = options
+  return createLoop({
+    name: 'account openings',
+    log,
+    async turn() {
+      const nowMs = clock.now()
+      const due = await claimDue(pool, nowMs, nowMs + CLAIM_MS, OPENINGS_MAX)
+      await Promise.all(due.map((opening) => resolve(options, opening)))
+      return due.length === OPENINGS_MAX ? 0 : IDLE_MS
+    },
+  })
+}
+
+/** One that fails is due again when its claim is over. */
+async function resolve(
+  { openAtBank, sealer, log, aliasOf }: Options,
+  { account, attempt, before, idType, idNumberSealed }: DueOpening,
+): Promise<void> {
+  const { bank, reference } = account
+  try {
+    const end = await openAtBank({
+      account,
+      idType,
+      idNumber: idNumberSealed && sealer.open(idNumberSealed, identityContext(account.id)),
+      alias: await aliasOf(account.businessId),
+      attempt,
+      before,
+      // Nobody waits for it: whoever repeats the request gets one.
+      wanted: false,
+    })
+    log.info({ bank, reference, attempt, end: end.kind }, 'went on with opening an account')
+  } catch (error) {
+    log.warn({ err: error, bank, reference, attempt }, 'going on with opening an account failed')
+  }
+}

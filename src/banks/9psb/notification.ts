@@ -1,0 +1,85 @@
+import { AMOUNT_MINOR_MAX } from '../../money.ts'
+import { parseNaira } from '../amount.ts'
+import type { BankNotification, BankPayment, Reading } from '../bank.ts'
+import { parseBankJson } from '../bank-json.ts'
+import { equalSecrets } from '../equal-secrets.ts'
+import { parseLagosTime } from '../lagos-time.ts'
+import { readable, textAt } from '../text-at.ts'
+import { isBasic, notificationHash } from './signature.ts'
+
+interface NotificationCredentials {
+  readonly notificationUser: string
+  readonly notificationPassword: string
+}
+
+/**
+ * Reads a notification: Basic authentication first, then the hash. Both can be right and the payment
+ * still be made up, by whoever once saw a genuine one: it is never `bound`.
+ */
+export function readNotification(
+  notification: BankNotification,
+  { notificationUser, notificationPassword }: NotificationCredentials,
+): Reading {
+  const { authorization } = notification.headers
+  if (!isBasic(authorization, notificationUser, notificationPassword)) {
+    return { kind: 'forged', cause: 'the Basic authentication is not the bank’s' }
+  }
+  const body = parseBankJson(notification.rawBody.toString('utf8'))
+  if (typeof body !== 'object' || body === null) {
+    return { kind: 'unreadable', cause: 'the body is no JSON object' }
+  }
+  const amountMinor = parseNaira(textAt(body, 'order.amount'))
+  if (amountMinor === undefined) {
+    return { kind: 'unreadable', cause: 'order.amount is no amount of naira' }
+  }
+  const hash = notificationHash(
+    {
+      senderAccountNumber: textAt(body, 'customer.account.senderaccountnumber'),
+      senderBankCode: textAt(body, 'customer.account.senderbankcode'),
+      accountNumber: textAt(body, 'customer.account.number'),
+      amountMinor,
+    },
+    notificationPassword,
+  )
+  if (!equalSecrets(textAt(body, 'hash').trim().toUpperCase(), hash)) {
+    return { kind: 'forged', cause: 'the hash is not the one of these fields' }
+  }
+  const read = readTransaction(body)
+  if (typeof read === 'string') return { kind: 'unreadable', cause: read }
+  return { kind: 'payment', payment: read, bound: false }
+}
+
+/**
+ * Reads a payment as notifications and `confirmpayment` show it.
+ *
+ * @returns what is wrong with it, when it is no payment that could be credited
+ */
+export function readTransaction(body: unknown): BankPayment | string {
+  const code = textAt(body, 'code')
+  if (code !== '00') return `its code is ${JSON.stringify(readable(code, 20))}, not "00"`
+  const currency = textAt(body, 'order.currency').trim()
+  if (currency !== 'NGN')
+    return `its currency is ${JSON.stringify(readable(currency, 20))}, not NGN`
+  const amountMinor = parseNaira(textAt(body, 'order.amount'))
+  if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
+    return 'order.amount is no amount that can be credited'
+  }
+  const accountNumber = textAt(body, 'customer.account.number').trim()
+  if (!/^\d{10}$/.test(accountNumber)) return 'customer.account.number is not ten digits'
+  const sessionId = textAt(body, 'transaction.sessionid').trim()
+  if (!/^[A-Za-z0-9_./-]{1,64}$/.test(sessionId)) return 'transaction.sessionid is no session id'
+  return {
+    bankKey: sessionId,
+    sessionId,
+    accountNumber,
+    amountMinor,
+    paidAtMs: parseLagosTime(textAt(body, 'transaction.date').trim()),
+    payer: {
+      name: readable(textAt(body, 'customer.account.sendername'), 200),
+      accountNumber: readable(textAt(body, 'customer.account.senderaccountnumber'), 40),
+      bankCode: readable(textAt(body, 'customer.account.senderbankcode'), 20),
+      bankName: readable(textAt(body, 'customer.account.senderbankname'), 200),
+    },
+    narration: readable(textAt(body, 'order.description'), 500),
+  }
+}

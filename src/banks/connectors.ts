@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../clock.ts'
+import { createNinePsb } from './9psb/9psb.ts'
+import { readNinePsbSettings } from './9psb/settings.ts'
+import type { BankCode, LiveConnector } from './bank.ts'
+import type { BankHttp } from './bank-http.ts'
+import { createPalmPay } from './palmpay/palmpay.ts'
+import { readPalmPaySettings } from './palmpay/settings.ts'
+import { createProvidus } from './providus/providus.ts'
+import { readProvidusSettings } from './providus/settings.ts'
+import { createSafeHaven } from './safehaven/safehaven.ts'
+import { readSafeHavenSettings } from './safehaven/settings.ts'
+import type { SettingReader } from './settings.ts'
+
+/** What a connector is given. */
+export interface ConnectorParts {
+  readonly http: BankHttp
+  readonly clock: Clock
+}
+
+/** A connector whose settings were read, and which is not connected yet. */
+export interface PreparedConnector {
+  /** Where its requests go. */
+  readonly baseUrl: string
+  /** For one request in all. */
+  readonly timeoutMs: number
+  /** Whether the bank's signature can bind all of a notification, so that REQUERY may be off. */
+  readonly binds: boolean
+  connect(parts: ConnectorParts): LiveConnector
+}
+
+/** Reads the settings of one connector, whose names begin with `BANK_<CODE>_`. */
+export type PrepareConnector = (read: SettingReader) => PreparedConnector
+
+export type Connectors = Readonly<Partial<Record<BankCode, PrepareConnector>>>
+
+/** The connectors to real banks that there are. */
+export const CONNECTORS: Connectors = {
+  '9PSB': (read) => {
+    const settings = readNinePsbSettings(read)
+    const connect = (parts: ConnectorParts) => createNinePsb({ ...parts, settings })
+    return { ...addressOf(settings), binds: false, connect }
+  },
+  SAFEHAVEN: (read) => {
+    const settings = readSafeHavenSettings(read)
+    const connect = (parts: ConnectorParts) => createSafeHaven({ ...parts, settings })
+    return { ...addressOf(settings), binds: false, connect }
+  },
+  PROVIDUS: (read) => {
+    const settings = readProvidusSettings(read)
+    const connect = (parts: ConnectorParts) => createProvidus({ ...parts, settings })
+    return { ...addressOf(settings), binds: false, connect }
+  },
+  PALMPAY: (read) => {
+    const settings = readPalmPaySettings(read)
+    const connect = (parts: ConnectorParts) =>
+      createPalmPay({ ...parts, settings, random: randomBytes })
+    return { ...addressOf(settings), binds: true, connect }
+  },
+}
+
+function addressOf({ baseUrl, timeoutMs }: Pick<PreparedConnector, 'baseUrl' | 'timeoutMs'>) {
+  return { baseUrl, timeoutMs }
+}

@@ -1,0 +1,155 @@
+import { type Dispatcher, Pool } from 'undici'
+import type { Clock } from '../clock.ts'
+import { type BankAnswer, type BankHttp, type BankRequest, BankUnreachable } from './bank-http.ts'
+import { type BreakerLimits, type BreakerState, createCircuitBreaker } from './circuit-breaker.ts'
+import { createGate } from './gate.ts'
+
+/** Limits of what is sent to one bank. */
+export interface BankHttpLimits {
+  /** For a connection, with its TLS. */
+  readonly connectTimeoutMs: number
+  /** For a request in all: the wait for a place, the connection, the answer. */
+  readonly timeoutMs: number
+  /** Requests at once, each on a connection of its own. */
+  readonly concurrency: number
+  /** Requests that wait for a place. */
+  readonly waitingMax: number
+  readonly breaker: BreakerLimits
+}
+
+export const BANK_HTTP_LIMITS: BankHttpLimits = {
+  connectTimeoutMs: 3_000,
+  timeoutMs: 8_000,
+  concurrency: 16,
+  waitingMax: 128,
+  breaker: { failuresMax: 5, windowMs: 30_000, openMs: 10_000 },
+}
+
+/** What became of a request: a class of statuses, or why there was no answer. */
+export type RequestResult = `${1 | 2 | 3 | 4 | 5}xx` | 'unreachable' | 'timeout' | 'refused here'
+
+interface BankHttpOptions {
+  /** With or without a path; "https://bank.example/api". */
+  readonly baseUrl: string
+  readonly limits: BankHttpLimits
+  readonly clock: Clock
+  /** Told of every request. */
+  readonly observe: (result: RequestResult, durationMs: number) => void
+}
+
+/** Requests to one bank, over connections that are kept. */
+export interface PooledBankHttp extends BankHttp {
+  breakerState(): BreakerState
+  /** Ends what is under way. */
+  close(): Promise<void>
+}
+
+/** The largest answer that is read. */
+const ANSWER_BYTES_MAX = 1_048_576
+
+/** Shorter than the usual five seconds of servers, so that it is rarely they who close first. */
+const KEEP_ALIVE_MS = 4_000
+
+const LEFT_ALONE = 'the bank does not answer, and is left alone for a while'
+
+const since = (started: number): number => performance.now() - started
+
+/** Redirects are answers like any other: nobody but the bank is asked. */
+export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
+  const { limits, clock, observe } = options
+  const base = new URL(options.baseUrl)
+  const root = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`
+  const pool = new Pool(base.origin, {
+    connections: limits.concurrency,
+    pipelining: 1,
+    allowH2: false,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: KEEP_ALIVE_MS,
+    headersTimeout: limits.timeoutMs,
+    bodyTimeout: limits.timeoutMs,
+    connect: { timeout: limits.connectTimeoutMs },
+  })
+  const breaker = createCircuitBreaker(limits.breaker, clock)
+  const gate = createGate(limits.concurrency, limits.waitingMax)
+
+  const refuse = (text: string): BankUnreachable => {
+    observe('refused here', 0)
+    return new BankUnreachable(text, false)
+  }
+  return {
+    async send(request) {
+      if (breaker.state() === 'open') throw refuse(LEFT_ALONE)
+      const late = AbortSignal.timeout(limits.timeoutMs)
+      const signal = AbortSignal.any([request.signal, late])
+      const started = performance.now()
+      const leave = await gate.enter(signal)
+      if (!leave) throw refuse('too many requests wait for the bank')
+      // Asked after the wait, in which the bank may have fallen silent.
+      const end = breaker.admit()
+      try {
+        if (!end) throw refuse(LEFT_ALONE)
+        const answer = await exchange(pool, root, request, signal)
+        end(answer.status >= 500 ? 'failure' : 'success')
+        observe(`${Math.floor(answer.status / 100)}xx` as RequestResult, since(started))
+        return answer
+      } catch (error) {
+        // A caller who gave up before the time was over says nothing of the bank.
+        end?.(signal.aborted && !late.aborted ? 'neither' : 'failure')
+        if (end) observe(late.aborted ? 'timeout' : 'unreachable', since(started))
+        throw error
+      } finally {
+        leave()
+      }
+    },
+    breakerState: breaker.state,
+    close: () => pool.destroy(),
+  }
+}
+
+/** One request and its answer. Rejects with BankUnreachable alone. */
+function exchange(
+  pool: Pool,
+  root: string,
+  { method, path, headers, body }: BankRequest,
+  signal: AbortSignal,
+): Promise<BankAnswer> {
+  return new Promise((resolve, reject) => {
+    let controller: Dispatcher.DispatchController | undefined
+    let status = 0
+    let bytes = 0
+    const chunks: Buffer[] = []
+    const fail = (text: string, cause?: unknown): void => {
+      signal.removeEventListener('abort', giveUp)
+      // It starts when the connection stands, right before the first byte is written.
+      reject(new BankUnreachable(text, controller !== undefined, cause))
+      controller?.abort(new Error(text))
+    }
+    const giveUp = (): void => fail('no answer in time')
+    signal.addEventListener('abort', giveUp, { once: true })
+    pool.dispatch(
+      { method, path: root + path, headers, body: body ?? null },
+      {
+        onRequestStart(started) {
+          // Whoever gave up before the connection stood was told that nothing was sent.
+          if (signal.aborted) started.abort(new Error('given up'))
+          else controller = started
+        },
+        onResponseStart(_controller, statusCode) {
+          status = statusCode
+        },
+        onResponseData(_controller, chunk) {
+          bytes += chunk.length
+          if (bytes > ANSWER_BYTES_MAX) fail(`the answer is larger than ${ANSWER_BYTES_MAX} bytes`)
+          else chunks.push(chunk)
+        },
+        onResponseEnd() {
+          signal.removeEventListener('abort', giveUp)
+          resolve({ status, text: Buffer.concat(chunks).toString('utf8') })
+        },
+        onResponseError(_controller, error) {
+          fail(error.message || error.name, error)
+        },
+      },
+    )
+  })
+}

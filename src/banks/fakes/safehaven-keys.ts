@@ -1,0 +1,38 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+
+/** Both sides' credentials: the fake has to know what the service signs with. */
+export interface SafeHavenCredentials {
+  /** The OAuth client id. */
+  readonly clientId: string
+  /** The other one, which tokens come with. */
+  readonly ibsClientId: string
+  readonly companyUrl: string
+  readonly privateKey: KeyObject
+  readonly publicKey: KeyObject
+}
+
+export function makeSafeHavenCredentials(): SafeHavenCredentials {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
+  return {
+    clientId: '0f1e2d3c4b5a69788796a5b4c3d2e1f0',
+    ibsClientId: '61e5a83ac6f0ec001ee90fac',
+    companyUrl: 'https://company.example',
+    privateKey,
+    publicKey,
+  }
+}
+
+/** The settings of a service that uses the fake at `url`, beside those of its callback. */
+export function safeHavenEnvironment(
+  url: string,
+  { clientId, companyUrl, privateKey }: SafeHavenCredentials,
+): Record<string, string> {
+  return {
+    BANK_SAFEHAVEN_BASE_URL: url,
+    BANK_SAFEHAVEN_CLIENT_ID: clientId,
+    BANK_SAFEHAVEN_COMPANY_URL: companyUrl,
+    BANK_SAFEHAVEN_PRIVATE_KEY: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
+    BANK_SAFEHAVEN_IDENTITY_ID: '64f0c0ffee64f0c0ffee0001',
+    BANK_SAFEHAVEN_SETTLEMENT_ACCOUNT: '0119536306',
+  }
+}

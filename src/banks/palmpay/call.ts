@@ -1,0 +1,87 @@
+import type { Clock } from '../../clock.ts'
+import { type BankFields, fieldsOf } from '../bank-fields.ts'
+import { type BankAnswer, type BankHttp, BankUnreachable } from '../bank-http.ts'
+import { parseBankJson } from '../bank-json.ts'
+import { readable, textAt } from '../text-at.ts'
+import type { PalmPaySettings } from './settings.ts'
+import { signFields } from './signature.ts'
+
+/** What PalmPay made of a call. */
+export type PalmPayAnswer =
+  /** It decided: `code` is its `respCode`. */
+  | {
+      readonly kind: 'answered'
+      readonly code: string
+      /** Code and message, for the log. */
+      readonly cause: string
+      readonly fields: BankFields
+    }
+  /** The call did not get to it: nothing was done. */
+  | { readonly kind: 'refused'; readonly cause: string }
+  /** It is not known whether the call was carried out. */
+  | { readonly kind: 'unclear'; readonly cause: string }
+
+export const SUCCESS = '00000000'
+
+export type PalmPayCall = (
+  path: string,
+  fields: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+) => Promise<PalmPayAnswer>
+
+interface Options {
+  readonly settings: PalmPaySettings
+  readonly http: BankHttp
+  readonly clock: Clock
+  readonly random: (bytes: number) => Buffer
+}
+
+/** Statuses of a gateway that passed nothing on. */
+const TURNED_AWAY = [401, 403, 404, 429]
+
+/** Signs and sends. It throws for defects of ours alone. */
+export function createPalmPayCall({ settings, http, clock, random }: Options): PalmPayCall {
+  return async (path, fields, signal) => {
+    const body = {
+      ...fields,
+      requestTime: clock.now(),
+      nonceStr: random(16).toString('hex'),
+      version: settings.version,
+    }
+    const headers = {
+      Accept: 'application/json',
+      Authorization: `Bearer ${settings.appId}`,
+      'Content-Type': 'application/json;charset=UTF-8',
+      CountryCode: settings.countryCode,
+      Signature: signFields(signedTexts(body), settings.privateKey),
+    }
+    try {
+      const request = { method: 'POST' as const, path, headers, body: JSON.stringify(body), signal }
+      return readAnswer(await http.send(request))
+    } catch (error) {
+      if (!(error instanceof BankUnreachable)) throw error
+      return { kind: error.sent ? 'unclear' : 'refused', cause: error.message }
+    }
+  }
+}
+
+/** The fields of a request, as they are signed: what is no text is signed as JSON writes it. */
+function signedTexts(body: Readonly<Record<string, unknown>>): Record<string, string> {
+  const texts: Record<string, string> = {}
+  for (const [name, value] of Object.entries(body)) {
+    if (value === null || value === undefined) continue
+    texts[name] = typeof value === 'string' ? value : JSON.stringify(value)
+  }
+  return texts
+}
+
+function readAnswer({ status, text }: BankAnswer): PalmPayAnswer {
+  const body = fieldsOf(parseBankJson(text))
+  const code = body ? readable(textAt(body, 'respCode'), 40) : ''
+  if (body && code !== '') {
+    const cause = `${code} ${readable(textAt(body, 'respMsg'), 200)}`.trim()
+    return { kind: 'answered', code, cause, fields: fieldsOf(body['data']) ?? {} }
+  }
+  const cause = `HTTP ${status} without a respCode`
+  return { kind: TURNED_AWAY.includes(status) ? 'refused' : 'unclear', cause }
+}

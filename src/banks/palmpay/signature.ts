@@ -1,0 +1,61 @@
+import { createHash, type KeyObject, sign, verify } from 'node:crypto'
+
+/** What is signed: names and texts. */
+export type SignedFields = Readonly<Record<string, string>>
+
+/**
+ * The `Signature` header of a request: RSA-SHA1 (PKCS#1 v1.5) over the upper-case MD5 of the
+ * canonical text, in base64.
+ */
+export function signFields(fields: SignedFields, privateKey: KeyObject): string {
+  return sign('RSA-SHA1', digestOf(fields, true), privateKey).toString('base64')
+}
+
+/**
+ * Whether PalmPay signed these fields. It signs the values as they are; some of its products trim
+ * them first, and so both are tried.
+ *
+ * @param signature as it stands in the body: base64, URL-encoded
+ */
+export function isSigned(fields: SignedFields, signature: string, publicKey: KeyObject): boolean {
+  const bytes = decodeSignature(signature)
+  if (bytes === undefined) return false
+  return [false, true].some((trimmed) =>
+    verify('RSA-SHA1', digestOf(fields, trimmed), publicKey, bytes),
+  )
+}
+
+/**
+ * Whether the signed text can be read in one way only. A `&` inside a value (or a name) could as
+ * well end it, and a text that looks like a list could have been one, so that the same signature
+ * would fit other fields.
+ */
+export function isUnambiguous(fields: SignedFields): boolean {
+  return Object.entries(fields).every(
+    ([name, value]) => !/[&=]/.test(name) && !/&|^\s*[[{]/.test(value),
+  )
+}
+
+function digestOf(fields: SignedFields, trimmed: boolean): Buffer {
+  const text = canonicalText(fields, trimmed)
+  return Buffer.from(createHash('md5').update(text, 'utf8').digest('hex').toUpperCase())
+}
+
+/** Names in the order of their code units, empty values left out: `a=1&b=x`. */
+function canonicalText(fields: SignedFields, trimmed: boolean): string {
+  return Object.keys(fields)
+    .sort()
+    .map((name) => [name, trimmed ? fields[name]?.trim() : fields[name]])
+    .filter(([, value]) => value !== '')
+    .map(([name, value]) => `${name}=${value}`)
+    .join('&')
+}
+
+function decodeSignature(text: string): Buffer | undefined {
+  try {
+    const base64 = text.includes('%') ? decodeURIComponent(text) : text
+    return /^[A-Za-z0-9+/]{1,2048}={0,2}$/.test(base64) ? Buffer.from(base64, 'base64') : undefined
+  } catch {
+    return undefined
+  }
+}

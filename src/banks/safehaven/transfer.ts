@@ -1,0 +1,82 @@
+import { AMOUNT_MINOR_MAX } from '../../money.ts'
+import { parseNaira } from '../amount.ts'
+import type { BankPayment } from '../bank.ts'
+import { type BankFields, isAccountNumber, isPaymentKey, textOf } from '../bank-fields.ts'
+import { readable, textAt } from '../text-at.ts'
+
+/** What a transfer says, in a notification or a requery. */
+export type Transfer =
+  | { readonly kind: 'paid' | 'reversed'; readonly payment: BankPayment }
+  /** It left an account. */
+  | { readonly kind: 'outward' }
+  /** Not completed; it may still be. */
+  | { readonly kind: 'open'; readonly status: string }
+  /** It came to nothing. */
+  | { readonly kind: 'failed'; readonly status: string }
+  | { readonly kind: 'unreadable'; readonly cause: string }
+
+const FAILED = ['failed', 'declined', 'rejected', 'cancelled']
+
+/** @param directed whether the transfer has to say its direction: those of virtual accounts do not */
+export function readTransfer(fields: BankFields, directed: boolean): Transfer {
+  const direction = textOf(fields, 'type').toLowerCase()
+  if (direction === '' ? directed : direction !== 'inwards') {
+    return direction === 'outwards' ? { kind: 'outward' } : unreadable('type', direction)
+  }
+  const reversed = reversalOf(fields)
+  if (reversed === undefined) return unreadable('isReversed', String(fields['isReversed']))
+  const status = readable(textAt(fields, 'status'), 40)
+  if (!reversed && status.toLowerCase() !== 'completed') {
+    if (status === '') return unreadable('status', status)
+    return { kind: FAILED.includes(status.toLowerCase()) ? 'failed' : 'open', status }
+  }
+  const payment = readPayment(fields)
+  if ('cause' in payment) return payment
+  return { kind: reversed ? 'reversed' : 'paid', payment }
+}
+
+function reversalOf(fields: BankFields): boolean | undefined {
+  if (textOf(fields, 'status').toLowerCase() === 'reversed') return true
+  const said = fields['isReversed'] ?? false
+  if (typeof said === 'boolean') return said
+  return said === 'true' ? true : said === 'false' ? false : undefined
+}
+
+/** The payment of a transfer into an account. */
+export function readPayment(
+  fields: BankFields,
+): BankPayment | Extract<Transfer, { kind: 'unreadable' }> {
+  const sessionId = textOf(fields, 'sessionId')
+  if (!isPaymentKey(sessionId)) return unreadable('sessionId', sessionId)
+  const accountNumber = textOf(fields, 'creditAccountNumber')
+  if (!isAccountNumber(accountNumber)) return unreadable('creditAccountNumber', accountNumber)
+  const amount = textOf(fields, 'amount')
+  const amountMinor = parseNaira(amount)
+  if (!amountMinor || amountMinor > AMOUNT_MINOR_MAX) return unreadable('amount', amount)
+  return {
+    bankKey: sessionId,
+    sessionId,
+    accountNumber,
+    amountMinor,
+    paidAtMs: timeOf(textOf(fields, 'approvedAt')) ?? timeOf(textOf(fields, 'createdAt')),
+    payer: {
+      name: readable(textAt(fields, 'debitAccountName'), 200),
+      accountNumber: readable(textAt(fields, 'debitAccountNumber'), 40),
+      // An interbank session id begins with the institution that sent it.
+      bankCode: /^\d{30}$/.test(sessionId) ? sessionId.slice(0, 6) : '',
+      bankName: '',
+    },
+    narration: readable(textAt(fields, 'narration'), 500),
+  }
+}
+
+/** ISO 8601 with its zone; Safe Haven writes UTC. */
+function timeOf(text: string): number | undefined {
+  const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/.test(text)
+  const epochMs = isTime ? Date.parse(text) : Number.NaN
+  return Number.isNaN(epochMs) ? undefined : epochMs
+}
+
+function unreadable(name: string, value: string): Extract<Transfer, { kind: 'unreadable' }> {
+  return { kind: 'unreadable', cause: `${name} is ${JSON.stringify(readable(value, 80))}` }
+}

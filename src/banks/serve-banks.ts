@@ -1,0 +1,66 @@
+import type { Clock } from '../clock.ts'
+import {
+  BANK_CODES,
+  type BankCode,
+  type BankConnector,
+  type Banks,
+  type LiveConnector,
+} from './bank.ts'
+import { createBankHttp, type PooledBankHttp } from './create-bank-http.ts'
+import type { LiveBank } from './live-bank.ts'
+import type { BankMetrics } from './metrics.ts'
+
+/** A real bank that is being served. */
+export interface ServedBank {
+  readonly connector: LiveConnector
+  readonly allowedCidrs: readonly string[]
+  /** Whether payments are asked for again although a signature binds their notification. */
+  readonly requery: boolean
+}
+
+interface ServedBanks {
+  readonly banks: Banks
+  readonly live: ReadonlyMap<BankCode, ServedBank>
+  /** Ends the requests under way. */
+  close(): Promise<void>
+}
+
+interface Options {
+  readonly liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>
+  /** Serves the banks that are not live. */
+  readonly sandbox: BankConnector
+  readonly clock: Clock
+  readonly metrics: BankMetrics
+}
+
+/** Connects the live banks. Nothing is sent yet. */
+export function serveBanks({ liveBanks, sandbox, clock, metrics }: Options): ServedBanks {
+  const live = new Map<BankCode, ServedBank>()
+  const opened: PooledBankHttp[] = []
+  for (const code of BANK_CODES) {
+    const bank = liveBanks[code]
+    if (bank === undefined) continue
+    const { connector: prepared, limits, allowedCidrs, requery } = bank
+    const http = createBankHttp({
+      baseUrl: prepared.baseUrl,
+      limits,
+      clock,
+      observe: (result, durationMs) => metrics.request(code, result, durationMs),
+    })
+    opened.push(http)
+    metrics.breaker(code, http.breakerState)
+    const connector = prepared.connect({ http, clock })
+    live.set(code, { connector, allowedCidrs, requery })
+  }
+  const connectorOf = (code: BankCode) => live.get(code)?.connector ?? sandbox
+  return {
+    banks: {
+      '9PSB': connectorOf('9PSB'),
+      SAFEHAVEN: connectorOf('SAFEHAVEN'),
+      PROVIDUS: connectorOf('PROVIDUS'),
+      PALMPAY: connectorOf('PALMPAY'),
+    },
+    live,
+    close: async () => void (await Promise.all(opened.map((http) => http.close()))),
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * The text at a place of a bank's JSON, as it stands there; a number is its token (`parseBankJson`).
+ *
+ * @param path names joined by dots: `customer.account.number`
+ * @returns empty when there is no text
+ */
+export function textAt(body: unknown, path: string): string {
+  let at = body
+  for (const name of path.split('.')) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return ''
+    at = (at as Readonly<Record<string, unknown>>)[name]
+  }
+  return typeof at === 'string' ? at : ''
+}
+
+/**
+ * Text that only people read, made fit to be stored: no control characters, and not longer than
+ * what a payment may carry.
+ */
+export function readable(text: string, charactersMax: number): string {
+  const plain = text
+    .toWellFormed()
+    .replaceAll(/\p{Cc}+/gu, ' ')
+    .trim()
+  return plain.length <= charactersMax ? plain : [...plain].slice(0, charactersMax).join('')
+}

@@ -1,0 +1,79 @@
+import { addressRanges } from '../address-ranges.ts'
+import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
+import type { ServedBank } from '../banks/serve-banks.ts'
+import { createLoop } from '../loop.ts'
+import { createLookAgain } from './look-again.ts'
+import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
+import { deleteOldNotifications } from './store.ts'
+
+/** What the live banks tell us. */
+export interface Notifications {
+  /** @returns undefined when the bank is not live, or there is none of that name */
+  bankOf(pathName: string): BankCode | undefined
+  /** Whether a bank's notifications may come from an address. */
+  allows(bank: BankCode, address: string): boolean
+  /** Serves one notification, and answers in the words of its bank. It does not throw. */
+  receive(bank: BankCode, notification: BankNotification): Promise<Acknowledgement>
+  start(): void
+  stop(): Promise<void>
+}
+
+interface Options extends Omit<ReceiveDependencies, 'observe'> {
+  readonly live: ReadonlyMap<BankCode, ServedBank>
+  /** How long notifications are kept as they came. */
+  readonly retentionDays: number
+  /** Told what became of each notification; `refused`: its address is not allowed. */
+  readonly observe: (bank: BankCode, outcome: string) => void
+}
+
+const DAY_MS = 86_400_000
+const ROWS_MAX = 1_000
+const DELETE_EVERY_MS = 600_000
+
+export function createNotifications(options: Options): Notifications {
+  const { live, observe } = options
+  const receive = createReceiveNotification(options)
+  const loops = live.size > 0 ? [createLookAgain(options, live)] : []
+  const jobs = [...loops, createRetention(options)]
+  const allowed = new Map(
+    [...live].map(([code, { allowedCidrs }]) => [
+      code,
+      allowedCidrs.length > 0 ? addressRanges(allowedCidrs) : undefined,
+    ]),
+  )
+  return {
+    bankOf: (pathName) => [...live.keys()].find((code) => code === pathName.toUpperCase()),
+    allows(bank, address) {
+      const family = address.includes(':') ? 'ipv6' : 'ipv4'
+      const allows = allowed.get(bank)?.check(address, family) ?? true
+      if (!allows) observe(bank, 'refused')
+      return allows
+    },
+    receive(bank, notification) {
+      const served = live.get(bank)
+      if (served === undefined) throw new Error(`${bank} is not live`)
+      return receive(bank, served, notification)
+    },
+    start() {
+      for (const job of jobs) job.start()
+    },
+    stop: async () => void (await Promise.all(jobs.map((job) => job.stop()))),
+  }
+}
+
+/** Deletes what is settled and old, a little at a time. What needs somebody is kept. */
+function createRetention({ pool, clock, log, retentionDays }: Options) {
+  let dueMs = 0
+  return createLoop({
+    name: 'notification retention',
+    log,
+    async turn() {
+      const nowMs = clock.now()
+      if (nowMs < dueMs) return dueMs - nowMs
+      const deleted = await deleteOldNotifications(pool, nowMs - retentionDays * DAY_MS, ROWS_MAX)
+      if (deleted === ROWS_MAX) return 0
+      dueMs = nowMs + DELETE_EVERY_MS
+      return DELETE_EVERY_MS
+    },
+  })
+}

@@ -1,0 +1,87 @@
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { type CreateAccountCall, createCreateAccount } from './accounts/create-account.ts'
+import { createFindOpenAccounts } from './accounts/open-accounts.ts'
+import { createOpenAtBank } from './accounts/open-at-bank.ts'
+import { createResolveOpenings } from './accounts/resolve-openings.ts'
+import type { BankOf } from './banks/bank.ts'
+import { createBankMetrics } from './banks/metrics.ts'
+import { createSandboxBank } from './banks/sandbox/sandbox.ts'
+import { serveBanks } from './banks/serve-banks.ts'
+import type { Clock } from './clock.ts'
+import type { Config } from './config.ts'
+import { createNotifications, type Notifications } from './notifications/notifications.ts'
+import type { Sealer } from './secrets.ts'
+import type { Database } from './store/orm.ts'
+import { createRecordPayment, type RecordPayment } from './transactions/record-payment.ts'
+
+interface Options {
+  readonly config: Config
+  readonly database: Database
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  /** What a business's account names begin with; throws Fault not_found. */
+  readonly aliasOf: (businessId: string) => Promise<string>
+  /** Called after a commit that added events. */
+  readonly published: () => void
+}
+
+/** How money comes in: the banks, the accounts at them, and what is recorded of payments. */
+export interface Payments {
+  readonly bankOf: BankOf
+  readonly createAccount: CreateAccountCall
+  readonly recordPayment: RecordPayment
+  readonly notifications: Notifications
+  start(): void
+  stop(): Promise<void>
+}
+
+/** Composes it. Nothing is sent to a bank before something is asked of it. */
+export function composePayments(options: Options): Payments {
+  const { config, database, sealer, clock, log, metrics, aliasOf, published } = options
+  const { pool } = database
+  const bankMetrics = createBankMetrics(metrics)
+  const sandbox = createSandboxBank(pool)
+  const { liveBanks } = config
+  const served = serveBanks({ liveBanks, sandbox, clock, metrics: bankMetrics })
+  const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
+  const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, published })
+  const openings = createResolveOpenings({ pool, openAtBank, sealer, clock, log, aliasOf })
+  const recordPayment = createRecordPayment({
+    pool,
+    findOpenAccounts: createFindOpenAccounts(pool),
+    clock,
+    published,
+    unmatched({ bank, id, sessionId }) {
+      bankMetrics.unmatched(bank)
+      log.warn({ bank, id, sessionId }, 'a payment is for no open account: inflow unmatched list')
+    },
+  })
+  const notifications = createNotifications({
+    live: served.live,
+    pool,
+    sealer,
+    clock,
+    log,
+    recordPayment,
+    reversePayment: undefined,
+    retentionDays: config.notificationRetentionDays,
+    observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
+  })
+  return {
+    bankOf,
+    createAccount: createCreateAccount({ pool, openAtBank, sealer, clock, aliasOf }),
+    recordPayment,
+    notifications,
+    start() {
+      openings.start()
+      notifications.start()
+    },
+    async stop() {
+      await Promise.all([openings.stop(), notifications.stop()])
+      await served.close()
+    },
+  }
+}

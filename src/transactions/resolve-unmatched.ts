@@ -1,0 +1,173 @@
+import type { Pool } from 'pg'
+import { isOpened, type OpenAccount } from '../accounts/account.ts'
+import { getAccount } from '../accounts/get-account.ts'
+import { appendAuditOn } from '../audit.ts'
+import type { BankCode } from '../banks/bank.ts'
+import type { Actor } from '../caller.ts'
+import type { Clock } from '../clock.ts'
+import { Fault, invalidFields } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { inTransaction } from '../store/in-transaction.ts'
+import { cutPage, readPage } from '../store/page-token.ts'
+import { encodePaymentEvent } from './message.ts'
+import { findRecorded } from './queries.ts'
+import type { IncomingPayment, StoredTransaction } from './transaction.ts'
+import type { StoredUnmatched } from './unmatched-payment.ts'
+import {
+  assignOpen,
+  findUnmatched,
+  listOpenUnmatched,
+  resolutionOf,
+  returnOpen,
+} from './unmatched-store.ts'
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Called after a commit that added events. */
+  readonly published: () => void
+}
+
+/** One page of the payments that nobody has decided about, newest first. */
+export async function listUnmatched(
+  pool: Pool,
+  request: {
+    readonly bank: BankCode | undefined
+    readonly pageSize: number
+    readonly pageToken: string
+  },
+) {
+  const page = readPage(request.pageSize, request.pageToken, 1)
+  const found = await listOpenUnmatched(pool, request.bank, page.after?.[0], page.limit + 1)
+  return cutPage(found, page, (payment) => [payment.id])
+}
+
+interface AssignUnmatched {
+  readonly unmatchedPaymentId: string
+  readonly businessId: string
+  /** The account's returned reference, or the business's own. */
+  readonly reference: string
+  readonly note: string
+}
+
+/**
+ * Records an unmatched payment for an account, once, under its session.
+ *
+ * Faults: not_found (the payment, or the account), account_pending, validation_failed (the account
+ * is at another bank), payment_resolved.
+ */
+export async function assignUnmatched(
+  { pool, clock, published }: Dependencies,
+  { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
+  actor: Actor,
+): Promise<StoredTransaction> {
+  const payment = await getUnmatched(pool, unmatchedPaymentId)
+  const account = await getAccount(pool, { businessId, live: true, reference })
+  if (!isOpened(account)) {
+    throw new Fault('account_pending', 'The account is not open yet, and so has no payments')
+  }
+  if (account.bank !== payment.bank) {
+    const message = `is an account at ${account.bank}, and the money is at ${payment.bank}`
+    throw invalidFields([{ field: 'reference', message }])
+  }
+  const nowMs = clock.now()
+  const transaction = transactionOf(payment, account, newId('txn', nowMs))
+  const eventId = newId('evt', nowMs)
+  const row = {
+    id: transaction.id,
+    accountId: account.id,
+    businessId: account.businessId,
+    createdAtMs: nowMs,
+    eventId,
+    payload: payment.status === 'SUCCESS' ? encodePaymentEvent(transaction, eventId, nowMs) : null,
+  }
+  const assigned = await inTransaction(pool, async (client) => {
+    if (!(await assignOpen(client, payment.id, row, note))) return false
+    await appendAuditOn(client, actor, {
+      action: 'unmatched_payment.assign',
+      targetId: payment.id,
+      businessId: account.businessId,
+      details: { reference: account.reference, transactionId: row.id, note },
+    })
+    return true
+  })
+  if (assigned) {
+    published()
+    return transaction
+  }
+  return assignedBefore(pool, payment.id, account)
+}
+
+function transactionOf(
+  payment: StoredUnmatched,
+  account: OpenAccount,
+  id: string,
+): StoredTransaction {
+  const { bank, sessionId, amountMinor, status, paidAtMs, payer, narration } = payment
+  const facts = { bank, sessionId, amountMinor, status, paidAtMs, payer, narration }
+  return { id, account, settled: false, ...facts }
+}
+
+/** The answer to a repeat: the transaction, when it is this account's. */
+async function assignedBefore(
+  pool: Pool,
+  id: string,
+  account: OpenAccount,
+): Promise<StoredTransaction> {
+  const payment = await getUnmatched(pool, id)
+  const [recorded] = await findRecorded(pool, [payment])
+  if (recorded && payment.transactionId === recorded.id) {
+    if (recorded.account.reference === account.reference) return recorded
+    throw resolved('The payment was assigned to another account')
+  }
+  throw resolved(
+    payment.resolution === 'RETURNED'
+      ? 'The payment was returned to its payer'
+      : 'The session of the payment is recorded already',
+  )
+}
+
+/**
+ * Notes that an unmatched payment went back to its payer.
+ *
+ * Faults: not_found, payment_resolved.
+ */
+export async function returnUnmatched(
+  { pool, clock }: Pick<Dependencies, 'pool' | 'clock'>,
+  { unmatchedPaymentId, note }: Pick<AssignUnmatched, 'unmatchedPaymentId' | 'note'>,
+  actor: Actor,
+): Promise<StoredUnmatched> {
+  const returned = await inTransaction(pool, async (client) => {
+    const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
+    if (row) {
+      await appendAuditOn(client, actor, {
+        action: 'unmatched_payment.return',
+        targetId: unmatchedPaymentId,
+        details: { note },
+      })
+    }
+    return row
+  })
+  if (returned) return returned
+  const payment = await getUnmatched(pool, unmatchedPaymentId)
+  if (payment.resolution === 'RETURNED') return payment
+  throw resolved('The payment is recorded for an account')
+}
+
+/** Whether a payment went back to its payer while nobody's it was: it is not to be recorded. */
+export async function isReturned(
+  pool: Pool,
+  payment: Pick<IncomingPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,
+): Promise<boolean> {
+  return (await resolutionOf(pool, payment)) === 'RETURNED'
+}
+
+async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {
+  const payment = await findUnmatched(pool, id)
+  if (payment === undefined) throw new Fault('not_found', 'There is no such unmatched payment')
+  return payment
+}
+
+function resolved(text: string): Fault {
+  return new Fault('payment_resolved', text)
+}

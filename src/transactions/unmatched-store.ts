@@ -1,0 +1,240 @@
+import type { Pool } from 'pg'
+import type { BankCode } from '../banks/bank.ts'
+import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import type { Queryable } from '../store/in-transaction.ts'
+import type { NewTransaction } from './store.ts'
+import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
+
+/** A payment about to be kept, and the event that tells of it. */
+export interface NewUnmatched extends UnmatchedPayment {
+  readonly eventId: string
+  readonly payload: Uint8Array
+}
+
+/**
+ * Keeps payments that no open account was found for, and tells of them, in one commit. The same
+ * telling is kept once. The event is of no business.
+ *
+ * @returns the ids that are new
+ */
+export async function insertUnmatched(
+  pool: Pool,
+  rows: readonly NewUnmatched[],
+): Promise<ReadonlySet<string>> {
+  const result = await pool.query<{ id: string }>({
+    name: 'unmatched-payment-insert',
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[],
+          $6::text[], $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[],
+          $12::text[], $13::text[], $14::text[], $15::bytea[])
+          as i(id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
+            payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
+            event_id, payload)
+      ), kept as (
+        insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
+          paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+          narration)
+        select id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
+          payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
+        from input order by session_id, bank, account_number, amount_minor, status
+        on conflict do nothing returning id
+      ), published as (
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select event_id, '', true, 'PAYMENT_UNMATCHED', created_at, payload from input join kept using (id)
+      )
+      select id from kept`,
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.bank)),
+      textArray(rows.map((row) => row.accountNumber)),
+      textArray(rows.map((row) => row.sessionId)),
+      bigintArray(rows.map((row) => row.amountMinor)),
+      textArray(rows.map((row) => row.status)),
+      timestampArray(rows.map((row) => row.paidAtMs)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+      textArray(rows.map((row) => row.payer.name)),
+      textArray(rows.map((row) => row.payer.accountNumber)),
+      textArray(rows.map((row) => row.payer.bankCode)),
+      textArray(rows.map((row) => row.payer.bankName)),
+      textArray(rows.map((row) => row.narration)),
+      textArray(rows.map((row) => row.eventId)),
+      byteaArray(rows.map((row) => row.payload)),
+    ],
+  })
+  return new Set(result.rows.map((row) => row.id))
+}
+
+interface Row {
+  id: string
+  bank: BankCode
+  account_number: string
+  session_id: string
+  amount_minor: string
+  status: UnmatchedPayment['status']
+  paid_at_ms: number
+  created_at_ms: number
+  payer_name: string
+  payer_account_number: string
+  payer_bank_code: string
+  payer_bank_name: string
+  narration: string
+  resolution: Resolution | null
+  resolved_at_ms: number | null
+  note: string
+  transaction_id: string | null
+}
+
+const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
+  (extract(epoch from u.paid_at) * 1000)::float8 as paid_at_ms,
+  (extract(epoch from u.created_at) * 1000)::float8 as created_at_ms,
+  u.payer_name, u.payer_account_number, u.payer_bank_code, u.payer_bank_name, u.narration,
+  u.resolution, (extract(epoch from u.resolved_at) * 1000)::float8 as resolved_at_ms, u.note,
+  u.transaction_id`
+
+/** Whether the payment of an unmatched row `u` was recorded after all, as it says itself. */
+const RECORDED_SINCE = `exists (select from transaction t join account a on a.id = t.account_id
+  where t.session_id = u.session_id and t.bank = u.bank and t.amount_minor = u.amount_minor
+    and a.account_number = u.account_number)`
+
+export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
+  const result = await pool.query<Row>({
+    name: 'unmatched-payment-find',
+    text: `select ${COLUMNS} from unmatched_payment u where id = $1`,
+    values: [id],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+/**
+ * The payments that nobody has decided about, newest first.
+ *
+ * @param afterId the last one of the page before
+ */
+export async function listOpenUnmatched(
+  pool: Pool,
+  bank: BankCode | undefined,
+  afterId: string | undefined,
+  limit: number,
+): Promise<StoredUnmatched[]> {
+  const result = await pool.query<Row>({
+    name: 'unmatched-payment-list',
+    text: `select ${COLUMNS} from unmatched_payment u
+      where resolution is null and ($1::text is null or bank = $1) and ($2::text is null or id < $2)
+        and not ${RECORDED_SINCE}
+      order by id desc limit $3`,
+    values: [bank ?? null, afterId ?? null, limit],
+  })
+  return result.rows.map(toStored)
+}
+
+/**
+ * Records an open unmatched payment for an account, with posting and event, and resolves it, in one
+ * commit. The account may be closed, as a person has said so.
+ *
+ * @returns whether it was recorded; else it was resolved before, or its session is recorded
+ */
+export async function assignOpen(
+  pool: Queryable,
+  unmatchedId: string,
+  row: Pick<
+    NewTransaction,
+    'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload'
+  >,
+  note: string,
+): Promise<boolean> {
+  const result = await pool.query({
+    name: 'unmatched-payment-assign',
+    text: `with payment as (
+        select * from unmatched_payment where id = $1 and resolution is null for update
+      ), recorded as (
+        insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
+          status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
+          payer_bank_name, narration)
+        select $2, a.business_id, a.live, a.id, p.bank, p.session_id, p.amount_minor, p.status, p.paid_at,
+          $5, p.payer_name, p.payer_account_number, p.payer_bank_code, p.payer_bank_name,
+          p.narration
+        from payment p join account a on a.id = $3 and a.business_id = $4 and a.bank = p.bank
+          and a.status <> 'PENDING'
+        on conflict (session_id, bank, live) do nothing returning *
+      ), posted as (
+        insert into ledger_posting
+          (transaction_id, kind, business_id, live, debit_account, credit_account, amount_minor, created_at)
+        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
+        from recorded where status = 'SUCCESS'
+      ), published as (
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select $6, business_id, live, 'PAYMENT_NOTIFICATION', created_at, $7 from recorded
+        where status = 'SUCCESS'
+      )
+      update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
+        transaction_id = $2
+      where id = $1 and exists (select from recorded) returning id`,
+    values: [
+      unmatchedId,
+      row.id,
+      row.accountId,
+      row.businessId,
+      new Date(row.createdAtMs),
+      row.eventId,
+      row.payload,
+      note,
+    ],
+  })
+  return result.rows.length === 1
+}
+
+/** Notes that an open unmatched payment went back. @returns as it now stands; undefined if it was not open */
+export async function returnOpen(
+  pool: Queryable,
+  id: string,
+  note: string,
+  nowMs: number,
+): Promise<StoredUnmatched | undefined> {
+  const result = await pool.query<Row>({
+    name: 'unmatched-payment-return',
+    text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
+      where id = $1 and resolution is null and not ${RECORDED_SINCE} returning ${COLUMNS}`,
+    values: [id, new Date(nowMs), note],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+/** How the unmatched telling of a payment was resolved, if it was. */
+export async function resolutionOf(
+  pool: Pool,
+  payment: Pick<UnmatchedPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,
+): Promise<Resolution | undefined> {
+  const result = await pool.query<{ resolution: Resolution }>({
+    name: 'unmatched-payment-resolution',
+    text: `select resolution from unmatched_payment
+      where session_id = $1 and bank = $2 and account_number = $3 and amount_minor = $4
+        and resolution is not null limit 1`,
+    values: [payment.sessionId, payment.bank, payment.accountNumber, payment.amountMinor],
+  })
+  return result.rows[0]?.resolution
+}
+
+function toStored(row: Row): StoredUnmatched {
+  return {
+    id: row.id,
+    bank: row.bank,
+    accountNumber: row.account_number,
+    sessionId: row.session_id,
+    amountMinor: BigInt(row.amount_minor),
+    status: row.status,
+    paidAtMs: row.paid_at_ms,
+    createdAtMs: row.created_at_ms,
+    payer: {
+      name: row.payer_name,
+      accountNumber: row.payer_account_number,
+      bankCode: row.payer_bank_code,
+      bankName: row.payer_bank_name,
+    },
+    narration: row.narration,
+    live: true,
+    resolution: row.resolution ?? undefined,
+    resolvedAtMs: row.resolved_at_ms ?? undefined,
+    note: row.note,
+    transactionId: row.transaction_id ?? undefined,
+  }
+}

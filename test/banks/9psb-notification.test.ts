@@ -1,0 +1,193 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { readNotification } from '../../src/banks/9psb/notification.ts'
+import { notificationHash } from '../../src/banks/9psb/signature.ts'
+import {
+  type NinePsbTransaction,
+  notificationBody,
+} from '../../src/banks/fakes/9psb-transaction.ts'
+import { aNotification } from './live.ts'
+
+const PASSWORD = 'hdUof9b92D0WS40HnOhgtsem'
+const credentials = { notificationUser: 'ninepsb', notificationPassword: PASSWORD }
+const basic = (user: string, password: string) =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+const authorization = basic('ninepsb', PASSWORD)
+
+const transaction: NinePsbTransaction = {
+  reference: 'R-ACDEFGHJKMNPQRTWXY34',
+  sessionId: '999169230607093526326281438501',
+  date: '2023-06-07T09:35:29',
+  accountNumber: '5030000013',
+  accountName: '9PSB Agent/Ajadi Taofeek',
+  amountMinor: 7_670n,
+  senderName: 'Benson Malik',
+  senderAccountNumber: '1003245245',
+  senderBankCode: '000008',
+  senderBankName: 'Polaris Bank',
+  description: '9PSBAgent/1100000024/TRF',
+}
+const body = notificationBody(transaction, PASSWORD)
+const read = (text: string, header: string | undefined = authorization) =>
+  readNotification(aNotification(text, { authorization: header }), credentials)
+
+test('the hash is the one that the bank publishes', () => {
+  const hash = notificationHash(
+    {
+      senderAccountNumber: '1003245245',
+      senderBankCode: '000008',
+      accountNumber: '5030000013',
+      amountMinor: 7_670n,
+    },
+    PASSWORD,
+  )
+  expect(hash).toBe(
+    '8938CFEF854D1953A89CFD8F77EA4E0E8B2700D67ED949D6278EEB5735066D1E' +
+      'C4274F430F2231CD6F324BF5A2E7A43AFCBBF9A93E9F9BD778A83D28EECAE6BC',
+  )
+  expect(body).toContain(hash)
+})
+
+test('a genuine notification is a payment, which nothing binds', () => {
+  expect(read(body)).toEqual({
+    kind: 'payment',
+    bound: false,
+    payment: {
+      bankKey: transaction.sessionId,
+      sessionId: transaction.sessionId,
+      accountNumber: '5030000013',
+      amountMinor: 7_670n,
+      // 09:35:29 in Lagos.
+      paidAtMs: Date.UTC(2023, 5, 7, 8, 35, 29),
+      payer: {
+        name: 'Benson Malik',
+        accountNumber: '1003245245',
+        bankCode: '000008',
+        bankName: 'Polaris Bank',
+      },
+      narration: '9PSBAgent/1100000024/TRF',
+    },
+  })
+})
+
+test('what the bank writes is what is read, to the kobo', () => {
+  const digits = (length: number) => fc.stringMatching(new RegExp(`^\\d{${length}}$`))
+  fc.assert(
+    fc.property(
+      fc.record({
+        sessionId: fc.stringMatching(/^[A-Za-z0-9_./-]{1,64}$/),
+        accountNumber: digits(10),
+        amountMinor: fc.bigInt(1n, 1_000_000_000_000_000n),
+        senderName: fc.string({ maxLength: 60 }),
+        senderAccountNumber: fc.stringMatching(/^\d{0,20}$/),
+        senderBankCode: fc.stringMatching(/^\d{0,6}$/),
+      }),
+      (changes) => {
+        const reading = read(notificationBody({ ...transaction, ...changes }, PASSWORD))
+        const { sessionId, accountNumber, amountMinor } = changes
+        expect(reading).toMatchObject({
+          kind: 'payment',
+          payment: { bankKey: sessionId, sessionId, accountNumber, amountMinor },
+        })
+      },
+    ),
+  )
+})
+
+describe('a notification is forged', () => {
+  const changed = (from: string, to: string) => {
+    expect(body).toContain(from)
+    return body.replace(from, to)
+  }
+
+  test.each([
+    ['no authentication', undefined],
+    ['another scheme', `Bearer ${PASSWORD}`],
+    ['another user', basic('ninepsc', PASSWORD)],
+    ['another password', basic('ninepsb', `${PASSWORD}x`)],
+    ['no password', basic('ninepsb', '')],
+  ])('with %s', (_name, header) => {
+    const notification = aNotification(body, { authorization: header })
+    expect(readNotification(notification, credentials).kind).toBe('forged')
+  })
+
+  test.each([
+    ['another amount', '"amount":76.7', '"amount":76.71'],
+    ['a tenfold amount', '"amount":76.7', '"amount":767.0'],
+    ['another account', '"number":"5030000013"', '"number":"5030000014"'],
+    ['another sender', '1003245245', '1003245246'],
+    ['another bank of the sender', '000008', '000009'],
+    ['another hash', '"hash":"8', '"hash":"9'],
+    ['no hash', '"hash"', '"hush"'],
+  ])('with %s', (_name, from, to) => {
+    expect(read(changed(from, to)).kind).toBe('forged')
+  })
+
+  test('with any one change of what the hash covers', () => {
+    const fields = ['senderAccountNumber', 'senderBankCode', 'accountNumber'] as const
+    const change = fc.oneof(
+      fc.tuple(fc.constantFrom(...fields), fc.stringMatching(/^\d{0,12}$/)),
+      fc.tuple(fc.constant('amountMinor' as const), fc.bigInt(1n, 10n ** 15n)),
+    )
+    fc.assert(
+      fc.property(change, ([field, value]) => {
+        fc.pre(transaction[field] !== value)
+        const { hash } = JSON.parse(body) as { hash: string }
+        const told = notificationBody({ ...transaction, [field]: value }, PASSWORD)
+        expect(read(told.replace(/"hash":"\w+"/, `"hash":"${hash}"`)).kind).toBe('forged')
+      }),
+    )
+  })
+})
+
+test('the hash is taken in lower case too', () => {
+  const lower = body.replace(/"hash":"(\w+)"/, (text) => text.toLowerCase())
+  expect(lower).not.toBe(body)
+  expect(read(lower).kind).toBe('payment')
+})
+
+test('the hash binds no session, and digits may be moved from one field to the next', () => {
+  const replayed = body.replace(transaction.sessionId, '999169230607093526326281438599')
+  expect(read(replayed)).toMatchObject({ kind: 'payment', bound: false })
+  const moved = body.replace('1003245245', '1003245').replace('"000008"', '"245000008"')
+  expect(read(moved)).toMatchObject({ kind: 'payment', bound: false })
+})
+
+describe('a notification cannot be understood', () => {
+  test.each([
+    ['no JSON', 'Hello'],
+    ['no object', '[]x'],
+    ['an exponent', body.replace('76.7', '1e3')],
+    ['three decimals', body.replace('76.7', '76.701')],
+    ['a third decimal that is zero', body.replace('76.7', '76.700')],
+    ['a negative amount', body.replace('76.7', '-76.7')],
+    ['no amount', body.replace('76.7', 'null')],
+    ['an amount in words', body.replace('76.7', '"all"')],
+    ['nothing to credit', notificationBody({ ...transaction, amountMinor: 0n }, PASSWORD)],
+    ['too much', notificationBody({ ...transaction, amountMinor: 10n ** 15n + 1n }, PASSWORD)],
+    ['another currency', body.replace('NGN', 'USD')],
+    ['another code', body.replace('"code":"00"', '"code":"99"')],
+    ['no code', body.replace('"code"', '"kode"')],
+    ['no session id', body.replace(transaction.sessionId, '')],
+    ['a session id of other characters', body.replace(transaction.sessionId, 'a b')],
+    [
+      'an account of nine digits',
+      notificationBody({ ...transaction, accountNumber: '503000001' }, PASSWORD),
+    ],
+  ])('with %s', (_name, text) => {
+    expect(read(text).kind).toBe('unreadable')
+  })
+})
+
+test('amounts that a float cannot hold are exact', () => {
+  for (const amountMinor of [10n, 30n, 8_50n, 999_999_999_999_999n, 900_719_925_474_099n]) {
+    const text = notificationBody({ ...transaction, amountMinor }, PASSWORD)
+    expect(read(text)).toMatchObject({ payment: { amountMinor } })
+  }
+})
+
+test('what people wrote is cut to what a payment may carry, without control characters', () => {
+  const senderName = `Ada\u0000\u0007 ${'é'.repeat(300)}`
+  const reading = read(notificationBody({ ...transaction, senderName }, PASSWORD))
+  expect(reading).toMatchObject({ payment: { payer: { name: `Ada ${' '}${'é'.repeat(195)}` } } })
+})

@@ -1,0 +1,41 @@
+import { onTestFinished } from 'vitest'
+import { createNinePsb } from '../../src/banks/9psb/9psb.ts'
+import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
+import type { LiveConnector } from '../../src/banks/bank.ts'
+import {
+  type FakeNinePsb,
+  type FakeNinePsbOptions,
+  startFakeNinePsb,
+} from '../../src/banks/fakes/9psb.ts'
+import { type Clock, systemClock } from '../../src/clock.ts'
+import { httpTo, settingsOf } from './live.ts'
+
+export const ENV = {
+  BANK_9PSB_PUBLIC_KEY: '31B24088687A4401',
+  BANK_9PSB_PRIVATE_KEY: 'R4lXf-oB-d429kIV_3b_O8Fx',
+  BANK_9PSB_NOTIFICATION_USER: 'ninepsb',
+  BANK_9PSB_NOTIFICATION_PASSWORD: 'hdUof9b92D0WS40HnOhgtsem',
+}
+
+interface Scene {
+  readonly bank: FakeNinePsb
+  readonly connector: LiveConnector
+}
+
+/** The fake bank, and the connector to it over HTTP. */
+export async function aNinePsb(
+  options: Partial<FakeNinePsbOptions> = {},
+  env: Readonly<Record<string, string>> = {},
+  clock: Clock = systemClock,
+): Promise<Scene> {
+  const credentials = {
+    publicKey: ENV.BANK_9PSB_PUBLIC_KEY,
+    privateKey: ENV.BANK_9PSB_PRIVATE_KEY,
+    notificationUser: ENV.BANK_9PSB_NOTIFICATION_USER,
+    notificationPassword: ENV.BANK_9PSB_NOTIFICATION_PASSWORD,
+  }
+  const bank = await startFakeNinePsb({ port: 0, credentials, ...options })
+  onTestFinished(() => bank.close())
+  const settings = settingsOf(readNinePsbSettings, { ...ENV, BANK_9PSB_BASE_URL: bank.url, ...env })
+  return { bank, connector: createNinePsb({ settings, http: httpTo(settings.baseUrl), clock }) }
+}

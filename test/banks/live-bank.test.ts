@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
+import { ConfigError, readConfig } from '../../src/config.ts'
+
+const prepare =
+  (code: string, binds: boolean): PrepareConnector =>
+  (read) => ({
+    baseUrl: read.url(`BANK_${code}_URL`, 'https://bank.example/api'),
+    timeoutMs: read.count(`BANK_${code}_TIMEOUT_MS`, { fallback: 8_000, min: 100, max: 60_000 }),
+    binds,
+    connect() {
+      throw new Error('not connected here')
+    },
+  })
+
+const CONNECTORS: Connectors = {
+  PROVIDUS: (read) => {
+    read.secret('BANK_PROVIDUS_KEY')
+    return prepare('PROVIDUS', false)(read)
+  },
+  PALMPAY: prepare('PALMPAY', true),
+}
+
+function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    readConfig(env, CONNECTORS)
+    return []
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    return (error as ConfigError).faults
+  }
+}
+
+describe('the settings of banks', () => {
+  test('count for those that are live alone', () => {
+    const wrong = { BANK_PROVIDUS_URL: 'x', BANK_PALMPAY_CONCURRENCY: '0' }
+    expect(faultsOf(wrong)).toEqual([])
+    expect(readConfig(wrong, CONNECTORS).liveBanks).toEqual({})
+    expect(faultsOf({ ...wrong, BANKS: 'PALMPAY=live,PROVIDUS=live' })).toEqual([
+      'BANK_PROVIDUS_KEY is required',
+      expect.stringContaining('BANK_PROVIDUS_URL must be a URL'),
+      'BANK_PALMPAY_CONCURRENCY must be 1 to 200',
+    ])
+  })
+
+  test('are read with their defaults, and as they are given', () => {
+    const { banks, liveBanks } = readConfig({ BANKS: 'PALMPAY=live' }, CONNECTORS)
+    expect(banks).toMatchObject({ PALMPAY: 'live', PROVIDUS: 'sandbox' })
+    expect(liveBanks.PALMPAY).toMatchObject({
+      requery: true,
+      allowedCidrs: [],
+      limits: { timeoutMs: 8_000, connectTimeoutMs: 3_000, concurrency: 16 },
+      connector: { baseUrl: 'https://bank.example/api' },
+    })
+    const given = {
+      BANKS: 'PALMPAY=live',
+      BANK_PALMPAY_TIMEOUT_MS: '500',
+      BANK_PALMPAY_CONCURRENCY: '3',
+      BANK_PALMPAY_CONNECT_TIMEOUT_MS: '200',
+      BANK_PALMPAY_ALLOWED_CIDRS: '10.0.0.0/8, ::1/128',
+      BANK_PALMPAY_REQUERY: 'off',
+    }
+    expect(readConfig(given, CONNECTORS).liveBanks.PALMPAY).toMatchObject({
+      requery: false,
+      allowedCidrs: ['10.0.0.0/8', '::1/128'],
+      limits: { timeoutMs: 500, connectTimeoutMs: 200, concurrency: 3 },
+    })
+  })
+
+  test('refuse to trust notifications that no signature binds', () => {
+    const env = { BANKS: 'PROVIDUS=live', BANK_PROVIDUS_KEY: 'k', BANK_PROVIDUS_REQUERY: 'off' }
+    expect(faultsOf(env)).toEqual([expect.stringContaining('BANK_PROVIDUS_REQUERY must be on')])
+  })
+
+  test('refuse a bank that there is no connector to', () => {
+    expect(faultsOf({ BANKS: '9PSB=live' })).toEqual([
+      expect.stringContaining('BANKS asks for 9PSB=live'),
+    ])
+    expect(faultsOf({ BANKS: 'PALMPAY=alive' })).toEqual([expect.stringContaining('PALMPAY=live')])
+  })
+})

@@ -1,0 +1,81 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
+import { mergeFields } from '../../src/banks/create-fields.ts'
+import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
+import { makeFolder } from '../support/folder.ts'
+import { ENV as NINE_PSB } from './9psb-scene.ts'
+import { settingsOf } from './live.ts'
+import { ENV as PROVIDUS } from './providus-scene.ts'
+
+describe('the settings of 9PSB', () => {
+  test('are the bank’s own where nothing is said', () => {
+    expect(settingsOf(readNinePsbSettings, NINE_PSB)).toMatchObject({
+      baseUrl: 'https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount',
+      publicKey: NINE_PSB.BANK_9PSB_PUBLIC_KEY,
+      bankName: '9 Payment Service Bank',
+      notificationCidrs: [],
+      paths: { create: 'create', confirm: 'confirmpayment' },
+    })
+  })
+
+  test('are told of all at once, without any secret', () => {
+    const env = {
+      BANK_9PSB_BASE_URL: 'https://user:s3cret@bank.example',
+      BANK_9PSB_TIMEOUT_MS: '5',
+      BANK_9PSB_CREATE_PATH: '/create?x=1',
+      BANK_9PSB_CREATE_FIELDS: '["order"]',
+      BANK_9PSB_NOTIFICATION_USER: 'a:b',
+      BANK_9PSB_NOTIFICATION_CIDRS: 'everywhere',
+      BANK_9PSB_PUBLIC_KEY: 's3cret',
+    }
+    const read = () => settingsOf(readNinePsbSettings, env)
+    const names = [...Object.keys(env), 'BANK_9PSB_PRIVATE_KEY', 'BANK_9PSB_NOTIFICATION_PASSWORD']
+    for (const name of names.filter((each) => each !== 'BANK_9PSB_PUBLIC_KEY')) {
+      expect(read).toThrow(new RegExp(`^${name} `, 'm'))
+    }
+    expect(read).not.toThrow(/s3cret/)
+  })
+})
+
+describe('the settings of Providus', () => {
+  test('are the bank’s own where nothing is said', () => {
+    expect(settingsOf(readProvidusSettings, PROVIDUS)).toMatchObject({
+      baseUrl: 'https://vps.providusbank.com/vps/api',
+      amountField: 'transactionAmount',
+      deniedCode: '03',
+      paths: { bySettlement: 'PiPverifyTransaction_settlementid' },
+    })
+  })
+
+  test('take the secret from a file', async () => {
+    const folder = await makeFolder('settings')
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const file = join(folder, 'secret')
+    await writeFile(file, 'from-a-file\n')
+    const { BANK_PROVIDUS_CLIENT_ID } = PROVIDUS
+    const env = { BANK_PROVIDUS_CLIENT_ID, BANK_PROVIDUS_CLIENT_SECRET_FILE: file }
+    expect(settingsOf(readProvidusSettings, env).clientSecret).toBe('from-a-file')
+  })
+
+  test.each([
+    ['BANK_PROVIDUS_AMOUNT_FIELD', 'feeAmount'],
+    ['BANK_PROVIDUS_DENIED_CODE', '00'],
+    ['BANK_PROVIDUS_CREATE_FIELDS', '{'],
+    ['BANK_PROVIDUS_VERIFY_SESSION_PATH', '../x?y'],
+    ['BANK_PROVIDUS_CLIENT_ID', 'a b'],
+  ])('say what is wrong with %s', (name, value) => {
+    const read = () => settingsOf(readProvidusSettings, { ...PROVIDUS, [name]: value })
+    expect(read).toThrow(new RegExp(`^${name} must be`))
+  })
+})
+
+test('further fields are put over ours, objects within objects, and touch nothing else', () => {
+  const over = JSON.parse('{"order":{"amount":5},"__proto__":{"polluted":true},"list":[1]}')
+  const merged = mergeFields({ order: { amount: 0, currency: 'NGN' }, list: [2, 3] }, over)
+  expect(JSON.parse(JSON.stringify(merged))).toEqual(
+    JSON.parse('{"order":{"amount":5,"currency":"NGN"},"list":[1],"__proto__":{"polluted":true}}'),
+  )
+  expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
+})

@@ -1,0 +1,76 @@
+import { onTestFinished, vi } from 'vitest'
+import type { AccountOrder, BankNotification, BankPayment } from '../../src/banks/bank.ts'
+import type { BankHttp } from '../../src/banks/bank-http.ts'
+import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/create-bank-http.ts'
+import { createSettingReader, type SettingReader } from '../../src/banks/settings.ts'
+import { systemClock } from '../../src/clock.ts'
+
+export const signal = new AbortController().signal
+
+/** Requests to a bank at that URL, as the service sends them; its breaker never opens. */
+export function httpTo(baseUrl: string): BankHttp {
+  const breaker = { ...BANK_HTTP_LIMITS.breaker, failuresMax: 1_000_000 }
+  const limits = { ...BANK_HTTP_LIMITS, timeoutMs: 60_000, breaker }
+  const http = createBankHttp({ baseUrl, limits, clock: systemClock, observe: () => {} })
+  onTestFinished(() => http.close())
+  return http
+}
+
+export function anOrder(overrides: Partial<AccountOrder> = {}): AccountOrder {
+  return {
+    bank: '9PSB',
+    reference: 'R-ACDEFGHJKMNPQRTWXY34',
+    accountName: 'Acme/Ada Obi',
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+    idType: undefined,
+    idNumber: undefined,
+    attempt: 1,
+    ...overrides,
+  }
+}
+
+export function aPayment(overrides: Partial<BankPayment> = {}): BankPayment {
+  return {
+    bankKey: '000013261120100000000000000001',
+    sessionId: '000013261120100000000000000001',
+    accountNumber: '5030000013',
+    amountMinor: 12_000n,
+    paidAtMs: undefined,
+    payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
+    narration: '',
+    ...overrides,
+  }
+}
+
+export function aNotification(
+  body: string,
+  headers: Readonly<Record<string, string | undefined>>,
+): BankNotification {
+  return { rawBody: Buffer.from(body), headers, pathSecret: '' }
+}
+
+/** Reads settings from names and texts. @throws Error naming every fault */
+export function settingsOf<T>(
+  read: (reader: SettingReader) => T,
+  env: Readonly<Record<string, string>>,
+): T {
+  const faults: string[] = []
+  const settings = read(createSettingReader(env, faults))
+  if (faults.length > 0) throw new Error(faults.join('\n'))
+  return settings
+}
+
+/** Gives a call up as soon as the bank has got it. */
+export async function givenUpOnce<T>(
+  got: () => boolean,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const giveUp = new AbortController()
+  const result = call(giveUp.signal)
+  await vi.waitUntil(got, { timeout: 30_000, interval: 5 })
+  giveUp.abort()
+  return result
+}

@@ -1,0 +1,196 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  notificationBody,
+  type ProvidusTransaction,
+} from '../../src/banks/fakes/providus-transaction.ts'
+import { readNotification } from '../../src/banks/providus/notification.ts'
+import { authSignature } from '../../src/banks/providus/signature.ts'
+import { aNotification } from './live.ts'
+import { ENV } from './providus-scene.ts'
+
+const clientId = ENV.BANK_PROVIDUS_CLIENT_ID
+const signature = authSignature(clientId, ENV.BANK_PROVIDUS_CLIENT_SECRET)
+const rules = { clientId, signature, amountField: 'transactionAmount' } as const
+const signed = { 'client-id': clientId, 'x-auth-signature': signature }
+
+const transaction: ProvidusTransaction = {
+  sessionId: '000004210301180534806663649508',
+  settlementId: '202210301006807600001432',
+  accountNumber: '9977581536',
+  amountMinor: 100_000n,
+  feeMinor: 4_500n,
+  remarks: 'FROM UBA/',
+  sourceAccountNumber: '2093566866',
+  sourceAccountName: 'CASAFINA CREDIT-EASY LOAN',
+  sourceBankCode: '000004',
+  sourceBankName: 'UNITED BANK FOR AFRICA',
+  tranDateTime: '2021-03-01 18:06:20',
+  standing: 'waiting',
+}
+const body = notificationBody(transaction)
+const read = (text: string, headers: Readonly<Record<string, string>> = signed) =>
+  readNotification(aNotification(text, headers), rules)
+
+test('the signature is the one that the bank publishes', () => {
+  expect(signature).toBe(
+    'BE09BEE831CF262226B426E39BD1092AF84DC63076D4174FAC78A2261F9A3D6E' +
+      '59744983B8326B69CDF2963FE314DFC89635CFA37A40596508DD6EAAB09402C7',
+  )
+})
+
+test('a signed notification is a payment, which nothing binds', () => {
+  expect(read(body)).toEqual({
+    kind: 'payment',
+    bound: false,
+    payment: {
+      bankKey: '202210301006807600001432',
+      sessionId: '000004210301180534806663649508',
+      accountNumber: '9977581536',
+      amountMinor: 100_000n,
+      // 18:06:20 in Lagos.
+      paidAtMs: Date.UTC(2021, 2, 1, 17, 6, 20),
+      payer: {
+        name: 'CASAFINA CREDIT-EASY LOAN',
+        accountNumber: '2093566866',
+        bankCode: '',
+        bankName: 'UNITED BANK FOR AFRICA',
+      },
+      narration: 'FROM UBA/',
+    },
+  })
+})
+
+test('what the payer sent is credited, or by a setting what is left of it', () => {
+  const settled = { ...rules, amountField: 'settledAmount' } as const
+  expect(readNotification(aNotification(body, signed), settled)).toMatchObject({
+    payment: { amountMinor: 95_500n },
+  })
+})
+
+test('what the bank writes is what is read, to the kobo', () => {
+  const id = fc.stringMatching(/^[A-Za-z0-9_./-]{1,64}$/).filter((text) => !/^null$/i.test(text))
+  fc.assert(
+    fc.property(
+      fc.record({
+        sessionId: id,
+        settlementId: id,
+        accountNumber: fc.stringMatching(/^\d{10}$/),
+        amountMinor: fc.bigInt(1n, 1_000_000_000_000_000n),
+        remarks: fc.string({ maxLength: 60 }),
+      }),
+      ({ settlementId, sessionId, accountNumber, amountMinor, remarks }) => {
+        const changes = { settlementId, sessionId, accountNumber, amountMinor, remarks }
+        const reading = read(notificationBody({ ...transaction, ...changes, feeMinor: 0n }))
+        expect(reading).toMatchObject({
+          kind: 'payment',
+          payment: { bankKey: settlementId, sessionId, accountNumber, amountMinor },
+        })
+      },
+    ),
+  )
+})
+
+describe('the signature', () => {
+  test('is taken in either case, and without the client id', () => {
+    expect(read(body, { ...signed, 'x-auth-signature': signature.toLowerCase() }).kind).toBe(
+      'payment',
+    )
+    expect(read(body, { 'x-auth-signature': signature }).kind).toBe('payment')
+  })
+
+  test.each<[string, Record<string, string>]>([
+    ['missing', { 'client-id': clientId }],
+    ['empty', { ...signed, 'x-auth-signature': '' }],
+    ['of another secret', { ...signed, 'x-auth-signature': authSignature(clientId, 'another') }],
+    ['shorter', { ...signed, 'x-auth-signature': signature.slice(0, -1) }],
+    ['longer', { ...signed, 'x-auth-signature': `${signature}0` }],
+    ['of another client id', { ...signed, 'client-id': 'another' }],
+  ])('is refused when it is %s', (_name, headers) => {
+    expect(read(body, headers).kind).toBe('forged')
+    expect(read('no JSON', headers).kind).toBe('forged')
+  })
+
+  test('is refused with any character changed', () => {
+    fc.assert(
+      fc.property(fc.nat(127), fc.constantFrom(...'0123456789ABCDEF'), (at, character) => {
+        fc.pre(signature[at] !== character)
+        const wrong = signature.slice(0, at) + character + signature.slice(at + 1)
+        expect(read(body, { ...signed, 'x-auth-signature': wrong }).kind).toBe('forged')
+      }),
+    )
+  })
+})
+
+describe('what stands for nothing is nothing', () => {
+  test.each(['null', ' ', '', 'NULL'])('%j', (nothing) => {
+    const changes = { sessionId: nothing, sourceAccountName: nothing, remarks: nothing }
+    expect(read(notificationBody({ ...transaction, ...changes }))).toMatchObject({
+      kind: 'payment',
+      payment: {
+        // The settlement id stands in.
+        sessionId: transaction.settlementId,
+        payer: { name: '' },
+        narration: '',
+      },
+    })
+  })
+})
+
+test('session ids need not be thirty digits', () => {
+  for (const sessionId of [
+    '09FG240119090404935XTTGA9',
+    '0000042103011805345648005069266636442357859508',
+  ]) {
+    expect(read(notificationBody({ ...transaction, sessionId }))).toMatchObject({
+      payment: { sessionId },
+    })
+  }
+})
+
+describe('the time of the payment', () => {
+  test.each([
+    ['2024-01-19 09:04:37', Date.UTC(2024, 0, 19, 8, 4, 37)],
+    ['2024-01-19 09:04:37.25', Date.UTC(2024, 0, 19, 8, 4, 37, 250)],
+    ['2024-01-19T09:04:37', Date.UTC(2024, 0, 19, 8, 4, 37)],
+    ['2024-01-19T09:04:37Z', Date.UTC(2024, 0, 19, 9, 4, 37)],
+    ['2023-10-24T11:53:25.8424917+01:00', Date.UTC(2023, 9, 24, 10, 53, 25, 842)],
+    ['1/19/2024 10:12:53 AM', Date.UTC(2024, 0, 19, 9, 12, 53)],
+    ['1/19/2024 12:12:53 AM', Date.UTC(2024, 0, 18, 23, 12, 53)],
+    ['1/19/2024 12:12 PM', Date.UTC(2024, 0, 19, 11, 12)],
+    ['2024-02-30 09:04:37', undefined],
+    ['19/1/2024 10:12:53 AM', undefined],
+    ['1/19/2024 13:12:53 PM', undefined],
+    ['2024-01-19 24:04:37', undefined],
+    ['0001-01-01 00:00:00', undefined],
+    ['yesterday', undefined],
+    ['', undefined],
+  ])('%s', (tranDateTime, paidAtMs) => {
+    const reading = read(notificationBody({ ...transaction, tranDateTime }))
+    expect(reading).toMatchObject({ kind: 'payment', payment: { paidAtMs } })
+  })
+})
+
+describe('a notification cannot be understood', () => {
+  const amount = '"transactionAmount":"1000"'
+  test.each([
+    ['no JSON', 'Hello'],
+    ['no object', '"text"'],
+    ['an exponent', body.replace(amount, '"transactionAmount":"1e3"')],
+    ['an exponent as a number', body.replace(amount, '"transactionAmount":1e3')],
+    ['three decimals', body.replace(amount, '"transactionAmount":"1000.005"')],
+    ['thousands set apart', body.replace(amount, '"transactionAmount":"1,000"')],
+    ['a negative amount', body.replace(amount, '"transactionAmount":"-1000"')],
+    ['no amount', body.replace(amount, '"transactionAmount":"null"')],
+    ['nothing to credit', body.replace(amount, '"transactionAmount":"0.00"')],
+    ['too much', body.replace(amount, '"transactionAmount":"10000000000000.01"')],
+    ['another currency', body.replace('NGN', 'USD')],
+    ['no settlement id', body.replace(transaction.settlementId, ' ')],
+    ['a settlement id of other characters', body.replace(transaction.settlementId, 'a?b')],
+    ['a session id of other characters', body.replace(transaction.sessionId, 'a&b')],
+    ['no account', body.replace(transaction.accountNumber, 'null')],
+  ])('with %s', (_name, text) => {
+    expect(text).not.toBe(body)
+    expect(read(text).kind).toBe('unreadable')
+  })
+})

@@ -1,0 +1,42 @@
+import { onTestFinished } from 'vitest'
+import type { LiveConnector } from '../../src/banks/bank.ts'
+import {
+  type FakeProvidus,
+  type FakeProvidusOptions,
+  startFakeProvidus,
+} from '../../src/banks/fakes/providus.ts'
+import { createProvidus } from '../../src/banks/providus/providus.ts'
+import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
+import { httpTo, settingsOf } from './live.ts'
+
+/** The pair that the bank publishes for tests. */
+export const ENV = {
+  BANK_PROVIDUS_CLIENT_ID: 'dGVzdF9Qcm92aWR1cw==',
+  BANK_PROVIDUS_CLIENT_SECRET:
+    '29A492021F4B709A8D1152C3EF4D32DC5A7092723ECAC4C511781003584B4887' +
+    '3CCBFEBDEAE89CF22ED1CB1A836213549BC6638A3B563CA7FC009BEB3BC30CF8',
+}
+
+interface Scene {
+  readonly bank: FakeProvidus
+  readonly connector: LiveConnector
+}
+
+/** The fake bank, and the connector to it over HTTP. */
+export async function aProvidus(
+  options: Partial<FakeProvidusOptions> = {},
+  env: Readonly<Record<string, string>> = {},
+): Promise<Scene> {
+  const credentials = {
+    clientId: ENV.BANK_PROVIDUS_CLIENT_ID,
+    clientSecret: ENV.BANK_PROVIDUS_CLIENT_SECRET,
+  }
+  const bank = await startFakeProvidus({ port: 0, credentials, ...options })
+  onTestFinished(() => bank.close())
+  const settings = settingsOf(readProvidusSettings, {
+    ...ENV,
+    BANK_PROVIDUS_BASE_URL: bank.url,
+    ...env,
+  })
+  return { bank, connector: createProvidus({ settings, http: httpTo(settings.baseUrl) }) }
+}
