@@ -79,6 +79,7 @@ export function rotateMasterKey(
       sealer.use(await replaceKeyFile(folder))
       note(`Made a new key, ${sealer.keyId}. The one before it is kept until nothing needs it.`)
     }
+    note(`Encrypting everything with the key ${sealer.keyId}.`)
     // From now on no instance starts that lacks the key.
     await registerMasterKey(pool, sealer)
     await awaitKnown(keys)

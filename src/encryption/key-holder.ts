@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { KeyRing, Sealer } from '../secrets.ts'
-import { checkMasterKey, registerMasterKey } from './check-master-key.ts'
+import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
 import type { SealedRows } from './sealed-rows.ts'
 import { deleteHolder, touchHolder } from './store.ts'
 
@@ -46,7 +46,10 @@ export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Option
   }
   const attempt = (): void => {
     running ??= tell()
-      .catch((error: unknown) => log.error({ err: error }, 'the master key could not be confirmed'))
+      .catch((error: unknown) => {
+        const level = error instanceof MasterKeyError ? 'error' : 'warn'
+        log[level]({ err: error }, 'the master key could not be confirmed')
+      })
       .finally(() => {
         running = undefined
       })

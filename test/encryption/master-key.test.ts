@@ -146,7 +146,7 @@ describe('in a data folder', () => {
     const rotated = await inflow(['master-key', 'rotate'], { env })
     expect(rotated.code, rotated.stderr).toBe(0)
     expect(rotated.stderr).toMatch(
-      /^Made a new key, [0-9a-f]{8}\. .*\nWaiting for the running service/,
+      /^Made a new key, ([0-9a-f]{8})\. .*\nEncrypting everything with the key \1\.\nWaiting for the running service/,
     )
     expect(rotated.stdout).toMatch(/^[0-9a-f]{8} +current +1 +.*accounts/m)
     expect(read('master.key')).not.toBe(before)
