@@ -4,6 +4,7 @@ import { systemClock } from './clock.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './credentials.ts'
 import { readKeyFiles } from './key-files.ts'
+import { createLog } from './log.ts'
 import { openTls } from './server/tls.ts'
 import { type Service, startService } from './service.ts'
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
@@ -16,7 +17,9 @@ const CLOSE_MS = 8_500
 export async function main(env: NodeJS.ProcessEnv): Promise<void> {
   try {
     const config = readConfig(env)
-    const log = pino({ level: config.logLevel }, pino.destination({ dest: 2, sync: false }))
+    const secrets = [config.adminToken, env['MASTER_KEY']?.trim()].filter((text) => !!text)
+    const stderr = pino.destination({ dest: 2, sync: false })
+    const log = createLog(config.logLevel, secrets as string[], stderr)
     await run(config, log)
   } catch (error) {
     for (const line of startFaults(error)) process.stderr.write(`inflow: ${line}\n`)

@@ -149,6 +149,16 @@ test('certificates are read again without a connection lost, and bad ones are no
   })
   const client = createClient(BusinessService, transport)
   await client.listBusinesses({})
+  const interruptions: string[] = []
+  const stream = subscribe({
+    addresses: [new URL(tls.grpcUrl).host],
+    token: ADMIN_TOKEN,
+    tls: { ca: tls.authority.cert },
+    start: { case: 'beginning', value: true },
+    onInterruption: ({ message }) => void interruptions.push(message),
+  })
+  await writeEvents(tls.database.pool, 1)
+  await stream.next()
   const kept = await handshake(tls.httpUrl, { ALPNProtocols: ['http/1.1'] })
 
   const second = makeCertificate({ issuer: tls.authority, commonName: 'Second' })
@@ -158,8 +168,14 @@ test('certificates are read again without a connection lost, and bad ones are no
     'Second',
     'Second',
   ])
-  // The connections from before go on.
+  // The connections from before go on, and so does the stream.
   await client.listBusinesses({})
+  const [id] = await writeEvents(tls.database.pool, 1)
+  for (let event = await stream.next(); event.value?.id !== id; event = await stream.next()) {
+    expect(event.done).toBe(false)
+  }
+  await stream.return()
+  expect(interruptions).toEqual([])
   const answer = new Promise<string>((resolve) => kept.once('data', (data) => resolve(`${data}`)))
   kept.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
   expect(await answer).toMatch(/^HTTP\/1.1 200 /)

@@ -16,6 +16,8 @@ export interface ServiceProcess {
   /** `host:port` of the gRPC door. */
   readonly grpcAddress: string
   readonly child: ChildProcess
+  /** What it wrote so far, to both outputs. Kept only when asked for. */
+  output(): string
   /** Ends it at once, as a crash does. */
   kill(): Promise<void>
   /** Ends it in good order. @returns the exit code */
@@ -26,8 +28,12 @@ export interface ServiceProcess {
  * Starts `node src/main.ts` and waits until it is ready.
  *
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
+ * @param keepOutput whether all that it writes is kept
  */
-export async function startProcess(environment: NodeJS.ProcessEnv): Promise<ServiceProcess> {
+export async function startProcess(
+  environment: NodeJS.ProcessEnv,
+  keepOutput = false,
+): Promise<ServiceProcess> {
   const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
     env: {
       PATH: process.env['PATH'],
@@ -45,6 +51,14 @@ export async function startProcess(environment: NodeJS.ProcessEnv): Promise<Serv
   process.once('exit', reap)
   const exited = once(child, 'exit').finally(() => process.off('exit', reap))
   let errors = ''
+  let output = ''
+  if (keepOutput) {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (text) => {
+        output += text
+      })
+    }
+  }
   child.stderr.on('data', (text) => {
     errors = (errors + text).slice(-10_000)
   })
@@ -61,6 +75,7 @@ export async function startProcess(environment: NodeJS.ProcessEnv): Promise<Serv
     grpcUrl: `${new URL(httpUrl!).protocol}//${address}`,
     grpcAddress: address!,
     child,
+    output: () => output,
     async kill() {
       child.kill('SIGKILL')
       await exited

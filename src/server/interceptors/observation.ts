@@ -1,10 +1,13 @@
 import type { Interceptor } from '@connectrpc/connect'
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
-import { callerKey } from '../../caller.ts'
+import { type Caller, callerKey } from '../../caller.ts'
 import { type Fault, REASONS } from '../../errors.ts'
 import { originKey } from '../calls.ts'
 import { toFault } from '../status.ts'
+
+/** A call that takes longer is worth a line, although it went well. */
+const SLOW_MS = 1_000
 
 /**
  * The outermost interceptor: whatever is thrown leaves it as a Fault, and every call is counted,
@@ -27,27 +30,35 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
   // Looking a label set up costs more than counting; each of the few is looked up once.
   const counters = cached((rpc, door, outcome) => calls.labels(rpc, door, outcome))
   const timers = cached((rpc, door) => seconds.labels(rpc, door))
+  const chatty = log.isLevelEnabled('debug')
   return (next) => async (request) => {
     const origin = request.contextValues.get(originKey)
     const door = origin?.door ?? 'unknown'
     const started = performance.now()
+    const facts = (latencyMs: number) => ({
+      request_id: origin?.requestId,
+      rpc: request.url,
+      door,
+      ...callerFacts(request.contextValues.get(callerKey)),
+      latency_ms: Math.round(latencyMs),
+    })
     let outcome = 'ok'
     try {
       return await next(request)
     } catch (error) {
       const fault = toFault(error)
       outcome = fault.reason
-      logFault(log, fault, {
-        request_id: origin?.requestId,
-        rpc: request.url,
-        door,
-        caller: callerText(request.contextValues.get(callerKey)),
-        latency_ms: Math.round(performance.now() - started),
-      })
+      logFault(log, fault, facts(performance.now() - started))
       throw fault
     } finally {
+      const latencyMs = performance.now() - started
       counters(request.url, door, outcome).inc()
-      timers(request.url, door, '').observe((performance.now() - started) / 1000)
+      timers(request.url, door, '').observe(latencyMs / 1000)
+      if (outcome === 'ok' && (chatty || latencyMs > SLOW_MS)) {
+        const record = { ...facts(latencyMs), status: 'OK' }
+        if (latencyMs > SLOW_MS) log.info(record, 'call slow')
+        else log.debug(record, 'call')
+      }
     }
   }
 }
@@ -70,15 +81,15 @@ function cached<T>(make: (rpc: string, door: string, outcome: string) => T) {
   }
 }
 
-function callerText(caller: { readonly kind: string } | undefined): string | undefined {
-  if (caller === undefined) return undefined
-  if ('businessId' in caller) return String(caller.businessId)
-  return 'tokenId' in caller ? String(caller.tokenId) : undefined
+function callerFacts(caller: Caller | undefined): Record<string, string> {
+  if (caller === undefined) return {}
+  if (caller.kind === 'internal') return { token_id: caller.tokenId }
+  return { business_id: caller.businessId, key_id: caller.keyId }
 }
 
 function logFault(log: Logger, fault: Fault, facts: Record<string, unknown>): void {
-  const status = REASONS[fault.reason][1]
-  const record = { ...facts, reason: fault.reason }
+  const [code, status] = REASONS[fault.reason]
+  const record = { ...facts, status: code, reason: fault.reason }
   if (status === 500) log.error({ ...record, err: fault.cause }, fault.message)
   else if (status === 503) log.warn({ ...record, err: fault.cause }, fault.message)
   else log.info({ ...record, fields: fault.fields.map((field) => field.field) }, 'call refused')
