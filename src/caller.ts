@@ -5,6 +5,7 @@ import {
   type HandlerContext,
 } from '@connectrpc/connect'
 import { assert, Fault } from './errors.ts'
+import type { RateLimit } from './token-bucket.ts'
 
 /** What an internal token allows. `admin` allows everything internal. */
 export const SCOPES = ['admin', 'payments:write', 'read', 'events:subscribe'] as const
@@ -18,6 +19,8 @@ export interface BusinessCaller {
   /** Whether the key opens live mode; false: test mode. Neither shows anything of the other. */
   readonly live: boolean
   readonly keyId: string
+  /** How often each key of the business may call; undefined: as often as any. */
+  readonly rateLimit: RateLimit | undefined
 }
 
 /** An internal service or operator, known by a token. */

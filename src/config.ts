@@ -13,6 +13,7 @@ import {
   type TlsFiles,
 } from './door-settings.ts'
 import { PREVIOUS_MAX } from './key-files.ts'
+import { FULL_SECONDS_MAX, type RateLimit } from './token-bucket.ts'
 import { createAddressGuard } from './webhooks/address.ts'
 
 /** How a bank is served: by the simulated one, or by the connector to the real one. */
@@ -57,7 +58,11 @@ export interface Config {
   /** Of each door: connections in all, and of one address. */
   readonly connectionsMax: number
   readonly connectionsPerAddressMax: number
+  /** How often keys, tokens and addresses may call; undefined: without a limit. */
+  readonly rateLimits: Readonly<Record<LimitedBy, RateLimit | undefined>>
 }
+
+type LimitedBy = 'key' | 'token' | 'address' | 'failed'
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 
@@ -91,6 +96,8 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
   const databaseUrl = read('DATABASE_URL', parseDatabaseUrl)
   const tlsClientCa = read('TLS_CLIENT_CA', asIs)
   const banks = read('BANKS', (text) => parseBanks(text, connectors))
+  // The embedded database is for development, where load comes from the developer's own machine.
+  const usual = (limit: string) => (databaseUrl === undefined ? 'off' : limit)
   const config: Config = {
     databaseUrl,
     dataDir: env['DATA_DIR']?.trim() || '.inflow',
@@ -120,6 +127,12 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
     connectionsPerAddressMax: read('CONNECTIONS_PER_ADDRESS_MAX', (text) =>
       parseConnections(text, 1_000),
     ),
+    rateLimits: {
+      key: read('RATE_LIMIT_KEY', (text) => parseRateLimit(text ?? usual('1000/2000'))),
+      token: read('RATE_LIMIT_TOKEN', (text) => parseRateLimit(text ?? 'off')),
+      address: read('RATE_LIMIT_ADDRESS', (text) => parseRateLimit(text ?? usual('2000/4000'))),
+      failed: read('RATE_LIMIT_FAILED', (text) => parseRateLimit(text ?? '100/2000')),
+    },
   }
   if (faults.length > 0) throw new ConfigError([...new Set(faults)])
   return Object.freeze(config)
@@ -177,6 +190,19 @@ function parseLease(text: string | undefined): number {
     throw new Error('must be 2 to 3600 seconds')
   }
   return seconds
+}
+
+/** "1000/2000": a second, and at once; "1000": the same; "off": undefined. */
+function parseRateLimit(text: string): RateLimit | undefined {
+  if (text === 'off') return undefined
+  const [, rate, most] = /^(\d{1,7})(?:\/(\d{1,8}))?$/.exec(text) ?? []
+  const perSecond = Number(rate ?? 0)
+  const burst = Number(most ?? 2 * perSecond)
+  const fits = perSecond >= 1 && perSecond <= 1_000_000 && burst >= 1
+  if (fits && burst <= FULL_SECONDS_MAX * perSecond) return { perSecond, burst }
+  throw new Error(
+    'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first',
+  )
 }
 
 function parseMasterKey(

@@ -10,8 +10,10 @@ import type { InternalCaller } from './caller.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { eventOwner } from './events/read-log.ts'
+import type { RateLimits } from './limits/rate-limits.ts'
 import { authentication } from './server/interceptors/authentication.ts'
 import { observation } from './server/interceptors/observation.ts'
+import { limitArrivals, limitCallers } from './server/interceptors/rate-limit.ts'
 import { restriction } from './server/interceptors/restriction.ts'
 import { type Check, validation } from './server/interceptors/validation.ts'
 import type { Database } from './store/orm.ts'
@@ -26,15 +28,17 @@ interface Options {
   readonly check: Check
   readonly businesses: BusinessStore
   readonly keyUses: KeyUses
+  readonly limits: RateLimits
   readonly adminToken: string | undefined
 }
 
 /** What every call goes through, at whatever door: the first is the outermost. */
 export function composeInterceptors(options: Options): readonly Interceptor[] {
-  const { config, database, clock, log, metrics, check, businesses, keyUses } = options
+  const { config, database, clock, log, metrics, check, businesses, keyUses, limits } = options
   const { pool } = database
   return [
     observation(log, metrics),
+    limitArrivals(limits, clock),
     authentication({
       secretKey: createAuthenticateKey({ store: businesses, clock, used: keyUses.note }),
       token: createAuthenticateToken({
@@ -45,6 +49,7 @@ export function composeInterceptors(options: Options): readonly Interceptor[] {
       }),
       certificate: createAuthenticateCertificate(config.tlsClientScopes),
     }),
+    limitCallers(limits, clock),
     validation(check),
     restriction({
       key: (id) => keyOwner(pool, id),

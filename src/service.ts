@@ -31,6 +31,9 @@ import { STREAM_PACE } from './events/subscribe.ts'
 import { createTail } from './events/tail.ts'
 import { createRequestIds, newId } from './ids.ts'
 import { composeInterceptors } from './interceptors.ts'
+import { createExchange } from './limits/exchange.ts'
+import { createRateLimits } from './limits/rate-limits.ts'
+import { createShareBuckets } from './limits/share-buckets.ts'
 import { composePayments } from './payments.ts'
 import { createReconciliationRpc } from './reconciliation/rpc.ts'
 import { createSandboxRpc } from './sandbox/rpc.ts'
@@ -157,6 +160,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { bankOf, createAccount, recordPayment, notifications } = payments
   const getTransaction = createGetTransaction(pool)
   const check = createCheck()
+  const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
+  const limits = createRateLimits({ defaults: config.rateLimits, clock, tell: exchange.tell })
 
   const calls = createCalls(
     [
@@ -207,6 +212,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ...{ config, database, clock, log, metrics, check },
       businesses,
       keyUses,
+      limits,
       adminToken: options.adminToken,
     }),
   )
@@ -274,7 +280,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         payments.stop(),
         hashing,
       ])
-      await heldKeys.stop()
+      await Promise.all([heldKeys.stop(), exchange.stop()])
     },
   }
 }

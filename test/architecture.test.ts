@@ -9,6 +9,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // What is made under the master key, wherever it is; a domain says what it has.
   encryption: [],
   banks: [],
+  limits: [],
   businesses: ['banks'],
   // Whoever has a fact to tell appends to `events`, which imports none of them.
   accounts: ['banks', 'businesses', 'events', 'encryption'],
@@ -29,7 +30,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // What stands on top of the domains; nothing but the composition imports it.
   sandbox: ['banks', 'accounts', 'transactions'],
   thirdparty: ['banks', 'accounts', 'transactions', 'settlement', 'events', 'webhooks'],
-  server: [],
+  server: ['limits'],
   client: [],
   console: [],
   cli: ['client', 'encryption', 'doctor'],

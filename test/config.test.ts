@@ -51,6 +51,12 @@ test('without any setting, everything has its default', () => {
     corsOrigins: [],
     connectionsMax: 10_000,
     connectionsPerAddressMax: 1_000,
+    rateLimits: {
+      key: undefined,
+      token: undefined,
+      address: undefined,
+      failed: { perSecond: 100, burst: 2_000 },
+    },
   })
 })
 
@@ -65,6 +71,9 @@ test('what was read cannot be changed', () => {
 
 const TLS = { cert: '/c', key: '/k', clientCa: undefined }
 const PAIR = { TLS_CERT: '/c', TLS_KEY: '/k' }
+const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] => {
+  return { ...readConfig({}).rateLimits, ...changed }
+}
 
 /** A right value, and what it is read as. */
 const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
@@ -121,6 +130,10 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ],
   ['CONNECTIONS_MAX', '5', { connectionsMax: 5 }],
   ['CONNECTIONS_PER_ADDRESS_MAX', '5', { connectionsPerAddressMax: 5 }],
+  ['RATE_LIMIT_KEY', '5/7', { rateLimits: limited({ key: { perSecond: 5, burst: 7 } }) }],
+  ['RATE_LIMIT_TOKEN', '9', { rateLimits: limited({ token: { perSecond: 9, burst: 18 } }) }],
+  ['RATE_LIMIT_ADDRESS', 'off', { rateLimits: limited({ address: undefined }) }],
+  ['RATE_LIMIT_FAILED', '1/60', { rateLimits: limited({ failed: { perSecond: 1, burst: 60 } }) }],
 ]
 
 test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
@@ -138,6 +151,8 @@ const noScopes = (pair: string) =>
   `must be like spiffe://example.org/feed=read+events:subscribe, of admin, payments:write, read, events:subscribe, and "${pair}" is not`
 const noOrigin = (origin: string) =>
   `must be origins such as https://app.example.com, and "${origin}" is none`
+const NO_LIMIT =
+  'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first'
 
 /** A wrong value, and what is said of it. */
 const WRONG: [string, string, string][] = [
@@ -192,6 +207,11 @@ const WRONG: [string, string, string][] = [
   ['CORS_ORIGINS', 'https://a.example,null', noOrigin('null')],
   ['CONNECTIONS_MAX', '0', 'must be 1 to 999999 connections'],
   ['CONNECTIONS_PER_ADDRESS_MAX', 'many', 'must be 1 to 999999 connections'],
+  ['RATE_LIMIT_KEY', '0', NO_LIMIT],
+  ['RATE_LIMIT_KEY', '10/601', NO_LIMIT],
+  ['RATE_LIMIT_TOKEN', 'on', NO_LIMIT],
+  ['RATE_LIMIT_ADDRESS', '1000001', NO_LIMIT],
+  ['RATE_LIMIT_FAILED', '10/0', NO_LIMIT],
 ]
 
 describe('a wrong setting', () => {

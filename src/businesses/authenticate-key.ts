@@ -107,7 +107,13 @@ async function proveKey(
   const endsMs = key.expiresAtMs ?? Number.POSITIVE_INFINITY
   if (key.revoked || endsMs <= askedMs) return undefined
   return {
-    caller: { kind: 'business', businessId: key.businessId, live: key.live, keyId },
+    caller: {
+      kind: 'business',
+      businessId: key.businessId,
+      live: key.live,
+      keyId,
+      rateLimit: key.rateLimit,
+    },
     allows: createAllowsAddress(key.allowedCidrs),
     askedMs,
     untilMs: Math.min(askedMs + TRUST_MS, endsMs),

@@ -7,8 +7,19 @@ export const BusinessEntity = defineEntity({
     id: p.text().primary(),
     name: p.text(),
     alias: p.text(),
+    /** How often each of its keys may call; null: as often as any. */
+    rateLimitPerSecond: p.integer().nullable(),
+    /** What may come at once after a pause; null: twice of what is sustained. */
+    rateLimitBurst: p.integer().nullable(),
     createdAt: p.datetime(3),
   },
+  checks: [
+    {
+      name: 'business_rate_limit_check',
+      expression:
+        'case when rate_limit_per_second is null then rate_limit_burst is null else rate_limit_per_second > 0 and (rate_limit_burst is null or rate_limit_burst > 0 and rate_limit_burst <= 60 * rate_limit_per_second) end',
+    },
+  ],
 })
 
 export type Business = InferEntity<typeof BusinessEntity>

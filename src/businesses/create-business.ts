@@ -27,6 +27,8 @@ export async function createBusiness(
       name: request.name,
       alias: request.alias || shorten(request.name),
       createdAt,
+      rateLimitPerSecond: null,
+      rateLimitBurst: null,
     })
     const first = { businessId: business.id, live: true, allowedCidrs: [], expiresAt: undefined }
     const { key, secretKey } = addKey(em, first, now)

@@ -14,6 +14,8 @@ export function toBusinessMessage(business: Business): BusinessMessage {
     id: business.id,
     name: business.name,
     alias: business.alias,
+    rateLimitPerSecond: business.rateLimitPerSecond ?? 0,
+    rateLimitBurst: business.rateLimitBurst ?? 0,
     createdAt: timestampFromDate(business.createdAt),
   })
 }

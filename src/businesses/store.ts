@@ -1,5 +1,7 @@
 import type { Pool } from 'pg'
 import { textArray, timestampArray } from '../store/binary.ts'
+import type { RateLimit } from '../token-bucket.ts'
+import { toRateLimit } from './own-rate-limit.ts'
 
 /** What authentication needs of a key. */
 interface KeyRow {
@@ -9,6 +11,7 @@ interface KeyRow {
   readonly expiresAtMs: number | undefined
   readonly revoked: boolean
   readonly allowedCidrs: readonly string[]
+  readonly rateLimit: RateLimit | undefined
 }
 
 /** The hot statements on businesses; the rest goes through the ORM. */
@@ -28,11 +31,14 @@ export function createBusinessStore(pool: Pool): BusinessStore {
         expires_at_ms: number | null
         revoked: boolean
         allowed_cidrs: string[]
+        rate_limit_per_second: number | null
+        rate_limit_burst: number | null
       }>({
         name: 'api-key-find',
         text: `select business_id, live, secret_hash, revoked_at is not null as revoked,
-            (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, allowed_cidrs
-          from api_key where id = $1`,
+            (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, allowed_cidrs,
+            rate_limit_per_second, rate_limit_burst
+          from api_key k join business b on b.id = k.business_id where k.id = $1`,
         values: [keyId],
       })
       const row = result.rows[0]
@@ -44,6 +50,7 @@ export function createBusinessStore(pool: Pool): BusinessStore {
         expiresAtMs: row.expires_at_ms ?? undefined,
         revoked: row.revoked,
         allowedCidrs: row.allowed_cidrs,
+        rateLimit: toRateLimit(row.rate_limit_per_second, row.rate_limit_burst),
       }
     },
     async findAlias(businessId) {

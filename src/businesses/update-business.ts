@@ -4,6 +4,7 @@ import type { Actor } from '../caller.ts'
 import type { Database } from '../store/orm.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 import { noSuchBusiness } from './get-business.ts'
+import { changeRateLimit } from './own-rate-limit.ts'
 
 /** What to change; what is absent stays. */
 interface BusinessChange {
@@ -11,12 +12,16 @@ interface BusinessChange {
   readonly name?: string | undefined
   /** For the accounts that are opened from now on: those that are open keep their names. */
   readonly alias?: string | undefined
+  /** 0: the default, and no burst of its own either. */
+  readonly rateLimitPerSecond?: number | undefined
+  /** 0: twice of what is sustained. */
+  readonly rateLimitBurst?: number | undefined
 }
 
-/** @throws Fault not_found when there is no such business */
+/** @throws Fault not_found (no such business), validation_failed (a burst that fits no rate) */
 export async function updateBusiness(
   database: Database,
-  { businessId, name, alias }: BusinessChange,
+  { businessId, name, alias, rateLimitPerSecond, rateLimitBurst }: BusinessChange,
   actor: Actor,
 ): Promise<Business> {
   return database.orm.em.fork().transactional(async (em) => {
@@ -26,6 +31,7 @@ export async function updateBusiness(
     const details = {
       ...(name !== undefined && { name }),
       ...(alias !== undefined && { alias }),
+      ...changeRateLimit(business, { rateLimitPerSecond, rateLimitBurst }),
     }
     wrap(business).assign(details)
     await appendAudit(em, actor, {

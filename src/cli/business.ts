@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { Business } from '../../gen/inflow/business/v1/business_pb.ts'
 import {
   BusinessService,
@@ -21,6 +21,8 @@ const COLUMNS: readonly Column<Business>[] = [
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
 ]
 
+const ALL: readonly Column<Business>[] = [...COLUMNS, { title: 'Rate limit', of: rateLimitText }]
+
 const CREATED: readonly Column<CreateBusinessResponse>[] = [
   ...within(COLUMNS, (response: CreateBusinessResponse) => response.business),
   { title: 'Secret key', of: ({ secretKey }) => secretKey },
@@ -42,6 +44,11 @@ export function business(noun: Command): void {
     .argument('<business-id>', 'the business, as `inflow business list` names it')
     .option('--name <name>', 'its name, 1 to 100 characters')
     .option('--alias <alias>', 'what account names begin with, 1 to 40 characters without /')
+    .option(
+      '--rate-limit <limit>',
+      'requests of each key: a second and at once, such as 500/1000, or 500; default: as any',
+      rateLimit,
+    )
     .action(updateBusiness)
   addPageOptions(
     addVerb(noun, 'list', {
@@ -62,17 +69,19 @@ const createBusiness = calling<{ name: string; alias?: string }>(async (service,
 interface UpdateOptions {
   readonly name?: string
   readonly alias?: string
+  readonly rateLimit?: { rateLimitPerSecond: number; rateLimitBurst: number }
 }
 
 const updateBusiness = calling<UpdateOptions>(async (service, options, businessId) => {
-  const { name, alias } = options
+  const { name, alias, rateLimit } = options
   const response = await service.client(BusinessService).updateBusiness({
     businessId,
     ...(name !== undefined && { name }),
     ...(alias !== undefined && { alias }),
+    ...rateLimit,
   })
   answer(options, UpdateBusinessResponseSchema, response, () =>
-    response.business ? fields(response.business, COLUMNS) : '',
+    response.business ? fields(response.business, ALL) : '',
   )
 })
 
@@ -82,3 +91,18 @@ const listBusinesses = calling<PageOptions>(async (service, options) => {
   answer(options, ListBusinessesResponseSchema, response, () => table(response.businesses, COLUMNS))
   notePage(response)
 })
+
+function rateLimitText({ rateLimitPerSecond, rateLimitBurst }: Business): string {
+  if (rateLimitPerSecond === 0) return ''
+  return rateLimitBurst === 0 ? `${rateLimitPerSecond}` : `${rateLimitPerSecond}/${rateLimitBurst}`
+}
+
+/** A limit as a person writes it; the burst that is not stated is taken away. */
+function rateLimit(text: string) {
+  const [, perSecond, burst = '0'] = /^(\d{1,7})(?:\/(\d{1,8}))?$/.exec(text) ?? []
+  if (text === 'default') return { rateLimitPerSecond: 0, rateLimitBurst: 0 }
+  if (perSecond === undefined) {
+    throw new InvalidArgumentError('Must be like 500/1000 or 500, or default.')
+  }
+  return { rateLimitPerSecond: Number(perSecond), rateLimitBurst: Number(burst) }
+}

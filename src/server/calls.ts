@@ -33,6 +33,15 @@ export interface Origin extends Source {
    * @throws Fault when it is not the message that it should be
    */
   readMessage?(): Message | Promise<Message>
+  /** Where the caller stands with its limit, when it has one; found out on the way. */
+  rateLimit?: RateLimitState | undefined
+}
+
+/** What an answer tells of a limit. */
+interface RateLimitState {
+  readonly limitText: string
+  readonly remaining: number
+  readonly resetSeconds: number
 }
 
 /** The origin of the call under way, for interceptors; implementations see it as its `Source`. */

@@ -19,6 +19,7 @@ export class GrpcOrigin implements Origin {
   readonly requestId: string
   readonly address: string
   readonly readMessage: () => Message
+  rateLimit: Origin['rateLimit']
   readonly #rpc: Rpc
   readonly #uriOf: ClientUri
   #header: Headers | undefined

@@ -15,6 +15,7 @@ import {
   OutboxEntity,
   SequencerEntity,
 } from '../events/event.entity.ts'
+import { RateBucketEntity } from '../limits/rate-bucket.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import { PaymentConflictEntity, UnmatchedPaymentEntity } from '../transactions/exceptions.entity.ts'
 import { PostingEntity } from '../transactions/posting.entity.ts'
@@ -81,6 +82,7 @@ export function ormConfig(url: string, connectionsMax: number) {
       AuditHeadEntity,
       MasterKeyEntity,
       KeyHolderEntity,
+      RateBucketEntity,
     ],
     extensions: [Migrator],
     pool: { max: connectionsMax },

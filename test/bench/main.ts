@@ -9,6 +9,7 @@ import { ingestBatch } from './ingest-batch.ts'
 import { latency } from './latency.ts'
 import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
+import { lookupLimits } from './lookup-limits.ts'
 import type { Result, Row } from './row.ts'
 import { start } from './start.ts'
 import { table, toJson } from './table.ts'
@@ -20,6 +21,7 @@ const ROWS: readonly Row[] = [
   ingestBatch,
   lookup,
   lookupCeiling,
+  lookupLimits,
   create,
   grpcLookup,
   fanout,

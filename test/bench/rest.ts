@@ -19,8 +19,12 @@ export interface Door extends ServiceProcess {
 }
 
 /** Starts the service on a database and makes a business. */
-export async function openDoor(bench: Bench, databaseUrl: string): Promise<Door> {
-  const service = await startServiceProcess(bench, databaseUrl)
+export async function openDoor(
+  bench: Bench,
+  databaseUrl: string,
+  environment: NodeJS.ProcessEnv = {},
+): Promise<Door> {
+  const service = await startServiceProcess(bench, databaseUrl, bench.folder, environment)
   const baseUrl = `http://${service.grpcAddress}`
   const client = createClient(BusinessService, createGrpcTransport({ baseUrl }))
   const headers = { authorization: `Bearer ${service.adminToken}` }

@@ -200,6 +200,20 @@ test('a business is renamed, and shown as it now is', async () => {
   expect(kept.stdout).toBe(renamed.stdout)
 })
 
+test('the keys of a business get a rate limit, and lose it again', async () => {
+  const { id } = await service.business('Limited')
+  const limit = async (text: string) => {
+    const { stdout } = await run('business', 'update', id, '--rate-limit', text)
+    return /^Rate limit +(.*)$/m.exec(stdout)?.[1]
+  }
+  expect(await limit('500/1000')).toBe('500/1000')
+  expect(await limit('70')).toBe('70')
+  expect(await limit('default')).toBeUndefined()
+  const refused = await run('business', 'update', id, '--rate-limit', 'fast')
+  expect(refused.code).not.toBe(0)
+  expect(refused.stderr).toContain('Must be like 500/1000 or 500, or default.')
+})
+
 test('lists show the mode, and are narrowed to one', async () => {
   const { id } = await service.business('Modes')
   const create = ['account', 'create', '--business', id, '--reference', 'r-1', '--bank', '9PSB']

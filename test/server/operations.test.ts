@@ -14,7 +14,7 @@ let instance: Instance
 beforeAll(async () => {
   wire = await startWire(service.url)
   const log = pino(
-    { level: 'trace' },
+    { level: 'info' },
     {
       write: (line: string) => {
         logged += line
@@ -94,7 +94,7 @@ describe('the log', () => {
       rpc: '/inflow.thirdparty.v2.ThirdPartyService/GetTransaction',
     })
     const reasons = records
-      .filter((record) => record['caller'] === id)
+      .filter((record) => record['business_id'] === id)
       .map((each) => each['reason'])
     expect(reasons).toEqual([
       'duplicate_reference',

@@ -40,17 +40,28 @@ export async function gateway(
 }
 
 async function answer(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<string> {
+  const { message, bodyFault } = readBody(route, request)
+  const origin = originOf(request, bodyFault)
   try {
-    const { message, bodyFault } = readBody(route, request)
-    const response = await route.call.unary(message, originOf(request, bodyFault))
+    const response = await route.call.unary(message, origin)
+    tellRateLimit(reply, origin)
     headersOf(response)?.forEach((value, name) => {
       reply.header(name, value)
     })
     reply.header('content-type', 'application/json; charset=utf-8')
     return route.encode(response.message)
   } catch (error) {
+    tellRateLimit(reply, origin)
     return sendFault(reply, toFault(error))
   }
+}
+
+/** The three headers that clients read today (draft-ietf-httpapi-ratelimit-headers-06). */
+function tellRateLimit(reply: FastifyReply, { rateLimit }: Origin): void {
+  if (rateLimit === undefined) return
+  reply.header('ratelimit-limit', rateLimit.limitText)
+  reply.header('ratelimit-remaining', rateLimit.remaining)
+  reply.header('ratelimit-reset', rateLimit.resetSeconds)
 }
 
 /** Answers with the error envelope. */

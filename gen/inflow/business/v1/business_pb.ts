@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/business/v1/business.proto.
  */
 export const file_inflow_business_v1_business: GenFile = /*@__PURE__*/
-  fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSJjCghCdXNpbmVzcxIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg0KBWFsaWFzGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp0CCgNLZXkSCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSDgoGcHJlZml4GAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYByABKAgSFQoNYWxsb3dlZF9jaWRycxgIIAMoCRIwCgxsYXN0X3VzZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSKcAQoIQnVzaW5lc3MSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVhbGlhcxgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdChVyYXRlX2xpbWl0X3Blcl9zZWNvbmQYBSABKAUSGAoQcmF0ZV9saW1pdF9idXJzdBgGIAEoBSKdAgoDS2V5EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEg4KBnByZWZpeBgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaXZlGAcgASgIEhUKDWFsbG93ZWRfY2lkcnMYCCADKAkSMAoMbGFzdF91c2VkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A business that has virtual accounts made for its customers.
@@ -49,6 +49,20 @@ export type Business = Message<"inflow.business.v1.Business"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * How many requests a second each of its keys may sustain; 0: the service's default.
+   *
+   * @generated from field: int32 rate_limit_per_second = 5;
+   */
+  rateLimitPerSecond: number;
+
+  /**
+   * How many requests may come at once after a pause; 0: twice of rate_limit_per_second.
+   *
+   * @generated from field: int32 rate_limit_burst = 6;
+   */
+  rateLimitBurst: number;
 };
 
 /**

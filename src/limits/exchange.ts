@@ -1,0 +1,110 @@
+import type { Logger } from 'pino'
+import type { Clock } from '../clock.ts'
+import type { RateLimit } from '../token-bucket.ts'
+import { EXCHANGE_MS, type SharedBucket } from './shared-bucket.ts'
+
+/** What an instance spent of a bucket since it last told. */
+export interface Spending {
+  readonly name: string
+  readonly spent: number
+  readonly limit: RateLimit
+}
+
+/** Takes from the common buckets. @returns the tokens each then holds, by name */
+export type Share = (spendings: readonly Spending[]) => Promise<ReadonlyMap<string, number>>
+
+/** Tells the other instances what is spent here, and learns what they spend, in the background. */
+export interface Exchange {
+  /** A bucket has something to tell. Cheap, and does not wait. */
+  readonly tell: (bucket: SharedBucket, urgent: boolean) => void
+  /** Begins no more exchanges, and waits for the one under way. */
+  stop(): Promise<void>
+}
+
+interface Options {
+  readonly share: Share
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** How soon an exchange that is urgent follows the one before. */
+export const URGENT_MS = 25
+
+/** How long to wait when the others cannot be told. */
+const RETRY_MS = 1_000
+
+/** How many buckets are told of in one statement; the rest follow in the next. */
+const BUCKETS_MAX = 1_000
+
+/**
+ * Requests never wait for this: each instance spends from its own count of a bucket, and a
+ * statement every EXCHANGE_MS takes what the busy ones spent from the common buckets, whose level
+ * becomes the instance's count. While nothing is spent, nothing is asked.
+ *
+ * What N instances admit together exceeds the limit by what the other N − 1 spend without having
+ * told: at first a quarter of the burst and what comes in until an urgent exchange is over, and
+ * while a caller stays at its limit rate × URGENT_MS each. That excess is owed (the common level
+ * goes below zero, by one burst at most), so that later admissions make up for it: the rate holds
+ * over time, whatever N. While the others cannot be reached, it holds for each by itself.
+ */
+export function createExchange({ share, clock, log }: Options): Exchange {
+  const busy = new Set<SharedBucket>()
+  let timer: NodeJS.Timeout | undefined
+  let timerUrgent = false
+  let underWay: Promise<void> | undefined
+  let urgent = false
+  let failing = false
+  let stopped = false
+
+  const exchange = async (): Promise<void> => {
+    const buckets = [...busy].slice(0, BUCKETS_MAX)
+    for (const bucket of buckets) busy.delete(bucket)
+    urgent = false
+    const spendings = buckets.map((bucket) => {
+      return { name: bucket.name, spent: bucket.collect(), limit: bucket.limit }
+    })
+    try {
+      const levels = await share(spendings)
+      const nowMs = clock.now()
+      for (const bucket of buckets) {
+        const level = levels.get(bucket.name)
+        if (level !== undefined) bucket.hear(level, nowMs)
+      }
+      failing = false
+    } catch (error) {
+      for (const [index, bucket] of buckets.entries()) {
+        bucket.putBack(spendings[index]?.spent ?? 0)
+        if (busy.size < BUCKETS_MAX) busy.add(bucket)
+      }
+      if (!failing) log.warn({ err: error }, 'rate limits hold for each instance by itself')
+      failing = true
+    }
+  }
+  const schedule = (): void => {
+    if (stopped || underWay !== undefined || busy.size === 0) return
+    const soon = urgent && !failing
+    if (timer !== undefined && (timerUrgent || !soon)) return
+    clearTimeout(timer)
+    timerUrgent = soon
+    timer = setTimeout(run, failing ? RETRY_MS : soon ? URGENT_MS : EXCHANGE_MS)
+  }
+  const run = (): void => {
+    timer = undefined
+    underWay = exchange().finally(() => {
+      underWay = undefined
+      schedule()
+    })
+  }
+  return {
+    tell(bucket, isUrgent) {
+      busy.add(bucket)
+      urgent ||= isUrgent
+      schedule()
+    },
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      await underWay
+    },
+  }
+}

@@ -1,0 +1,112 @@
+import { hash } from 'node:crypto'
+import type { Clock } from '../clock.ts'
+import type { RateLimit, TokenBucket } from '../token-bucket.ts'
+import { addressGroup, isLoopback } from './address-group.ts'
+import { RecentMap } from './recent-map.ts'
+import { SharedBucket } from './shared-bucket.ts'
+
+/** The limits of everybody who has none of their own; undefined: none. */
+export interface DefaultLimits {
+  /** Of each secret key. */
+  readonly key: RateLimit | undefined
+  /** Of each internal token. */
+  readonly token: RateLimit | undefined
+  /** Of each address, over all secret keys used from it. */
+  readonly address: RateLimit | undefined
+  /** Of the failed authentications from each address. */
+  readonly failed: RateLimit | undefined
+}
+
+/** Who is told apart by a limit. */
+export interface LimitedCaller {
+  /** Unique among keys and tokens. */
+  readonly id: string
+  readonly kind: 'key' | 'token'
+  /** The caller's own; undefined: the default. */
+  readonly limit: RateLimit | undefined
+}
+
+/** The buckets of one instance. They are bounded in number: the ones unused longest are forgotten. */
+export interface RateLimits {
+  /** The bucket of all requests from an address; none where there is no limit. */
+  address(address: string): SharedBucket | undefined
+  /** The bucket of the failed authentications from an address; none before the first. */
+  failures(address: string): TokenBucket | undefined
+  /** An authentication from an address failed. */
+  fail(address: string, credential: string): void
+  /** Whether a credential has let its caller in lately. */
+  proved(credential: string): boolean
+  /** The bucket of a caller that a credential let in; none where there is no limit. */
+  caller(caller: LimitedCaller, credential: () => string): SharedBucket | undefined
+}
+
+interface Options {
+  readonly defaults: DefaultLimits
+  readonly clock: Clock
+  /** Called when a bucket has spent what the other instances should know of. */
+  readonly tell: (bucket: SharedBucket, urgent: boolean) => void
+}
+
+/** Of each of the maps: some 10 MB when it is full. */
+const BUCKETS_MAX = 50_000
+
+/** A caller who was let in; `bucket` is missing where there is no limit. */
+interface Known {
+  bucket: SharedBucket | undefined
+  limit: RateLimit | undefined
+}
+
+/**
+ * This machine's own addresses have no limit but the ones of their keys and of failures: what calls
+ * from there is a proxy that was not declared, or a program of the operator.
+ */
+export function createRateLimits({ defaults, clock, tell }: Options): RateLimits {
+  // null for this machine's own.
+  const addresses = new RecentMap<SharedBucket | null>(BUCKETS_MAX)
+  const failures = new RecentMap<SharedBucket>(BUCKETS_MAX)
+  const callers = new RecentMap<Known>(BUCKETS_MAX)
+  // Digests, so that no credential is kept for longer than authentication keeps it.
+  const proofs = new RecentMap<true>(BUCKETS_MAX)
+  const open = (name: string, limit: RateLimit) => new SharedBucket(name, limit, clock.now(), tell)
+  return {
+    address(address) {
+      if (defaults.address === undefined) return undefined
+      const group = addressGroup(address)
+      const known = addresses.get(group)
+      if (known !== undefined) return known ?? undefined
+      const bucket = isLoopback(group) ? null : open(`address ${group}`, defaults.address)
+      addresses.set(group, bucket)
+      return bucket ?? undefined
+    },
+    failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
+    fail(address, credential) {
+      if (defaults.failed === undefined) return
+      if (proofs.size > 0) proofs.delete(digestOf(credential))
+      const group = addressGroup(address)
+      const bucket = failures.get(group) ?? open(`failed ${group}`, defaults.failed)
+      failures.set(group, bucket)
+      bucket.owe(1, clock.now())
+    },
+    proved: (credential) => proofs.get(digestOf(credential)) === true,
+    caller(caller, credential) {
+      const known = callers.get(caller.id)
+      if (known !== undefined && known.limit === caller.limit) return known.bucket
+      const limit = caller.limit ?? defaults[caller.kind]
+      if (known === undefined) {
+        const bucket = limit && open(`${caller.kind} ${caller.id}`, limit)
+        callers.set(caller.id, { bucket, limit: caller.limit })
+        proofs.set(digestOf(credential()), true)
+        return bucket
+      }
+      known.limit = caller.limit
+      if (limit === undefined) known.bucket = undefined
+      else if (known.bucket === undefined) known.bucket = open(`${caller.kind} ${caller.id}`, limit)
+      else known.bucket.change(limit, clock.now())
+      return known.bucket
+    },
+  }
+}
+
+function digestOf(credential: string): string {
+  return hash('sha256', credential, 'base64')
+}
