@@ -131,7 +131,7 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
       key: read('RATE_LIMIT_KEY', (text) => parseRateLimit(text ?? usual('1000/2000'))),
       token: read('RATE_LIMIT_TOKEN', (text) => parseRateLimit(text ?? 'off')),
       address: read('RATE_LIMIT_ADDRESS', (text) => parseRateLimit(text ?? usual('2000/4000'))),
-      failed: read('RATE_LIMIT_FAILED', (text) => parseRateLimit(text ?? '100/2000')),
+      failed: read('RATE_LIMIT_FAILED', (text) => parseRateLimit(text ?? '100/5000')),
     },
   }
   if (faults.length > 0) throw new ConfigError([...new Set(faults)])

@@ -34,7 +34,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   client: [],
   console: [],
   cli: ['client', 'encryption', 'doctor'],
-  doctor: ['encryption', 'events', 'webhooks'],
+  doctor: ['banks', 'encryption', 'events', 'webhooks'],
   store: [],
 }
 

@@ -55,7 +55,7 @@ test('without any setting, everything has its default', () => {
       key: undefined,
       token: undefined,
       address: undefined,
-      failed: { perSecond: 100, burst: 2_000 },
+      failed: { perSecond: 100, burst: 5_000 },
     },
   })
 })

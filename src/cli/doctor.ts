@@ -1,6 +1,7 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
 import type { Config } from '../config.ts'
+import { checkBanks, checkBankWork } from '../doctor/check-banks.ts'
 import { checkDatabase } from '../doctor/check-database.ts'
 import { checkEncryption } from '../doctor/check-encryption.ts'
 import { checkEvents } from '../doctor/check-events.ts'
@@ -53,6 +54,7 @@ async function examine({ serviceUrl, json }: DoctorOptions): Promise<void> {
       findings.push(...(await guarded('Data folder', () => checkFolder(config.dataDir))))
     }
     findings.push(...(await guarded('Database', () => examineDatabase(config))))
+    findings.push(...(await checkBanks(config.liveBanks)))
   }
   findings.push(...(await guarded('Service', () => examineService(serviceUrl))))
   if (json) print(JSON.stringify({ findings }, null, 2))
@@ -70,6 +72,7 @@ function examineDatabase(config: Config): Promise<readonly Finding[]> {
       ...(await checkDatabase(database, Date.now)),
       ...(await guarded('Encryption', () => examineKeys(config, database))),
       ...(await guarded('Events', () => checkEvents(pool, config.eventRetentionDays))),
+      ...(await guarded('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
     ]
   })
 }

@@ -1,9 +1,14 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { type Config, ConfigError, readConfig } from '../config.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer different characters was hardly made at random. */
 const DISTINCT_MIN = 12
 const TOKEN_LENGTH_MIN = 32
+
+const DAY_MS = 86_400_000
+const EXPIRY_NOTICE_DAYS = 14
 
 interface Settings {
   /** Undefined when they cannot be read. */
@@ -32,15 +37,21 @@ export function checkSettings(env: NodeJS.ProcessEnv): Settings {
 
 type Findings = ReturnType<typeof createFindings>
 
-function checkAddress({ host, grpcReflection, databaseUrl }: Config, findings: Findings): void {
+function checkAddress(
+  { host, grpcReflection, databaseUrl, tls }: Config,
+  findings: Findings,
+): void {
+  if (tls !== undefined) checkCertificate(tls.cert, findings)
   if (isLoopback(host)) {
     findings.ok('both doors are open to this machine alone')
     return
   }
-  findings.warn(
-    `HOST ${host} opens the doors to others, and what goes through them is not encrypted`,
-    'end TLS in a proxy before them, and let nobody else reach them',
-  )
+  if (tls === undefined) {
+    findings.warn(
+      `HOST ${host} opens the doors to others, and what goes through them is not encrypted`,
+      'set TLS_CERT and TLS_KEY, or end TLS in a proxy before them that alone can reach them',
+    )
+  }
   if (grpcReflection) {
     findings.warn(
       'GRPC_REFLECTION shows the contract to whoever reaches the gRPC door',
@@ -52,6 +63,21 @@ function checkAddress({ host, grpcReflection, databaseUrl }: Config, findings: F
       'the embedded database serves others than this machine',
       'it is for development: set DATABASE_URL for anything else',
     )
+  }
+}
+
+function checkCertificate(file: string, findings: Findings): void {
+  try {
+    const { validToDate } = new X509Certificate(readFileSync(file))
+    const leftDays = Math.floor((validToDate.getTime() - Date.now()) / DAY_MS)
+    const until = validToDate.toISOString().slice(0, 10)
+    const advice = 'put a new one in its place, and send the service SIGHUP'
+    if (leftDays < 0) findings.fail(`TLS_CERT expired on ${until}`, advice)
+    else if (leftDays < EXPIRY_NOTICE_DAYS) findings.warn(`TLS_CERT expires on ${until}`, advice)
+    else findings.ok(`TLS_CERT is valid until ${until}`)
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error)
+    findings.fail(`TLS_CERT cannot be read: ${text}`, 'name a file of PEM')
   }
 }
 

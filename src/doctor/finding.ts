@@ -2,7 +2,14 @@
 export type Level = 'ok' | 'warn' | 'fail'
 
 /** What was looked at, in the order in which it is told. */
-export type Area = 'Settings' | 'Data folder' | 'Database' | 'Encryption' | 'Events' | 'Service'
+export type Area =
+  | 'Settings'
+  | 'Data folder'
+  | 'Database'
+  | 'Encryption'
+  | 'Events'
+  | 'Banks'
+  | 'Service'
 
 /** One thing that was looked at. */
 export interface Finding {

@@ -6,7 +6,9 @@ import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
+import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
+import { makeCertificate } from '../webhooks/certificate.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -167,4 +169,55 @@ test('a data folder that others may write into fails', async () => {
   const found = (JSON.parse(stdout).findings as Finding[]).map(({ found }) => found)
   expect(found).toContain(`others may write into ${DATA_DIR}`)
   expect(found).toContain(`others may read ${join(DATA_DIR, 'master.key')}`)
+})
+
+test('a certificate that ends soon, and one that has ended, are told', async () => {
+  const days = (count: number) => Date.now() + count * 86_400_000
+  const withCertificate = async (toMs: number) => {
+    const { cert, key } = makeCertificate({ fromMs: days(-400), toMs })
+    const folder = temporaryFolder()
+    writeFileSync(join(folder, 'cert.pem'), cert)
+    writeFileSync(join(folder, 'key.pem'), key)
+    const env = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
+    return (await examine(env)).lines.filter((line) => line.includes('TLS_CERT'))
+  }
+  expect(await withCertificate(days(90))).toEqual([])
+  expect(await withCertificate(days(7))).toEqual([
+    `warn: TLS_CERT expires on ${new Date(days(7)).toISOString().slice(0, 10)}`,
+  ])
+  expect(await withCertificate(days(-1))).toEqual([
+    `fail: TLS_CERT expired on ${new Date(days(-1)).toISOString().slice(0, 10)}`,
+  ])
+})
+
+test('a live bank that answers, one that does not, and what waits for a person, are told', async () => {
+  const bank = await startReceiver()
+  const env = {
+    BANKS: 'PROVIDUS=live',
+    BANK_PROVIDUS_BASE_URL: bank.url,
+    BANK_PROVIDUS_CLIENT_ID: 'client',
+    BANK_PROVIDUS_CLIENT_SECRET: 'secret',
+  }
+  const told = async () => {
+    const { findings } = await examine(env)
+    return findings.filter(({ area }) => area === 'Banks').map(({ level, found }) => [level, found])
+  }
+  const { pool } = idle.database
+  await pool.query(
+    `insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
+        paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+        narration)
+      values ('unm_1', 'PROVIDUS', '1', 's', 1, 'SUCCESS', now(), now(), '', '', '', '', '')`,
+  )
+  const { host } = new URL(bank.url)
+  expect(await told()).toEqual([
+    ['warn', '1 payments came for no open account'],
+    ['warn', 'PROVIDUS has told of no payment yet, as far as notifications are kept'],
+    ['ok', `PROVIDUS answers at ${host}`],
+  ])
+  await bank.close()
+  expect((await told()).at(-1)).toEqual([
+    'fail',
+    expect.stringContaining(`PROVIDUS does not answer at ${host}: `),
+  ])
 })
