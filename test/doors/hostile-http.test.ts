@@ -8,7 +8,7 @@ import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { useService } from '../support/service.ts'
 import { useTls } from './tls-fixture.ts'
 
-const service = useService()
+const service = useService({ RATE_LIMIT_FAILED: 'off' })
 const tls = useTls(false)
 const db = useDatabase()
 
