@@ -33,7 +33,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   server: ['limits'],
   client: [],
   console: [],
-  cli: ['client', 'encryption', 'doctor'],
+  // Of the banks, those that run on this machine.
+  cli: ['client', 'banks', 'encryption', 'doctor'],
   doctor: ['banks', 'encryption', 'events', 'webhooks'],
   store: [],
 }

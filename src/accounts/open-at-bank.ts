@@ -86,7 +86,11 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
       await deletePending(pool, account.id, attempt)
       return result
     }
-    if (result.kind !== 'opened') return keep(asking, unopened(result, attempt, clock.now()))
+    if (result.kind !== 'opened') {
+      // Attempts that are known to have opened nothing are not held against this one.
+      const unclear = before === 'FREE' ? 1 : attempt
+      return keep(asking, unopened(result, unclear, clock.now()))
+    }
     if (!/^\d{10}$/.test(result.accountNumber)) {
       const number = plainText(result.accountNumber, 40)
       return person(asking, `the bank opened an account with the number "${number}"`)
@@ -109,7 +113,7 @@ async function ask(
   before: OpeningBefore,
 ): Promise<Answered> {
   const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
-  const order = orderOf(asking)
+  const order = orderOf(asking, before)
   try {
     if (before === 'QUERY') {
       const found = await findOpened(connector, order, signal)
@@ -141,7 +145,10 @@ function findOpened(
   return Promise.resolve({ kind: 'unknown', cause, next: 'person' })
 }
 
-function orderOf({ account, idType, idNumber, alias, attempt }: Asking): AccountOrder {
+function orderOf(
+  { account, idType, idNumber, alias, attempt }: Asking,
+  before: OpeningBefore,
+): AccountOrder {
   const { bank, reference, firstName, lastName, email, phone } = account
   return {
     bank,
@@ -154,5 +161,6 @@ function orderOf({ account, idType, idNumber, alias, attempt }: Asking): Account
     idType,
     idNumber,
     attempt,
+    repeated: before !== 'FREE',
   }
 }

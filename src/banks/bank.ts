@@ -40,8 +40,10 @@ export interface AccountOrder {
   readonly phone: string
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
-  /** 1 at the first attempt; more when the bank was asked before, whatever came of it. */
+  /** How often the bank was asked with this time, whatever came of it. */
   readonly attempt: number
+  /** Whether an earlier attempt may have opened the account. */
+  readonly repeated: boolean
 }
 
 /** What may be done next about an opening without a clear end. */

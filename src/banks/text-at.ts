@@ -12,15 +12,3 @@ export function textAt(body: unknown, path: string): string {
   }
   return typeof at === 'string' ? at : ''
 }
-
-/**
- * Text that only people read, made fit to be stored: no control characters, and not longer than
- * what a payment may carry.
- */
-export function readable(text: string, charactersMax: number): string {
-  const plain = text
-    .toWellFormed()
-    .replaceAll(/\p{Cc}+/gu, ' ')
-    .trim()
-  return plain.length <= charactersMax ? plain : [...plain].slice(0, charactersMax).join('')
-}

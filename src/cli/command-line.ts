@@ -83,6 +83,11 @@ const NOUNS: readonly Noun[] = [
     summary: 'look at settings, database, keys, events and service, and say what to do',
     load: async () => (await import('./doctor.ts')).doctor,
   },
+  {
+    name: 'fake-banks',
+    summary: 'run the four banks on this machine, for a service that serves them live',
+    load: async () => (await import('./fake-banks.ts')).fakeBanks,
+  },
 ]
 
 const HELP = `

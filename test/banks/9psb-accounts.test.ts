@@ -95,7 +95,7 @@ describe('an opening that goes wrong', () => {
     expect(result).toMatchObject({ kind: 'unknown', next: 'repeat' })
     expect(bank.accounts.size).toBe(opened)
 
-    const again = await connector.openAccount(anOrder({ attempt: 2 }), signal)
+    const again = await connector.openAccount(anOrder({ attempt: 2, repeated: true }), signal)
     expect(again).toMatchObject(
       opened === 0 ? { kind: 'opened' } : { kind: 'unknown', next: 'person' },
     )
@@ -146,7 +146,7 @@ describe('an opening that goes wrong', () => {
     const { bank, connector } = await aNinePsb()
     await bank.close()
     expect((await connector.openAccount(anOrder(), signal)).kind).toBe('unavailable')
-    const second = await connector.openAccount(anOrder({ attempt: 2 }), signal)
+    const second = await connector.openAccount(anOrder({ attempt: 2, repeated: true }), signal)
     expect(second).toMatchObject({ kind: 'unknown', next: 'repeat' })
   })
 

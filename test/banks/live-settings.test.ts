@@ -14,8 +14,6 @@ describe('the settings of 9PSB', () => {
     expect(settingsOf(readNinePsbSettings, NINE_PSB)).toMatchObject({
       baseUrl: 'https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount',
       publicKey: NINE_PSB.BANK_9PSB_PUBLIC_KEY,
-      bankName: '9 Payment Service Bank',
-      notificationCidrs: [],
       paths: { create: 'create', confirm: 'confirmpayment' },
     })
   })
@@ -27,7 +25,6 @@ describe('the settings of 9PSB', () => {
       BANK_9PSB_CREATE_PATH: '/create?x=1',
       BANK_9PSB_CREATE_FIELDS: '["order"]',
       BANK_9PSB_NOTIFICATION_USER: 'a:b',
-      BANK_9PSB_NOTIFICATION_CIDRS: 'everywhere',
       BANK_9PSB_PUBLIC_KEY: 's3cret',
     }
     const read = () => settingsOf(readNinePsbSettings, env)

@@ -8,9 +8,9 @@ import { systemClock } from '../../src/clock.ts'
 export const signal = new AbortController().signal
 
 /** Requests to a bank at that URL, as the service sends them; its breaker never opens. */
-export function httpTo(baseUrl: string): BankHttp {
+export function httpTo(baseUrl: string, timeoutMs = 60_000): BankHttp {
   const breaker = { ...BANK_HTTP_LIMITS.breaker, failuresMax: 1_000_000 }
-  const limits = { ...BANK_HTTP_LIMITS, timeoutMs: 60_000, breaker }
+  const limits = { ...BANK_HTTP_LIMITS, timeoutMs, breaker }
   const http = createBankHttp({ baseUrl, limits, clock: systemClock, observe: () => {} })
   onTestFinished(() => http.close())
   return http
@@ -28,6 +28,7 @@ export function anOrder(overrides: Partial<AccountOrder> = {}): AccountOrder {
     idType: undefined,
     idNumber: undefined,
     attempt: 1,
+    repeated: false,
     ...overrides,
   }
 }

@@ -11,7 +11,7 @@ import { readPalmPaySettings } from '../../src/banks/palmpay/settings.ts'
 import { createSettingReader } from '../../src/banks/settings.ts'
 import { systemClock } from '../../src/clock.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { plainBankHttp } from './plain-bank-http.ts'
+import { httpTo } from './live.ts'
 
 const credentials = makePalmPayCredentials()
 const signal = new AbortController().signal
@@ -37,7 +37,7 @@ function connector(environment: NodeJS.ProcessEnv = {}, url = fake.url, timeoutM
   expect(faults).toEqual([])
   const bank = createPalmPay({
     settings: found,
-    http: plainBankHttp(url, timeoutMs),
+    http: httpTo(url, timeoutMs),
     clock: systemClock,
     random: randomBytes,
     warn: (text) => warnings.push(text),
@@ -58,6 +58,7 @@ function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
     idType: 'bvn',
     idNumber: '22212345678',
     attempt: 1,
+    repeated: false,
     ...overrides,
   }
 }
@@ -137,7 +138,7 @@ describe('opening', () => {
         next: 'query',
       })
       expect(await bank.findOpened?.(wanted, signal)).toMatchObject({ kind: 'unavailable' })
-      const repeated = await bank.openAccount({ ...wanted, attempt: 2 }, signal)
+      const repeated = await bank.openAccount({ ...wanted, attempt: 2, repeated: true }, signal)
       expect(repeated.kind).toBe('opened')
       expect(opened(wanted.reference)).toHaveLength(1)
     },
@@ -195,11 +196,13 @@ describe('opening', () => {
     const bank = connector()
     const account = fake.openAccount('Acme/Ada Obi', wanted.reference)
     fake.faults.add('create', 'code AC100009')
-    expect(await bank.openAccount({ ...wanted, attempt: 2 }, signal)).toMatchObject({
-      kind: 'opened',
-      accountNumber: account.virtualAccountNo,
-    })
-    const other = order({ attempt: 2 })
+    expect(await bank.openAccount({ ...wanted, attempt: 2, repeated: true }, signal)).toMatchObject(
+      {
+        kind: 'opened',
+        accountNumber: account.virtualAccountNo,
+      },
+    )
+    const other = order({ attempt: 2, repeated: true })
     fake.faults.add('create', 'code AC100009')
     expect(await bank.openAccount(other, signal)).toMatchObject({ kind: 'rejected' })
     fake.faults.add('create', 'code AC100009')
@@ -520,7 +523,6 @@ describe('settings', () => {
     expect(faults).toEqual([])
     expect(found).toMatchObject({
       baseUrl: 'https://open-gw-prod.palmpay-inc.com',
-      bankName: 'PalmPay',
       findBy: 'accountReference',
       version: 'V2.0',
       countryCode: 'NG',

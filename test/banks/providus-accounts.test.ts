@@ -28,7 +28,7 @@ describe('opening an account', () => {
 
   test('is never repeated by itself', async () => {
     const { bank, connector } = await aProvidus()
-    const result = await connector.openAccount({ ...order, attempt: 2 }, signal)
+    const result = await connector.openAccount({ ...order, attempt: 2, repeated: true }, signal)
     expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
     expect(bank.requests.create).toBe(0)
   })

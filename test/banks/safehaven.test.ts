@@ -14,7 +14,7 @@ import { readSafeHavenSettings } from '../../src/banks/safehaven/settings.ts'
 import { createSettingReader } from '../../src/banks/settings.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { plainBankHttp } from './plain-bank-http.ts'
+import { httpTo } from './live.ts'
 
 const SECRET = 'a-secret-of-the-path-0123456789'
 const VIRTUAL = { BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual', BANK_SAFEHAVEN_POLL_MS: '10' }
@@ -59,7 +59,7 @@ function connector(environment: NodeJS.ProcessEnv = {}, setting: Setting = {}) {
   const warnings: string[] = []
   const { found, faults } = settings(environment, bank)
   expect(faults).toEqual([])
-  const plain = plainBankHttp(bank.url, timeoutMs)
+  const plain = httpTo(bank.url, timeoutMs)
   const bodies: string[] = []
   const http: BankHttp = {
     send(request) {
@@ -84,6 +84,7 @@ function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
     idType: undefined,
     idNumber: undefined,
     attempt: 1,
+    repeated: false,
     ...overrides,
   }
 }
@@ -213,7 +214,7 @@ describe('a permanent account', () => {
   })
 
   test('a repeat that the bank finds known is no new account', async () => {
-    const wanted = order({ attempt: 2 })
+    const wanted = order({ attempt: 2, repeated: true })
     fake.faults.add('create', 'statusCode 409')
     expect(await connector().openAccount(wanted, signal)).toMatchObject({
       kind: 'unknown',
@@ -644,7 +645,6 @@ describe('settings', () => {
     expect(found).toMatchObject({
       baseUrl: 'https://api.safehavenmfb.com',
       audience: 'https://api.safehavenmfb.com',
-      bankName: 'Safe Haven Microfinance Bank',
       tokenForm: 'form',
       account: { kind: 'sub-account', identityType: 'vID' },
     })

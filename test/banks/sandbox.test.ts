@@ -19,6 +19,7 @@ function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
     idType: undefined,
     idNumber: undefined,
     attempt: 1,
+    repeated: false,
     ...overrides,
   }
 }

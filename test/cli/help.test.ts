@@ -47,6 +47,7 @@ test('the commands are those of the contract', () => {
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
       ...['webhook recover', 'webhook listen', 'events tail', 'events epoch bump'],
       ...['doctor'],
+      'fake-banks',
     ].map((name) => `inflow ${name}`),
   )
 })

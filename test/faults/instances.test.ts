@@ -13,6 +13,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
 import { useDatabase } from '../support/database.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 
 const INSTANCES = 3
@@ -23,17 +24,6 @@ const HOP_EVERY = 7_000
 
 const db = useDatabase()
 const instances: ServiceProcess[] = []
-
-/** mulberry32: a small generator that a seed repeats. */
-function generator(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const random = generator(seed)

@@ -105,6 +105,20 @@ describe('a payment that the bank confirms', () => {
   })
 })
 
+test('two amounts for one payment, both signed: the first is recorded, the other is held', async () => {
+  const to = await payee(service, Bank.BANK_PALMPAY)
+  const path = 'palmpay/notifications'
+  const first = payment(to.accountNumber)
+  const tellings = [first, { ...first, kobo: '150051' }]
+  const texts = await Promise.all(
+    tellings.map(async (each) => (await notify(service, each, { path })).text),
+  )
+  expect(texts.toSorted()).toEqual(['held', 'recorded'])
+  expect(await recordedIn(service, to)).toMatchObject([
+    { kobo: tellings[texts.indexOf('recorded')]!.kobo },
+  ])
+})
+
 describe('a payment that the bank does not confirm is not credited', () => {
   test('denied, until the bank knows of it', async () => {
     const to = await payee(service)

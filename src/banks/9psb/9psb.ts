@@ -101,7 +101,7 @@ function toAccountResult(order: AccountOrder, answer: NinePsbAnswer): AccountRes
     // The code of every invalid request, and of a reference that was used before: then an account
     // may have come of it, and its number is not told again.
     const used = /reference|unique|duplicate|exist/i.test(textAt(answer.body, 'message'))
-    if (used || order.attempt > 1) return { kind: 'unknown', cause, next: 'person' }
+    if (used || order.repeated) return { kind: 'unknown', cause, next: 'person' }
     return { kind: 'unavailable', cause }
   }
   return { kind: 'unknown', cause, next: 'repeat' }
@@ -109,7 +109,7 @@ function toAccountResult(order: AccountOrder, answer: NinePsbAnswer): AccountRes
 
 /** Nothing came of this attempt; what came of an earlier one is still not known. */
 function notThisTime(order: AccountOrder, cause: string): AccountResult {
-  return order.attempt > 1
+  return order.repeated
     ? { kind: 'unknown', cause, next: 'repeat' }
     : { kind: 'unavailable', cause }
 }

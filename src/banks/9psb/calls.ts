@@ -2,7 +2,8 @@ import type { Clock } from '../../clock.ts'
 import { createAccessToken, type IssuedToken } from '../access-token.ts'
 import { type BankHttp, BankUnreachable } from '../bank-http.ts'
 import { parseBankJson } from '../bank-json.ts'
-import { readable, textAt } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
+import { textAt } from '../text-at.ts'
 import type { NinePsbSettings } from './settings.ts'
 
 /** What came of a call. */
@@ -80,8 +81,8 @@ export function createCalls(options: CallsOptions): NinePsbCalls {
 function judge({ status, text }: { status: number; text: string }): NinePsbAnswer {
   const body = parseBankJson(text)
   const code = textAt(body, 'code')
-  const message = readable(textAt(body, 'message'), 200)
-  const cause = `HTTP ${status}, code ${JSON.stringify(readable(code, 20))}: ${message}`
+  const message = plainText(textAt(body, 'message'), 200)
+  const cause = `HTTP ${status}, code ${JSON.stringify(plainText(code, 20))}: ${message}`
   // A door before the bank's program may refuse without the bank's own words.
   const shut = code === '' && (status === 401 || status === 403)
   return { kind: 'answered', code: shut ? NOT_LET_IN : code, cause, body }

@@ -4,7 +4,8 @@ import type { BankNotification, BankPayment, Reading } from '../bank.ts'
 import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
 import { parseLagosTime } from '../lagos-time.ts'
-import { readable, textAt } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
+import { textAt } from '../text-at.ts'
 import { isBasic, notificationHash } from './signature.ts'
 
 interface NotificationCredentials {
@@ -56,10 +57,10 @@ export function readNotification(
  */
 export function readTransaction(body: unknown): BankPayment | string {
   const code = textAt(body, 'code')
-  if (code !== '00') return `its code is ${JSON.stringify(readable(code, 20))}, not "00"`
+  if (code !== '00') return `its code is ${JSON.stringify(plainText(code, 20))}, not "00"`
   const currency = textAt(body, 'order.currency').trim()
   if (currency !== 'NGN')
-    return `its currency is ${JSON.stringify(readable(currency, 20))}, not NGN`
+    return `its currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
   const amountMinor = parseNaira(textAt(body, 'order.amount'))
   if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
     return 'order.amount is no amount that can be credited'
@@ -75,11 +76,11 @@ export function readTransaction(body: unknown): BankPayment | string {
     amountMinor,
     paidAtMs: parseLagosTime(textAt(body, 'transaction.date').trim()),
     payer: {
-      name: readable(textAt(body, 'customer.account.sendername'), 200),
-      accountNumber: readable(textAt(body, 'customer.account.senderaccountnumber'), 40),
-      bankCode: readable(textAt(body, 'customer.account.senderbankcode'), 20),
-      bankName: readable(textAt(body, 'customer.account.senderbankname'), 200),
+      name: plainText(textAt(body, 'customer.account.sendername'), 200),
+      accountNumber: plainText(textAt(body, 'customer.account.senderaccountnumber'), 40),
+      bankCode: plainText(textAt(body, 'customer.account.senderbankcode'), 20),
+      bankName: plainText(textAt(body, 'customer.account.senderbankname'), 200),
     },
-    narration: readable(textAt(body, 'order.description'), 500),
+    narration: plainText(textAt(body, 'order.description'), 500),
   }
 }

@@ -1,4 +1,3 @@
-import { BANK_FACTS } from '../bank.ts'
 import { type JsonFields, readCreateFields } from '../create-fields.ts'
 import type { SettingReader } from '../settings.ts'
 
@@ -7,17 +6,11 @@ export interface NinePsbSettings {
   readonly baseUrl: string
   /** Of one request. */
   readonly timeoutMs: number
-  /** How many requests may be under way at once. */
-  readonly requestsMax: number
   readonly publicKey: string
   readonly privateKey: string
   /** What the bank authenticates with when it notifies us; the password is part of its hash too. */
   readonly notificationUser: string
   readonly notificationPassword: string
-  /** From where notifications may come; empty: from anywhere. */
-  readonly notificationCidrs: readonly string[]
-  /** As businesses see it. */
-  readonly bankName: string
   /** What an account's description says to the bank. */
   readonly description: string
   readonly createFields: JsonFields
@@ -42,7 +35,6 @@ export function readNinePsbSettings(read: SettingReader): NinePsbSettings {
   return {
     baseUrl: read.url('BANK_9PSB_BASE_URL', PRODUCTION),
     timeoutMs: read.count('BANK_9PSB_TIMEOUT_MS', { fallback: 15_000, min: 100, max: 120_000 }),
-    requestsMax: read.count('BANK_9PSB_REQUESTS_MAX', { fallback: 16, min: 1, max: 1_000 }),
     publicKey: read.secret('BANK_9PSB_PUBLIC_KEY'),
     privateKey: read.secret('BANK_9PSB_PRIVATE_KEY'),
     notificationUser: read.text('BANK_9PSB_NOTIFICATION_USER', {
@@ -50,8 +42,6 @@ export function readNinePsbSettings(read: SettingReader): NinePsbSettings {
       expects: 'a name without a colon',
     }),
     notificationPassword: read.secret('BANK_9PSB_NOTIFICATION_PASSWORD'),
-    notificationCidrs: read.cidrs('BANK_9PSB_NOTIFICATION_CIDRS'),
-    bankName: read.text('BANK_9PSB_NAME', { fallback: BANK_FACTS['9PSB'].name }),
     description: read.text('BANK_9PSB_DESCRIPTION', { fallback: 'Virtual account' }),
     createFields: readCreateFields(read, 'BANK_9PSB_CREATE_FIELDS'),
     paths: {

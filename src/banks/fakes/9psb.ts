@@ -11,7 +11,12 @@ import {
 import { type NinePsbTransaction, notificationBody } from './9psb-transaction.ts'
 import { createCourier, type Delivered } from './courier.ts'
 import { createFaults, type Faults, type ServerFault } from './faults.ts'
-import { type FakeReply, type FakeRoute, startLoopbackServer } from './loopback-server.ts'
+import {
+  type FakeReply,
+  type FakeRoute,
+  type Observe,
+  startLoopbackServer,
+} from './loopback-server.ts'
 import { payByHand } from './pay-by-hand.ts'
 
 export type NinePsbOperation = 'authenticate' | 'create' | 'confirm' | 'deactivate'
@@ -37,6 +42,7 @@ export interface FakeNinePsbOptions {
   readonly refusalStatus?: number
   /** Waits before the five further attempts of a notification. */
   readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
 }
 
 /** 9PSB on this machine. */
@@ -74,6 +80,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
   const books = createNinePsbBooks(clock)
   const courier = createCourier({
     url: options.notify,
+    observe: options.observe,
     headers: {
       'content-type': 'application/json',
       authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
@@ -104,6 +111,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
   })
   const server = await startLoopbackServer({
     port,
+    observe: options.observe,
     routes: {
       'POST /authenticate': route('authenticate', tokens.issue),
       'POST /create': route('create', books.create),

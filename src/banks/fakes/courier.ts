@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import type { Observe } from './loopback-server.ts'
 
 /** What became of a notification. */
 export interface Delivered {
@@ -30,6 +31,7 @@ interface CourierOptions {
   readonly retryDelaysMs: readonly number[]
   /** What an answer means; `final` is an end too, and no good one. */
   readonly judge: (answer: CourierAnswer) => 'acknowledged' | 'again' | 'final'
+  readonly observe?: Observe | undefined
 }
 
 const TIMEOUT_MS = 30_000
@@ -38,7 +40,7 @@ const ANSWER_CHARACTERS_MAX = 4_096
 
 /** @throws RangeError when the URL is not of this machine: a fake tells nobody else of money */
 export function createCourier(options: CourierOptions): Courier {
-  const { url, headers, retryDelaysMs, judge } = options
+  const { url, headers, retryDelaysMs, judge, observe } = options
   if (url !== undefined && !/^(127\.0\.0\.1|localhost|\[::1\])$/.test(new URL(url).hostname)) {
     throw new RangeError('a fake bank notifies addresses of this machine alone')
   }
@@ -68,6 +70,7 @@ export function createCourier(options: CourierOptions): Courier {
         const answer = await post(body)
         answers.push(answer)
         const verdict = judge(answer)
+        observe?.(`notification → ${answer.status || 'no answer'} ${answer.text} (${verdict})`)
         if (verdict !== 'again') return { acknowledged: verdict === 'acknowledged', answers }
       }
       return { acknowledged: false, answers }

@@ -30,11 +30,15 @@ export interface LoopbackServer {
   close(): Promise<void>
 }
 
+/** Told of what a fake bank was asked and what it told, a line for each. */
+export type Observe = (line: string) => void
+
 interface LoopbackServerOptions {
   /** 0: a free one. */
   readonly port: number
   /** By `POST /create`. */
   readonly routes: Readonly<Record<string, FakeRoute>>
+  readonly observe?: Observe | undefined
 }
 
 const BODY_BYTES_MAX = 65_536
@@ -44,8 +48,12 @@ const PAGE = '<html><body><h1>Service Unavailable</h1></body></html>'
 
 /** An HTTP server of a fake bank, reachable from this machine alone. */
 export async function startLoopbackServer(options: LoopbackServerOptions): Promise<LoopbackServer> {
-  const { port, routes } = options
+  const { port, routes, observe } = options
   const server = createServer((incoming, response) => {
+    response.once('close', () => {
+      const answered = response.headersSent ? `${response.statusCode}` : 'no answer'
+      observe?.(`${incoming.method} ${incoming.url} → ${answered}`)
+    })
     serve(routes, incoming, response).catch(() => response.destroy())
   })
   server.requestTimeout = 30_000

@@ -2,7 +2,12 @@ import { type Clock, systemClock } from '../../clock.ts'
 import { parseBankJson } from '../bank-json.ts'
 import { createCourier, type Delivered } from './courier.ts'
 import { createFaults, type Faults, type ServerFault } from './faults.ts'
-import { type FakeRequest, type FakeRoute, startLoopbackServer } from './loopback-server.ts'
+import {
+  type FakeRequest,
+  type FakeRoute,
+  type Observe,
+  startLoopbackServer,
+} from './loopback-server.ts'
 import { createPalmPayBooks, type PalmPayAccount, type PalmPayPayment } from './palmpay-books.ts'
 import {
   makePalmPayCredentials,
@@ -31,6 +36,7 @@ export interface FakePalmPayOptions {
   readonly clock?: Clock
   /** Waits before the eight further attempts of a notification. */
   readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
 }
 
 /** PalmPay on this machine. */
@@ -92,6 +98,7 @@ export async function startFakePalmPay(options: FakePalmPayOptions): Promise<Fak
   const requests = { create: 0, queryOne: 0, update: 0, detail: 0, pageList: 0 }
   const courier = createCourier({
     url: options.notify,
+    observe: options.observe,
     headers: { 'content-type': 'application/json;charset=UTF-8' },
     retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
     judge: ({ status, text }) => (status === 200 && text === 'success' ? 'acknowledged' : 'again'),
@@ -109,7 +116,7 @@ export async function startFakePalmPay(options: FakePalmPayOptions): Promise<Fak
     fault: () => undefined,
     answer: (request) => payByHand(request, books.receive, notify),
   }
-  const server = await startLoopbackServer({ port: options.port, routes })
+  const server = await startLoopbackServer({ port: options.port, routes, observe: options.observe })
   return {
     url: server.url,
     environment: palmPayEnvironment(server.url, credentials),

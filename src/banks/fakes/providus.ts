@@ -8,6 +8,7 @@ import {
   type FakeReply,
   type FakeRequest,
   type FakeRoute,
+  type Observe,
   startLoopbackServer,
 } from './loopback-server.ts'
 import { payByHand } from './pay-by-hand.ts'
@@ -46,6 +47,7 @@ export interface FakeProvidusOptions {
   readonly notFoundStatus?: number
   /** Waits before the four further attempts of a notification. */
   readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
 }
 
 /** Providus on this machine. */
@@ -82,6 +84,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
   const books = createProvidusBooks(clock)
   const courier = createCourier({
     url: options.notify,
+    observe: options.observe,
     headers: {
       'content-type': 'application/json',
       'client-id': clientId,
@@ -120,6 +123,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
     transaction ? { status: 200, body: requeryBody(transaction) } : notFound(options)
   const server = await startLoopbackServer({
     port,
+    observe: options.observe,
     routes: {
       'POST /PiPCreateReservedAccountNumber': route('create', ({ body }) => {
         const name = textAt(parseBankJson(body), 'account_name').trim()

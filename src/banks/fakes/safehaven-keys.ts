@@ -31,7 +31,9 @@ export function safeHavenEnvironment(
     BANK_SAFEHAVEN_BASE_URL: url,
     BANK_SAFEHAVEN_CLIENT_ID: clientId,
     BANK_SAFEHAVEN_COMPANY_URL: companyUrl,
-    BANK_SAFEHAVEN_PRIVATE_KEY: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
+    BANK_SAFEHAVEN_PRIVATE_KEY: privateKey
+      .export({ format: 'der', type: 'pkcs8' })
+      .toString('base64'),
     BANK_SAFEHAVEN_IDENTITY_ID: '64f0c0ffee64f0c0ffee0001',
     BANK_SAFEHAVEN_SETTLEMENT_ACCOUNT: '0119536306',
   }

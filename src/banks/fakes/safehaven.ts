@@ -7,6 +7,7 @@ import {
   type FakeReply,
   type FakeRequest,
   type FakeRoute,
+  type Observe,
   startLoopbackServer,
 } from './loopback-server.ts'
 import { payByHand } from './pay-by-hand.ts'
@@ -54,6 +55,7 @@ export interface FakeSafeHavenOptions {
   readonly refusesInside200?: boolean
   /** Waits before further attempts of a notification; the bank promises none. */
   readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
 }
 
 /** Safe Haven on this machine. It tells of payments at each account's `callbackUrl`. */
@@ -93,7 +95,7 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions): Promise
   const client = credentials.ibsClientId
   const faults = createFaults<SafeHavenOperation, SafeHavenFault>()
   const books = createSafeHavenBooks(clock)
-  const couriers = createCouriers(options.retryDelaysMs ?? [])
+  const couriers = createCouriers(options.retryDelaysMs ?? [], options.observe)
   const requests = { token: 0, create: 0, get: 0, delete: 0, status: 0, statement: 0 }
   const tokenSeconds = options.tokenSeconds ?? 3_600
   const tokens = createSafeHavenTokens(credentials, clock, tokenSeconds, () => server.url)
@@ -114,7 +116,7 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions): Promise
     fault: () => undefined,
     answer: (request) => payByHand(request, books.receive, notify),
   }
-  const server = await startLoopbackServer({ port: options.port, routes })
+  const server = await startLoopbackServer({ port: options.port, routes, observe: options.observe })
   return {
     url: server.url,
     environment: safeHavenEnvironment(server.url, credentials),
@@ -208,7 +210,7 @@ function createRoutes(served: Served) {
 const CALLBACKS_MAX = 1_000
 
 /** One courier for each address that accounts name. */
-function createCouriers(retryDelaysMs: readonly number[]) {
+function createCouriers(retryDelaysMs: readonly number[], observe: Observe | undefined) {
   const couriers = new Map<string, Courier>()
   return {
     of(url: string): Courier {
@@ -219,6 +221,7 @@ function createCouriers(retryDelaysMs: readonly number[]) {
         url: url === '' ? undefined : url,
         headers: { 'content-type': 'application/json' },
         retryDelaysMs,
+        observe,
         judge: ({ status }) => (status >= 200 && status < 300 ? 'acknowledged' : 'again'),
       })
       couriers.set(url, courier)

@@ -1,7 +1,8 @@
 import type { AccountOrder, AccountResult } from '../bank.ts'
 import { isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
-import { readable, textAt } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
+import { textAt } from '../text-at.ts'
 import { type PalmPayAnswer, type PalmPayCall, SUCCESS } from './call.ts'
 import type { PalmPaySettings } from './settings.ts'
 
@@ -38,7 +39,7 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
     order: AccountOrder,
     signal: AbortSignal,
   ): Promise<AccountResult> => {
-    if (order.attempt === 1) return rejected('is already used for an account at the bank')
+    if (!order.repeated) return rejected('is already used for an account at the bank')
     const found = await findOpened(order, signal)
     return found.kind === 'unavailable'
       ? rejected('is already used for an account at the bank')
@@ -86,11 +87,11 @@ function readAccount(
   const status = textOf(fields, 'status') || 'Enabled'
   const person = (cause: string): AccountResult => ({ kind: 'unknown', cause, next: 'person' })
   if (reference !== order.reference)
-    return person(`for another reference: "${readable(reference, 80)}"`)
+    return person(`for another reference: "${plainText(reference, 80)}"`)
   if (!isAccountNumber(accountNumber))
-    return person(`the number is "${readable(accountNumber, 80)}"`)
-  if (status !== 'Enabled') return person(`${accountNumber} is ${readable(status, 40)}`)
-  const accountName = readable(textAt(fields, 'virtualAccountName'), 200) || order.accountName
+    return person(`the number is "${plainText(accountNumber, 80)}"`)
+  if (status !== 'Enabled') return person(`${accountNumber} is ${plainText(status, 40)}`)
+  const accountName = plainText(textAt(fields, 'virtualAccountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
 }
 

@@ -1,7 +1,8 @@
 import { AMOUNT_MINOR_MAX } from '../../money.ts'
 import type { BankPayment } from '../bank.ts'
 import { isAccountNumber, isPaymentKey, textOf } from '../bank-fields.ts'
-import { readable, textAt } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
+import { textAt } from '../text-at.ts'
 
 /** What a collection order says, in a notification, a requery or a list. */
 export type Order =
@@ -39,16 +40,16 @@ export function readOrder(fields: unknown): Order {
     amountMinor,
     paidAtMs: /^\d{12,14}$/.test(createdTime) ? Number(createdTime) : undefined,
     payer: {
-      name: readable(textAt(fields, 'payerAccountName'), 200),
-      accountNumber: readable(textAt(fields, 'payerAccountNo'), 40),
+      name: plainText(textAt(fields, 'payerAccountName'), 200),
+      accountNumber: plainText(textAt(fields, 'payerAccountNo'), 40),
       bankCode: '',
-      bankName: readable(textAt(fields, 'payerBankName'), 200),
+      bankName: plainText(textAt(fields, 'payerBankName'), 200),
     },
-    narration: readable(textAt(fields, 'reference'), 500),
+    narration: plainText(textAt(fields, 'reference'), 500),
   }
   return { kind: 'paid', payment }
 }
 
 function unreadable(name: string, value: string): Order {
-  return { kind: 'unreadable', cause: `${name} is ${JSON.stringify(readable(value, 80))}` }
+  return { kind: 'unreadable', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` }
 }

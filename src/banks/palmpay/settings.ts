@@ -1,5 +1,4 @@
 import type { KeyObject } from 'node:crypto'
-import { BANK_FACTS } from '../bank.ts'
 import { type JsonFields, readCreateFields } from '../create-fields.ts'
 import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
 import type { SettingReader } from '../settings.ts'
@@ -9,8 +8,6 @@ export interface PalmPaySettings {
   readonly baseUrl: string
   /** Of one request. */
   readonly timeoutMs: number
-  /** As businesses see it. */
-  readonly bankName: string
   readonly appId: string
   readonly privateKey: KeyObject
   /** PalmPay's own, which its notifications are verified with. */
@@ -51,7 +48,6 @@ export function readPalmPaySettings(read: SettingReader): PalmPaySettings {
   return {
     baseUrl: read.url(name('BASE_URL'), 'https://open-gw-prod.palmpay-inc.com'),
     timeoutMs: read.count(name('TIMEOUT_MS'), { fallback: 8_000, min: 100, max: 60_000 }),
-    bankName: read.text(name('NAME'), { fallback: BANK_FACTS.PALMPAY.name }),
     appId: read.text(name('APP_ID'), { pattern: /^[\x21-\x7e]{1,100}$/, expects: 'an app id' }),
     privateKey,
     publicKey,

@@ -4,7 +4,8 @@ import type { BankNotification, BankPayment, Reading } from '../bank.ts'
 import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
 import { parseLagosTime } from '../lagos-time.ts'
-import { readable, textAt } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
+import { textAt } from '../text-at.ts'
 import type { ProvidusSettings } from './settings.ts'
 import { isAuthSignature } from './signature.ts'
 
@@ -45,7 +46,7 @@ export function readTransaction(body: unknown, amountField: AmountField): BankPa
   if (typeof body !== 'object' || body === null) return 'it is no JSON object'
   const currency = said(body, 'currency')
   if (currency !== 'NGN')
-    return `its currency is ${JSON.stringify(readable(currency, 20))}, not NGN`
+    return `its currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
   const amountMinor = parseNaira(said(body, amountField))
   if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
     return `${amountField} is no amount that can be credited`
@@ -63,12 +64,12 @@ export function readTransaction(body: unknown, amountField: AmountField): BankPa
     amountMinor,
     paidAtMs: parseLagosTime(said(body, 'tranDateTime')),
     payer: {
-      name: readable(said(body, 'sourceAccountName'), 200),
-      accountNumber: readable(said(body, 'sourceAccountNumber'), 40),
-      bankCode: readable(said(body, 'sourceBankCode'), 20),
-      bankName: readable(said(body, 'sourceBankName'), 200),
+      name: plainText(said(body, 'sourceAccountName'), 200),
+      accountNumber: plainText(said(body, 'sourceAccountNumber'), 40),
+      bankCode: plainText(said(body, 'sourceBankCode'), 20),
+      bankName: plainText(said(body, 'sourceBankName'), 200),
     },
-    narration: readable(said(body, 'tranRemarks'), 500),
+    narration: plainText(said(body, 'tranRemarks'), 500),
   }
 }
 

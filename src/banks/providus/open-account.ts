@@ -2,7 +2,7 @@ import type { AccountOrder, AccountResult } from '../bank.ts'
 import type { BankAnswer } from '../bank-http.ts'
 import { parseBankJson } from '../bank-json.ts'
 import { type JsonFields, mergeFields } from '../create-fields.ts'
-import { readable } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
 import { said } from './notification.ts'
 
 /** The bank takes no reference of ours: nothing in this tells one request from its repetition. */
@@ -17,8 +17,8 @@ export function orderBody(order: AccountOrder, createFields: JsonFields): JsonFi
 export function toAccountResult(order: AccountOrder, { status, text }: BankAnswer): AccountResult {
   const body = parseBankJson(text)
   const code = said(body, 'responseCode')
-  const message = readable(said(body, 'responseMessage'), 200)
-  const cause = `HTTP ${status}, responseCode ${JSON.stringify(readable(code, 20))}: ${message}`
+  const message = plainText(said(body, 'responseMessage'), 200)
+  const cause = `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
   const accountNumber = said(body, 'account_number')
   const successful = flag(body, 'requestSuccessful')
   if (successful === true && code === '00' && /^\d{10}$/.test(accountNumber)) {

@@ -36,7 +36,7 @@ export function createProvidus({ settings, http }: ProvidusOptions): LiveConnect
     // It takes no reference of ours, so asking again could open a second account.
     afterCrash: 'person',
     async openAccount(order, signal) {
-      if (order.attempt > 1) {
+      if (order.repeated) {
         const cause = 'an earlier attempt had no clear end, and the bank cannot be asked of it'
         return { kind: 'unknown', cause, next: 'person' }
       }

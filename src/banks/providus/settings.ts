@@ -1,4 +1,3 @@
-import { BANK_FACTS } from '../bank.ts'
 import { type JsonFields, readCreateFields } from '../create-fields.ts'
 import type { SettingReader } from '../settings.ts'
 
@@ -7,14 +6,8 @@ export interface ProvidusSettings {
   readonly baseUrl: string
   /** Of one request. */
   readonly timeoutMs: number
-  /** How many requests may be under way at once. */
-  readonly requestsMax: number
   readonly clientId: string
   readonly clientSecret: string
-  /** From where notifications may come; empty: from anywhere. */
-  readonly notificationCidrs: readonly string[]
-  /** As businesses see it. */
-  readonly bankName: string
   /** Which amount is credited: what the payer sent, or what is left of it after the bank's fee. */
   readonly amountField: 'transactionAmount' | 'settledAmount'
   /**
@@ -43,14 +36,11 @@ export function readProvidusSettings(read: SettingReader): ProvidusSettings {
   return {
     baseUrl: read.url('BANK_PROVIDUS_BASE_URL', PRODUCTION),
     timeoutMs: read.count('BANK_PROVIDUS_TIMEOUT_MS', { fallback: 20_000, min: 100, max: 120_000 }),
-    requestsMax: read.count('BANK_PROVIDUS_REQUESTS_MAX', { fallback: 16, min: 1, max: 1_000 }),
     clientId: read.text('BANK_PROVIDUS_CLIENT_ID', {
       pattern: /^[\x21-\x7e]+$/,
       expects: 'printable characters without spaces',
     }),
     clientSecret: read.secret('BANK_PROVIDUS_CLIENT_SECRET'),
-    notificationCidrs: read.cidrs('BANK_PROVIDUS_NOTIFICATION_CIDRS'),
-    bankName: read.text('BANK_PROVIDUS_NAME', { fallback: BANK_FACTS.PROVIDUS.name }),
     amountField: read.choice(
       'BANK_PROVIDUS_AMOUNT_FIELD',
       ['transactionAmount', 'settledAmount'],

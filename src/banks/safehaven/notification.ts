@@ -2,7 +2,7 @@ import type { BankNotification, Reading } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
 import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
-import { readable } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
 import { readTransfer } from './transfer.ts'
 
 /** Reads a notification. Nothing signs it: it is a hint, and the bank has to confirm it. */
@@ -13,7 +13,7 @@ export function readNotification(notification: BankNotification, secret: string)
   const body = fieldsOf(parseBankJson(notification.rawBody.toString('utf8')))
   const transfer = body && fieldsOf(body['data'])
   if (!body || !transfer) return { kind: 'unreadable', cause: 'not an object with data' }
-  const kind = readable(kindOf(body), 80)
+  const kind = plainText(kindOf(body), 80)
   if (kind === 'transfer') return readingOf(transfer, true)
   if (kind === 'virtualAccount.transfer') return readingOf(transfer, false)
   // A kind nobody knows is no reason to lose money that came in.

@@ -2,7 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { AccountOrder, AccountResult } from '../bank.ts'
 import { type BankFields, fieldsOf, isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
-import { readable, textAt } from '../text-at.ts'
+import { plainText } from '../plain-text.ts'
+import { textAt } from '../text-at.ts'
 import type { SafeHavenAnswer, SafeHavenCall } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
 
@@ -93,7 +94,7 @@ function refusal(
   { code, cause }: Extract<SafeHavenAnswer, { kind: 'refused' }>,
 ): AccountResult {
   // Our reference is known there: an earlier attempt without a clear end was carried out.
-  if (order.attempt > 1 && (code === 409 || /exist|duplicate|already/i.test(cause))) {
+  if (order.repeated && (code === 409 || /exist|duplicate|already/i.test(cause))) {
     return person(cause)
   }
   const field = code !== 400 && code !== 422 ? undefined : fieldNamedIn(cause)
@@ -113,12 +114,12 @@ function readAccount(order: AccountOrder, opened: BankFields): AccountResult {
   const bankAccountId = textOf(opened, '_id')
   const reference = textOf(opened, 'externalReference') || order.reference
   if (reference !== order.reference)
-    return person(`opened for another reference: ${readable(reference, 80)}`)
+    return person(`opened for another reference: ${plainText(reference, 80)}`)
   if (!isAccountNumber(accountNumber) || !isId(bankAccountId)) {
-    const [id, number] = [readable(bankAccountId, 80), readable(accountNumber, 80)]
+    const [id, number] = [plainText(bankAccountId, 80), plainText(accountNumber, 80)]
     return person(`opened as "${id}" with the number "${number}"`)
   }
-  const accountName = readable(textAt(opened, 'accountName'), 200) || order.accountName
+  const accountName = plainText(textAt(opened, 'accountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId }
 }
 

@@ -9,8 +9,6 @@ export interface SafeHavenSettings {
   readonly baseUrl: string
   /** Of one request. */
   readonly timeoutMs: number
-  /** As businesses see it. */
-  readonly bankName: string
   readonly clientId: string
   readonly companyUrl: string
   readonly audience: string
@@ -71,7 +69,6 @@ export function readSafeHavenSettings(read: SettingReader): SafeHavenSettings {
   return {
     baseUrl,
     timeoutMs: read.count(name('TIMEOUT_MS'), { fallback: 8_000, min: 100, max: 60_000 }),
-    bankName: read.text(name('NAME'), { fallback: BANK_FACTS.SAFEHAVEN.name }),
     clientId: read.text(name('CLIENT_ID')),
     companyUrl: read.text(name('COMPANY_URL')),
     audience: read.text(name('AUDIENCE'), { fallback: baseUrl }),
