@@ -18,6 +18,9 @@ import { finishLook, type KeptNotification, keepNotification } from './store.ts'
 /** How long a bank waits for the answer at the most; what is not done then goes on behind it. */
 const ANSWER_MS = 20_000
 
+/** Beyond so many at once, banks are told to try again: a database that hangs must not fill memory. */
+const UNDER_WAY_MAX = 1_024
+
 /** Beyond this a process that looks at a notification is taken for dead. */
 const LOOK_MS = 60_000
 
@@ -41,8 +44,17 @@ export type ReceiveNotification = (
  */
 export function createReceiveNotification(dependencies: ReceiveDependencies): ReceiveNotification {
   const told = createSparseLog(dependencies)
+  let underWay = 0
+  const serveWithin = async (...of: Parameters<typeof serve>): Promise<NotificationOutcome> => {
+    if (underWay >= UNDER_WAY_MAX) return 'try again'
+    underWay += 1
+    const serving = serve(...of).finally(() => {
+      underWay -= 1
+    })
+    return serveInTime(dependencies, of[1], serving)
+  }
   return async (bank, served, notification) => {
-    const outcome = await serveInTime(dependencies, bank, served, notification)
+    const outcome = await serveWithin(dependencies, bank, served, notification)
     dependencies.observe(bank, outcome)
     if (outcome === 'forged') told(bank)
     return acknowledge(dependencies, bank, served, outcome, notification)
@@ -50,19 +62,15 @@ export function createReceiveNotification(dependencies: ReceiveDependencies): Re
 }
 
 async function serveInTime(
-  dependencies: ReceiveDependencies,
+  { log }: ReceiveDependencies,
   bank: BankCode,
-  served: ServedBank,
-  notification: BankNotification,
+  served: Promise<NotificationOutcome>,
 ): Promise<NotificationOutcome> {
-  const { log } = dependencies
-  const serving = serve(dependencies, bank, served, notification).catch(
-    (error: unknown): NotificationOutcome => {
-      const text = 'serving a notification failed; the bank is told to try again'
-      log.error({ err: error, bank }, text)
-      return 'try again'
-    },
-  )
+  const serving = served.catch((error: unknown): NotificationOutcome => {
+    const text = 'serving a notification failed; the bank is told to try again'
+    log.error({ err: error, bank }, text)
+    return 'try again'
+  })
   if (await within(serving, ANSWER_MS)) return serving
   log.warn({ bank }, 'a notification takes long; the bank is told to try again')
   return 'try again'

@@ -287,6 +287,31 @@ describe('an instance that allows other addresses, and one whose database goes a
   })
 })
 
+test('while the database hangs a bounded number waits, and the rest is told to come again', async () => {
+  const lock = await service.database.pool.connect()
+  const texts: string[] = []
+  let sending: Promise<unknown>
+  try {
+    await lock.query('begin; lock table bank_notification in exclusive mode')
+    sending = Promise.all(
+      Array.from({ length: 1_100 }, async (_, index) => {
+        texts.push((await notify(service, `noise in a hang ${index}`)).text)
+      }),
+    )
+    await until(
+      async () => texts.length,
+      (count) => count >= 1_100 - 1_024,
+      15_000,
+    )
+    expect(new Set(texts)).toEqual(new Set(['try again']))
+  } finally {
+    await lock.query('rollback')
+    lock.release()
+  }
+  await sending
+  expect((await notify(service, 'noise after it')).text).toBe('noise')
+}, 60_000)
+
 test('what became of notifications and requests is measured', async () => {
   const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
   expect(text).toMatch(/inflow_bank_notifications_total\{bank="9PSB",outcome="recorded"\} \d/)
