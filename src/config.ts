@@ -125,7 +125,7 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
     corsOrigins: read('CORS_ORIGINS', parseOrigins),
     connectionsMax: read('CONNECTIONS_MAX', (text) => parseConnections(text, 10_000)),
     connectionsPerAddressMax: read('CONNECTIONS_PER_ADDRESS_MAX', (text) =>
-      parseConnections(text, 1_000),
+      parseConnections(text, databaseUrl === undefined ? 10_000 : 1_000),
     ),
     rateLimits: {
       key: read('RATE_LIMIT_KEY', (text) => parseRateLimit(text ?? usual('1000/2000'))),

@@ -50,7 +50,7 @@ test('without any setting, everything has its default', () => {
     tlsClientScopes: new Map(),
     corsOrigins: [],
     connectionsMax: 10_000,
-    connectionsPerAddressMax: 1_000,
+    connectionsPerAddressMax: 10_000,
     rateLimits: {
       key: undefined,
       token: undefined,
