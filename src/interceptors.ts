@@ -17,6 +17,7 @@ import { limitArrivals, limitCallers } from './server/interceptors/rate-limit.ts
 import { restriction } from './server/interceptors/restriction.ts'
 import { type Check, validation } from './server/interceptors/validation.ts'
 import type { Database } from './store/orm.ts'
+import { transactionOwner } from './transactions/find-transactions.ts'
 import { deliveryOwner, endpointOwner } from './webhooks/owners.ts'
 
 interface Options {
@@ -56,6 +57,7 @@ export function composeInterceptors(options: Options): readonly Interceptor[] {
       endpoint: (id) => endpointOwner(pool, id),
       delivery: (id) => deliveryOwner(pool, id),
       event: (id) => eventOwner(pool, id),
+      transaction: (id) => transactionOwner(pool, id),
     }),
   ]
 }

@@ -7,8 +7,9 @@ export const AMOUNT_MINOR_MAX = 1_000_000_000_000_000n
 /** The only currency. */
 export const CURRENCY = 'NGN'
 
-/** Writes kobo as naira with two decimals: 150050n → "1500.50". */
+/** Writes kobo as naira with two decimals: 150050n → "1500.50", -5n → "-0.05". */
 export function formatAmount(amountMinor: bigint): string {
+  if (amountMinor < 0n) return `-${formatAmount(-amountMinor)}`
   const text = amountMinor.toString().padStart(3, '0')
   return `${text.slice(0, -2)}.${text.slice(-2)}`
 }

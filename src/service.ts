@@ -6,6 +6,7 @@ import { BusinessService } from '../gen/inflow/business/v1/business_service_pb.t
 import { EventService } from '../gen/inflow/event/v1/event_service_pb.ts'
 import { ReconciliationService } from '../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SettlementService } from '../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { ThirdPartyService } from '../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import {
   RecordPaymentRequestSchema,
@@ -46,6 +47,7 @@ import { createCheck } from './server/interceptors/validation.ts'
 import { registerDoorMetrics } from './server/metrics.ts'
 import { requireRows } from './server/reach.ts'
 import type { Tls } from './server/tls.ts'
+import { createSettlements } from './settlement/settlements.ts'
 import type { Database } from './store/orm.ts'
 import { createThirdPartyRpc } from './thirdparty/rpc.ts'
 import { createGetTransaction } from './transactions/find-transactions.ts'
@@ -159,6 +161,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   const { bankOf, createAccount, recordPayment, notifications } = payments
   const getTransaction = createGetTransaction(pool)
+  const settlements = createSettlements({ database, clock, log, published })
   const check = createCheck()
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
   const limits = createRateLimits({ defaults: config.rateLimits, clock, tell: exchange.tell })
@@ -167,7 +170,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     [
       implement(
         ThirdPartyService,
-        createThirdPartyRpc({ pool, timeText, createAccount, getTransaction }),
+        createThirdPartyRpc({ database, timeText, createAccount, getTransaction }),
       ),
       implement(
         AccountService,
@@ -180,6 +183,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
           clock,
           recordPayment,
           getTransaction,
+          published,
+          settlesAtOf: settlements.settlesAtOf,
           checkPayment: (payment) => check(RecordPaymentRequestSchema, payment),
         }),
       ),
@@ -194,6 +199,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         }),
       ),
       implement(WebhookService, webhooks.rpc),
+      implement(SettlementService, settlements.rpc),
       implement(ReconciliationService, createReconciliationRpc({ pool, clock, published })),
       implement(BusinessService, createBusinessRpc(database, clock)),
       implement(AdminService, createAdminRpc(database, clock)),
@@ -263,6 +269,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   listener.start()
   retention.start()
   webhooks.start()
+  settlements.start()
   keyUses.start()
   payments.start()
   return {
@@ -270,7 +277,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     grpcPort: grpc.port,
     close: async () => {
       draining.abort()
-      await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop()])
+      await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop(), settlements.stop()])
       tail.stop()
       await Promise.all([
         sequencer.stop(),

@@ -14,7 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Whoever has a fact to tell appends to `events`, which imports none of them.
   accounts: ['banks', 'businesses', 'events', 'encryption'],
   transactions: ['banks', 'businesses', 'accounts', 'events'],
-  settlement: ['banks', 'businesses', 'accounts', 'transactions'],
+  settlement: ['banks', 'businesses', 'accounts', 'transactions', 'events'],
   notifications: ['banks', 'transactions', 'encryption'],
   reconciliation: [
     'banks',

@@ -58,8 +58,33 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'transaction',
-    summary: 'payments received: get, list',
+    summary: 'payments received: get, list, reverse',
     load: async () => (await import('./transaction.ts')).transaction,
+  },
+  {
+    name: 'settle',
+    summary: 'settlement: run, preview, list, terms',
+    load: async () => (await import('./settle.ts')).settle,
+  },
+  {
+    name: 'balance',
+    summary: 'show what a business has: pending, available, fees',
+    load: async () => (await import('./balance.ts')).balance,
+  },
+  {
+    name: 'statement',
+    summary: 'the books of a business and a period, as CSV or JSON',
+    load: async () => (await import('./statement.ts')).statement,
+  },
+  {
+    name: 'ledger',
+    summary: 'the ledger of all businesses: verify',
+    load: async () => (await import('./ledger.ts')).ledger,
+  },
+  {
+    name: 'holiday',
+    summary: 'days that are not working days: add, remove, list',
+    load: async () => (await import('./holiday.ts')).holiday,
   },
   {
     name: 'unmatched',

@@ -7,6 +7,7 @@ import {
 import {
   GetTransactionResponseSchema,
   ListTransactionsResponseSchema,
+  ReverseTransactionResponseSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -54,6 +55,9 @@ export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   { title: 'Payer account', of: ({ payer }) => payer?.accountNumber ?? '' },
   { title: 'Payer bank', of: ({ payer }) => payer?.bankName || payer?.bankCode || '' },
   { title: 'Narration', of: ({ narration }) => narration },
+  { title: 'Settles at', of: ({ settlesAt }) => localTime.format(settlesAt) },
+  { title: 'Reversed at', of: ({ reversal }) => localTime.format(reversal?.reversedAt) },
+  { title: 'Reversed for', of: ({ reversal }) => reversal?.reason ?? '' },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Id', of: ({ id }) => id },
 ]
@@ -82,8 +86,25 @@ export function transaction(noun: Command): void {
       .option('--from <time>', 'paid at this time or later', time)
       .option('--to <time>', 'paid before this time', time),
   ).action(listTransactions)
+  addVerb(noun, 'reverse', {
+    summary: 'take a payment back: undo its postings, and tell the business',
+    example: 'transaction reverse txn_… --reason "recalled by the bank"',
+  })
+    .argument('<transaction-id>', 'its id, txn_…')
+    .requiredOption('--reason <text>', 'why, for people')
+    .action(reverseTransaction)
   addServiceOptions(noun)
 }
+
+const reverseTransaction = calling<{ reason: string }>(async (service, options, transactionId) => {
+  const { reason } = options
+  const response = await service
+    .client(TransactionService)
+    .reverseTransaction({ transactionId, reason })
+  answer(options, ReverseTransactionResponseSchema, response, () =>
+    response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
+  )
+})
 
 const getTransaction = calling<{ business?: string }>(async (service, options, sessionId) => {
   const businessId = service.business(options.business)

@@ -17,10 +17,20 @@ export const OutboxEntity = defineEntity({
     occurredAt: p.datetime(3),
     /** A serialized inflow.event.v1.Event without its place in the log. */
     payload: p.blob(),
-    /** The webhook endpoint that an ENDPOINT_… event is about. */
+    /** What it is about: a transaction, a settlement, a webhook endpoint. */
     subjectId: p.text().nullable(),
     xid: p.text().columnType('xid8').defaultRaw('pg_current_xact_id()').index(),
+    /** What it does to the balances of its business, in kobo. */
+    pendingMinor: p.bigint().defaultRaw('0'),
+    availableMinor: p.bigint().defaultRaw('0'),
+    feesMinor: p.bigint().defaultRaw('0'),
   },
+  checks: [
+    {
+      name: 'outbox_payment',
+      expression: "kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0",
+    },
+  ],
 })
 
 /**
@@ -42,7 +52,25 @@ export const EventLogEntity = defineEntity({
   uniques: [{ properties: ['businessId', 'live', 'businessSequence'] }],
 })
 
-/** The last number given in each mode of each business. */
+/** What an event did to the balances of its business, kept when the event is deleted for its age. */
+export const LedgerLineEntity = defineEntity({
+  name: 'LedgerLine',
+  tableName: 'ledger_line',
+  properties: {
+    businessId: p.text().primary(),
+    live: p.boolean().primary(),
+    businessSequence: p.bigint().primary().autoincrement(false),
+    kind: p.text(),
+    subjectId: p.text(),
+    occurredAt: p.datetime(3),
+    loggedAt: p.datetime(3),
+    pendingMinor: p.bigint(),
+    availableMinor: p.bigint(),
+    feesMinor: p.bigint(),
+  },
+})
+
+/** The last number given in each mode of each business, and the sums of what its numbered events did. */
 export const BusinessCounterEntity = defineEntity({
   name: 'BusinessCounter',
   tableName: 'event_business_counter',
@@ -50,6 +78,9 @@ export const BusinessCounterEntity = defineEntity({
     businessId: p.text().primary(),
     live: p.boolean().primary(),
     lastSequence: p.bigint(),
+    pendingMinor: p.bigint().defaultRaw('0'),
+    availableMinor: p.bigint().defaultRaw('0'),
+    feesMinor: p.bigint().defaultRaw('0'),
   },
 })
 

@@ -88,7 +88,8 @@ async function raiseFloor(pool: Pool, cutoffMs: number, deliveredUpTo: bigint): 
   })
 }
 
-async function deleteBelowFloor(pool: Pool): Promise<number> {
+/** What an event did to balances is kept as a line of its business's books. */
+export async function deleteBelowFloor(pool: Pool): Promise<number> {
   const result = await pool.query<{ rows: number }>({
     name: 'event-delete',
     text: `with unlogged as (
@@ -96,9 +97,16 @@ async function deleteBelowFloor(pool: Pool): Promise<number> {
           select position from event_log
           where position <= (select floor from sequencer where id = 1)
           order by position limit $1
-        ) returning outbox_seq
+        ) returning outbox_seq, business_id, live, business_sequence, logged_at
       ), gone as (
-        delete from outbox where seq in (select outbox_seq from unlogged) returning seq
+        delete from outbox where seq in (select outbox_seq from unlogged) returning *
+      ), kept as (
+        insert into ledger_line (business_id, live, business_sequence, kind, subject_id, occurred_at,
+          logged_at, pending_minor, available_minor, fees_minor)
+        select u.business_id, u.live, u.business_sequence, g.kind, g.subject_id, g.occurred_at, u.logged_at,
+          g.pending_minor, g.available_minor, g.fees_minor
+        from unlogged u join gone g on g.seq = u.outbox_seq
+        where (g.pending_minor, g.available_minor, g.fees_minor) <> (0, 0, 0)
       )
       select count(*)::int as rows from unlogged`,
     values: [ROWS_MAX],

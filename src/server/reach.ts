@@ -2,7 +2,7 @@ import type { DescMethod } from '@bufbuild/protobuf'
 import { accessOf } from './access.ts'
 
 /** What a request can name whose business has to be looked up. */
-export type Resource = 'key' | 'endpoint' | 'delivery' | 'event'
+export type Resource = 'key' | 'endpoint' | 'delivery' | 'event' | 'transaction'
 
 /**
  * How a method is kept to the businesses that a token is restricted to:
@@ -39,6 +39,22 @@ const REACH: Readonly<Record<string, Reach>> = {
   'inflow.transaction.v1.TransactionService.RecordPayments': UNRESTRICTED,
   'inflow.transaction.v1.TransactionService.GetTransaction': BUSINESS,
   'inflow.transaction.v1.TransactionService.ListTransactions': BUSINESS,
+  'inflow.transaction.v1.TransactionService.ReverseTransaction': {
+    by: 'owned',
+    fields: { transactionId: 'transaction' },
+  },
+  // An empty business means all of them, and what is due of others is not such a token's to settle.
+  'inflow.settlement.v1.SettlementService.Settle': BUSINESS,
+  'inflow.settlement.v1.SettlementService.PreviewSettlement': BUSINESS,
+  'inflow.settlement.v1.SettlementService.ListSettlements': { by: 'filtered', field: 'businessId' },
+  'inflow.settlement.v1.SettlementService.GetBalance': BUSINESS,
+  'inflow.settlement.v1.SettlementService.ListEntries': BUSINESS,
+  'inflow.settlement.v1.SettlementService.GetSettlementTerms': BUSINESS,
+  'inflow.settlement.v1.SettlementService.UpdateSettlementTerms': BUSINESS,
+  'inflow.settlement.v1.SettlementService.AddHoliday': UNRESTRICTED,
+  'inflow.settlement.v1.SettlementService.RemoveHoliday': UNRESTRICTED,
+  'inflow.settlement.v1.SettlementService.ListHolidays': UNRESTRICTED,
+  'inflow.settlement.v1.SettlementService.VerifyLedger': UNRESTRICTED,
   'inflow.event.v1.EventService.Subscribe': { by: 'businesses', field: 'businessIds' },
   'inflow.event.v1.EventService.ListEvents': BUSINESS,
   'inflow.event.v1.EventService.BumpEpoch': UNRESTRICTED,

@@ -12,12 +12,23 @@ import {
   BusinessCounterEntity,
   EpochEntity,
   EventLogEntity,
+  LedgerLineEntity,
   OutboxEntity,
   SequencerEntity,
 } from '../events/event.entity.ts'
 import { RateBucketEntity } from '../limits/rate-bucket.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
-import { PaymentConflictEntity, UnmatchedPaymentEntity } from '../transactions/exceptions.entity.ts'
+import {
+  HolidayEntity,
+  SettlementEntity,
+  SettlementRequestEntity,
+  TermsEntity,
+} from '../settlement/settlement.entity.ts'
+import {
+  PaymentConflictEntity,
+  ReversalEntity,
+  UnmatchedPaymentEntity,
+} from '../transactions/exceptions.entity.ts'
 import { PostingEntity } from '../transactions/posting.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
 import { AttemptEntity, DeliveryEntity, DispatcherEntity } from '../webhooks/delivery.entity.ts'
@@ -65,11 +76,13 @@ export function ormConfig(url: string, connectionsMax: number) {
       PostingEntity,
       UnmatchedPaymentEntity,
       PaymentConflictEntity,
+      ReversalEntity,
       NotificationEntity,
       PaymentKeyEntity,
       OutboxEntity,
       EventLogEntity,
       BusinessCounterEntity,
+      LedgerLineEntity,
       SequencerEntity,
       EpochEntity,
       EndpointEntity,
@@ -77,6 +90,10 @@ export function ormConfig(url: string, connectionsMax: number) {
       DeliveryEntity,
       AttemptEntity,
       DispatcherEntity,
+      TermsEntity,
+      HolidayEntity,
+      SettlementRequestEntity,
+      SettlementEntity,
       TokenEntity,
       AuditEntryEntity,
       AuditHeadEntity,

@@ -1,6 +1,8 @@
 import { create } from '@bufbuild/protobuf'
 import type { GenerateVirtualAccountRequest } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import {
+  type Balance as BalanceMessage,
+  BalanceSchema,
   type BankAccount,
   type Transaction as TransactionMessage,
   TransactionSchema,
@@ -10,7 +12,8 @@ import {
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
 import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../clock.ts'
-import { toMajorNumber } from '../money.ts'
+import { CURRENCY, toMajorNumber } from '../money.ts'
+import type { Balance } from '../settlement/settlement.ts'
 import { PAYMENT_METHOD, type StoredTransaction } from '../transactions/transaction.ts'
 
 /** What of an account this interface shows. */
@@ -68,5 +71,14 @@ export function toTransaction(
     customer: `${account.firstName} ${account.lastName}`,
     email: account.email,
     createdAt: timeText.format(transaction.paidAtMs),
+  })
+}
+
+export function toBalance(balance: Balance): BalanceMessage {
+  return create(BalanceSchema, {
+    pending: toMajorNumber(balance.pendingMinor),
+    available: toMajorNumber(balance.availableMinor),
+    fees: toMajorNumber(balance.feesMinor),
+    currency: CURRENCY,
   })
 }

@@ -1,5 +1,4 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { Pool } from 'pg'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
@@ -7,16 +6,18 @@ import { callingBusiness } from '../caller.ts'
 import type { TimeText } from '../clock.ts'
 import { type FieldFault, invalidFields } from '../errors.ts'
 import { readBusinessLog } from '../events/read-log.ts'
+import { getBalance } from '../settlement/get-balance.ts'
+import type { Database } from '../store/orm.ts'
 import { type GetTransaction, listTransactions } from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/body.ts'
-import { toAccountDetails, toTransaction, toVirtualAccount } from './message.ts'
+import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
 
 /** How many events one list holds when the caller does not say. */
 const EVENTS_DEFAULT = 100
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly timeText: TimeText
   readonly createAccount: CreateAccountCall
   readonly getTransaction: GetTransaction
@@ -24,11 +25,12 @@ interface Dependencies {
 
 /** The doors of external businesses: all is scoped to the business and the mode of the key shown. */
 export function createThirdPartyRpc({
-  pool,
+  database,
   timeText,
   createAccount,
   getTransaction,
 }: Dependencies): ServiceImpl<typeof ThirdPartyService> {
+  const { pool } = database
   const toEventBody = createToEventBody(timeText)
   return {
     async generateVirtualAccount(request, context) {
@@ -76,6 +78,11 @@ export function createThirdPartyRpc({
       const entries = await readBusinessLog(pool, businessId, live, request.after, limit)
       const events = entries.map(toEventBody)
       return { status: true, message: 'Events retrieved', data: { events } }
+    },
+    async getBalance(_request, context) {
+      const { businessId, live } = callingBusiness(context)
+      const data = toBalance(await getBalance(database, { businessId, live }))
+      return { status: true, message: 'Balance retrieved', data }
     },
   }
 }

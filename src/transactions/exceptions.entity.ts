@@ -61,3 +61,19 @@ export const PaymentConflictEntity = defineEntity({
     createdAt: p.datetime(3),
   },
 })
+
+/** Why a payment was taken back. */
+export const ReversalEntity = defineEntity({
+  name: 'Reversal',
+  tableName: 'reversal',
+  properties: {
+    transaction: p
+      .manyToOne(TransactionEntity)
+      .mapToPk()
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    reason: p.text(),
+    reversedAt: p.datetime(3),
+  },
+})

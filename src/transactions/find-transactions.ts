@@ -3,7 +3,13 @@ import { getAccount } from '../accounts/get-account.ts'
 import { Fault } from '../errors.ts'
 import { createBatcher } from '../store/batcher.ts'
 import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
-import { findBySessions, listBy, type SessionKey, type TransactionFilter } from './queries.ts'
+import {
+  findBySessions,
+  findOwner,
+  listBy,
+  type SessionKey,
+  type TransactionFilter,
+} from './queries.ts'
 import type { StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
@@ -23,6 +29,11 @@ export function createGetTransaction(pool: Pool): GetTransaction {
     if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
     return transaction
   }
+}
+
+/** The business that a transaction belongs to; undefined when there is no such transaction. */
+export async function transactionOwner(pool: Pool, id: string): Promise<string | undefined> {
+  return findOwner(pool, id)
 }
 
 /** What a caller asks to list. `reference` is the returned or the caller's own; empty: any. */

@@ -41,8 +41,12 @@ export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
   CONFLICT: OutcomeMessage.CONFLICT,
 }
 
-export function toTransactionMessage(transaction: StoredTransaction): TransactionMessage {
-  const { account, payer } = transaction
+/** @param settlesAtMs when it is due, where that is told */
+export function toTransactionMessage(
+  transaction: StoredTransaction,
+  settlesAtMs?: number,
+): TransactionMessage {
+  const { account, payer, reversal } = transaction
   return create(TransactionSchema, {
     id: transaction.id,
     businessId: account.businessId,
@@ -68,11 +72,16 @@ export function toTransactionMessage(transaction: StoredTransaction): Transactio
     narration: transaction.narration,
     accountCreatedAt: timestampFromMs(account.createdAtMs),
     live: account.live,
+    ...(settlesAtMs !== undefined && { settlesAt: timestampFromMs(settlesAtMs) }),
+    ...(reversal && {
+      reversal: { reason: reversal.reason, reversedAt: timestampFromMs(reversal.reversedAtMs) },
+    }),
   })
 }
 
-/** The event that tells of a payment, without its place in the log. */
-export function encodePaymentEvent(
+/** The event that tells of a transaction, without its place in the log. */
+export function encodeTransactionEvent(
+  kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_REVERSED',
   transaction: StoredTransaction,
   eventId: string,
   occurredAtMs: number,
@@ -80,7 +89,7 @@ export function encodePaymentEvent(
   const event = create(EventSchema, {
     id: eventId,
     businessId: transaction.account.businessId,
-    kind: 'PAYMENT_NOTIFICATION',
+    kind,
     occurredAt: timestampFromMs(occurredAtMs),
     live: transaction.account.live,
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },

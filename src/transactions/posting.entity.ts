@@ -1,6 +1,16 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { TransactionEntity } from './transaction.entity.ts'
 
+/** The legal movements: see ledger.ts. */
+const MOVEMENTS = `case kind
+    when 'payment' then credit_account = 'pending' and starts_with(debit_account, 'clearing:') and settlement_id is null
+    when 'settlement' then debit_account = 'pending' and credit_account = 'available' and settlement_id is not null
+    when 'fee' then debit_account = 'available' and credit_account = 'fees' and settlement_id is not null
+    when 'fee_reversal' then debit_account = 'fees' and credit_account = 'available' and settlement_id is null
+    when 'settlement_reversal' then debit_account = 'available' and credit_account = 'pending' and settlement_id is null
+    when 'payment_reversal' then debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null
+    else false end`
+
 /**
  * One movement of money between two ledger accounts. A row names both sides, so that the ledger
  * sums to zero by its shape; its key lets each kind of movement happen once a transaction.
@@ -17,9 +27,12 @@ export const PostingEntity = defineEntity({
     creditAccount: p.text(),
     amountMinor: p.bigint(),
     createdAt: p.datetime(3),
+    /** The settlement that a movement is part of. */
+    settlementId: p.text().nullable(),
   },
   checks: [
     { name: 'ledger_posting_amount', expression: 'amount_minor > 0' },
     { name: 'ledger_posting_sides', expression: 'debit_account <> credit_account' },
+    { name: 'ledger_posting_movement', expression: MOVEMENTS },
   ],
 })

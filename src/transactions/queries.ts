@@ -1,7 +1,8 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../store/binary.ts'
-import type { StoredTransaction, TransactionStatus } from './transaction.ts'
+import { epochMs } from '../store/epoch-ms.ts'
+import type { Reversal, StoredTransaction, TransactionStatus } from './transaction.ts'
 
 interface Row {
   id: string
@@ -13,6 +14,7 @@ interface Row {
   status: TransactionStatus
   settled: boolean
   paid_at_ms: number
+  created_at_ms: number
   payer_name: string
   payer_account_number: string
   payer_bank_code: string
@@ -29,10 +31,11 @@ interface Row {
 }
 
 const COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
-  t.settled_at is not null as settled, (extract(epoch from t.paid_at) * 1000)::float8 as paid_at_ms,
+  t.settled_at is not null as settled, ${epochMs('t.paid_at')} as paid_at_ms,
+  ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
   a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
-  a.email, (extract(epoch from a.created_at) * 1000)::float8 as account_created_at_ms`
+  a.email, ${epochMs('a.created_at')} as account_created_at_ms`
 
 /** Which transaction, as a caller knows it. */
 export interface SessionKey {
@@ -102,6 +105,41 @@ export async function findRecorded(
   return found
 }
 
+/** One transaction, whosever it is, whose row nobody else changes until the commit. */
+export async function lockTransaction(
+  client: PoolClient,
+  id: string,
+): Promise<StoredTransaction | undefined> {
+  const result = await client.query<Row>({
+    name: 'transaction-lock',
+    text: `select ${COLUMNS} from transaction t join account a on a.id = t.account_id
+      where t.id = $1 for update of t`,
+    values: [id],
+  })
+  return result.rows[0] && toStored(result.rows[0])
+}
+
+/** The business that a transaction belongs to. */
+export async function findOwner(pool: Pool, id: string): Promise<string | undefined> {
+  const result = await pool.query<{ business_id: string }>({
+    name: 'transaction-owner',
+    text: 'select business_id from transaction where id = $1',
+    values: [id],
+  })
+  return result.rows[0]?.business_id
+}
+
+/** Why and when a transaction was reversed. */
+export async function findReversal(pool: Pool, id: string): Promise<Reversal | undefined> {
+  const result = await pool.query<{ reason: string; reversed_at_ms: number }>({
+    name: 'transaction-reversal',
+    text: `select reason, ${epochMs('reversed_at')} as reversed_at_ms from reversal where transaction_id = $1`,
+    values: [id],
+  })
+  const row = result.rows[0]
+  return row && { reason: row.reason, reversedAtMs: row.reversed_at_ms }
+}
+
 /** What to list; times in epoch milliseconds. */
 export interface TransactionFilter {
   readonly businessId: string
@@ -159,6 +197,7 @@ function toStored(row: Row): StoredTransaction {
     status: row.status,
     settled: row.settled,
     paidAtMs: row.paid_at_ms,
+    createdAtMs: row.created_at_ms,
     narration: row.narration,
     payer: {
       name: row.payer_name,

@@ -4,7 +4,7 @@ import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import { createBatcher } from '../store/batcher.ts'
-import { encodePaymentEvent, encodeUnmatchedEvent } from './message.ts'
+import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import {
   finishTransaction,
@@ -91,6 +91,7 @@ function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, now
     status: payment.status,
     settled: false,
     paidAtMs: payment.paidAtMs,
+    createdAtMs: nowMs,
     payer: payment.payer,
     narration: payment.narration,
   }
@@ -103,7 +104,10 @@ function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, now
     live: account.live,
     createdAtMs: nowMs,
     eventId,
-    payload: payment.status === 'SUCCESS' ? encodePaymentEvent(stored, eventId, nowMs) : null,
+    payload:
+      payment.status === 'SUCCESS'
+        ? encodeTransactionEvent('PAYMENT_NOTIFICATION', stored, eventId, nowMs)
+        : null,
   }
   return { payment, row, stored }
 }
@@ -167,7 +171,10 @@ async function settleRepeat(
   const { status } = payment
   const transaction: StoredTransaction = { ...recorded, status }
   const eventId = newId('evt', nowMs)
-  const payload = status === 'SUCCESS' ? encodePaymentEvent(transaction, eventId, nowMs) : null
+  const payload =
+    status === 'SUCCESS'
+      ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
+      : null
   const row = { status, createdAtMs: nowMs, eventId, payload }
   if (await finishTransaction(pool, recorded.id, row)) {
     published()

@@ -9,7 +9,7 @@ import { Fault, invalidFields } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { inTransaction } from '../store/in-transaction.ts'
 import { cutPage, readPage } from '../store/page-token.ts'
-import { encodePaymentEvent } from './message.ts'
+import { encodeTransactionEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import type { IncomingPayment, StoredTransaction } from './transaction.ts'
 import type { StoredUnmatched } from './unmatched-payment.ts'
@@ -71,7 +71,7 @@ export async function assignUnmatched(
     throw invalidFields([{ field: 'reference', message }])
   }
   const nowMs = clock.now()
-  const transaction = transactionOf(payment, account, newId('txn', nowMs))
+  const transaction = transactionOf(payment, account, nowMs)
   const eventId = newId('evt', nowMs)
   const row = {
     id: transaction.id,
@@ -79,7 +79,10 @@ export async function assignUnmatched(
     businessId: account.businessId,
     createdAtMs: nowMs,
     eventId,
-    payload: payment.status === 'SUCCESS' ? encodePaymentEvent(transaction, eventId, nowMs) : null,
+    payload:
+      payment.status === 'SUCCESS'
+        ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
+        : null,
   }
   const assigned = await inTransaction(pool, async (client) => {
     if (!(await assignOpen(client, payment.id, row, note))) return false
@@ -101,11 +104,11 @@ export async function assignUnmatched(
 function transactionOf(
   payment: StoredUnmatched,
   account: OpenAccount,
-  id: string,
+  createdAtMs: number,
 ): StoredTransaction {
   const { bank, sessionId, amountMinor, status, paidAtMs, payer, narration } = payment
   const facts = { bank, sessionId, amountMinor, status, paidAtMs, payer, narration }
-  return { id, account, settled: false, ...facts }
+  return { id: newId('txn', createdAtMs), account, settled: false, createdAtMs, ...facts }
 }
 
 /** The answer to a repeat: the transaction, when it is this account's. */

@@ -9,17 +9,29 @@ import {
   RecordPaymentResultSchema,
   type TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { actorOf } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import { type FieldFault, invalidFields } from '../errors.ts'
+import { createGate } from '../store/gate.ts'
 import { type GetTransaction, listTransactions } from './find-transactions.ts'
 import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './message.ts'
+import { findReversal } from './queries.ts'
 import type { RecordPayment, RecordResult } from './record-payment.ts'
+import { reverseTransaction } from './reverse-transaction.ts'
+import type { StoredTransaction } from './transaction.ts'
+
+/** How many reversals an instance has under way at once. */
+const REVERSALS_MAX = 4
 
 interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
   readonly recordPayment: RecordPayment
   readonly getTransaction: GetTransaction
+  /** Called after a commit that added an event. */
+  readonly published: () => void
+  /** Tells when payments of a business are due for settlement, by when they were recorded. */
+  readonly settlesAtOf: (businessId: string) => Promise<(recordedAtMs: number) => number>
   /** The rules of one payment of a batch; the faults it has. */
   readonly checkPayment: (payment: RecordPaymentRequest) => readonly FieldFault[]
 }
@@ -29,8 +41,11 @@ export function createTransactionRpc({
   clock,
   recordPayment,
   getTransaction,
+  published,
+  settlesAtOf,
   checkPayment,
 }: Dependencies): ServiceImpl<typeof TransactionService> {
+  const gate = createGate(REVERSALS_MAX)
   const recordOne = async (request: RecordPaymentRequest): Promise<RecordPaymentResult> => {
     const faults = [...checkPayment(request), ...timeFaults(request)]
     if (faults.length > 0) {
@@ -53,7 +68,15 @@ export function createTransactionRpc({
     async getTransaction(request) {
       const { businessId, sessionId } = request
       const transaction = await getTransaction({ businessId, live: undefined, sessionId })
-      return { transaction: toTransactionMessage(transaction) }
+      if (transaction.status === 'REVERSED') {
+        const reversal = await findReversal(pool, transaction.id)
+        return {
+          transaction: toTransactionMessage({ ...transaction, ...(reversal && { reversal }) }),
+        }
+      }
+      if (!isWaiting(transaction)) return { transaction: toTransactionMessage(transaction) }
+      const settlesAt = await settlesAtOf(businessId)
+      return { transaction: toTransactionMessage(transaction, settlesAt(transaction.createdAtMs)) }
     },
     async listTransactions(request) {
       const { rows, nextPageToken } = await listTransactions(pool, {
@@ -66,9 +89,23 @@ export function createTransactionRpc({
         pageSize: request.pageSize,
         pageToken: request.pageToken,
       })
-      return { transactions: rows.map(toTransactionMessage), nextPageToken }
+      const settlesAt = rows.some(isWaiting) ? await settlesAtOf(request.businessId) : undefined
+      const transactions = rows.map((row) =>
+        toTransactionMessage(row, isWaiting(row) ? settlesAt?.(row.createdAtMs) : undefined),
+      )
+      return { transactions, nextPageToken }
+    },
+    async reverseTransaction(request, context) {
+      const actor = actorOf(context)
+      const reversed = await reverseTransaction({ pool, clock, gate, published }, request, actor)
+      return { transaction: toTransactionMessage(reversed) }
     },
   }
+}
+
+/** Whether it is to be settled. */
+function isWaiting({ status, settled }: StoredTransaction): boolean {
+  return status === 'SUCCESS' && !settled
 }
 
 const PAID_FROM_MS = Date.UTC(2000, 0)

@@ -1,4 +1,5 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
+import { assert } from '../errors.ts'
 import {
   bigintArray,
   booleanArray,
@@ -59,8 +60,10 @@ export async function insertTransactions(
           created_at
         from input join recorded using (id) where status = 'SUCCESS'
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload
+        insert into outbox
+          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id,
+          amount_minor
         from input join recorded using (id) where status = 'SUCCESS'
       )
       select id from recorded`,
@@ -100,21 +103,78 @@ export async function finishTransaction(
   const result = await pool.query({
     name: 'transaction-finish',
     text: `with finished as (
-        update transaction set status = $2 where id = $1 and status = 'PENDING' returning *
+        -- It counts as recorded now: that is what its settlement is reckoned from.
+        update transaction set status = $2, created_at = $3
+        where id = $1 and status = 'PENDING' returning *
       ), posted as (
         insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
           credit_account, amount_minor, created_at)
         select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, $3
         from finished where status = 'SUCCESS'
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select $4, business_id, live, 'PAYMENT_NOTIFICATION', $3, $5
+        insert into outbox
+          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+        select $4, business_id, live, 'PAYMENT_NOTIFICATION', $3, $5, id, amount_minor
         from finished where status = 'SUCCESS'
       )
       select id from finished`,
     values: [id, row.status, new Date(row.createdAtMs), row.eventId, row.payload],
   })
   return result.rows.length === 1
+}
+
+/**
+ * Makes a locked, successful transaction reversed: undoes its postings, and tells of it by an event
+ * that carries what that does to the balances.
+ */
+export async function undoPostings(
+  client: PoolClient,
+  id: string,
+  reversal: {
+    readonly reason: string
+    readonly reversedAtMs: number
+    readonly eventId: string
+    readonly payload: Uint8Array
+  },
+): Promise<void> {
+  const result = await client.query({
+    name: 'transaction-reverse',
+    text: `with reversed as (
+        update transaction set status = 'REVERSED' where id = $1 and status = 'SUCCESS'
+        returning id, business_id, live
+      ), noted as (
+        insert into reversal (transaction_id, reason, reversed_at) select id, $2, $3 from reversed
+      ), undone as (
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at)
+        select r.id, p.kind || '_reversal', r.business_id, r.live, p.credit_account, p.debit_account,
+          p.amount_minor, $3
+        from reversed r join ledger_posting p on p.transaction_id = r.id
+        returning debit_account, credit_account, amount_minor
+      ), moved as (
+        select account, sum(amount_minor) as amount_minor from (
+          select credit_account as account, amount_minor from undone
+          union all select debit_account, -amount_minor from undone
+        ) side group by account
+      ), published as (
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+          pending_minor, available_minor, fees_minor)
+        select $4, business_id, live, 'PAYMENT_REVERSED', $3, $5, id,
+          coalesce((select amount_minor from moved where account = 'pending'), 0),
+          coalesce((select amount_minor from moved where account = 'available'), 0),
+          coalesce((select amount_minor from moved where account = 'fees'), 0)
+        from reversed
+      )
+      select id from reversed`,
+    values: [
+      id,
+      reversal.reason,
+      new Date(reversal.reversedAtMs),
+      reversal.eventId,
+      reversal.payload,
+    ],
+  })
+  assert(result.rows.length === 1, 'a locked, successful transaction can be reversed')
 }
 
 /** Keeps a payment that contradicts a recorded transaction. The same contradiction is kept once. */

@@ -48,6 +48,12 @@ export interface AccountFacts {
   readonly createdAtMs: number
 }
 
+/** The end of a payment that was taken back. */
+export interface Reversal {
+  readonly reason: string
+  readonly reversedAtMs: number
+}
+
 /** A recorded transaction with its account. */
 export interface StoredTransaction {
   readonly id: string
@@ -58,8 +64,12 @@ export interface StoredTransaction {
   readonly status: TransactionStatus
   readonly settled: boolean
   readonly paidAtMs: number
+  /** When it was recorded; of one that was announced first, when it became final. */
+  readonly createdAtMs: number
   readonly payer: Payer
   readonly narration: string
+  /** Of one that is reversed, where it was asked for. */
+  readonly reversal?: Reversal
 }
 
 /** What recording a payment came to. */
@@ -69,12 +79,8 @@ export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
 export type Repeat = 'duplicate' | 'final' | 'conflict'
 
 /**
- * The legal moves of a transaction. The database refuses every other (see `transaction_guard`).
- *
- *     PENDING ──▶ SUCCESS ──▶ REVERSED
- *        └──────▶ FAILED
- *
- * A late PENDING says nothing new. A final status that contradicts the recorded one is no move: it
+ * A repeat may make a transaction final, and moves it nowhere else: see ledger.ts for the legal
+ * moves. A late PENDING says nothing new. A final status that contradicts the recorded one is no move: it
  * is a conflict, and a person decides.
  */
 export function classifyRepeat(

@@ -162,9 +162,10 @@ export async function assignOpen(
         select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
         from recorded where status = 'SUCCESS'
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select $6, business_id, live, 'PAYMENT_NOTIFICATION', created_at, $7 from recorded
-        where status = 'SUCCESS'
+        insert into outbox
+          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+        select $6, business_id, live, 'PAYMENT_NOTIFICATION', created_at, $7, id, amount_minor
+        from recorded where status = 'SUCCESS'
       )
       update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
         transaction_id = $2

@@ -2,6 +2,10 @@ import type { DescEnum, Message, MessageInitShape } from '@bufbuild/protobuf'
 import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../gen/inflow/account/v1/account_pb.ts'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  type Settlement,
+  SettlementStatusSchema,
+} from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { EventBodySchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import {
   type Transaction,
@@ -61,6 +65,8 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
       return transactionFields(payload.value, timeText)
     case 'account':
       return accountFields(payload.value, entry, timeText)
+    case 'settlement':
+      return settlementFields(payload.value, timeText)
     case 'endpoint':
       return endpointFields(payload.value, entry, timeText)
     case 'unmatchedPayment':
@@ -98,6 +104,25 @@ function accountFields(account: Account, entry: LogEntry, timeText: TimeText) {
     status: enumText(AccountStatusSchema, account.status),
     createdAt: timeText.format(entry.occurredAtMs),
     account: bankAccount(account, account.createdAt, timeText),
+  }
+}
+
+function settlementFields(settlement: Settlement, timeText: TimeText) {
+  const net = formatAmount(settlement.netMinor)
+  return {
+    type: 'SETTLEMENT',
+    amount: net,
+    status: enumText(SettlementStatusSchema, settlement.status),
+    createdAt: timeOf(settlement.completedAt, timeText),
+    settlement: {
+      settlementId: settlement.id,
+      transactionCount: Number(settlement.transactionCount),
+      grossAmount: formatAmount(settlement.grossMinor),
+      fees: formatAmount(settlement.feesMinor),
+      netAmount: net,
+      cutOffAt: timeOf(settlement.cutOffAt, timeText),
+      currency: settlement.currency,
+    },
   }
 }
 

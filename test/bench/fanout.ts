@@ -105,8 +105,10 @@ async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
   await client.connect()
   try {
     await client.query(
-      `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select id, 'biz_bench', true, 'PAYMENT_NOTIFICATION', now(), decode(payload, 'hex')
+      `insert into outbox
+          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+        select id, 'biz_bench', true, 'PAYMENT_NOTIFICATION', now(), decode(payload, 'hex'),
+          'txn_bench', 1
         from unnest($1::text[], $2::text[]) as e(id, payload)`,
       [events.map((event) => event.id), payloads.map((payload) => payload.toString('hex'))],
     )

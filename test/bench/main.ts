@@ -11,6 +11,7 @@ import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
 import type { Result, Row } from './row.ts'
+import { settlement } from './settlement.ts'
 import { start } from './start.ts'
 import { table, toJson } from './table.ts'
 import { webhookLatency } from './webhook-latency.ts'
@@ -28,6 +29,7 @@ const ROWS: readonly Row[] = [
   latency,
   webhooks,
   webhookLatency,
+  settlement,
   start,
 ]
 

@@ -58,6 +58,30 @@ export async function seedTransactions(
   ])
 }
 
+/**
+ * Adds what recording left of the transactions of `seedTransactions`: their postings, and their
+ * events, numbered and delivered.
+ */
+export async function seedLedger(databaseUrl: string, businessId: string): Promise<void> {
+  await run(databaseUrl, [
+    `insert into ledger_posting
+        (transaction_id, kind, business_id, live, debit_account, credit_account, amount_minor,
+          created_at)
+      select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
+      from transaction where business_id = '${businessId}'`,
+    `insert into outbox
+        (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+      select 'evt' || substr(id, 4), business_id, live, 'PAYMENT_NOTIFICATION', created_at,
+        sha256(id::bytea), id, amount_minor
+      from transaction where business_id = '${businessId}' order by id`,
+    'select sequence_events(2000000000)',
+    'update webhook_dispatcher set position = (select position from sequencer)',
+    'vacuum analyze ledger_posting',
+    'vacuum analyze outbox',
+    'vacuum analyze event_log',
+  ])
+}
+
 function idOf(prefix: string, number: string): string {
   return `'${prefix}_01' || lpad((${number})::text, 24, '0')`
 }

@@ -4,6 +4,7 @@ import { encodeCursor } from '../../src/events/cursor.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { creation } from './rest.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
+import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
 
 const invalid =
@@ -119,5 +120,6 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     pageToken: 'garbage',
   }),
   ...BANK_ERRORS,
+  ...SETTLEMENT_ERRORS,
   ...WEBHOOK_ERRORS,
 }

@@ -75,6 +75,7 @@ const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Reque
       [{ reference: `only-${other}` }, { reference: 'nowhere' }],
     ],
     listEvents: () => [],
+    getBalance: () => [],
   }
 
 /** What a key finds with what is its own, told by what it must hold and must not. */
@@ -88,6 +89,7 @@ const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
   ],
   listTransactions: (mode) => [{}, { reference: `only-${mode}` }],
   listEvents: () => [{}],
+  getBalance: () => [{}],
 }
 
 describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {

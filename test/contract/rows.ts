@@ -4,6 +4,7 @@ import type { Scope } from '../../src/caller.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { creation } from './rest.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
+import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
 
 /** A call of each rpc that goes well. A new rpc needs a row. */
@@ -79,6 +80,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
   ...BANK_HAPPY,
+  ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
 }
 

@@ -125,5 +125,6 @@ test('the routes are the paths of the descriptors', () => {
     '/v2/thirdparty/getVirtualAccount',
     '/v2/thirdparty/listTransactions',
     '/v2/thirdparty/listEvents',
+    '/v2/thirdparty/getBalance',
   ])
 })

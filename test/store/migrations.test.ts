@@ -15,6 +15,8 @@ test('the migrations make what the entities say, but for what entities cannot sa
     /^alter table "outbox" alter column "seq" drop default$/,
     // Guards and functions are of no entity.
     /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept)"/,
+    /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_kept|ledger_line_append_only|reversal_append_only)"/,
+    /^drop view if exists "money_event"/,
     /^drop function if exists "/,
     // PostgreSQL keeps BETWEEN as two comparisons.
     /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
@@ -42,7 +44,11 @@ test('every foreign key, check, guard and function is there', async () => {
     'function append_only',
     'function mode_guard',
     'function sequence_events',
+    'function settlement_fee',
+    'function settlement_guard',
     'function transaction_guard',
+    'function transaction_posted',
+    'trigger ledger_line_append_only',
     'trigger account_mode_guard',
     'trigger api_key_mode_guard',
     'function audit_chain',
@@ -52,8 +58,12 @@ test('every foreign key, check, guard and function is there', async () => {
     'trigger audit_head_guard',
     'trigger audit_head_kept',
     'trigger ledger_posting_append_only',
+    'trigger reversal_append_only',
+    'trigger settlement_guard',
+    'trigger settlement_kept',
     'trigger transaction_guard',
     'trigger transaction_kept',
+    'trigger transaction_posted',
     'trigger webhook_endpoint_mode_guard',
   ]) {
     expect(names).toContain(name)

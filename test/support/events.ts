@@ -22,8 +22,9 @@ export async function writeEvents(
     return `\\x${Buffer.from(toBinary(EventSchema, event)).toString('hex')}`
   })
   await pool.query(
-    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-      select id, $2, $5, $3, now(), payload::bytea
+    `insert into outbox
+        (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+      select id, $2, $5, $3, now(), payload::bytea, 'txn_test', ($3 = 'PAYMENT_NOTIFICATION')::int
       from unnest($1::text[], $4::text[]) with ordinality as e(id, payload, at) order by at`,
     [ids, businessId, kind, payloads, live],
   )

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
+import { MOVES, type Place, type PostingKind } from '../../src/transactions/ledger.ts'
 import { TRANSACTION_STATUSES, type TransactionStatus } from '../../src/transactions/transaction.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -50,34 +51,93 @@ async function insert(status: TransactionStatus, overrides: Record<string, unkno
   return row.id
 }
 
+const SIDES: Readonly<Record<PostingKind, readonly [debit: string, credit: string]>> = {
+  payment: ['clearing:9PSB', 'pending'],
+  settlement: ['pending', 'available'],
+  fee: ['available', 'fees'],
+  fee_reversal: ['fees', 'available'],
+  settlement_reversal: ['available', 'pending'],
+  payment_reversal: ['pending', 'clearing:9PSB'],
+}
+
 const post = (transactionId: string, overrides: Record<string, unknown> = {}) => {
-  const row = {
-    kind: 'payment',
-    debit: 'clearing:9PSB',
-    credit: 'pending',
-    amount: 500,
-    ...overrides,
-  }
+  const kind = (overrides['kind'] ?? 'payment') as PostingKind
+  const [debit, credit] = SIDES[kind] ?? SIDES.payment
+  const row = { kind, debit, credit, amount: kind.startsWith('fee') ? 7 : 500, ...overrides }
   return [
-    `insert into ledger_posting
-        (transaction_id, business_id, live, kind, debit_account, credit_account, amount_minor,
-          created_at)
-      values ($1, 'biz_1', true, $2, $3, $4, $5, now())`,
+    `insert into ledger_posting (transaction_id, business_id, live, kind, debit_account, credit_account,
+        amount_minor, created_at, settlement_id)
+      values ($1, 'biz_1', true, $2, $3, $4, $5, now(),
+        case when $2::text in ('settlement', 'fee') then 'stl_1' end)`,
     [transactionId, ...Object.values(row)],
   ] as [string, unknown[]]
 }
 
+/** A transaction somewhere in its life, with its postings. */
+async function insertAt({ status, settled }: Place) {
+  const id = await insert(status === 'REVERSED' || settled ? 'SUCCESS' : status)
+  if (status === 'SUCCESS' || status === 'REVERSED') await sql(...post(id))
+  if (settled) {
+    for (const kind of ['settlement', 'fee']) await sql(...post(id, { kind }))
+    await sql('update transaction set settled_at = now() where id = $1', [id])
+  }
+  if (status === 'REVERSED') {
+    for (const kind of settled ? REVERSED_SETTLED : REVERSED) await sql(...post(id, { kind }))
+    await sql("update transaction set status = 'REVERSED' where id = $1", [id])
+  }
+  return id
+}
+
+const REVERSED = ['payment_reversal']
+const REVERSED_SETTLED = ['fee_reversal', 'settlement_reversal', 'payment_reversal']
+
 describe('the database allows the legal moves of a transaction and no others', () => {
-  const LEGAL = ['PENDING→SUCCESS', 'PENDING→FAILED', 'SUCCESS→REVERSED']
-  const moves = TRANSACTION_STATUSES.flatMap((from) =>
-    TRANSACTION_STATUSES.filter((to) => to !== from).map((to) => [from, to] as const),
+  const places: readonly Place[] = [
+    ...TRANSACTION_STATUSES.map((status) => ({ status, settled: false })),
+    { status: 'SUCCESS', settled: true },
+    { status: 'REVERSED', settled: true },
+  ]
+  const name = ({ status, settled }: Place) => (settled ? `${status}, settled` : status)
+  const moves = places.flatMap((from) =>
+    places.filter((to) => to !== from).map((to) => [name(from), name(to), from, to] as const),
   )
-  test.each(moves)('%s→%s', async (from, to) => {
-    const id = await insert(from)
-    const text = 'update transaction set status = $2 where id = $1'
-    if (LEGAL.includes(`${from}→${to}`)) await sql(text, [id, to])
-    else await refuses(text, [id, to])
+  const go = (id: string, to: Place) =>
+    [
+      `update transaction set status = $2,
+        settled_at = case when $3 then coalesce(settled_at, now()) end where id = $1`,
+      [id, to.status, to.settled],
+    ] as [string, unknown[]]
+
+  test.each(moves)('%s → %s', async (_from, _to, from, to) => {
+    const id = await insertAt(from)
+    const move = MOVES.find((each) => name(each.from) === name(from) && name(each.to) === name(to))
+    for (const kind of move?.postings ?? []) await sql(...post(id, { kind }))
+    if (move !== undefined) await sql(...go(id, to))
+    else await refuses(...go(id, to))
   })
+
+  test.each(MOVES.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
+    'none without its posting: %s',
+    async (missing, { from, to, postings }) => {
+      // A fee of nothing has no posting; its reversal must be there when the fee is.
+      if (missing === 'fee') return
+      const id = await insertAt(from)
+      for (const kind of postings) if (kind !== missing) await sql(...post(id, { kind }))
+      await refuses(...go(id, to))
+    },
+  )
+
+  test.each(MOVES.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
+    'none with a posting of another amount: %s',
+    async (wrong, { from, to, postings }) => {
+      const id = await insertAt(from)
+      const amount = wrong === 'fee' ? 501 : 499
+      for (const kind of postings) {
+        await sql(...post(id, { kind, ...(kind === wrong && { amount }) }))
+      }
+      await refuses(...go(id, to))
+    },
+  )
 
   test('an unknown status', async () => {
     await expect(insert('DONE' as TransactionStatus)).rejects.toMatchObject({ code: '23514' })
@@ -119,18 +179,10 @@ describe('the database keeps a recorded payment as it is', () => {
 })
 
 describe('the database lets a transaction be settled once, and only a successful one', () => {
-  const settle = 'update transaction set settled_at = now() where id = $1'
-
-  test.each(['PENDING', 'FAILED', 'REVERSED'] as const)('not a %s one', async (status) => {
-    await refuses(settle, [await insert(status)])
-  })
-
   test('not again, and it is not taken back', async () => {
-    const id = await insert('SUCCESS')
-    await sql(settle, [id])
+    const id = await insertAt({ status: 'SUCCESS', settled: true })
     await refuses("update transaction set settled_at = now() + interval '1 s' where id = $1", [id])
     await refuses('update transaction set settled_at = null where id = $1', [id])
-    await sql("update transaction set status = 'REVERSED' where id = $1", [id])
   })
 })
 
@@ -139,6 +191,9 @@ describe('the database keeps the ledger', () => {
     ['nothing', { amount: 0 }],
     ['less than nothing', { amount: -500 }],
     ['from an account to itself', { credit: 'clearing:9PSB' }],
+    ['between accounts that it does not move between', { credit: 'available' }],
+    ['the wrong way round', { debit: 'pending', credit: 'clearing:9PSB' }],
+    ['no known kind', { kind: 'gift' }],
   ])('a posting of %s is refused', async (_what, overrides) => {
     await refuses(...post(await insert('SUCCESS'), overrides))
   })

@@ -74,7 +74,8 @@ describe('a payment', () => {
     })
     const { businessId } = account
     const found = await transactionsOf(service).getTransaction({ businessId, sessionId })
-    expect(found.transaction).toEqual(transaction)
+    expect({ ...found.transaction, settlesAt: undefined }).toEqual(transaction)
+    expect(found.transaction!.settlesAt).toBeDefined()
     expect(await stored()).toEqual({
       transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
       postings: [POSTING],

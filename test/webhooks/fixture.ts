@@ -130,8 +130,10 @@ function eventOf(id: string, businessId: string, kind: string, payload: Payload)
 /** Puts events into the outbox, in one commit, and numbers them, as the sequencer does. */
 export async function logEvents({ pool }: Database, events: readonly TestEvent[]): Promise<void> {
   await pool.query(
-    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-      select event_id, business_id, live, kind, $5, payload
+    `insert into outbox
+        (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+      select event_id, business_id, live, kind, $5, payload, 'txn_test',
+        (kind = 'PAYMENT_NOTIFICATION')::int
       from unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $6::boolean[])
         with ordinality as g(event_id, business_id, kind, payload, live, number)
       order by number`,

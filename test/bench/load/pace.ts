@@ -8,6 +8,6 @@ export async function pace(count: number, perSecond: number, send: () => void): 
   }
 }
 
-function turn(): Promise<void> {
+export function turn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1))
 }

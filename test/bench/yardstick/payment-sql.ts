@@ -86,8 +86,10 @@ function paymentSql(values: readonly string[]): string {
       select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
       from recorded
     ), published as (
-      insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-      select ${event}::text, business_id, live, 'PAYMENT_NOTIFICATION', created_at, ${payload}::bytea
+      insert into outbox
+        (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+      select ${event}::text, business_id, live, 'PAYMENT_NOTIFICATION', created_at,
+        ${payload}::bytea, id, amount_minor
       from recorded
     )
     select id from recorded`

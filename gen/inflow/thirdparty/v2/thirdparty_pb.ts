@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/thirdparty/v2/thirdparty.proto.
  */
 export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKBAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YSKxAQoLQmFua0FjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfbmFtZRgDIAEoCVIJYmFua19uYW1lEhgKB2JhbmtfaWQYBCABKAlSB2JhbmtfaWQSHgoKY3JlYXRlZF9hdBgFIAEoCVIKY3JlYXRlZF9hdCI8CgRNZXRhEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJIrwCCgtUcmFuc2FjdGlvbhIRCglyZWZlcmVuY2UYASABKAkSHgoKc2Vzc2lvbl9pZBgCIAEoCVIKc2Vzc2lvbl9pZBIoCg90cmFuc2FjdGlvbl9yZWYYAyABKAlSD3RyYW5zYWN0aW9uX3JlZhIOCgZhbW91bnQYBCABKAESDgoGc3RhdHVzGAUgASgJEh4KCmlzX3NldHRsZWQYBiABKAhSCmlzX3NldHRsZWQSDgoGbWV0aG9kGAcgASgJEgwKBGJhbmsYCCABKAkSDQoFbnViYW4YCSABKAkSIgoMYWNjb3VudF9uYW1lGAogASgJUgxhY2NvdW50X25hbWUSEAoIY3VzdG9tZXIYCyABKAkSDQoFZW1haWwYDCABKAkSHgoKY3JlYXRlZF9hdBgNIAEoCVIKY3JlYXRlZF9hdCJJCglFdmVudEJvZHkSDQoFZXZlbnQYASABKAkSLQoEZGF0YRgCIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50RGF0YSLLBAoJRXZlbnREYXRhEgwKBHR5cGUYASABKAkSFgoJcmVmZXJlbmNlGAIgASgJSACIAQESMwoSbWVyY2hhbnRfcmVmZXJlbmNlGAMgASgJSAFSEm1lcmNoYW50X3JlZmVyZW5jZYgBARItCg90cmFuc2FjdGlvbl9yZWYYBCABKAlIAlIPdHJhbnNhY3Rpb25fcmVmiAEBEiEKCXdpYXh5X3JlZhgFIAEoCUgDUgl3aWF4eV9yZWaIAQESEwoGYW1vdW50GAYgASgJSASIAQESDgoGc3RhdHVzGAcgASgJEhMKBm1ldGhvZBgIIAEoCUgFiAEBEh4KCmNyZWF0ZWRfYXQYCSABKAlSCmNyZWF0ZWRfYXQSMgoHYWNjb3VudBgKIAEoCzIhLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbmtBY2NvdW50EjEKBXBheWVyGAsgASgLMiIuaW5mbG93LnRoaXJkcGFydHkudjIuUGF5ZXJBY2NvdW50EhoKCGV2ZW50X2lkGAwgASgJUghldmVudF9pZBIQCghzZXF1ZW5jZRgNIAEoARI3CghlbmRwb2ludBgPIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2tFbmRwb2ludBIMCgRsaXZlGBAgASgIQgwKCl9yZWZlcmVuY2VCFQoTX21lcmNoYW50X3JlZmVyZW5jZUISChBfdHJhbnNhY3Rpb25fcmVmQgwKCl93aWF4eV9yZWZCCQoHX2Ftb3VudEIJCgdfbWV0aG9kIowCCg9XZWJob29rRW5kcG9pbnQSIAoLZW5kcG9pbnRfaWQYASABKAlSC2VuZHBvaW50X2lkEgsKA3VybBgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIpCg1mYWlsaW5nX3NpbmNlGAQgASgJSABSDWZhaWxpbmdfc2luY2WIAQESJQoLZGlzYWJsZWRfYXQYBSABKAlIAVILZGlzYWJsZWRfYXSIAQESLQoPZGlzYWJsZWRfcmVhc29uGAYgASgJSAJSD2Rpc2FibGVkX3JlYXNvbogBAUIQCg5fZmFpbGluZ19zaW5jZUIOCgxfZGlzYWJsZWRfYXRCEgoQX2Rpc2FibGVkX3JlYXNvbiKWAQoMUGF5ZXJBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX2NvZGUYAyABKAlSCWJhbmtfY29kZRIcCgliYW5rX25hbWUYBCABKAlSCWJhbmtfbmFtZWIGcHJvdG8z");
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKBAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YSKxAQoLQmFua0FjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfbmFtZRgDIAEoCVIJYmFua19uYW1lEhgKB2JhbmtfaWQYBCABKAlSB2JhbmtfaWQSHgoKY3JlYXRlZF9hdBgFIAEoCVIKY3JlYXRlZF9hdCI8CgRNZXRhEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJIrwCCgtUcmFuc2FjdGlvbhIRCglyZWZlcmVuY2UYASABKAkSHgoKc2Vzc2lvbl9pZBgCIAEoCVIKc2Vzc2lvbl9pZBIoCg90cmFuc2FjdGlvbl9yZWYYAyABKAlSD3RyYW5zYWN0aW9uX3JlZhIOCgZhbW91bnQYBCABKAESDgoGc3RhdHVzGAUgASgJEh4KCmlzX3NldHRsZWQYBiABKAhSCmlzX3NldHRsZWQSDgoGbWV0aG9kGAcgASgJEgwKBGJhbmsYCCABKAkSDQoFbnViYW4YCSABKAkSIgoMYWNjb3VudF9uYW1lGAogASgJUgxhY2NvdW50X25hbWUSEAoIY3VzdG9tZXIYCyABKAkSDQoFZW1haWwYDCABKAkSHgoKY3JlYXRlZF9hdBgNIAEoCVIKY3JlYXRlZF9hdCJNCgdCYWxhbmNlEg8KB3BlbmRpbmcYASABKAESEQoJYXZhaWxhYmxlGAIgASgBEgwKBGZlZXMYAyABKAESEAoIY3VycmVuY3kYBCABKAkiSQoJRXZlbnRCb2R5Eg0KBWV2ZW50GAEgASgJEi0KBGRhdGEYAiABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudERhdGEihwUKCUV2ZW50RGF0YRIMCgR0eXBlGAEgASgJEhYKCXJlZmVyZW5jZRgCIAEoCUgAiAEBEjMKEm1lcmNoYW50X3JlZmVyZW5jZRgDIAEoCUgBUhJtZXJjaGFudF9yZWZlcmVuY2WIAQESLQoPdHJhbnNhY3Rpb25fcmVmGAQgASgJSAJSD3RyYW5zYWN0aW9uX3JlZogBARIhCgl3aWF4eV9yZWYYBSABKAlIA1IJd2lheHlfcmVmiAEBEhMKBmFtb3VudBgGIAEoCUgEiAEBEg4KBnN0YXR1cxgHIAEoCRITCgZtZXRob2QYCCABKAlIBYgBARIeCgpjcmVhdGVkX2F0GAkgASgJUgpjcmVhdGVkX2F0EjIKB2FjY291bnQYCiABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIxCgVwYXllchgLIAEoCzIiLmluZmxvdy50aGlyZHBhcnR5LnYyLlBheWVyQWNjb3VudBIaCghldmVudF9pZBgMIAEoCVIIZXZlbnRfaWQSEAoIc2VxdWVuY2UYDSABKAESOgoKc2V0dGxlbWVudBgOIAEoCzImLmluZmxvdy50aGlyZHBhcnR5LnYyLlNldHRsZW1lbnRUb3RhbHMSNwoIZW5kcG9pbnQYDyABKAsyJS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rRW5kcG9pbnQSDAoEbGl2ZRgQIAEoCEIMCgpfcmVmZXJlbmNlQhUKE19tZXJjaGFudF9yZWZlcmVuY2VCEgoQX3RyYW5zYWN0aW9uX3JlZkIMCgpfd2lheHlfcmVmQgkKB19hbW91bnRCCQoHX21ldGhvZCLqAQoQU2V0dGxlbWVudFRvdGFscxIkCg1zZXR0bGVtZW50X2lkGAEgASgJUg1zZXR0bGVtZW50X2lkEiwKEXRyYW5zYWN0aW9uX2NvdW50GAIgASgBUhF0cmFuc2FjdGlvbl9jb3VudBIiCgxncm9zc19hbW91bnQYAyABKAlSDGdyb3NzX2Ftb3VudBIMCgRmZWVzGAQgASgJEh4KCm5ldF9hbW91bnQYBSABKAlSCm5ldF9hbW91bnQSHgoKY3V0X29mZl9hdBgGIAEoCVIKY3V0X29mZl9hdBIQCghjdXJyZW5jeRgHIAEoCSKMAgoPV2ViaG9va0VuZHBvaW50EiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZBILCgN1cmwYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSKQoNZmFpbGluZ19zaW5jZRgEIAEoCUgAUg1mYWlsaW5nX3NpbmNliAEBEiUKC2Rpc2FibGVkX2F0GAUgASgJSAFSC2Rpc2FibGVkX2F0iAEBEi0KD2Rpc2FibGVkX3JlYXNvbhgGIAEoCUgCUg9kaXNhYmxlZF9yZWFzb26IAQFCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb24ilgEKDFBheWVyQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19jb2RlGAMgASgJUgliYW5rX2NvZGUSHAoJYmFua19uYW1lGAQgASgJUgliYW5rX25hbWViBnByb3RvMw");
 
 /**
  * A virtual account.
@@ -239,13 +239,55 @@ export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
 
 /**
+ * What a business has with the service. Amounts are in naira, with at most two decimals.
+ *
+ * @generated from message inflow.thirdparty.v2.Balance
+ */
+export type Balance = Message<"inflow.thirdparty.v2.Balance"> & {
+  /**
+   * Received and not settled yet.
+   *
+   * @generated from field: double pending = 1;
+   */
+  pending: number;
+
+  /**
+   * Settled, less fees and what was taken back; below zero when the business owes.
+   *
+   * @generated from field: double available = 2;
+   */
+  available: number;
+
+  /**
+   * Fees taken so far, less those returned.
+   *
+   * @generated from field: double fees = 3;
+   */
+  fees: number;
+
+  /**
+   * ISO 4217 code: "NGN".
+   *
+   * @generated from field: string currency = 4;
+   */
+  currency: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.Balance.
+ * Use `create(BalanceSchema)` to create a new message.
+ */
+export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
+
+/**
  * What a webhook posts, to the letter.
  *
  * @generated from message inflow.thirdparty.v2.EventBody
  */
 export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
   /**
-   * Kind: PAYMENT_NOTIFICATION, …
+   * Kind: PAYMENT_NOTIFICATION, PAYMENT_REVERSED, SETTLEMENT_COMPLETED, …
    *
    * @generated from field: string event = 1;
    */
@@ -264,7 +306,7 @@ export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
  * Use `create(EventBodySchema)` to create a new message.
  */
 export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
 
 /**
  * What happened. Fields that do not belong to the kind are absent.
@@ -273,7 +315,7 @@ export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
  */
 export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   /**
-   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT or WEBHOOK_ENDPOINT.
+   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, SETTLEMENT or WEBHOOK_ENDPOINT.
    *
    * @generated from field: string type = 1;
    */
@@ -308,14 +350,14 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   wiaxyRef?: string | undefined;
 
   /**
-   * Amount in naira, a decimal number with two decimals.
+   * Amount in naira, a decimal number with two decimals. Of a settlement: what reached the balance.
    *
    * @generated from field: optional string amount = 6;
    */
   amount?: string | undefined;
 
   /**
-   * Status of the transaction, the account or the endpoint.
+   * Status of the transaction, the account, the settlement or the endpoint.
    *
    * @generated from field: string status = 7;
    */
@@ -365,6 +407,13 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   sequence: number;
 
   /**
+   * The settlement.
+   *
+   * @generated from field: inflow.thirdparty.v2.SettlementTotals settlement = 14;
+   */
+  settlement?: SettlementTotals | undefined;
+
+  /**
    * The webhook endpoint.
    *
    * @generated from field: inflow.thirdparty.v2.WebhookEndpoint endpoint = 15;
@@ -384,7 +433,70 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
  * Use `create(EventDataSchema)` to create a new message.
  */
 export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+
+/**
+ * What a settlement came to. Amounts are in naira, decimal numbers with two decimals.
+ *
+ * @generated from message inflow.thirdparty.v2.SettlementTotals
+ */
+export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> & {
+  /**
+   * Its identifier.
+   *
+   * @generated from field: string settlement_id = 1 [json_name = "settlement_id"];
+   */
+  settlementId: string;
+
+  /**
+   * How many transactions it settled.
+   *
+   * @generated from field: double transaction_count = 2 [json_name = "transaction_count"];
+   */
+  transactionCount: number;
+
+  /**
+   * The sum of their amounts.
+   *
+   * @generated from field: string gross_amount = 3 [json_name = "gross_amount"];
+   */
+  grossAmount: string;
+
+  /**
+   * The fees taken.
+   *
+   * @generated from field: string fees = 4;
+   */
+  fees: string;
+
+  /**
+   * What reached the balance: the sum less the fees.
+   *
+   * @generated from field: string net_amount = 5 [json_name = "net_amount"];
+   */
+  netAmount: string;
+
+  /**
+   * Payments recorded before this time were due, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: string cut_off_at = 6 [json_name = "cut_off_at"];
+   */
+  cutOffAt: string;
+
+  /**
+   * ISO 4217 code: "NGN".
+   *
+   * @generated from field: string currency = 7;
+   */
+  currency: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.SettlementTotals.
+ * Use `create(SettlementTotalsSchema)` to create a new message.
+ */
+export const SettlementTotalsSchema: GenMessage<SettlementTotals> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 
 /**
  * A webhook endpoint of the business, in events that tell of its health.
@@ -440,7 +552,7 @@ export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & 
  * Use `create(WebhookEndpointSchema)` to create a new message.
  */
 export const WebhookEndpointSchema: GenMessage<WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
 
 /**
  * The account that a payment came from.
@@ -482,5 +594,5 @@ export type PayerAccount = Message<"inflow.thirdparty.v2.PayerAccount"> & {
  * Use `create(PayerAccountSchema)` to create a new message.
  */
 export const PayerAccountSchema: GenMessage<PayerAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
 

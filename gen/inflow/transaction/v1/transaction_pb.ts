@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction.proto.
  */
 export const file_inflow_transaction_v1_transaction: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKgBAoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgieQoFUGF5ZXISFgoEbmFtZRgBIAEoCUIIukgFcgMYyAESHwoOYWNjb3VudF9udW1iZXIYAiABKAlCB7pIBHICGCgSGgoJYmFua19jb2RlGAMgASgJQge6SARyAhgUEhsKCWJhbmtfbmFtZRgEIAEoCUIIukgFcgMYyAEqtwEKEVRyYW5zYWN0aW9uU3RhdHVzEiIKHlRSQU5TQUNUSU9OX1NUQVRVU19VTlNQRUNJRklFRBAAEh4KGlRSQU5TQUNUSU9OX1NUQVRVU19QRU5ESU5HEAESHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1NVQ0NFU1MQAhIdChlUUkFOU0FDVElPTl9TVEFUVVNfRkFJTEVEEAMSHwobVFJBTlNBQ1RJT05fU1RBVFVTX1JFVkVSU0VEEARiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKDBQoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgSLgoKc2V0dGxlc19hdBgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcmV2ZXJzYWwYFSABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzYWwiSwoIUmV2ZXJzYWwSDgoGcmVhc29uGAEgASgJEi8KC3JldmVyc2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5CgVQYXllchIWCgRuYW1lGAEgASgJQgi6SAVyAxjIARIfCg5hY2NvdW50X251bWJlchgCIAEoCUIHukgEcgIYKBIaCgliYW5rX2NvZGUYAyABKAlCB7pIBHICGBQSGwoJYmFua19uYW1lGAQgASgJQgi6SAVyAxjIASq3AQoRVHJhbnNhY3Rpb25TdGF0dXMSIgoeVFJBTlNBQ1RJT05fU1RBVFVTX1VOU1BFQ0lGSUVEEAASHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1BFTkRJTkcQARIeChpUUkFOU0FDVElPTl9TVEFUVVNfU1VDQ0VTUxACEh0KGVRSQU5TQUNUSU9OX1NUQVRVU19GQUlMRUQQAxIfChtUUkFOU0FDVElPTl9TVEFUVVNfUkVWRVJTRUQQBGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A payment received into a virtual account.
@@ -157,6 +157,23 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
    * @generated from field: bool live = 19;
    */
   live: boolean;
+
+  /**
+   * When the money is settled to the business's balance, at the latest, by the business's schedule
+   * and the holidays as they are now. Of successful transactions that are not settled yet, in what
+   * GetTransaction and ListTransactions return.
+   *
+   * @generated from field: google.protobuf.Timestamp settles_at = 20;
+   */
+  settlesAt?: Timestamp | undefined;
+
+  /**
+   * Why and when the money was taken back; of reversed transactions, in what GetTransaction,
+   * ReverseTransaction and PAYMENT_REVERSED events tell.
+   *
+   * @generated from field: inflow.transaction.v1.Reversal reversal = 21;
+   */
+  reversal?: Reversal | undefined;
 };
 
 /**
@@ -165,6 +182,34 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
  */
 export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction, 0);
+
+/**
+ * The end of a payment that was taken back.
+ *
+ * @generated from message inflow.transaction.v1.Reversal
+ */
+export type Reversal = Message<"inflow.transaction.v1.Reversal"> & {
+  /**
+   * Why, as the caller said.
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * When it was recorded.
+   *
+   * @generated from field: google.protobuf.Timestamp reversed_at = 2;
+   */
+  reversedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.transaction.v1.Reversal.
+ * Use `create(ReversalSchema)` to create a new message.
+ */
+export const ReversalSchema: GenMessage<Reversal> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction, 1);
 
 /**
  * The account that a payment came from.
@@ -206,7 +251,7 @@ export type Payer = Message<"inflow.transaction.v1.Payer"> & {
  * Use `create(PayerSchema)` to create a new message.
  */
 export const PayerSchema: GenMessage<Payer> = /*@__PURE__*/
-  messageDesc(file_inflow_transaction_v1_transaction, 1);
+  messageDesc(file_inflow_transaction_v1_transaction, 2);
 
 /**
  * The states of a transaction.

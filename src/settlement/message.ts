@@ -1,0 +1,119 @@
+import { create } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  type Balance as BalanceMessage,
+  BalanceSchema,
+  type Entry as EntryMessage,
+  EntrySchema,
+  Schedule as ScheduleMessage,
+  type Settlement as SettlementMessage,
+  SettlementSchema,
+  SettlementStatus as StatusMessage,
+  type Terms as TermsMessage,
+  TermsSchema,
+} from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { assert } from '../errors.ts'
+import { encodeEvent } from '../events/message.ts'
+import { CURRENCY } from '../money.ts'
+import type { Entry } from './entries-store.ts'
+import { SCHEDULES, type Schedule } from './schedule.ts'
+import { type Balance, percentDone, type Settlement, type SettlementStatus } from './settlement.ts'
+import type { Terms } from './terms.ts'
+
+const STATUSES: Readonly<Record<SettlementStatus, StatusMessage>> = {
+  RUNNING: StatusMessage.RUNNING,
+  COMPLETED: StatusMessage.COMPLETED,
+}
+
+const SCHEDULE_MESSAGES: Readonly<Record<Schedule['schedule'], ScheduleMessage>> = {
+  INSTANT: ScheduleMessage.INSTANT,
+  DAILY: ScheduleMessage.DAILY,
+  WORKING_DAYS: ScheduleMessage.WORKING_DAYS,
+}
+
+export function toSettlementMessage(settlement: Settlement): SettlementMessage {
+  const { completedAtMs } = settlement
+  return create(SettlementSchema, {
+    id: settlement.id,
+    businessId: settlement.businessId,
+    live: settlement.live,
+    requestId: settlement.requestId,
+    status: STATUSES[settlement.status],
+    forced: settlement.forced,
+    cutOffAt: timestampFromMs(settlement.cutOffAtMs),
+    transactionCount: settlement.transactionCount,
+    grossMinor: settlement.grossMinor,
+    feesMinor: settlement.feesMinor,
+    netMinor: settlement.grossMinor - settlement.feesMinor,
+    currency: CURRENCY,
+    startedAt: timestampFromMs(settlement.startedAtMs),
+    ...(completedAtMs !== undefined && { completedAt: timestampFromMs(completedAtMs) }),
+    percentDone: percentDone(settlement),
+  })
+}
+
+/** The event that tells of a completed settlement, without its place in the log. */
+export function encodeSettlementEvent(
+  settlement: Settlement,
+  eventId: string,
+  occurredAtMs: number,
+): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    businessId: settlement.businessId,
+    kind: 'SETTLEMENT_COMPLETED',
+    occurredAt: timestampFromMs(occurredAtMs),
+    live: settlement.live,
+    payload: { case: 'settlement', value: toSettlementMessage(settlement) },
+  })
+  return encodeEvent(event)
+}
+
+export function toBalanceMessage(balance: Balance): BalanceMessage {
+  return create(BalanceSchema, { ...balance, currency: CURRENCY })
+}
+
+export function toEntryMessage(entry: Entry): EntryMessage {
+  const isSettlement = entry.kind === 'SETTLEMENT_COMPLETED'
+  return create(EntrySchema, {
+    sequence: entry.sequence,
+    kind: entry.kind,
+    bookedAt: timestampFromMs(entry.bookedAtMs),
+    transactionId: isSettlement ? '' : entry.subjectId,
+    sessionId: entry.sessionId,
+    settlementId: isSettlement ? entry.subjectId : '',
+    pendingMinor: entry.pendingMinor,
+    availableMinor: entry.availableMinor,
+    feesMinor: entry.feesMinor,
+  })
+}
+
+export function toTermsMessage(terms: Terms): TermsMessage {
+  const { cutOffMinutes } = terms
+  const two = (part: number) => String(part).padStart(2, '0')
+  const cutOff = `${two(Math.floor(cutOffMinutes / 60))}:${two(cutOffMinutes % 60)}`
+  return create(TermsSchema, {
+    schedule: SCHEDULE_MESSAGES[terms.schedule],
+    workingDays: terms.workingDays,
+    cutOff: terms.schedule === 'INSTANT' ? '' : cutOff,
+    feeFlatMinor: terms.feeFlatMinor,
+    feeBasisPoints: terms.feeBasisPoints,
+    feeCapMinor: terms.feeCapMinor,
+  })
+}
+
+/** @param message one that validation has let through */
+export function toTerms(message: TermsMessage): Terms {
+  const schedule = SCHEDULES.find((name) => SCHEDULE_MESSAGES[name] === message.schedule)
+  assert(schedule, 'validation requires a schedule')
+  const [hours = 0, minutes = 0] = message.cutOff.split(':').map(Number)
+  return {
+    schedule,
+    workingDays: message.workingDays,
+    cutOffMinutes: hours * 60 + minutes,
+    feeFlatMinor: message.feeFlatMinor,
+    feeBasisPoints: message.feeBasisPoints,
+    feeCapMinor: message.feeCapMinor,
+  }
+}

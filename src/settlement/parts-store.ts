@@ -1,0 +1,119 @@
+import type { PoolClient } from 'pg'
+import { moneyEvents } from './money-events.ts'
+import type { Settlement } from './settlement.ts'
+import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
+
+/** A settlement that nobody else works at until the commit; undefined when it is completed. */
+export async function lockRunning(client: PoolClient, id: string): Promise<Settlement | undefined> {
+  const { rows } = await client.query<SettlementRow>(
+    `select ${SETTLEMENT_COLUMNS} from settlement where id = $1 and status = 'RUNNING' for update`,
+    [id],
+  )
+  return rows[0] && toSettlement(rows[0])
+}
+
+const SLICE = moneyEvents({
+  where: ({ line }) =>
+    `${line}.business_id = $2 and ${line}.live = $10
+      and ${line}.business_sequence > $3 and ${line}.business_sequence <= $4`,
+  order: 'asc',
+  limit: '$5',
+})
+
+/**
+ * Works off the next events of a locked settlement: the payments among them that are not settled or
+ * reversed become settled, with their postings. Planned for the numbers at hand, and so not prepared.
+ *
+ * @returns the settlement after it
+ */
+export async function settleNext(
+  client: PoolClient,
+  settlement: Settlement,
+  eventsMax: number,
+  nowMs: number,
+): Promise<Settlement> {
+  const { rows } = await client.query<SettlementRow>(
+    `with slice as materialized (
+        select * from ${SLICE} e
+      ), settled as (
+        update transaction t set settled_at = $6
+        from slice e
+        where e.kind = 'PAYMENT_NOTIFICATION' and t.id = e.subject_id and t.business_id = $2
+          and t.status = 'SUCCESS' and t.settled_at is null
+        returning t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
+      ), posted as (
+        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+          credit_account, amount_minor, created_at, settlement_id)
+        select id, 'settlement', $2, $10, 'pending', 'available', amount_minor, $6, $1 from settled
+        union all
+        select id, 'fee', $2, $10, 'available', 'fees', fee_minor, $6, $1 from settled where fee_minor > 0
+      ), total as (
+        select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
+          coalesce(sum(fee_minor), 0) as fees from settled
+      ), books as (
+        select count(*) as count, max(business_sequence) as last,
+          coalesce(sum(pending_minor), 0) as pending, coalesce(sum(available_minor), 0) as available,
+          coalesce(sum(fees_minor), 0) as fees from slice
+      )
+      update settlement s set
+        scanned_sequence = case when books.count < $5 then s.to_sequence else books.last end,
+        transaction_count = transaction_count + total.count,
+        gross_minor = gross_minor + total.gross,
+        fees_minor = fees_minor + total.fees,
+        books_pending_minor = books_pending_minor + books.pending,
+        books_available_minor = books_available_minor + books.available,
+        books_fees_minor = books_fees_minor + books.fees
+      from total cross join books
+      where s.id = $1
+      returning ${SETTLEMENT_COLUMNS}`,
+    [
+      settlement.id,
+      settlement.businessId,
+      settlement.scannedSequence,
+      settlement.toSequence,
+      eventsMax,
+      new Date(nowMs),
+      settlement.feeFlatMinor,
+      settlement.feeBasisPoints,
+      settlement.feeCapMinor,
+      settlement.live,
+    ],
+  )
+  return toSettlement(rows[0] as SettlementRow)
+}
+
+/** Completes a locked settlement that is worked off. */
+export async function completeSettlement(
+  client: PoolClient,
+  id: string,
+  completedAtMs: number,
+): Promise<void> {
+  await client.query(
+    `update settlement set status = 'COMPLETED', completed_at = $2 where id = $1`,
+    [id, new Date(completedAtMs)],
+  )
+}
+
+/** The event of a settlement, with what it does to the balances. */
+export async function insertSettlementEvent(
+  client: PoolClient,
+  settlement: Settlement,
+  event: { readonly id: string; readonly occurredAtMs: number; readonly payload: Uint8Array },
+): Promise<void> {
+  await client.query(
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
+        pending_minor, available_minor, fees_minor)
+      values ($1, $2, $9, 'SETTLEMENT_COMPLETED', $3, $4, $5, $6, $7, $8)`,
+    [
+      event.id,
+      settlement.businessId,
+      new Date(event.occurredAtMs),
+      event.payload,
+      settlement.id,
+      -settlement.grossMinor,
+      settlement.grossMinor - settlement.feesMinor,
+      settlement.feesMinor,
+      settlement.live,
+    ],
+  )
+}

@@ -1,0 +1,113 @@
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { actorOf, restrictionOf } from '../caller.ts'
+import { assert } from '../errors.ts'
+import { CURRENCY } from '../money.ts'
+import type { Database } from '../store/orm.ts'
+import { getBalance } from './get-balance.ts'
+import { addHoliday, listHolidays, removeHoliday } from './holidays.ts'
+import { listEntries } from './list-entries.ts'
+import { listSettlements } from './list-settlements.ts'
+import {
+  toBalanceMessage,
+  toEntryMessage,
+  toSettlementMessage,
+  toTerms,
+  toTermsMessage,
+} from './message.ts'
+import { previewSettlement } from './preview-settlement.ts'
+import type { SettlementContext } from './run-settlement.ts'
+import { settle } from './settle.ts'
+import { getTerms, updateTerms } from './terms.ts'
+import { verifyLedger } from './verify-ledger.ts'
+
+type Dependencies = SettlementContext & { readonly database: Database }
+
+export function createSettlementRpc(
+  dependencies: Dependencies,
+): ServiceImpl<typeof SettlementService> {
+  const { database, pool } = dependencies
+  return {
+    async settle(request, context) {
+      const { businessId, requestId, force } = request
+      const wanted = { businessId, live: !request.test, requestId, force }
+      const settled = await settle(dependencies, wanted, {
+        signal: context.signal,
+        actor: actorOf(context),
+      })
+      return { ...settled, settlements: settled.settlements.map(toSettlementMessage) }
+    },
+    async previewSettlement(request) {
+      const preview = await previewSettlement(dependencies, {
+        businessId: request.businessId,
+        live: !request.test,
+        force: request.force,
+      })
+      const { nextSettlesAtMs } = preview
+      return {
+        ...preview,
+        netMinor: preview.grossMinor - preview.feesMinor,
+        currency: CURRENCY,
+        cutOffAt: timestampFromMs(preview.cutOffAtMs),
+        ...(nextSettlesAtMs !== undefined && { nextSettlesAt: timestampFromMs(nextSettlesAtMs) }),
+      }
+    },
+    async listSettlements({ businessId, live, pageSize, pageToken }, { values }) {
+      const request = { businessId, live, pageSize, pageToken }
+      const { rows, nextPageToken } = await listSettlements(pool, request, restrictionOf(values))
+      return { settlements: rows.map(toSettlementMessage), nextPageToken }
+    },
+    async getBalance({ businessId, test }) {
+      const balance = await getBalance(database, { businessId, live: !test })
+      return { balance: toBalanceMessage(balance) }
+    },
+    async listEntries(request) {
+      const { businessId, pageSize, pageToken } = request
+      const page = await listEntries(database, {
+        businessId,
+        live: !request.test,
+        pageSize,
+        pageToken,
+        fromMs: request.from && timestampMs(request.from),
+        toMs: request.to && timestampMs(request.to),
+      })
+      return {
+        entries: page.entries.map(toEntryMessage),
+        nextPageToken: page.nextPageToken,
+        openingBalance: toBalanceMessage(page.opening),
+        closingBalance: toBalanceMessage(page.closing),
+      }
+    },
+    async getSettlementTerms({ businessId }) {
+      return { terms: toTermsMessage(await getTerms(database, businessId)) }
+    },
+    async updateSettlementTerms({ businessId, terms }, context) {
+      assert(terms, 'validation requires terms')
+      const updated = await updateTerms(dependencies, businessId, toTerms(terms), actorOf(context))
+      return { terms: toTermsMessage(updated) }
+    },
+    async addHoliday({ day, name }, context) {
+      return { holiday: await addHoliday(pool, { day, name }, actorOf(context)) }
+    },
+    async removeHoliday({ day }, context) {
+      await removeHoliday(pool, day, actorOf(context))
+      return {}
+    },
+    async listHolidays({ pageSize, pageToken }) {
+      const { rows, nextPageToken } = await listHolidays(pool, pageSize, pageToken)
+      return { holidays: [...rows], nextPageToken }
+    },
+    async *verifyLedger() {
+      for await (const progress of verifyLedger(pool)) {
+        yield {
+          transactions: BigInt(progress.transactions),
+          postings: BigInt(progress.postings),
+          differences: [...progress.differences],
+          differenceCount: BigInt(progress.differenceCount),
+          completed: progress.completed,
+        }
+      }
+    },
+  }
+}

@@ -1,0 +1,132 @@
+import { defineEntity, p } from '@mikro-orm/core'
+import { BusinessEntity } from '../businesses/business.entity.ts'
+
+/** When a business is settled and what it pays for it. A business without a row has the usual terms. */
+export const TermsEntity = defineEntity({
+  name: 'SettlementTerms',
+  tableName: 'settlement_terms',
+  properties: {
+    business: p
+      .manyToOne(BusinessEntity)
+      .mapToPk()
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    schedule: p.text(),
+    workingDays: p.integer(),
+    /** Minutes after midnight in Lagos. */
+    cutOffMinutes: p.integer(),
+    feeFlatMinor: p.bigint(),
+    feeBasisPoints: p.integer(),
+    /** 0: none. */
+    feeCapMinor: p.bigint(),
+    updatedAt: p.datetime(3),
+  },
+  checks: [
+    {
+      name: 'settlement_terms_schedule',
+      expression: "schedule in ('INSTANT', 'DAILY', 'WORKING_DAYS')",
+    },
+    {
+      name: 'settlement_terms_days',
+      expression:
+        "working_days >= 0 and working_days <= 30 and (working_days > 0) = (schedule = 'WORKING_DAYS')",
+    },
+    {
+      name: 'settlement_terms_cut_off',
+      expression: 'cut_off_minutes >= 0 and cut_off_minutes < 1440',
+    },
+    {
+      name: 'settlement_terms_fee',
+      expression:
+        'fee_flat_minor >= 0 and fee_basis_points >= 0 and fee_basis_points <= 10000 and fee_cap_minor >= 0',
+    },
+  ],
+})
+
+/** Days beside Saturdays and Sundays that are not working days. */
+export const HolidayEntity = defineEntity({
+  name: 'Holiday',
+  tableName: 'holiday',
+  properties: {
+    day: p.date().primary(),
+    name: p.text(),
+  },
+})
+
+/** A caller's wish to settle, by the id that the caller chose for it. */
+export const SettlementRequestEntity = defineEntity({
+  name: 'SettlementRequest',
+  tableName: 'settlement_request',
+  properties: {
+    id: p.text().primary(),
+    /** Empty: all businesses that are due. */
+    businessId: p.text(),
+    live: p.boolean(),
+    forced: p.boolean(),
+    createdAt: p.datetime(3),
+    completedAt: p.datetime(3).nullable(),
+  },
+})
+
+/**
+ * One settlement of one mode of one business: of its events after `fromSequence` up to `toSequence`, worked off
+ * up to `scannedSequence`. `books…` is what all its events up to there did to its balances.
+ */
+export const SettlementEntity = defineEntity({
+  name: 'Settlement',
+  tableName: 'settlement',
+  properties: {
+    id: p.text().primary(),
+    business: p.manyToOne(BusinessEntity).mapToPk(),
+    live: p.boolean(),
+    request: p.manyToOne(SettlementRequestEntity).mapToPk().nullable().deleteRule('no action'),
+    status: p.text(),
+    forced: p.boolean(),
+    cutOffAt: p.datetime(3),
+    fromSequence: p.bigint(),
+    toSequence: p.bigint(),
+    scannedSequence: p.bigint(),
+    feeFlatMinor: p.bigint(),
+    feeBasisPoints: p.integer(),
+    feeCapMinor: p.bigint(),
+    transactionCount: p.bigint(),
+    grossMinor: p.bigint(),
+    feesMinor: p.bigint(),
+    booksPendingMinor: p.bigint(),
+    booksAvailableMinor: p.bigint(),
+    booksFeesMinor: p.bigint(),
+    startedAt: p.datetime(3),
+    completedAt: p.datetime(3).nullable(),
+  },
+  uniques: [
+    { properties: ['business', 'live', 'toSequence'] },
+    { properties: ['request', 'business'] },
+  ],
+  indexes: [
+    { properties: ['business', 'id'] },
+    {
+      name: 'settlement_running_unique',
+      expression: (columns, _table, indexName) =>
+        `create unique index ${indexName} on "settlement" (${columns.business}, ${columns.live}) where status = 'RUNNING'`,
+    },
+  ],
+  checks: [
+    { name: 'settlement_status', expression: "status in ('RUNNING', 'COMPLETED')" },
+    {
+      name: 'settlement_completed',
+      expression:
+        "(completed_at is not null) = (status = 'COMPLETED') and (status = 'RUNNING' or scanned_sequence = to_sequence)",
+    },
+    {
+      name: 'settlement_range',
+      expression:
+        'from_sequence <= scanned_sequence and scanned_sequence <= to_sequence and from_sequence < to_sequence',
+    },
+    {
+      name: 'settlement_totals',
+      expression:
+        'transaction_count >= 0 and gross_minor >= 0 and fees_minor >= 0 and fees_minor <= gross_minor',
+    },
+  ],
+})

@@ -1,0 +1,33 @@
+import type { Logger } from 'pino'
+import type { Clock } from '../clock.ts'
+import { createGate } from '../store/gate.ts'
+import type { Database } from '../store/orm.ts'
+import { createSettlementJob } from './job.ts'
+import { createSettlementRpc } from './rpc.ts'
+import { createCalendarOf } from './terms.ts'
+
+interface SettlementsOptions {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Logger
+  /** Called after a commit that added an event. */
+  readonly published: () => void
+}
+
+/** How many settlements and their parts an instance has under way at once. */
+const AT_ONCE_MAX = 2
+
+/** Settlement: its rpcs, and the work that is done by the schedule. */
+export function createSettlements({ database, clock, log, published }: SettlementsOptions) {
+  const { pool } = database
+  const context = { database, pool, clock, published, gate: createGate(AT_ONCE_MAX) }
+  const job = createSettlementJob({ ...context, log })
+  const calendarOf = createCalendarOf(pool, clock)
+  return {
+    rpc: createSettlementRpc(context),
+    start: job.start,
+    stop: job.stop,
+    /** Tells when payments of a business are due, by when they were recorded. */
+    settlesAtOf: async (businessId: string) => (await calendarOf(businessId)).settlesAt,
+  }
+}

@@ -1,0 +1,4 @@
+/** A timestamp in SQL as milliseconds since the Unix epoch, which pg reads as a number. */
+export function epochMs(column: string): string {
+  return `round(date_part('epoch', ${column}) * 1000)`
+}

@@ -1,0 +1,105 @@
+import type { Pool } from 'pg'
+import pino from 'pino'
+import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
+import { SYSTEM } from '../../src/caller.ts'
+import type { Clock } from '../../src/clock.ts'
+import { newId } from '../../src/ids.ts'
+import { createSettlementJob } from '../../src/settlement/job.ts'
+import type { SettlementContext } from '../../src/settlement/run-settlement.ts'
+import { verifyLedger } from '../../src/settlement/verify-ledger.ts'
+import { createGate } from '../../src/store/gate.ts'
+import type { Database } from '../../src/store/orm.ts'
+import { createRecordPayment } from '../../src/transactions/record-payment.ts'
+import type { IncomingPayment } from '../../src/transactions/transaction.ts'
+
+/** Who calls, in tests of use cases. */
+export const CALLER = { signal: new AbortController().signal, actor: SYSTEM }
+
+/** A clock that a test moves. */
+export interface TestClock extends Clock {
+  set(ms: number): void
+}
+
+export function testClock(ms: number): TestClock {
+  let now = ms
+  return {
+    now: () => now,
+    set: (to) => {
+      now = to
+    },
+  }
+}
+
+/** What settles and records, on one database: as much of an instance as money needs. */
+export function createInstance(database: Database, clock: Clock) {
+  const { pool } = database
+  const context: SettlementContext & { database: Database } = {
+    database,
+    gate: createGate(4),
+    pool,
+    clock,
+    published: () => undefined,
+  }
+  const recordPayment = createRecordPayment({
+    pool,
+    findOpenAccounts: createFindOpenAccounts(pool),
+    clock,
+    published: () => undefined,
+    unmatched: () => undefined,
+  })
+  const job = createSettlementJob({ ...context, log: pino({ level: 'silent' }) })
+  return { ...context, recordPayment, job }
+}
+
+let made = 0
+
+/** A business with one open account. */
+export async function insertBusiness(pool: Pool): Promise<{ id: string; accountNumber: string }> {
+  made += 1
+  const id = newId('biz', Date.now())
+  const accountNumber = String(made).padStart(10, '0')
+  await pool.query(
+    "insert into business (id, name, alias, created_at) values ($1, 'A', 'A', now())",
+    [id],
+  )
+  await pool.query(
+    `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
+        account_name, status, first_name, last_name, email, phone, details_hash, attempts,
+        claimed_until, created_at)
+      values ($1, $2, true, 'R-' || $1, 'order-1', '9PSB', $3, 'A/Ada Obi', 'ACTIVE', 'Ada', 'Obi',
+        'ada@example.com', '08012345678', '\\x00', 1, now(), now())`,
+    [newId('acc', Date.now()), id, accountNumber],
+  )
+  return { id, accountNumber }
+}
+
+export function incoming(
+  accountNumber: string,
+  sessionId: string,
+  amountMinor: bigint,
+  status: IncomingPayment['status'] = 'SUCCESS',
+): IncomingPayment {
+  return {
+    bank: '9PSB',
+    accountNumber,
+    sessionId,
+    amountMinor,
+    status,
+    paidAtMs: Date.UTC(2026, 10, 20),
+    payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
+    narration: '',
+    live: undefined,
+  }
+}
+
+/** Everything that a verification finds. */
+export async function differencesOf(pool: Pool): Promise<string[]> {
+  const found: string[] = []
+  let completed = false
+  for await (const progress of verifyLedger(pool)) {
+    found.push(...progress.differences.map(({ subject, problem }) => `${subject}: ${problem}`))
+    completed = progress.completed
+  }
+  if (!completed) throw new Error('the verification ended before its end')
+  return found
+}

@@ -1,0 +1,113 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createCalendar, type Schedule } from '../../src/settlement/schedule.ts'
+
+const at = (text: string) => Date.parse(text)
+const show = (ms: number) => new Date(ms).toISOString()
+
+const workingDays = (count: number, cutOffMinutes = 0): Schedule => ({
+  schedule: 'WORKING_DAYS',
+  workingDays: count,
+  cutOffMinutes,
+})
+const daily = (cutOffMinutes: number): Schedule => ({
+  schedule: 'DAILY',
+  workingDays: 0,
+  cutOffMinutes,
+})
+
+describe('a payment is due', () => {
+  // 20 November 2026 is a Friday. Midnight in Lagos is 23:00 of the day before in UTC.
+  test.each<[string, Schedule, string[], string, string]>([
+    ['on the next working day', workingDays(1), [], '2026-11-19T10:00:00Z', '2026-11-19T23:00:00Z'],
+    ['after a weekend', workingDays(1), [], '2026-11-20T10:00:00Z', '2026-11-22T23:00:00Z'],
+    [
+      'after a weekend, from a Saturday',
+      workingDays(1),
+      [],
+      '2026-11-21T10:00:00Z',
+      '2026-11-22T23:00:00Z',
+    ],
+    ['by the day in Lagos', workingDays(1), [], '2026-11-19T23:00:00Z', '2026-11-22T23:00:00Z'],
+    ['at a cut-off', workingDays(1, 540), [], '2026-11-19T10:00:00Z', '2026-11-20T08:00:00Z'],
+    [
+      'after a holiday',
+      workingDays(1),
+      ['2026-11-20'],
+      '2026-11-19T10:00:00Z',
+      '2026-11-22T23:00:00Z',
+    ],
+    [
+      'after two working days',
+      workingDays(2),
+      ['2026-11-23'],
+      '2026-11-19T10:00:00Z',
+      '2026-11-23T23:00:00Z',
+    ],
+    [
+      'before the cut-off of a day',
+      daily(600),
+      [],
+      '2026-11-21T08:59:59.999Z',
+      '2026-11-21T09:00:00Z',
+    ],
+    [
+      'at the cut-off, on the next day',
+      daily(600),
+      ['2026-11-22'],
+      '2026-11-21T09:00:00Z',
+      '2026-11-22T09:00:00Z',
+    ],
+  ])('%s', (_when, schedule, holidays, recordedAt, due) => {
+    expect(show(createCalendar(schedule, holidays).settlesAt(at(recordedAt)))).toBe(show(at(due)))
+  })
+
+  test('at once', () => {
+    const { settlesAt } = createCalendar(
+      { schedule: 'INSTANT', workingDays: 0, cutOffMinutes: 0 },
+      [],
+    )
+    expect(settlesAt(5)).toBe(5)
+  })
+})
+
+const schedule: fc.Arbitrary<Schedule> = fc.oneof(
+  fc.constant({ schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }),
+  fc.nat({ max: 1439 }).map(daily),
+  fc
+    .tuple(fc.integer({ min: 1, max: 30 }), fc.nat({ max: 1439 }))
+    .map(([days, cut]) => workingDays(days, cut)),
+)
+const day = fc
+  .nat({ max: 120 })
+  .map((days) => new Date(Date.UTC(2026, 9, 1) + days * 86_400_000).toISOString().slice(0, 10))
+const time = fc.integer({ min: Date.UTC(2026, 9, 1), max: Date.UTC(2027, 0, 20) })
+
+test('what was recorded before the cut-off is due, and nothing else is', () => {
+  fc.assert(
+    fc.property(
+      schedule,
+      fc.array(day, { maxLength: 20 }),
+      time,
+      time,
+      (terms, holidays, now, recorded) => {
+        const calendar = createCalendar(terms, holidays)
+        const cutOff = calendar.cutOffAt(now)
+        for (const each of [recorded, cutOff - 1, cutOff]) {
+          expect(calendar.settlesAt(each) <= now, `${each} ${now}`).toBe(each < cutOff)
+        }
+      },
+    ),
+  )
+})
+
+test('a later payment is never due earlier, and none before it was recorded', () => {
+  fc.assert(
+    fc.property(schedule, fc.array(day), time, time, (terms, holidays, a, b) => {
+      const { settlesAt } = createCalendar(terms, holidays)
+      const [earlier, later] = a < b ? [a, b] : [b, a]
+      expect(settlesAt(earlier)).toBeLessThanOrEqual(settlesAt(later))
+      expect(settlesAt(earlier)).toBeGreaterThanOrEqual(earlier)
+    }),
+  )
+})

@@ -1,0 +1,129 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { SYSTEM } from '../../src/caller.ts'
+import { settle } from '../../src/settlement/settle.ts'
+import { updateTerms } from '../../src/settlement/terms.ts'
+import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence } from '../support/events.ts'
+import {
+  CALLER,
+  createInstance,
+  differencesOf,
+  incoming,
+  insertBusiness,
+  testClock,
+} from './fixture.ts'
+
+const db = useDatabase(4)
+const clock = testClock(Date.UTC(2026, 10, 20, 12))
+
+let businessId: string
+let ids: string[]
+
+/** A settled payment, one that waits, one that was reversed after settlement. */
+beforeEach(async () => {
+  const instance = createInstance(db.database, clock)
+  const { id, accountNumber } = await insertBusiness(db.database.pool)
+  businessId = id
+  const schedule = { schedule: 'DAILY' as const, workingDays: 0, cutOffMinutes: 0 }
+  const fee = { feeFlatMinor: 7n, feeBasisPoints: 0, feeCapMinor: 0n }
+  await updateTerms(instance, id, { ...schedule, ...fee }, SYSTEM)
+  const pay = async (name: string) => {
+    const { transaction } = await instance.recordPayment(
+      incoming(accountNumber, `${id}-${name}`, 500n),
+    )
+    return transaction!.id
+  }
+  ids = [await pay('a'), await pay('b')]
+  await sequence(instance.pool)
+  await settle(instance, { businessId: id, live: true, requestId: '', force: true }, CALLER)
+  await reverseTransaction(instance, { transactionId: ids[1]!, reason: 'x' }, SYSTEM)
+  ids.push(await pay('c'))
+  await sequence(instance.pool)
+  expect(await differencesOf(instance.pool)).toEqual([])
+})
+
+/** As somebody with all rights, past every guard; and back to what it was. */
+async function tamper(text: string, values: unknown[] = []): Promise<string[]> {
+  const client = await db.database.pool.connect()
+  try {
+    await client.query('begin')
+    await client.query("set local session_replication_role = 'replica'")
+    const { rowCount } = await client.query(text, values)
+    expect(rowCount).toBeGreaterThan(0)
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+  return differencesOf(db.database.pool)
+}
+
+describe('a verification names', () => {
+  test('a posting that is gone', async () => {
+    const found = await tamper(
+      "delete from ledger_posting where transaction_id = $1 and kind = 'payment'",
+      [ids[2]],
+    )
+    expect(found).toContain(`${ids[2]}: is SUCCESS over 500; posted as paid: 0`)
+    expect(found).toContain(`${businessId}: the pending balance is 500; its postings come to 0`)
+    await tamper(
+      `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+        credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 500, now())`,
+      [ids[2], businessId],
+    )
+  })
+
+  test('an amount that is another', async () => {
+    const set =
+      'update ledger_posting set amount_minor = $2 where transaction_id = $1 and kind = $3'
+    const found = await tamper(set, [ids[0], 499, 'settlement'])
+    expect(found).toContain(`${ids[0]}: is settled over 500; posted as settled: 499`)
+    expect(found).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(
+          /^stl_\w+: says 2 transactions of 1000 with fees of 14; its postings are 2 transactions of 999 with fees of 14$/,
+        ),
+      ]),
+    )
+    expect(await tamper(set, [ids[0], 500, 'settlement'])).toEqual([])
+  })
+
+  test('a fee that was not given back', async () => {
+    const found = await tamper(
+      "delete from ledger_posting where transaction_id = $1 and kind = 'fee_reversal'",
+      [ids[1]],
+    )
+    expect(found).toContain(`${ids[1]}: is REVERSED; posted as taken back: 500, 500 and a fee of 0`)
+    expect(found).toContain(`${businessId}: the sum of fees is 7; its postings come to 14`)
+    await tamper(
+      `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+        credit_account, amount_minor, created_at) values ($1, 'fee_reversal', $2, true, 'fees', 'available', 7, now())`,
+      [ids[1], businessId],
+    )
+  })
+
+  test('a transaction that says it is settled and is not', async () => {
+    const set = 'update transaction set settled_at = $2 where id = $1'
+    const found = await tamper(set, [ids[2], new Date(0)])
+    expect(found).toEqual([`${ids[2]}: is settled over 500; posted as settled: 0`])
+    expect(await tamper(set, [ids[2], null])).toEqual([])
+  })
+
+  test('a summary that was changed', async () => {
+    const set =
+      'update event_business_counter set pending_minor = pending_minor + $2 where business_id = $1'
+    const found = await tamper(set, [businessId, 1])
+    expect(found).toEqual([
+      `${businessId}: the pending balance is 501; its postings come to 500`,
+      `${businessId}: the sums beside its last number are not those of its numbered events`,
+    ])
+    expect(await tamper(set, [businessId, -1])).toEqual([])
+  })
+
+  test('a posting that is another business’s', async () => {
+    const set = 'update ledger_posting set business_id = $2 where transaction_id = $1'
+    const found = await tamper(set, [ids[0], 'biz_other'])
+    expect(found).toContain(`${ids[0]}: a posting is of another business or mode`)
+    expect(await tamper(set, [ids[0], businessId])).toEqual([])
+  })
+})
