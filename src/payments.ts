@@ -45,7 +45,7 @@ export function composePayments(options: Options): Payments {
   const bankMetrics = createBankMetrics(metrics)
   const sandbox = createSandboxBank(pool)
   const { liveBanks } = config
-  const served = serveBanks({ liveBanks, sandbox, clock, metrics: bankMetrics })
+  const served = serveBanks({ liveBanks, sandbox, clock, log, metrics: bankMetrics })
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
   const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, published })
   const openings = createResolveOpenings({ pool, openAtBank, sealer, clock, log, aliasOf })

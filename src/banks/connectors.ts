@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.ts'
 import { createNinePsb } from './9psb/9psb.ts'
 import { readNinePsbSettings } from './9psb/settings.ts'
@@ -16,6 +15,9 @@ import type { SettingReader } from './settings.ts'
 export interface ConnectorParts {
   readonly http: BankHttp
   readonly clock: Clock
+  readonly random: (bytes: number) => Buffer
+  /** Writes to the log: what it tells has nothing secret in it. */
+  readonly warn: (text: string) => void
 }
 
 /** A connector whose settings were read, and which is not connected yet. */
@@ -53,8 +55,7 @@ export const CONNECTORS: Connectors = {
   },
   PALMPAY: (read) => {
     const settings = readPalmPaySettings(read)
-    const connect = (parts: ConnectorParts) =>
-      createPalmPay({ ...parts, settings, random: randomBytes })
+    const connect = (parts: ConnectorParts) => createPalmPay({ ...parts, settings })
     return { ...addressOf(settings), binds: true, connect }
   },
 }

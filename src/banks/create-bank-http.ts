@@ -10,6 +10,8 @@ export interface BankHttpLimits {
   readonly connectTimeoutMs: number
   /** For a request in all: the wait for a place, the connection, the answer. */
   readonly timeoutMs: number
+  /** A caller who gives up after so long was not impatient: the bank is silent. */
+  readonly silenceMs: number
   /** Requests at once, each on a connection of its own. */
   readonly concurrency: number
   /** Requests that wait for a place. */
@@ -20,6 +22,7 @@ export interface BankHttpLimits {
 export const BANK_HTTP_LIMITS: BankHttpLimits = {
   connectTimeoutMs: 3_000,
   timeoutMs: 8_000,
+  silenceMs: 5_000,
   concurrency: 16,
   waitingMax: 128,
   breaker: { failuresMax: 5, windowMs: 30_000, openMs: 10_000 },
@@ -93,9 +96,10 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
         observe(`${Math.floor(answer.status / 100)}xx` as RequestResult, since(started))
         return answer
       } catch (error) {
-        // A caller who gave up before the time was over says nothing of the bank.
-        end?.(signal.aborted && !late.aborted ? 'neither' : 'failure')
-        if (end) observe(late.aborted ? 'timeout' : 'unreachable', since(started))
+        const waitedMs = since(started)
+        const impatient = signal.aborted && !late.aborted && waitedMs < limits.silenceMs
+        end?.(impatient ? 'neither' : 'failure')
+        if (end) observe(signal.aborted ? 'timeout' : 'unreachable', waitedMs)
         throw error
       } finally {
         leave()

@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
 import {
   BANK_CODES,
@@ -30,11 +32,12 @@ interface Options {
   /** Serves the banks that are not live. */
   readonly sandbox: BankConnector
   readonly clock: Clock
+  readonly log: Logger
   readonly metrics: BankMetrics
 }
 
 /** Connects the live banks. Nothing is sent yet. */
-export function serveBanks({ liveBanks, sandbox, clock, metrics }: Options): ServedBanks {
+export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
   const opened: PooledBankHttp[] = []
   for (const code of BANK_CODES) {
@@ -49,7 +52,12 @@ export function serveBanks({ liveBanks, sandbox, clock, metrics }: Options): Ser
     })
     opened.push(http)
     metrics.breaker(code, http.breakerState)
-    const connector = prepared.connect({ http, clock })
+    const connector = prepared.connect({
+      http,
+      clock,
+      random: randomBytes,
+      warn: (text) => log.warn({ bank: code }, text),
+    })
     live.set(code, { connector, allowedCidrs, requery })
   }
   const connectorOf = (code: BankCode) => live.get(code)?.connector ?? sandbox

@@ -29,6 +29,7 @@ beforeEach(async () => {
   nowMs = Date.now()
   atBank = []
   sent = []
+  faults = 0
   const request = { name: 'Acme', alias: '' }
   businessId = (await createBusiness(db.database, clock, request, SYSTEM)).business.id
 })
@@ -44,11 +45,18 @@ const bank: BankConnector = {
 /** The names of the statements that were sent. */
 let sent: string[]
 
+/** How often the database is away when an opened account is to be written down. */
+let faults: number
+
 /** The real pool, which notes what it sends. */
 function observedPool(): Pool {
   const { pool } = db.database
   const query = (statement: { name: string }) => {
     sent.push(statement.name)
+    if (statement.name === 'account-open' && faults > 0) {
+      faults -= 1
+      return Promise.reject(new Error('connection terminated'))
+    }
     return pool.query(statement as never)
   }
   return Object.assign(Object.create(pool), { query }) as Pool
@@ -173,5 +181,18 @@ describe('one call at a time is at the bank for an account', () => {
     }, 20)
     await refusal
     clearInterval(timer)
+  })
+
+  test('what the bank has opened is written down, also when the database was away', async () => {
+    faults = 2
+    const call = create()
+    await bankHas(1)
+    const result = opened()
+    atBank[0]!.answer(result)
+    const { account } = await call
+    expect(account).toMatchObject({ status: 'ACTIVE', accountName: 'Acme/Ada Obi' })
+    expect(faults).toBe(0)
+    expect((await create()).account.accountNumber).toBe(account.accountNumber)
+    expect(atBank).toHaveLength(1)
   })
 })

@@ -271,7 +271,15 @@ describe('the breaker', () => {
     expect(http.breakerState()).toBe('closed')
   })
 
-  test('a caller who gives up says nothing of the bank', async () => {
+  test('opens when callers give up after the bank was silent for long', async () => {
+    const { baseUrl } = await bank(() => undefined)
+    const { http, seen } = httpTo(baseUrl, { breaker, silenceMs: 10 })
+    for (let i = 0; i < 3; i++) await refusal(http.send(get('x', AbortSignal.timeout(30))))
+    expect(http.breakerState()).toBe('open')
+    expect(seen).toEqual(['timeout', 'timeout', 'timeout'])
+  })
+
+  test('a caller who gives up soon says nothing of the bank', async () => {
     const { baseUrl } = await bank(() => undefined)
     const { http } = httpTo(baseUrl, { breaker })
     for (let i = 0; i < 5; i++) await refusal(http.send(get('x', AbortSignal.timeout(20))))
