@@ -25,6 +25,7 @@ type AuditAction =
   | 'key.update'
   | 'settlement.settle'
   | 'terms.update'
+  | 'statement.reconcile'
   | 'token.issue'
   | 'token.revoke'
   | 'transaction.reverse'

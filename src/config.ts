@@ -45,6 +45,15 @@ export interface Config {
   readonly deliveryRetentionDays: number
   /** How long banks' notifications are kept as they came. */
   readonly notificationRetentionDays: number
+  /** When live banks are asked for payments that their notifications did not tell of. */
+  readonly reconcile: {
+    /** How far back; 0: never. */
+    readonly windowMs: number
+    /** 0: never. */
+    readonly intervalMs: number
+    /** What is younger is left to its notification. */
+    readonly settleMs: number
+  }
   /** Ranges of addresses that webhooks may go to although they are not public: "10.1.0.0/16". */
   readonly webhookAllowedCidrs: readonly string[]
   /** How long a webhook that was under way in a process that died waits for another one. */
@@ -63,6 +72,7 @@ export interface Config {
 }
 
 type LimitedBy = 'key' | 'token' | 'address' | 'failed'
+const HOUR_MS = 3_600_000
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 
@@ -118,6 +128,12 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
     eventRetentionDays: read('EVENT_RETENTION_DAYS', (text) => parseDays(text, 90)),
     deliveryRetentionDays: read('DELIVERY_RETENTION_DAYS', (text) => parseDays(text, 30)),
     notificationRetentionDays: read('NOTIFICATION_RETENTION_DAYS', (text) => parseDays(text, 90)),
+    reconcile: {
+      windowMs: read('RECONCILE_WINDOW_HOURS', (text) => parseCount(text, 48, 720)) * HOUR_MS,
+      intervalMs:
+        read('RECONCILE_INTERVAL_MINUTES', (text) => parseCount(text, 60, 10_080)) * 60_000,
+      settleMs: read('RECONCILE_SETTLE_MINUTES', (text) => parseCount(text, 5, 1_440)) * 60_000,
+    },
     webhookAllowedCidrs: read('WEBHOOK_ALLOWED_CIDRS', parseCidrs),
     webhookLeaseMs: read('WEBHOOK_LEASE_SECONDS', (text) => parseLease(text) * 1_000),
     tls: pairTls(read('TLS_CERT', asIs), read('TLS_KEY', asIs), tlsClientCa, faults),
@@ -170,6 +186,13 @@ function parseDays(text: string | undefined, fallback: number): number {
   const days = Number(text)
   if (!/^\d{1,4}$/.test(text) || days < 1 || days > 3_650) throw new Error('must be 1 to 3650 days')
   return days
+}
+
+function parseCount(text: string | undefined, fallback: number, max: number): number {
+  if (text === undefined) return fallback
+  const count = Number(text)
+  if (!/^\d{1,6}$/.test(text) || count > max) throw new Error(`must be 0 to ${max}`)
+  return count
 }
 
 function parseCidrs(text: string | undefined): readonly string[] {

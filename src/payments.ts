@@ -11,6 +11,9 @@ import { serveBanks } from './banks/serve-banks.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { createNotifications, type Notifications } from './notifications/notifications.ts'
+import { createReversePayment } from './notifications/reverse-payment.ts'
+import { createReconciliationJob } from './reconciliation/job.ts'
+import type { ReconcileDependencies } from './reconciliation/reconcile-statement.ts'
 import type { Sealer } from './secrets.ts'
 import type { Database } from './store/orm.ts'
 import { createRecordPayment, type RecordPayment } from './transactions/record-payment.ts'
@@ -34,6 +37,8 @@ export interface Payments {
   readonly createAccount: CreateAccountCall
   readonly recordPayment: RecordPayment
   readonly notifications: Notifications
+  /** What comparing payments with a bank's statement needs. */
+  readonly reconciling: ReconcileDependencies
   start(): void
   stop(): Promise<void>
 }
@@ -59,14 +64,17 @@ export function composePayments(options: Options): Payments {
       log.warn({ bank, id, sessionId }, 'a payment is for no open account: inflow unmatched list')
     },
   })
+  const reversePayment = createReversePayment({ pool, clock, published })
+  const reconciling = { live: served.live, pool, clock, log, recordPayment, reversePayment }
+  const reconciliation = createReconciliationJob({
+    ...reconciling,
+    times: config.reconcile,
+    missed: bankMetrics.missed,
+    finished: bankMetrics.reconciled,
+  })
   const notifications = createNotifications({
-    live: served.live,
-    pool,
+    ...reconciling,
     sealer,
-    clock,
-    log,
-    recordPayment,
-    reversePayment: undefined,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
   })
@@ -75,12 +83,14 @@ export function composePayments(options: Options): Payments {
     createAccount: createCreateAccount({ pool, openAtBank, sealer, clock, aliasOf }),
     recordPayment,
     notifications,
+    reconciling,
     start() {
       openings.start()
       notifications.start()
+      reconciliation.start()
     },
     async stop() {
-      await Promise.all([openings.stop(), notifications.stop()])
+      await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
       await served.close()
     },
   }

@@ -200,7 +200,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       ),
       implement(WebhookService, webhooks.rpc),
       implement(SettlementService, settlements.rpc),
-      implement(ReconciliationService, createReconciliationRpc({ pool, clock, published })),
+      implement(
+        ReconciliationService,
+        createReconciliationRpc({ ...payments.reconciling, published }),
+      ),
       implement(BusinessService, createBusinessRpc(database, clock)),
       implement(AdminService, createAdminRpc(database, clock)),
       implement(

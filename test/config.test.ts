@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest'
 import type { Scope } from '../src/caller.ts'
 import { type Config, ConfigError, readConfig } from '../src/config.ts'
 
+const RECONCILE = { windowMs: 172_800_000, intervalMs: 3_600_000, settleMs: 300_000 }
+
 const KEY = Buffer.alloc(32, 1).toString('base64')
 const KEY_2 = Buffer.alloc(32, 2).toString('base64')
 const KEY_3 = Buffer.alloc(32, 3).toString('base64')
@@ -44,6 +46,7 @@ test('without any setting, everything has its default', () => {
     deliveryRetentionDays: 30,
     trustedProxies: [],
     notificationRetentionDays: 90,
+    reconcile: RECONCILE,
     webhookAllowedCidrs: [],
     webhookLeaseMs: 60_000,
     tls: undefined,
@@ -101,6 +104,9 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['EVENT_RETENTION_DAYS', '1', { eventRetentionDays: 1 }],
   ['DELIVERY_RETENTION_DAYS', '3650', { deliveryRetentionDays: 3_650 }],
   ['NOTIFICATION_RETENTION_DAYS', '3650', { notificationRetentionDays: 3_650 }],
+  ['RECONCILE_WINDOW_HOURS', '0', { reconcile: { ...RECONCILE, windowMs: 0 } }],
+  ['RECONCILE_INTERVAL_MINUTES', '10080', { reconcile: { ...RECONCILE, intervalMs: 604_800_000 } }],
+  ['RECONCILE_SETTLE_MINUTES', '7', { reconcile: { ...RECONCILE, settleMs: 420_000 } }],
   [
     'WEBHOOK_ALLOWED_CIDRS',
     '10.0.0.0/8, fd00::/8',
@@ -187,6 +193,9 @@ const WRONG: [string, string, string][] = [
   ['EVENT_RETENTION_DAYS', '1.5', 'must be 1 to 3650 days'],
   ['DELIVERY_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
   ['NOTIFICATION_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
+  ['RECONCILE_WINDOW_HOURS', '721', 'must be 0 to 720'],
+  ['RECONCILE_INTERVAL_MINUTES', '-1', 'must be 0 to 10080'],
+  ['RECONCILE_SETTLE_MINUTES', '1.5', 'must be 0 to 1440'],
   [
     'WEBHOOK_ALLOWED_CIDRS',
     '10.0.0.0/33',

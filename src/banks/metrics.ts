@@ -11,6 +11,10 @@ export interface BankMetrics {
   /** @param outcome what became of it; `refused` for one that was not even read */
   notification(bank: BankCode, outcome: string, atMs: number): void
   unmatched(bank: BankCode): void
+  /** @param outcome what became of a payment that the bank listed and nobody had told of */
+  missed(bank: BankCode, outcome: string): void
+  /** The bank was asked for missed payments. */
+  reconciled(bank: BankCode, atMs: number): void
 }
 
 const BREAKER_VALUES: Readonly<Record<BreakerState, number>> = {
@@ -65,6 +69,18 @@ export function createBankMetrics(register: Registry): BankMetrics {
     labelNames: ['bank'],
     registers,
   })
+  const missed = new Counter({
+    name: 'inflow_bank_missed_payments_total',
+    help: 'Payments that a bank listed and no notification had told of, by what became of them.',
+    labelNames: ['bank', 'outcome'],
+    registers,
+  })
+  const reconciled = new Gauge({
+    name: 'inflow_bank_last_reconciliation_timestamp_seconds',
+    help: 'When this instance last came to the end of asking a bank for missed payments.',
+    labelNames: ['bank'],
+    registers,
+  })
   return {
     request(bank, result, durationMs) {
       requests.inc({ bank, result })
@@ -76,5 +92,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
       if (!STRANGE.has(outcome)) last.set({ bank }, atMs / 1_000)
     },
     unmatched: (bank) => unmatched.inc({ bank }),
+    missed: (bank, outcome) => missed.inc({ bank, outcome }),
+    reconciled: (bank, atMs) => reconciled.set({ bank }, atMs / 1_000),
   }
 }

@@ -92,6 +92,11 @@ const NOUNS: readonly Noun[] = [
     load: async () => (await import('./unmatched.ts')).unmatched,
   },
   {
+    name: 'reconcile',
+    summary: "compare a bank's statement with what is recorded, and record what is missing",
+    load: async () => (await import('./reconcile.ts')).reconcile,
+  },
+  {
     name: 'webhook',
     summary:
       'webhook endpoints: add, list, remove, update, rotate, test, listen; and what was sent to ' +

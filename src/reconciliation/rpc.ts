@@ -1,3 +1,4 @@
+import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
@@ -5,14 +6,22 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { toBankCode } from '../banks/message.ts'
 import { actorOf } from '../caller.ts'
 import type { Clock } from '../clock.ts'
+import { type FieldFault, invalidFields } from '../errors.ts'
 import { toTransactionMessage, toUnmatchedMessage } from '../transactions/message.ts'
 import {
   assignUnmatched,
   listUnmatched,
   returnUnmatched,
 } from '../transactions/resolve-unmatched.ts'
+import { listRecorded } from './list-recorded.ts'
+import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
+import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 
-interface Dependencies {
+/** Statements are of this time. */
+const PAID_FROM_MS = Date.UTC(2000, 0)
+const PAID_BEFORE_MS = Date.UTC(2100, 0)
+
+interface Dependencies extends ReconcileDependencies {
   readonly pool: Pool
   readonly clock: Clock
   /** Called after a commit that added events. */
@@ -31,6 +40,33 @@ export function createReconciliationRpc(
       })
       return { payments: rows.map(toUnmatchedMessage), nextPageToken }
     },
+    async reconcile({ bank, rows, apply }, context) {
+      const faults = rows.flatMap(({ paidAt }, index) => timeFault(`rows[${index}].paidAt`, paidAt))
+      if (faults.length > 0) throw invalidFields(faults)
+      const told = rows.map(toStatementRow)
+      const results = await reconcileStatement(
+        dependencies,
+        { bank: toBankCode(bank), told, apply },
+        actorOf(context),
+      )
+      return {
+        results: results.map((result, index) =>
+          toResultMessage(result, rows[index] as (typeof rows)[number]),
+        ),
+      }
+    },
+    async listRecordedPayments({ bank, from, to, pageSize, pageToken }) {
+      const faults = [...timeFault('from', from), ...timeFault('to', to)]
+      if (faults.length > 0) throw invalidFields(faults)
+      const { payments, nextPageToken } = await listRecorded(dependencies.pool, {
+        bank: toBankCode(bank),
+        fromMs: from ? timestampMs(from) : 0,
+        toMs: to ? timestampMs(to) : 0,
+        pageSize,
+        pageToken,
+      })
+      return { payments: payments.map(toListedMessage), nextPageToken }
+    },
     async assignUnmatchedPayment(request, context) {
       const transaction = await assignUnmatched(dependencies, request, actorOf(context))
       return { transaction: toTransactionMessage(transaction) }
@@ -40,4 +76,11 @@ export function createReconciliationRpc(
       return { payment: toUnmatchedMessage(payment) }
     },
   }
+}
+
+function timeFault(field: string, at: Timestamp | undefined): FieldFault[] {
+  if (at === undefined) return []
+  const atMs = timestampMs(at)
+  if (atMs >= PAID_FROM_MS && atMs < PAID_BEFORE_MS) return []
+  return [{ field, message: 'must be from the year 2000 to 2099' }]
 }

@@ -62,6 +62,8 @@ const ACCESS: Readonly<Record<string, Access>> = {
   'inflow.reconciliation.v1.ReconciliationService.ListUnmatchedPayments': ['admin', 'read'],
   'inflow.reconciliation.v1.ReconciliationService.AssignUnmatchedPayment': ['admin'],
   'inflow.reconciliation.v1.ReconciliationService.ReturnUnmatchedPayment': ['admin'],
+  'inflow.reconciliation.v1.ReconciliationService.Reconcile': ['admin'],
+  'inflow.reconciliation.v1.ReconciliationService.ListRecordedPayments': ['admin', 'read'],
   'inflow.sandbox.v1.SandboxService.SimulateTransfer': ['payments:write'],
 }
 

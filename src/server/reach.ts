@@ -82,6 +82,8 @@ const REACH: Readonly<Record<string, Reach>> = {
   'inflow.business.v1.BusinessService.ListKeys': BUSINESS,
   // What is nobody's yet is of no business.
   'inflow.reconciliation.v1.ReconciliationService.ListUnmatchedPayments': UNRESTRICTED,
+  'inflow.reconciliation.v1.ReconciliationService.Reconcile': UNRESTRICTED,
+  'inflow.reconciliation.v1.ReconciliationService.ListRecordedPayments': UNRESTRICTED,
   'inflow.reconciliation.v1.ReconciliationService.AssignUnmatchedPayment': UNRESTRICTED,
   'inflow.reconciliation.v1.ReconciliationService.ReturnUnmatchedPayment': UNRESTRICTED,
   'inflow.admin.v1.AdminService.IssueToken': UNRESTRICTED,

@@ -18,6 +18,7 @@ import {
 } from '../events/event.entity.ts'
 import { RateBucketEntity } from '../limits/rate-bucket.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
+import { PassEntity } from '../reconciliation/pass.entity.ts'
 import {
   HolidayEntity,
   SettlementEntity,
@@ -79,6 +80,7 @@ export function ormConfig(url: string, connectionsMax: number) {
       ReversalEntity,
       NotificationEntity,
       PaymentKeyEntity,
+      PassEntity,
       OutboxEntity,
       EventLogEntity,
       BusinessCounterEntity,

@@ -50,8 +50,10 @@ export function cutPage<Row>(
 ): { readonly rows: readonly Row[]; readonly nextPageToken: string } {
   const last = rows[page.limit - 1]
   if (rows.length <= page.limit || last === undefined) return { rows, nextPageToken: '' }
-  return {
-    rows: rows.slice(0, page.limit),
-    nextPageToken: Buffer.from(JSON.stringify(keyOf(last))).toString('base64url'),
-  }
+  return { rows: rows.slice(0, page.limit), nextPageToken: pageTokenOf(keyOf(last)) }
+}
+
+/** @param key the sort key of a page's last row */
+export function pageTokenOf(key: readonly string[]): string {
+  return Buffer.from(JSON.stringify(key)).toString('base64url')
 }

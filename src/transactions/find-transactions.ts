@@ -1,11 +1,13 @@
 import type { Pool } from 'pg'
 import { getAccount } from '../accounts/get-account.ts'
+import type { BankCode } from '../banks/bank.ts'
 import { Fault } from '../errors.ts'
 import { createBatcher } from '../store/batcher.ts'
 import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
 import {
   findBySessions,
   findOwner,
+  findRecorded,
   listBy,
   type SessionKey,
   type TransactionFilter,
@@ -29,6 +31,15 @@ export function createGetTransaction(pool: Pool): GetTransaction {
     if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
     return transaction
   }
+}
+
+/** The transaction of a session at a bank; undefined when none is recorded. */
+export async function findTransactionId(
+  pool: Pool,
+  key: { readonly bank: BankCode; readonly sessionId: string; readonly live: boolean },
+): Promise<string | undefined> {
+  const [recorded] = await findRecorded(pool, [key])
+  return recorded?.id
 }
 
 /** The business that a transaction belongs to; undefined when there is no such transaction. */

@@ -169,3 +169,7 @@ export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number):
 export function toStatus(status: StatusMessage): TransactionStatus | undefined {
   return TRANSACTION_STATUSES.find((name) => STATUSES[name] === status)
 }
+
+export function fromStatus(status: TransactionStatus): StatusMessage {
+  return STATUSES[status]
+}

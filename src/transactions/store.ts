@@ -7,7 +7,7 @@ import {
   textArray,
   timestampArray,
 } from '../store/binary.ts'
-import type { IncomingPayment } from './transaction.ts'
+import type { IncomingPayment, TransactionStatus } from './transaction.ts'
 
 /** A payment about to be recorded. */
 export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
@@ -181,7 +181,9 @@ export async function undoPostings(
 export async function insertConflict(
   pool: Pool,
   transactionId: string,
-  payment: IncomingPayment,
+  payment: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
+    readonly status: TransactionStatus
+  },
   nowMs: number,
 ): Promise<void> {
   await pool.query({

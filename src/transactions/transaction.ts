@@ -89,7 +89,7 @@ export function classifyRepeat(
     readonly amountMinor: bigint
     readonly accountNumber: string
   },
-  payment: IncomingPayment,
+  payment: Pick<IncomingPayment, 'amountMinor' | 'accountNumber' | 'status'>,
 ): Repeat {
   if (recorded.amountMinor !== payment.amountMinor) return 'conflict'
   if (recorded.accountNumber !== payment.accountNumber) return 'conflict'

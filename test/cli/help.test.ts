@@ -44,7 +44,7 @@ test('the commands are those of the contract', () => {
       ...['transfer simulate', 'transaction get', 'transaction list', 'transaction reverse'],
       ...['settle run', 'settle preview', 'settle list', 'settle terms', 'balance', 'statement'],
       ...['ledger verify', 'holiday add', 'holiday remove', 'holiday list'],
-      ...['unmatched list', 'unmatched assign', 'unmatched return'],
+      ...['unmatched list', 'unmatched assign', 'unmatched return', 'reconcile'],
       ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
       ...['webhook recover', 'webhook listen', 'events tail', 'events epoch bump'],

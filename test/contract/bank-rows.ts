@@ -24,9 +24,11 @@ async function openAccount({ service, businessId }: Scene, fresh: string) {
   return { businessId, reference: fresh }
 }
 
+const sessionOf = (fresh: string) => fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
+
 /** A payment that is nobody's. */
 async function unmatchedPayment({ service }: Scene, fresh: string) {
-  const sessionId = fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
+  const sessionId = sessionOf(fresh)
   await service.client(TransactionService).recordPayment({
     bank: Bank.BANK_9PSB,
     accountNumber: '0000000000',
@@ -59,6 +61,17 @@ export const BANK_HAPPY: Readonly<Record<string, Make>> = {
     ...(await unmatchedPayment(scene, fresh)),
     businessId: scene.businessId,
     reference: scene.reference,
+  }),
+  'ReconciliationService.Reconcile': ({ accountNumber }, fresh) => ({
+    bank: Bank.BANK_9PSB,
+    apply: true,
+    rows: [{ accountNumber, amountMinor: 700n, sessionId: sessionOf(fresh) }],
+  }),
+  'ReconciliationService.ListRecordedPayments': () => ({
+    bank: Bank.BANK_9PSB,
+    from: { seconds: 1_700_000_000n },
+    to: { seconds: 4_000_000_000n },
+    pageSize: 1,
   }),
   'ReconciliationService.ReturnUnmatchedPayment': async (scene, fresh) => ({
     ...(await unmatchedPayment(scene, fresh)),
@@ -102,6 +115,11 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
     return { ...account, resolution: { case: 'notOpened', value: true } }
   },
   'ReconciliationService.ListUnmatchedPayments validation_failed': invalid({ pageSize: 201 }),
+  'ReconciliationService.Reconcile validation_failed': invalid({
+    bank: Bank.BANK_9PSB,
+    rows: [{ accountNumber: '1234567890', amountMinor: 1n }],
+  }),
+  'ReconciliationService.ListRecordedPayments validation_failed': invalid({ bank: 1 }),
   'ReconciliationService.AssignUnmatchedPayment validation_failed': invalid({ note: '\n' }),
   'ReconciliationService.AssignUnmatchedPayment not_found': ({ businessId, reference }) => ({
     unmatchedPaymentId: 'unm_nothing',

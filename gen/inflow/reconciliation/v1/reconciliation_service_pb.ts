@@ -5,6 +5,10 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { RecordedPayment, StatementResult, StatementRow } from "./statement_pb.ts";
+import { file_inflow_reconciliation_v1_statement } from "./statement_pb.ts";
 import type { UnmatchedPayment } from "./unmatched_payment_pb.ts";
 import { file_inflow_reconciliation_v1_unmatched_payment } from "./unmatched_payment_pb.ts";
 import type { Transaction } from "../../transaction/v1/transaction_pb.ts";
@@ -17,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/reconciliation/v1/reconciliation_service.proto.
  */
 export const file_inflow_reconciliation_v1_reconciliation_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIokBChxMaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMidgodTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2USPAoIcGF5bWVudHMYASADKAsyKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuVW5tYXRjaGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki/QEKHUFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EiQKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJQga6SAPIAQESGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAyABKAlCBrpIA8gBARJ+CgRub3RlGAQgASgJQnC6SG26AWoKBG5vdGUSKG11c3QgYmUgYXQgbW9zdCA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCw1MDB9JCcpIlkKHkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiLFAQodUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QSJAoUdW5tYXRjaGVkX3BheW1lbnRfaWQYASABKAlCBrpIA8gBARJ+CgRub3RlGAIgASgJQnC6SG26AWcKBG5vdGUSJW11c3QgYmUgMSB0byA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSw1MDB9JCcpyAEBIl0KHlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI7CgdwYXltZW50GAEgASgLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQywwMKFVJlY29uY2lsaWF0aW9uU2VydmljZRKNAQoVTGlzdFVubWF0Y2hlZFBheW1lbnRzEjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1JlcXVlc3QaNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2UiA5ACARKLAQoWQXNzaWduVW5tYXRjaGVkUGF5bWVudBI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2USiwEKFlJldHVyblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlYgZwcm90bzM", [file_buf_validate_validate, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIokBChxMaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMidgodTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2USPAoIcGF5bWVudHMYASADKAsyKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuVW5tYXRjaGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki/QEKHUFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EiQKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJQga6SAPIAQESGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAyABKAlCBrpIA8gBARJ+CgRub3RlGAQgASgJQnC6SG26AWoKBG5vdGUSKG11c3QgYmUgYXQgbW9zdCA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCw1MDB9JCcpIlkKHkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiLFAQodUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QSJAoUdW5tYXRjaGVkX3BheW1lbnRfaWQYASABKAlCBrpIA8gBARJ+CgRub3RlGAIgASgJQnC6SG26AWcKBG5vdGUSJW11c3QgYmUgMSB0byA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSw1MDB9JCcpyAEBIl0KHlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI7CgdwYXltZW50GAEgASgLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQilQEKEFJlY29uY2lsZVJlcXVlc3QSLwoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCC7pICMgBAYIBAhABEkEKBHJvd3MYAiADKAsyJi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuU3RhdGVtZW50Um93Qgu6SAiSAQUIARDoBxINCgVhcHBseRgDIAEoCCJPChFSZWNvbmNpbGVSZXNwb25zZRI6CgdyZXN1bHRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJlc3VsdCLtAQobTGlzdFJlY29yZGVkUGF5bWVudHNSZXF1ZXN0Ei8KBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARIwCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEi4KAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AyJ0ChxMaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlEjsKCHBheW1lbnRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkytgUKFVJlY29uY2lsaWF0aW9uU2VydmljZRKNAQoVTGlzdFVubWF0Y2hlZFBheW1lbnRzEjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1JlcXVlc3QaNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2UiA5ACARKLAQoWQXNzaWduVW5tYXRjaGVkUGF5bWVudBI3LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVxdWVzdBo4LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Bc3NpZ25Vbm1hdGNoZWRQYXltZW50UmVzcG9uc2USiwEKFlJldHVyblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlEmQKCVJlY29uY2lsZRIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGVSZXF1ZXN0GisuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29uY2lsZVJlc3BvbnNlEooBChRMaXN0UmVjb3JkZWRQYXltZW50cxI1LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb3JkZWRQYXltZW50c1JlcXVlc3QaNi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFJlY29yZGVkUGF5bWVudHNSZXNwb25zZSIDkAIBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
 
 /**
  * Which payments to list.
@@ -195,6 +199,139 @@ export const ReturnUnmatchedPaymentResponseSchema: GenMessage<ReturnUnmatchedPay
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
 
 /**
+ * Rows of one bank's statement.
+ *
+ * @generated from message inflow.reconciliation.v1.ReconcileRequest
+ */
+export type ReconcileRequest = Message<"inflow.reconciliation.v1.ReconcileRequest"> & {
+  /**
+   * The bank.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 1;
+   */
+  bank: Bank;
+
+  /**
+   * 1 to 1,000 rows.
+   *
+   * @generated from field: repeated inflow.reconciliation.v1.StatementRow rows = 2;
+   */
+  rows: StatementRow[];
+
+  /**
+   * Whether to do something about the differences; else they are only told.
+   *
+   * @generated from field: bool apply = 3;
+   */
+  apply: boolean;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ReconcileRequest.
+ * Use `create(ReconcileRequestSchema)` to create a new message.
+ */
+export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
+
+/**
+ * What each row came to.
+ *
+ * @generated from message inflow.reconciliation.v1.ReconcileResponse
+ */
+export type ReconcileResponse = Message<"inflow.reconciliation.v1.ReconcileResponse"> & {
+  /**
+   * One result for each row, in the same order.
+   *
+   * @generated from field: repeated inflow.reconciliation.v1.StatementResult results = 1;
+   */
+  results: StatementResult[];
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ReconcileResponse.
+ * Use `create(ReconcileResponseSchema)` to create a new message.
+ */
+export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
+
+/**
+ * Which recorded payments to list.
+ *
+ * @generated from message inflow.reconciliation.v1.ListRecordedPaymentsRequest
+ */
+export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.ListRecordedPaymentsRequest"> & {
+  /**
+   * At this bank.
+   *
+   * @generated from field: inflow.type.v1.Bank bank = 1;
+   */
+  bank: Bank;
+
+  /**
+   * Paid at this time or later.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 2;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Paid before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 3;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * How many at the most, 1 to 1,000; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 4;
+   */
+  pageSize: number;
+
+  /**
+   * Where to go on: the next_page_token of the page before.
+   *
+   * @generated from field: string page_token = 5;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ListRecordedPaymentsRequest.
+ * Use `create(ListRecordedPaymentsRequestSchema)` to create a new message.
+ */
+export const ListRecordedPaymentsRequestSchema: GenMessage<ListRecordedPaymentsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
+
+/**
+ * One page of recorded payments.
+ *
+ * @generated from message inflow.reconciliation.v1.ListRecordedPaymentsResponse
+ */
+export type ListRecordedPaymentsResponse = Message<"inflow.reconciliation.v1.ListRecordedPaymentsResponse"> & {
+  /**
+   * The payments.
+   *
+   * @generated from field: repeated inflow.reconciliation.v1.RecordedPayment payments = 1;
+   */
+  payments: RecordedPayment[];
+
+  /**
+   * Asks for the page after this one; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ListRecordedPaymentsResponse.
+ * Use `create(ListRecordedPaymentsResponseSchema)` to create a new message.
+ */
+export const ListRecordedPaymentsResponseSchema: GenMessage<ListRecordedPaymentsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
+
+/**
  * Payments that need a person, for operators.
  *
  * @generated from service inflow.reconciliation.v1.ReconciliationService
@@ -241,6 +378,35 @@ export const ReconciliationService: GenService<{
     methodKind: "unary";
     input: typeof ReturnUnmatchedPaymentRequestSchema;
     output: typeof ReturnUnmatchedPaymentResponseSchema;
+  },
+  /**
+   * Compares rows of a bank's statement with what is recorded. With `apply` it records payments that
+   * are missing, and keeps differences for a person; nothing is ever changed or deleted for a
+   * statement. A live bank is asked for each of them first, and what it does not confirm is not
+   * recorded; of any other bank the statement is believed. Repeating the call is safe.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.reconciliation.v1.ReconciliationService.Reconcile
+   */
+  reconcile: {
+    methodKind: "unary";
+    input: typeof ReconcileRequestSchema;
+    output: typeof ReconcileResponseSchema;
+  },
+  /**
+   * Lists the payments recorded at a bank of whatever business, in the order of their recording, to
+   * find those that a statement does not have. A page may hold fewer than asked for, even none, and
+   * still not be the last.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.reconciliation.v1.ReconciliationService.ListRecordedPayments
+   */
+  listRecordedPayments: {
+    methodKind: "unary";
+    input: typeof ListRecordedPaymentsRequestSchema;
+    output: typeof ListRecordedPaymentsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_reconciliation_v1_reconciliation_service, 0);

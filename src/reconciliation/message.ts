@@ -1,0 +1,73 @@
+import { create } from '@bufbuild/protobuf'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import {
+  Action,
+  Finding,
+  type RecordedPayment as RecordedMessage,
+  RecordedPaymentSchema,
+  type StatementResult as ResultMessage,
+  type StatementRow as RowMessage,
+  StatementResultSchema,
+} from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { fromStatus, toStatus } from '../transactions/message.ts'
+import type { Found, RecordedPayment } from './find-told.ts'
+import type { ListedPayment } from './list-recorded.ts'
+import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
+
+const FINDINGS: Readonly<Record<Found['finding'], Finding>> = {
+  matches: Finding.MATCHES,
+  missing: Finding.MISSING,
+  differs: Finding.DIFFERS,
+  unmatched: Finding.UNMATCHED,
+}
+
+const ACTIONS: Readonly<Record<StatementAction, Action>> = {
+  none: Action.NONE,
+  recorded: Action.RECORDED,
+  unmatched: Action.UNMATCHED,
+  held: Action.HELD,
+  denied: Action.DENIED,
+  again: Action.AGAIN,
+}
+
+/** @param row one that validation has let through */
+export function toStatementRow(row: RowMessage): StatementRow {
+  const { sessionId, bankKey, accountNumber, amountMinor, payer, narration } = row
+  return {
+    sessionId,
+    bankKey,
+    accountNumber,
+    amountMinor,
+    status: (toStatus(row.status) ?? 'SUCCESS') as StatementRow['status'],
+    paidAtMs: row.paidAt && timestampMs(row.paidAt),
+    payer: {
+      name: payer?.name ?? '',
+      accountNumber: payer?.accountNumber ?? '',
+      bankCode: payer?.bankCode ?? '',
+      bankName: payer?.bankName ?? '',
+    },
+    narration,
+  }
+}
+
+/** @param row the one that it is about */
+export function toResultMessage(
+  { finding, action, cause, recorded }: StatementResult,
+  { sessionId }: RowMessage,
+): ResultMessage {
+  return create(StatementResultSchema, {
+    finding: FINDINGS[finding],
+    action: ACTIONS[action],
+    cause,
+    ...(recorded && { recorded: { ...toRecorded(recorded), sessionId } }),
+  })
+}
+
+export function toListedMessage({ sessionId, paidAtMs, ...rest }: ListedPayment): RecordedMessage {
+  const paidAt = timestampFromMs(paidAtMs)
+  return create(RecordedPaymentSchema, { ...toRecorded(rest), sessionId, paidAt })
+}
+
+function toRecorded({ transactionId, accountNumber, amountMinor, status }: RecordedPayment) {
+  return { transactionId, accountNumber, amountMinor, status: fromStatus(status) }
+}

@@ -1,0 +1,107 @@
+import type { AccountAtBank } from '../banks/bank.ts'
+import { BankUnreachable } from '../banks/bank-http.ts'
+import type { ServedBank } from '../banks/serve-banks.ts'
+import type { ClaimedPass } from './pass-store.ts'
+import { type RecordMissedDependencies, recordMissed } from './record-missed.ts'
+import { walkAccounts } from './walk-accounts.ts'
+
+/** One step of a pass: a page of the bank's, or some of its accounts. */
+interface Portion {
+  readonly pass: ClaimedPass
+  readonly served: ServedBank
+  /** Ends the request under way when the service stops. */
+  readonly signal: AbortSignal
+  /** Keeps the pass this instance's. @throws when it is not any more */
+  readonly renew: () => Promise<void>
+}
+
+/** What a portion came to. */
+interface PortionResult {
+  readonly missed: number
+  /** Where the next one begins; undefined when the pass is over. */
+  readonly place: string | undefined
+}
+
+/** How many accounts a portion asks for, and how many of them at once. */
+const ACCOUNTS_MAX = 32
+const ACCOUNTS_AT_ONCE = 8
+
+/** No account has so many payments in a period: a bank that repeats itself is not followed for ever. */
+const PAGES_MAX = 1_000
+
+/** How often a portion fails before the accounts in it that do are left out. */
+const FAILURES_MAX = 3
+
+const LIST_TIMEOUT_MS = 20_000
+
+/** @throws BankUnreachable; then nothing of it counts, and doing it again is safe */
+export async function runPortion(
+  dependencies: RecordMissedDependencies,
+  portion: Portion,
+): Promise<PortionResult> {
+  return portion.pass.scope === 'payments'
+    ? runPage(dependencies, portion, portion.pass.place || undefined, undefined)
+    : runAccounts(dependencies, portion)
+}
+
+async function runAccounts(
+  dependencies: RecordMissedDependencies,
+  portion: Portion,
+): Promise<PortionResult> {
+  const { bank, scope, place: afterId, fromMs } = portion.pass
+  const paidSinceMs = scope === 'active accounts' ? fromMs : undefined
+  const walk = { bank, afterId, paidSinceMs, limit: ACCOUNTS_MAX }
+  const { accounts, place } = await walkAccounts(dependencies.pool, walk)
+  let missed = 0
+  const failed: { readonly account: AccountAtBank; readonly error: unknown }[] = []
+  for (let at = 0; at < accounts.length; at += ACCOUNTS_AT_ONCE) {
+    const some = accounts.slice(at, at + ACCOUNTS_AT_ONCE)
+    // One that fails must not leave others at work behind a claim that is given back.
+    const counts = await Promise.allSettled(
+      some.map((account) => runAccount(dependencies, portion, account)),
+    )
+    for (const [index, count] of counts.entries()) {
+      if (count.status === 'fulfilled') missed += count.value
+      else failed.push({ account: some[index] as AccountAtBank, error: count.reason })
+    }
+    // Where all of them fail it is the bank, and where some do, it may be: the portion is repeated.
+    const tired = portion.pass.failures >= FAILURES_MAX && failed.length < at + some.length
+    if (failed.length > 0 && !tired) throw failed[0]?.error
+  }
+  for (const { account, error } of failed) {
+    const about = { err: error, bank, accountNumber: account.accountNumber }
+    dependencies.log.warn(about, 'the payments of an account could not be listed; it is left out')
+  }
+  return { missed, place }
+}
+
+async function runAccount(
+  dependencies: RecordMissedDependencies,
+  portion: Portion,
+  account: AccountAtBank,
+): Promise<number> {
+  let missed = 0
+  let page: string | undefined
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    const result = await runPage(dependencies, portion, page, account)
+    missed += result.missed
+    if (result.place === undefined) return missed
+    page = result.place
+  }
+  throw new BankUnreachable(`the list of account ${account.accountNumber} does not end`, true)
+}
+
+async function runPage(
+  dependencies: RecordMissedDependencies,
+  { pass, served, signal, renew }: Portion,
+  page: string | undefined,
+  account: AccountAtBank | undefined,
+): Promise<PortionResult> {
+  await renew()
+  const { fromMs, toMs } = pass
+  const timed = AbortSignal.any([signal, AbortSignal.timeout(LIST_TIMEOUT_MS)])
+  const listed = await served.connector.listPayments?.({ fromMs, toMs, page, account }, timed)
+  if (listed === undefined) return { missed: 0, place: undefined }
+  const missed = await recordMissed(dependencies, pass.bank, served, listed.payments)
+  return { missed, place: listed.next }
+}

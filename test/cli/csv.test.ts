@@ -1,0 +1,58 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { readCsv } from '../../src/cli/csv.ts'
+
+async function read(chunks: readonly string[]): Promise<(readonly string[])[]> {
+  const records: (readonly string[])[] = []
+  for await (const { fields } of readCsv(chunks)) records.push(fields)
+  return records
+}
+
+const field = fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', '\r', ' ', 'é', '😀') })
+
+test('what was written is read, quoted or not, however it comes in chunks', async () => {
+  const needsQuotes = /[",\r\n]/
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(field, { minLength: 2, maxLength: 4 }), { minLength: 1, maxLength: 5 }),
+      fc.constantFrom('\n', '\r\n'),
+      fc.boolean(),
+      fc.array(fc.nat(60), { maxLength: 5 }),
+      async (records, newline, ends, cuts) => {
+        const write = (text: string) =>
+          needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+        const text = records.map((fields) => fields.map(write).join(',')).join(newline)
+        const whole = [...(text + (ends ? newline : ''))]
+        const at = [0, ...cuts.sort((a, b) => a - b), whole.length]
+        const chunks = at.map((from, index) => whole.slice(from, at[index + 1]).join(''))
+        expect(await read(chunks)).toEqual(records)
+      },
+    ),
+  )
+})
+
+describe('what is not CSV is refused with its place', () => {
+  test.each([
+    ['a,b\nc"d,e', 'line 2, character 2'],
+    ['a,b\n"c"d,e', 'line 2, character 4'],
+    ['a,b\n\n"c,d\n', 'line 3, does not end'],
+    ['a\rb', 'line 1, character 3'],
+    [`a,b\n${'x'.repeat(70_000)}`, 'line 2'],
+    [`a,b\n"${'x\n'.repeat(40_000)}`, 'begins in line 2 is too long'],
+  ])('%j', async (text, place) => {
+    const message = await read([text]).then(String, (error: Error) => error.message)
+    for (const part of place.split(', ')) expect(message).toContain(part)
+  })
+})
+
+test('empty lines are left out, and lines are counted as an editor does', async () => {
+  const lines: [number, readonly string[]][] = []
+  for await (const { line, fields } of readCsv(['a,b\r\n\r\n"1\n2",x\n\ny,z'])) {
+    lines.push([line, fields])
+  }
+  expect(lines).toEqual([
+    [1, ['a', 'b']],
+    [3, ['1\n2', 'x']],
+    [6, ['y', 'z']],
+  ])
+})

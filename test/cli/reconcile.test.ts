@@ -1,0 +1,153 @@
+import { createWriteStream, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { finished } from 'node:stream/promises'
+import { beforeAll, expect, test } from 'vitest'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { type Payee, payee } from '../notifications/scene.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
+
+const service = useService()
+let account: Payee
+
+beforeAll(async () => {
+  account = await payee(service, Bank.BANK_9PSB)
+})
+
+const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const HEADER = 'Session ID,Account Number,Amount,Transaction Date,Status,DR/CR'
+
+const row = (session: string, amount: string, { status = 'SUCCESSFUL', side = 'CR' } = {}) =>
+  `${session},${account.accountNumber},${amount},2026-11-20 10:00:00,${status},${side}`
+
+function reconcile(lines: readonly string[], ...args: string[]) {
+  const file = join(temporaryFolder(), 'statement.csv')
+  // As a bank's portal writes it.
+  writeFileSync(file, `\ufeff${[HEADER, ...lines].join('\r\n')}\r\n`)
+  return runHere(['reconcile', '--bank', '9PSB', '--file', file, '--json', ...args], env())
+}
+
+async function record(sessionId: string, amountMinor: bigint): Promise<void> {
+  const { accountNumber } = account
+  // Ten in the morning in Lagos.
+  const paidAt = { seconds: BigInt(Date.UTC(2026, 10, 20, 9) / 1_000) }
+  const payment = { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor, paidAt }
+  await service.client(TransactionService).recordPayment(payment)
+}
+
+async function counts() {
+  const { rows } = await service.database.pool.query(
+    `select (select count(*) from transaction) as t, (select count(*) from payment_conflict) as c,
+      (select count(*) from unmatched_payment) as u, (select count(*) from ledger_posting) as p`,
+  )
+  return rows[0]
+}
+
+test('a statement is compared, applied, and comes to the same when it is repeated', async () => {
+  for (const [session, minor] of [
+    ['same', 30n],
+    ['other', 100n],
+    ['extra', 500n],
+  ] as const) {
+    await record(session, minor)
+  }
+  const lines = [
+    row('same', '0.30'),
+    row('missing', '"1,500.50"'),
+    row('other', '1.01'),
+    row('same', '0.3'),
+    row('debit', '5', { side: 'DR' }),
+    row('open', '5', { status: 'Pending' }),
+    row('failed', '5', { status: 'FAILED' }),
+    row('nobody', '9').replace(account.accountNumber, '0000000000'),
+  ]
+  const before = await counts()
+  const dry = await reconcile(lines)
+  expect(await counts()).toEqual(before)
+  expect(dry).toMatchObject({ code: 1, stderr: expect.stringContaining('dry run') })
+  const told = JSON.parse(dry.stdout)
+  expect(told).toMatchObject({
+    rows: 6,
+    skipped: 2,
+    remaining: 5,
+    findings: { matches: 2, missing: 2, differs: 1, repeated: 1, extra: 1 },
+  })
+  expect(told.differences).toContainEqual(
+    expect.objectContaining({ line: 4, amountMinor: '101', recordedAmountMinor: '100' }),
+  )
+
+  const applied = await reconcile(lines, '--apply')
+  const done = JSON.parse(applied.stdout)
+  expect(done.actions).toMatchObject({ recorded: 1, held: 1, unmatched: 1 })
+  expect(done.remaining).toBe(4)
+  const after = await counts()
+  expect(after).toEqual({ t: '4', c: '1', u: '1', p: '4' })
+
+  const again = JSON.parse((await reconcile(lines, '--apply')).stdout)
+  expect(await counts()).toEqual(after)
+  expect(again.findings).toMatchObject({ matches: 3, missing: 0, unmatched: 1, extra: 1 })
+  const clean = await reconcile(
+    [row('same', '0.30'), row('missing', '1500.50')],
+    '--to',
+    '2026-11-20T00:00:00Z',
+  )
+  expect(clean).toMatchObject({ code: 0, stderr: '' })
+})
+
+test.each([
+  ['1e3', 'line 3, column 3 (amount): "1e3"'],
+  ['1.005', 'line 3, column 3 (amount): "1.005"'],
+  ['0', 'line 3, column 3 (amount): "0"'],
+  ['1,500', 'line 3, has 7 columns, and the header has 6'],
+  ['5"', 'line 3, character'],
+])(
+  'a row with the amount %s changes nothing, not even for the rows before it',
+  async (amount, text) => {
+    const before = await counts()
+    const outcome = await reconcile(
+      [row(`good-${amount.length}`, '5'), row('bad', amount)],
+      '--apply',
+    )
+    expect(outcome).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(text) })
+    expect(await counts()).toEqual(before)
+  },
+)
+
+test('columns may be named, and dates have to be clear', async () => {
+  const file = join(temporaryFolder(), 'statement.csv')
+  writeFileSync(
+    file,
+    `NIP;Ref,To,Naira,When\nsame,${account.accountNumber},0.30,20/11/2026 10:00:00\n`,
+  )
+  const run = (...args: string[]) =>
+    runHere(['reconcile', '--bank', '9psb', '--file', file, ...args], env())
+  const columns = ['--columns', 'session=NIP;Ref,account=To,amount=Naira,time=When']
+  expect(await run()).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--columns session'),
+  })
+  expect(await run(...columns)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--dates'),
+  })
+  const wrong = await run(...columns, '--dates', 'month-first')
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('line 2') })
+  const { stdout } = await run(...columns, '--dates', 'day-first')
+  expect(stdout).toMatch(/^matches +1$/m)
+})
+
+test('a file of 100,000 rows is compared in little memory', async () => {
+  const file = join(temporaryFolder(), 'large.csv')
+  const out = createWriteStream(file)
+  out.write(`${HEADER}\n`)
+  for (let i = 0; i < 100_000; i++) out.write(`${row(`large-${i}`, '7.01')}\n`)
+  out.end()
+  await finished(out)
+  const args = ['reconcile', '--bank', '9PSB', '--file', file, '--json']
+  const outcome = await inflow(args, { env: { ...env(), NODE_OPTIONS: '--max-old-space-size=96' } })
+  const report = JSON.parse(outcome.stdout)
+  expect(report).toMatchObject({ rows: 100_000, differencesLeftOut: expect.any(Number) })
+  expect(report.findings.missing).toBe(100_000)
+  expect(outcome.code).toBe(1)
+}, 240_000)

@@ -1,0 +1,144 @@
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
+import { useService } from '../support/service.ts'
+import { fakeBanks, SETTLED_MS } from './scene.ts'
+
+const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
+const service = useService(environment)
+
+afterEach(() => {
+  for (const { faults } of [ninePsb, safeHaven, palmPay]) faults.clear()
+})
+
+const settled = () => ({ atMs: Date.now() - SETTLED_MS })
+
+const until = (condition: () => Promise<boolean>) =>
+  vi.waitUntil(condition, { timeout: 60_000, interval: 25 })
+
+/** Has every bank asked, from its next turn on. @returns when all passes came to their end */
+async function reconcile(): Promise<void> {
+  const { pool } = service.database
+  await until(async () => {
+    const { rows } = await pool.query('select from reconciliation_pass')
+    return rows.length === 5
+  })
+  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where not under_way")
+  // One that is being worked on is claimed for less.
+  await until(async () => {
+    const { rows } = await pool.query(
+      "select from reconciliation_pass where under_way or next_at < now() + interval '5 minutes'",
+    )
+    return rows.length === 0
+  })
+}
+
+const sessionsIn = async (account: Payee) =>
+  (await recordedIn(service, account)).map(({ session, kobo }) => [session, kobo])
+
+async function count(table: string, where = 'true'): Promise<number> {
+  const { rows } = await service.database.pool.query(
+    `select count(*)::int as n from ${table} where ${where}`,
+  )
+  return rows[0].n
+}
+
+test('payments that no notification told of are recorded, each once', async () => {
+  const ninth = await payee(service, Bank.BANK_9PSB)
+  const haven = await payee(service, Bank.BANK_SAFEHAVEN)
+  const palm = await payee(service, Bank.BANK_PALMPAY)
+  const one = ninePsb.receive(ninth.accountNumber, '0.30', settled())
+  const two = safeHaven.receive(haven.accountNumber, '1500.50', settled())
+  const three = palmPay.receive(palm.accountNumber, '20', settled())
+  // PalmPay may say no session: then its order number stands in.
+  const four = palmPay.receive(palm.accountNumber, '7.01', { ...settled(), sessionId: '' })
+  for (let i = 0; i < 2; i++) {
+    await reconcile()
+    expect(await sessionsIn(ninth)).toEqual([[one.sessionId, '30']])
+    expect(await sessionsIn(haven)).toEqual([[two.sessionId, '150050']])
+    const inPalm = new Set((await sessionsIn(palm)).map(String))
+    expect(inPalm).toEqual(new Set([`${three.sessionId},2000`, `${four.orderNo},701`]))
+  }
+  expect(await count('ledger_posting')).toBe(4)
+  const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
+  for (const [bank, missed] of [
+    ['9PSB', 1],
+    ['SAFEHAVEN', 1],
+    ['PALMPAY', 2],
+  ]) {
+    const line = `inflow_bank_missed_payments_total{bank="${bank}",outcome="recorded"} ${missed}`
+    expect(metrics).toContain(line)
+  }
+})
+
+test('one that its notification told of is neither asked for nor counted', async () => {
+  const palm = await payee(service, Bank.BANK_PALMPAY)
+  const order = palmPay.receive(palm.accountNumber, '55', settled())
+  const url = `${service.httpUrl}/banks/palmpay/notifications`
+  const told = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
+  expect(await told.text()).toBe('success')
+  const asked = palmPay.requests.detail
+  await reconcile()
+  expect(palmPay.requests.detail).toBe(asked)
+  expect(await sessionsIn(palm)).toEqual([[order.sessionId, '5500']])
+})
+
+test('one for an account that nobody has is kept as unmatched, and asked for once', async () => {
+  const stranger = palmPay.openAccount('Nobody')
+  const order = palmPay.receive(stranger.virtualAccountNo, '3', settled())
+  const where = `session_id = '${order.sessionId}' and resolution is null`
+  await reconcile()
+  expect(await count('unmatched_payment', where)).toBe(1)
+  const asked = palmPay.requests.detail
+  await reconcile()
+  expect(palmPay.requests.detail).toBe(asked)
+  expect(await count('unmatched_payment', where)).toBe(1)
+})
+
+describe('what is not sure is not recorded', () => {
+  test('a credit of a statement that is no transfer', async () => {
+    const haven = await payee(service, Bank.BANK_SAFEHAVEN)
+    const credit = safeHaven.receive(haven.accountNumber, '10', settled())
+    safeHaven.faults.add('status', 'statusCode 400')
+    await reconcile()
+    expect(await sessionsIn(haven)).toEqual([])
+    await reconcile()
+    expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1000']])
+  })
+
+  test('one that is so young that its notification is on its way', async () => {
+    const palm = await payee(service, Bank.BANK_PALMPAY)
+    palmPay.receive(palm.accountNumber, '10')
+    await reconcile()
+    expect(await sessionsIn(palm)).toEqual([])
+  })
+
+  test('another amount for a session that is recorded: it is kept for a person, once', async () => {
+    const ninth = await payee(service, Bank.BANK_9PSB)
+    const { sessionId } = ninePsb.receive(ninth.accountNumber, '10', settled())
+    await reconcile()
+    const other = await payee(service, Bank.BANK_9PSB)
+    ninePsb.receive(other.accountNumber, '11', { ...settled(), sessionId })
+    await reconcile()
+    const asked = ninePsb.requests.confirm
+    await reconcile()
+    expect(await sessionsIn(ninth)).toEqual([[sessionId, '1000']])
+    expect(await sessionsIn(other)).toEqual([])
+    expect(await count('payment_conflict', 'amount_minor = 1100')).toBe(1)
+    const accounts = await count('account', "bank = '9PSB' and status = 'ACTIVE'")
+    // No account but for its list: twice those that were paid into.
+    expect(ninePsb.requests.confirm - asked).toBeLessThanOrEqual(2 * accounts)
+  })
+})
+
+test('more payments than a page holds are all found, and a bank that fails is asked again', async () => {
+  const palm = await payee(service, Bank.BANK_PALMPAY)
+  for (let i = 0; i < 130; i++) palmPay.receive(palm.accountNumber, '1', settled())
+  palmPay.faults.add('pageList', '500')
+  const { pool } = service.database
+  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where bank = 'PALMPAY'")
+  await until(async () => (await count('reconciliation_pass', 'failures > 0')) === 1)
+  expect(await sessionsIn(palm)).toEqual([])
+  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where failures > 0")
+  await until(async () => (await sessionsIn(palm)).length === 130)
+})

@@ -1,0 +1,36 @@
+import { afterAll } from 'vitest'
+import { startFakeNinePsb } from '../../src/banks/fakes/9psb.ts'
+import { startFakePalmPay } from '../../src/banks/fakes/palmpay.ts'
+import { startFakeSafeHaven } from '../../src/banks/fakes/safehaven.ts'
+import { ENV } from '../banks/9psb-scene.ts'
+
+/** Long enough ago that a pass does not leave it to its notification. */
+export const SETTLED_MS = 600_000
+
+/** The banks that can list, on this machine, and the settings of a service that they are live for. */
+export async function fakeBanks() {
+  const ninePsb = await startFakeNinePsb({
+    port: 0,
+    credentials: {
+      publicKey: ENV.BANK_9PSB_PUBLIC_KEY,
+      privateKey: ENV.BANK_9PSB_PRIVATE_KEY,
+      notificationUser: ENV.BANK_9PSB_NOTIFICATION_USER,
+      notificationPassword: ENV.BANK_9PSB_NOTIFICATION_PASSWORD,
+    },
+  })
+  const safeHaven = await startFakeSafeHaven({ port: 0 })
+  const palmPay = await startFakePalmPay({ port: 0 })
+  afterAll(async () => {
+    await Promise.all([ninePsb.close(), safeHaven.close(), palmPay.close()])
+  })
+  const environment = {
+    BANKS: '9PSB=live,SAFEHAVEN=live,PALMPAY=live',
+    ...ENV,
+    BANK_9PSB_BASE_URL: ninePsb.url,
+    ...safeHaven.environment,
+    BANK_SAFEHAVEN_CALLBACK_URL: 'http://127.0.0.1:9',
+    BANK_SAFEHAVEN_CALLBACK_SECRET: 'callback-secret-0123456789abcdef',
+    ...palmPay.environment,
+  }
+  return { ninePsb, safeHaven, palmPay, environment }
+}

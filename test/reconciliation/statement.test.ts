@@ -1,0 +1,124 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { Action, Finding } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import type { PalmPayOrder } from '../../src/banks/fakes/palmpay-order.ts'
+import { payee, recordedIn } from '../notifications/scene.ts'
+import { useService } from '../support/service.ts'
+import { fakeBanks, SETTLED_MS } from './scene.ts'
+
+const { palmPay, environment } = await fakeBanks()
+// The job is off: what is recorded here, these tests have recorded.
+const service = useService({ ...environment, RECONCILE_INTERVAL_MINUTES: '0' })
+
+const rowOf = (order: PalmPayOrder, overrides = {}) => ({
+  sessionId: order.sessionId,
+  bankKey: order.orderNo,
+  accountNumber: order.accountNumber,
+  amountMinor: order.amountMinor,
+  ...overrides,
+})
+
+async function reconcile(rows: ReturnType<typeof rowOf>[], apply = true) {
+  const request = { bank: Bank.BANK_PALMPAY, rows, apply }
+  const { results } = await service.client(ReconciliationService).reconcile(request)
+  return results.map(({ finding, action }) => [finding, action])
+}
+
+const notify = async (order: PalmPayOrder) => {
+  const url = `${service.httpUrl}/banks/palmpay/notifications`
+  const response = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
+  expect(await response.text()).toBe('success')
+}
+
+const settled = () => ({ atMs: Date.now() - SETTLED_MS })
+
+describe('a row of a live bank’s statement', () => {
+  test('is recorded when the bank confirms it, and not otherwise', async () => {
+    const account = await payee(service, Bank.BANK_PALMPAY)
+    const order = palmPay.receive(account.accountNumber, '15', settled())
+    const { missing, denied, again, recorded, none, matches } = {
+      ...{ missing: Finding.MISSING, matches: Finding.MATCHES, denied: Action.DENIED },
+      ...{ again: Action.AGAIN, recorded: Action.RECORDED, none: Action.NONE },
+    }
+    expect(await reconcile([rowOf(order, { amountMinor: 9n })])).toEqual([[missing, denied]])
+    expect(await reconcile([rowOf(order, { bankKey: '' })])).toEqual([[missing, denied]])
+    palmPay.faults.add('detail', '500')
+    expect(await reconcile([rowOf(order)])).toEqual([[missing, again]])
+    expect(await reconcile([rowOf(order)], false)).toEqual([[missing, none]])
+    expect(await recordedIn(service, account)).toEqual([])
+    expect(await reconcile([rowOf(order)])).toEqual([[missing, recorded]])
+    expect(await reconcile([rowOf(order), rowOf(order)])).toEqual([
+      [matches, none],
+      [matches, none],
+    ])
+    const reversed = rowOf(order, { status: TransactionStatus.REVERSED })
+    expect(await reconcile([reversed])).toEqual([[Finding.DIFFERS, Action.HELD]])
+    expect(await recordedIn(service, account)).toMatchObject([{ kobo: '1500' }])
+  })
+})
+
+test('recorded payments are listed in pages, whole and once, of their bank and time', async () => {
+  const account = await payee(service, Bank.BANK_PALMPAY)
+  const atMs = Date.now() - 3 * 86_400_000
+  const orders = Array.from({ length: 7 }, (_, i) =>
+    palmPay.receive(account.accountNumber, '1', { atMs: atMs + i * 1_000 }),
+  )
+  await reconcile(orders.map((order) => rowOf(order)))
+  const at = (ms: number) => ({ seconds: BigInt(Math.floor(ms / 1_000)) })
+  const request = { from: at(atMs + 1_000), to: at(atMs + 6_000), pageSize: 2 }
+  const list = async (bank: Bank) => {
+    const sessions: string[] = []
+    let pageToken = ''
+    do {
+      const client = service.client(ReconciliationService)
+      const page = await client.listRecordedPayments({ ...request, bank, pageToken })
+      sessions.push(...page.payments.map((payment) => payment.sessionId))
+      pageToken = page.nextPageToken
+    } while (pageToken !== '')
+    return sessions.sort()
+  }
+  const within = orders.filter(
+    ({ createdAtMs }) =>
+      createdAtMs >= Number(request.from.seconds) * 1_000 &&
+      createdAtMs < Number(request.to.seconds) * 1_000,
+  )
+  expect(within.length).toBeGreaterThan(3)
+  expect(await list(Bank.BANK_PALMPAY)).toEqual(within.map(({ sessionId }) => sessionId).sort())
+  expect(await list(Bank.BANK_9PSB)).toEqual([])
+})
+
+test('however notifications and statements come between each other, a payment counts once', async () => {
+  const account = await payee(service, Bank.BANK_PALMPAY)
+  const step = fc.record({
+    order: fc.nat(2),
+    by: fc.constantFrom('notification', 'statement', 'statement without session'),
+    together: fc.boolean(),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
+      const before = (await recordedIn(service, account)).length
+      const orders = [0, 1, 2].map((i) =>
+        palmPay.receive(account.accountNumber, '2', {
+          ...settled(),
+          ...(i === 0 && { sessionId: '' }),
+        }),
+      )
+      let running: Promise<unknown>[] = []
+      for (const { order: index, by, together } of steps) {
+        const order = orders[index]!
+        const sessionless = by === 'statement without session' ? { sessionId: '' } : {}
+        running.push(by === 'notification' ? notify(order) : reconcile([rowOf(order, sessionless)]))
+        if (together) continue
+        await Promise.all(running)
+        running = []
+      }
+      await Promise.all(running)
+      const told = new Set(steps.map((each) => each.order)).size
+      expect((await recordedIn(service, account)).length - before).toBe(told)
+    }),
+    { numRuns: 25 },
+  )
+})
