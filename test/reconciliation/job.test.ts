@@ -142,3 +142,32 @@ test('more payments than a page holds are all found, and a bank that fails is as
   await pool.query("update reconciliation_pass set next_at = '2000-01-01' where failures > 0")
   await until(async () => (await sessionsIn(palm)).length === 130)
 })
+
+test('an account that its bank cannot list is left out at last, and holds up no others', async () => {
+  const { pool } = service.database
+  const haven = await payee(service, Bank.BANK_SAFEHAVEN)
+  const gone = {
+    id: 'acc_00000000000000000000000000',
+    reference: 'R-GONE',
+    merchant_reference: 'gone',
+    account_number: '0000000009',
+    bank_account_id: 'gone',
+  }
+  await pool.query(
+    `insert into account select (jsonb_populate_record(a, $2)).* from account a
+      where account_number = $1`,
+    [haven.accountNumber, gone],
+  )
+  const credit = safeHaven.receive(haven.accountNumber, '12', settled())
+  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where not under_way")
+  await until(async () => {
+    // Those that failed wait for up to two minutes; one that is worked on is claimed for longer.
+    await pool.query(
+      `update reconciliation_pass set next_at = '2000-01-01'
+        where failures > 0 and next_at < now() + interval '125 seconds'`,
+    )
+    return (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0
+  })
+  expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1200']])
+  await pool.query('delete from account where id = $1', [gone.id])
+}, 90_000)
