@@ -23,8 +23,8 @@ export interface SettlementContext {
   readonly published: () => void
 }
 
-/** How many events one transaction works off: some tens of milliseconds. */
-const EVENTS_MAX = 1_000
+/** How many events one transaction works off: some twenty milliseconds. */
+const EVENTS_MAX = 500
 
 /** What is to be settled of a business. */
 export interface Begin extends Book, Fee {
