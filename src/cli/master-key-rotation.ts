@@ -79,10 +79,10 @@ export function rotateMasterKey(
       sealer.use(await replaceKeyFile(folder))
       note(`Made a new key, ${sealer.keyId}. The one before it is kept until nothing needs it.`)
     }
+    note(`Encrypting everything with the key ${sealer.keyId}.`)
     // From now on no instance starts that lacks the key.
     await registerMasterKey(pool, sealer)
     await awaitKnown(keys)
-    note(`Encrypting everything with the key ${sealer.keyId}.`)
     const done = await reseal(sealedTables(pool), sealer, teller())
     const statuses = await readKeys(keys)
     await forgetKeys(pool, statuses)

@@ -1,6 +1,8 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
+import { registerMasterKey } from '../../src/encryption/check-master-key.ts'
+import { createSealer } from '../../src/secrets.ts'
 import { startEmbedded } from '../../src/store/embedded.ts'
 import { migrate, openDatabase } from '../../src/store/orm.ts'
 import { makeFolder } from '../support/folder.ts'
@@ -30,6 +32,9 @@ export interface Bench {
 const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
 
 const TEMPLATE = 'bench_template'
+
+/** Of the services that are measured. */
+export const MASTER_KEY = Buffer.alloc(32, 'bench')
 
 /** Starts a PostgreSQL of its own in a temporary folder, durable like the service's. */
 export async function openBench(
@@ -106,6 +111,8 @@ async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   await admin.query(`create database ${TEMPLATE}`)
   const database = await openDatabase(url, 2)
   await migrate(database)
+  // What a row seeds was encrypted by nobody, and the service would take its key for a wrong one.
+  await registerMasterKey(database.pool, createSealer(MASTER_KEY))
   await database.close()
 }
 

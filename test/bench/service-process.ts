@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import type { Bench } from './bench.ts'
+import { type Bench, MASTER_KEY } from './bench.ts'
 
 /** The service, running as it does in production. */
 export interface ServiceProcess {
@@ -45,7 +45,7 @@ export async function startServiceProcess(
       DATA_DIR: dataDir,
       HTTP_PORT: '0',
       GRPC_PORT: '0',
-      MASTER_KEY: randomBytes(32).toString('base64'),
+      MASTER_KEY: MASTER_KEY.toString('base64'),
       ADMIN_TOKEN: adminToken,
       // Counted as ever, and out of the way.
       RATE_LIMIT_KEY: HIGH,

@@ -130,7 +130,8 @@ test('the start says https, and SIGHUP brings the new certificate', async () => 
     await vi.waitFor(async () => expect(await shownAt(url)).toBe('Next'), { timeout: 10_000 })
   }
   expect(await running.stop()).toBe(0)
-})
+  // The database of a first start is made here, which takes long on a busy machine.
+}, 90_000)
 
 test('SIGHUP without TLS changes nothing', async () => {
   const running = await startProcess({ DATABASE_URL: db.url })

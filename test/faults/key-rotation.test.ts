@@ -225,7 +225,7 @@ test('a master key is rotated under load, although the rotation is killed half-w
   const early = await rotate('rotate')
   expect(early).toMatchObject({ code: 1, output: '' })
   expect(early.errors).toMatch(
-    /^error: 2 of the running instances lack the key [0-9a-f]{8}: nothing was changed/,
+    /^error: 2 of the running instances lack the key [0-9a-f]{8}: nothing was changed/m,
   )
 
   // Phase 1: every instance knows the new key. Phase 2: it is the current one, one by one.

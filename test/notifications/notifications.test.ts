@@ -176,12 +176,20 @@ describe('a payment that the bank does not confirm is not credited', () => {
     expect((await notify(service, told)).text).toBe('held')
   })
 
-  test('one that the bank has taken back is held when it was recorded, else not credited', async () => {
+  test('one that the bank has taken back is reversed when it was recorded, else not credited', async () => {
     const to = await payee(service)
     const told = pay(payment(to.accountNumber))
     expect((await notify(service, told)).text).toBe('recorded')
     const reversed = pay({ ...told, state: 'reversed' })
-    expect((await notify(service, reversed)).text).toBe('held')
+    expect((await notify(service, reversed)).text).toBe('recorded')
+    expect(
+      (await notify(service, pay({ ...told, state: 'reversed', narration: 'again' }))).text,
+    ).toBe('duplicate')
+    const { rows } = await service.database.pool.query(
+      'select t.status from transaction t join account a on a.id = t.account_id where a.account_number = $1',
+      [to.accountNumber],
+    )
+    expect(rows).toEqual([{ status: 'REVERSED' }])
     const never = payment(to.accountNumber)
     pay({ ...never, state: 'reversed' })
     expect((await notify(service, never)).text).toBe('denied')
