@@ -1,8 +1,8 @@
 import { isIP } from 'node:net'
-import { BANK_CODES, type BankCode } from './banks/bank.ts'
+import { type BankMode, parseBanks, readLiveBanks } from './bank-settings.ts'
+import type { BankCode } from './banks/bank.ts'
 import { CONNECTORS, type Connectors } from './banks/connectors.ts'
-import { type LiveBank, readLiveBank } from './banks/live-bank.ts'
-import { createSettingReader } from './banks/settings.ts'
+import type { LiveBank } from './banks/live-bank.ts'
 import type { Scope } from './caller.ts'
 import { createTimeText } from './clock.ts'
 import {
@@ -15,9 +15,6 @@ import {
 import { PREVIOUS_MAX } from './key-files.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from './token-bucket.ts'
 import { createAddressGuard } from './webhooks/address.ts'
-
-/** How a bank is served: by the simulated one, or by the connector to the real one. */
-export type BankMode = 'sandbox' | 'live'
 
 /** Everything that the environment decides. Frozen, and read once. */
 export interface Config {
@@ -261,42 +258,6 @@ function parseAdminToken(text: string | undefined): string | undefined {
     throw new Error('must be 16 to 200 printable ASCII characters without spaces')
   }
   return text
-}
-
-function parseBanks(text: string | undefined, connectors: Connectors): Record<BankCode, BankMode> {
-  const banks = Object.fromEntries(BANK_CODES.map((code) => [code, 'sandbox'])) as Record<
-    BankCode,
-    BankMode
-  >
-  for (const pair of text?.split(',') ?? []) {
-    const [code = '', mode = ''] = pair.split('=').map((part) => part.trim())
-    if (!BANK_CODES.includes(code as BankCode)) {
-      throw new Error(`names an unknown bank "${code}"; known: ${BANK_CODES.join(', ')}`)
-    }
-    if (mode === 'live' && connectors[code as BankCode] === undefined) {
-      throw new Error(`asks for ${code}=live, and this version serves the sandbox only`)
-    }
-    if (mode !== 'sandbox' && mode !== 'live')
-      throw new Error(`must say ${code}=sandbox or ${code}=live`)
-    banks[code as BankCode] = mode
-  }
-  return banks
-}
-
-/** @param banks undefined when it is at fault itself */
-function readLiveBanks(
-  env: NodeJS.ProcessEnv,
-  faults: string[],
-  banks: Config['banks'] | undefined,
-  connectors: Connectors,
-): Config['liveBanks'] {
-  const reader = createSettingReader(env, faults)
-  const live: Partial<Record<BankCode, LiveBank>> = {}
-  for (const code of BANK_CODES) {
-    const prepare = connectors[code]
-    if (banks?.[code] === 'live' && prepare) live[code] = readLiveBank(code, prepare, reader)
-  }
-  return live
 }
 
 function parseTimeZone(text: string | undefined): string {

@@ -124,7 +124,7 @@ describe('imports go down, never up', () => {
   test('from the files of the root, but for the composition', () => {
     const wrong = inside.filter(({ from, to }) => {
       if (folderOf(from) !== '' || COMPOSITION.includes(from)) return false
-      return folderOf(to) !== '' && !(from === 'config.ts' && SETTINGS.includes(to))
+      return folderOf(to) !== '' && !(/^(config|bank-settings)\.ts$/.test(from) && SETTINGS.includes(to))
     })
     expect(wrong.map(show)).toEqual([])
   })

@@ -89,7 +89,7 @@ describe('every administrative change leaves one entry that says who did what, f
       expect(entry.targetKind).toBe(kind)
       expect(name.toLowerCase()).toContain(verb!.split('_')[0])
       expect(entry.targetId).not.toBe('')
-      if (!/^(epoch|token|holiday|unmatched_payment)$/.test(kind!))
+      if (!/^(epoch|token|statement|holiday|unmatched_payment)$/.test(kind!))
         expect(entry.businessId).toMatch(/^biz_/)
       expect(JSON.parse(entry.details)).toBeTypeOf('object')
       // What the caller was shown once is in no entry.
