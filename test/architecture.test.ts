@@ -124,7 +124,9 @@ describe('imports go down, never up', () => {
   test('from the files of the root, but for the composition', () => {
     const wrong = inside.filter(({ from, to }) => {
       if (folderOf(from) !== '' || COMPOSITION.includes(from)) return false
-      return folderOf(to) !== '' && !(/^(config|bank-settings)\.ts$/.test(from) && SETTINGS.includes(to))
+      return (
+        folderOf(to) !== '' && !(/^(config|bank-settings)\.ts$/.test(from) && SETTINGS.includes(to))
+      )
     })
     expect(wrong.map(show)).toEqual([])
   })
