@@ -126,7 +126,8 @@ describe('in a data folder', () => {
   })
 
   afterAll(async () => {
-    await running?.kill()
+    // Not killed: its database would be left behind.
+    await running?.stop()
   })
 
   test('the command makes the new key, and a running service takes it up', async () => {
