@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Finding } from '../../src/doctor/finding.ts'
 import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
@@ -33,6 +34,7 @@ async function examine(env: Readonly<Record<string, string>>, ...args: string[])
 
 test('a service in embedded mode is well, while it runs and when it does not', async () => {
   const folder = await makeFolder('doctor')
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const running = await startProcess({ DATA_DIR: folder, MASTER_KEY: undefined })
   const well = await runHere(['doctor'], { DATA_DIR: folder })
   expect([well.code, well.stderr]).toEqual([0, 'All is well.\n'])

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { sealedAccounts } from '../../src/accounts/reseal-accounts.ts'
@@ -128,6 +129,7 @@ describe('in a data folder', () => {
   afterAll(async () => {
     // Not killed: its database would be left behind.
     await running?.stop()
+    await rm(folder, { recursive: true, force: true })
   })
 
   test('the command makes the new key, and a running service takes it up', async () => {
