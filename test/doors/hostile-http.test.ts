@@ -8,7 +8,7 @@ import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { useService } from '../support/service.ts'
 import { useTls } from './tls-fixture.ts'
 
-const service = useService({ RATE_LIMIT_FAILED: 'off' })
+const service = useService()
 const tls = useTls(false)
 const db = useDatabase()
 
@@ -18,7 +18,12 @@ let running: ServiceProcess
 let small: Instance
 
 beforeAll(async () => {
-  running = await startProcess({ DATABASE_URL: db.url })
+  running = await startProcess({
+    DATABASE_URL: db.url,
+    // What is held for clients that do not read has to fit in here, or the process ends.
+    NODE_OPTIONS: '--max-old-space-size=128',
+    RATE_LIMIT_FAILED: 'off',
+  })
   small = await startInstance(db.url, { connectionsMax: 40, connectionsPerAddressMax: 20 })
 })
 
@@ -49,7 +54,6 @@ const UNREAD = 50
 
 test('500 connections that send byte by byte or read nothing: others are served, and they are cut off', async () => {
   const url = running.httpUrl
-  const memory = await metric(url, 'nodejs_heap_size_used_bytes')
   const drips: (() => void)[] = []
   const sockets: Socket[] = []
   for (let index = 0; index < 500; index++) {
@@ -81,14 +85,7 @@ test('500 connections that send byte by byte or read nothing: others are served,
     served += 1
   }
   expect(served).toBeGreaterThan(100)
-  // Memory is as before, give or take what is yet to be collected.
-  await vi.waitFor(
-    async () => {
-      const now = await metric(url, 'nodejs_heap_size_used_bytes')
-      expect(now).toBeLessThan(memory + 32 * 1024 * 1024)
-    },
-    { timeout: 30_000, interval: 200 },
-  )
+  expect(running.child.exitCode).toBeNull()
 }, 120_000)
 
 test.each([
