@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** Requests of one connection that may wait for the answers before theirs. */
-const WAITING_MAX = 64
+const WAITING_MAX = 8
 
 /**
  * Bounds the requests that a connection sends ahead of their answers (RFC 9112, section 9.3.2).

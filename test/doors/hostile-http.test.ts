@@ -21,7 +21,7 @@ beforeAll(async () => {
   running = await startProcess({
     DATABASE_URL: db.url,
     // What is held for clients that do not read has to fit in here, or the process ends.
-    NODE_OPTIONS: '--max-old-space-size=128',
+    NODE_OPTIONS: '--max-old-space-size=192',
     RATE_LIMIT_FAILED: 'off',
   })
   small = await startInstance(db.url, { connectionsMax: 40, connectionsPerAddressMax: 20 })
