@@ -187,13 +187,23 @@ const writeText: WriteValue = (sink, value) => {
   reserve(sink, VARINT_BYTES + text.length * 3)
   if (text.length < 43) {
     // So short that its length takes one byte whatever it holds.
-    const written = sink.bytes.write(text, sink.at + 1)
+    const written = writeShort(sink.bytes, text, sink.at + 1)
     sink.bytes[sink.at] = written
     sink.at += 1 + written
     return
   }
   writeVarint(sink, Buffer.byteLength(text))
   sink.at += sink.bytes.write(text, sink.at)
+}
+
+/** Leaving for the runtime's writer costs more than the characters of a short text. */
+function writeShort(bytes: Buffer, text: string, at: number): number {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code > 127) return bytes.write(text, at)
+    bytes[at + i] = code
+  }
+  return text.length
 }
 
 function delimited(write: WriteValue): WriteValue {

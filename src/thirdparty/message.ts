@@ -5,7 +5,6 @@ import {
   BalanceSchema,
   type BankAccount,
   type Transaction as TransactionMessage,
-  TransactionSchema,
   type VirtualAccount,
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
@@ -57,7 +56,8 @@ export function toTransaction(
   timeText: TimeText,
 ): TransactionMessage {
   const { account } = transaction
-  return create(TransactionSchema, {
+  return {
+    $typeName: 'inflow.thirdparty.v2.Transaction',
     reference: account.reference,
     sessionId: transaction.sessionId,
     transactionRef: transaction.sessionId,
@@ -71,7 +71,7 @@ export function toTransaction(
     customer: `${account.firstName} ${account.lastName}`,
     email: account.email,
     createdAt: timeText.format(transaction.paidAtMs),
-  })
+  }
 }
 
 export function toBalance(balance: Balance): BalanceMessage {

@@ -46,7 +46,12 @@ export function createThirdPartyRpc({
       const { businessId, live } = callingBusiness(context)
       const transaction = await getTransaction({ businessId, live, sessionId: request.sessionId })
       const data = toTransaction(transaction, timeText)
-      return { status: true, message: 'Transaction retrieved', data }
+      return {
+        $typeName: 'inflow.thirdparty.v2.GetTransactionResponse',
+        status: true,
+        message: 'Transaction retrieved',
+        data,
+      }
     },
     async getVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf'
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
-import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   Resolution as ResolutionMessage,
   type UnmatchedPayment as UnmatchedMessage,
@@ -9,7 +9,6 @@ import {
 import {
   TransactionStatus as StatusMessage,
   type Transaction as TransactionMessage,
-  TransactionSchema,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome as OutcomeMessage,
@@ -18,6 +17,7 @@ import {
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { encodeEvent } from '../events/message.ts'
 import { CURRENCY } from '../money.ts'
+import { toTimestamp } from '../timestamp.ts'
 import {
   type IncomingPayment,
   type RecordOutcome,
@@ -47,7 +47,8 @@ export function toTransactionMessage(
   settlesAtMs?: number,
 ): TransactionMessage {
   const { account, payer, reversal } = transaction
-  return create(TransactionSchema, {
+  return {
+    $typeName: 'inflow.transaction.v1.Transaction',
     id: transaction.id,
     businessId: account.businessId,
     accountReference: account.reference,
@@ -61,8 +62,9 @@ export function toTransactionMessage(
     accountName: account.accountName,
     customerName: `${account.firstName} ${account.lastName}`,
     customerEmail: account.email,
-    paidAt: timestampFromMs(transaction.paidAtMs),
+    paidAt: toTimestamp(transaction.paidAtMs),
     payer: {
+      $typeName: 'inflow.transaction.v1.Payer',
       name: payer.name,
       accountNumber: payer.accountNumber,
       bankCode: payer.bankCode,
@@ -70,13 +72,15 @@ export function toTransactionMessage(
     },
     merchantReference: account.merchantReference,
     narration: transaction.narration,
-    accountCreatedAt: timestampFromMs(account.createdAtMs),
+    accountCreatedAt: toTimestamp(account.createdAtMs),
     live: account.live,
-    ...(settlesAtMs !== undefined && { settlesAt: timestampFromMs(settlesAtMs) }),
-    ...(reversal && {
-      reversal: { reason: reversal.reason, reversedAt: timestampFromMs(reversal.reversedAtMs) },
-    }),
-  })
+    settlesAt: settlesAtMs === undefined ? undefined : toTimestamp(settlesAtMs),
+    reversal: reversal && {
+      $typeName: 'inflow.transaction.v1.Reversal',
+      reason: reversal.reason,
+      reversedAt: toTimestamp(reversal.reversedAtMs),
+    },
+  }
 }
 
 /** The event that tells of a transaction, without its place in the log. */
@@ -86,14 +90,18 @@ export function encodeTransactionEvent(
   eventId: string,
   occurredAtMs: number,
 ): Uint8Array {
-  const event = create(EventSchema, {
+  const event: Event = {
+    $typeName: 'inflow.event.v1.Event',
     id: eventId,
+    cursor: '',
+    position: 0n,
     businessId: transaction.account.businessId,
+    businessSequence: 0n,
     kind,
-    occurredAt: timestampFromMs(occurredAtMs),
+    occurredAt: toTimestamp(occurredAtMs),
     live: transaction.account.live,
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },
-  })
+  }
   return encodeEvent(event)
 }
 
@@ -112,7 +120,7 @@ export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched):
     amountMinor: payment.amountMinor,
     currency: CURRENCY,
     status: STATUSES[payment.status],
-    paidAt: timestampFromMs(payment.paidAtMs),
+    paidAt: toTimestamp(payment.paidAtMs),
     payer: {
       name: payer.name,
       accountNumber: payer.accountNumber,
@@ -120,7 +128,7 @@ export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched):
       bankName: payer.bankName,
     },
     narration: payment.narration,
-    createdAt: timestampFromMs(payment.createdAtMs),
+    createdAt: toTimestamp(payment.createdAtMs),
     ...('note' in payment && resolutionOf(payment)),
   })
 }
@@ -130,7 +138,7 @@ function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredU
     note,
     transactionId: transactionId ?? '',
     ...(resolution && { resolution: RESOLUTIONS[resolution] }),
-    ...(resolvedAtMs !== undefined && { resolvedAt: timestampFromMs(resolvedAtMs) }),
+    ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
   }
 }
 
@@ -139,7 +147,7 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
   const event = create(EventSchema, {
     id: eventId,
     kind: 'PAYMENT_UNMATCHED',
-    occurredAt: timestampFromMs(payment.createdAtMs),
+    occurredAt: toTimestamp(payment.createdAtMs),
     payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
   })
   return encodeEvent(event)

@@ -1,12 +1,10 @@
-import { create } from '@bufbuild/protobuf'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import {
+  RecordOutcome as OutcomeMessage,
   type RecordPaymentRequest,
-  RecordPaymentResponseSchema,
   type RecordPaymentResult,
-  RecordPaymentResultSchema,
   type TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { actorOf } from '../caller.ts'
@@ -50,17 +48,17 @@ export function createTransactionRpc({
     const faults = [...checkPayment(request), ...timeFaults(request)]
     if (faults.length > 0) {
       const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
-      return create(RecordPaymentResultSchema, { error })
+      return toResult(NO_OUTCOME, error)
     }
     const result = await recordPayment(toIncomingPayment(request, clock.now()))
-    return create(RecordPaymentResultSchema, toOutcome(result))
+    return toResult(toOutcome(result), '')
   }
   return {
     async recordPayment(request) {
       const faults = timeFaults(request)
       if (faults.length > 0) throw invalidFields(faults)
       const result = await recordPayment(toIncomingPayment(request, clock.now()))
-      return create(RecordPaymentResponseSchema, toOutcome(result))
+      return { $typeName: 'inflow.transaction.v1.RecordPaymentResponse', ...toOutcome(result) }
     },
     async recordPayments(request) {
       return { results: await Promise.all(request.payments.map(recordOne)) }
@@ -122,6 +120,16 @@ function timeFaults({ paidAt }: RecordPaymentRequest): readonly FieldFault[] {
 function toOutcome({ outcome, transaction }: RecordResult) {
   return {
     outcome: OUTCOMES[outcome],
-    ...(transaction && { transaction: toTransactionMessage(transaction) }),
+    transaction: transaction && toTransactionMessage(transaction),
   }
+}
+
+/** Of a payment that was refused. */
+const NO_OUTCOME = { outcome: OutcomeMessage.UNSPECIFIED, transaction: undefined }
+
+function toResult(
+  outcome: Pick<RecordPaymentResult, 'outcome' | 'transaction'>,
+  error: string,
+): RecordPaymentResult {
+  return { $typeName: 'inflow.transaction.v1.RecordPaymentResult', ...outcome, error }
 }
