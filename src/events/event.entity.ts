@@ -78,9 +78,9 @@ export const BusinessCounterEntity = defineEntity({
     businessId: p.text().primary(),
     live: p.boolean().primary(),
     lastSequence: p.bigint(),
-    pendingMinor: p.bigint().defaultRaw('0'),
-    availableMinor: p.bigint().defaultRaw('0'),
-    feesMinor: p.bigint().defaultRaw('0'),
+    pendingMinor: p.bigint().columnType('numeric(38,0)'),
+    availableMinor: p.bigint().columnType('numeric(38,0)'),
+    feesMinor: p.bigint().columnType('numeric(38,0)'),
   },
 })
 

@@ -5,6 +5,9 @@ import { assert, Fault } from '../errors.ts'
 import { inTransaction } from '../store/in-transaction.ts'
 import { type Cursor, decodeCursor, encodeCursor } from './cursor.ts'
 
+/** A bump of the epoch reads the whole log. */
+const BUMP_MINUTES_MAX = 30
+
 /** Where the log begins and ends. */
 export interface LogState {
   /** Raised after a restore; part of every cursor. */
@@ -77,6 +80,8 @@ async function safePosition(pool: Pool, cursor: Cursor, state: LogState): Promis
  */
 export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly epoch: number }> {
   return inTransaction(pool, async (client) => {
+    // It goes through the whole log once, which may take longer than a statement should.
+    await client.query(`set local statement_timeout = '${BUMP_MINUTES_MAX}min'`)
     const sql = 'select new_epoch from bump_event_epoch()'
     const { rows } = await client.query<{ new_epoch: number }>(sql)
     const [row] = rows

@@ -19,7 +19,12 @@ export const PostingEntity = defineEntity({
   name: 'Posting',
   tableName: 'ledger_posting',
   properties: {
-    transaction: p.manyToOne(TransactionEntity).mapToPk().primary(),
+    // A trigger checks it, a statement at a time.
+    transaction: p
+      .manyToOne(TransactionEntity)
+      .mapToPk()
+      .primary()
+      .createForeignKeyConstraint(false),
     kind: p.text().primary(),
     businessId: p.text(),
     live: p.boolean(),

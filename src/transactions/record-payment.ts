@@ -7,7 +7,8 @@ import { createBatcher } from '../store/batcher.ts'
 import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import {
-  finishTransaction,
+  type Finish,
+  finishTransactions,
   insertConflict,
   insertTransactions,
   type NewTransaction,
@@ -121,16 +122,24 @@ async function settleOthers(
   const recorded = await findRecorded(pool, entries.map(toKey))
   const results = new Map<Entry, RecordResult>()
   const unmatched: Entry[] = []
+  const finals: Final[] = []
   for (const [index, entry] of entries.entries()) {
     const transaction = recorded[index]
     if (transaction === undefined) {
       unmatched.push(entry)
       results.set(entry, { outcome: 'UNMATCHED', transaction: undefined })
+      continue
+    }
+    const { payment } = entry
+    const accountNumber = await toldNumber(pool, payment, transaction)
+    if (classifyRepeat({ ...transaction, accountNumber }, payment) === 'final') {
+      finals.push(toFinal(entry, transaction, accountNumber, clock.now()))
     } else {
-      results.set(entry, await settleRepeat(dependencies, entry.payment, transaction))
+      results.set(entry, await settleRepeat(dependencies, payment, transaction, accountNumber))
     }
   }
   if (unmatched.length > 0) await keepUnmatched(dependencies, unmatched, clock.now())
+  if (finals.length > 0) await settleFinals(dependencies, finals, results)
   return results
 }
 
@@ -155,38 +164,76 @@ async function keepUnmatched(
   for (const row of rows) if (fresh.has(row.id)) unmatched(row)
 }
 
-async function settleRepeat(
-  { pool, clock, published }: Dependencies,
-  payment: IncomingPayment,
+/** A repeat that makes its transaction final. */
+interface Final {
+  readonly entry: Entry
+  readonly accountNumber: string
+  /** As it stands then. */
+  readonly transaction: StoredTransaction
+  readonly row: Finish
+}
+
+function toFinal(
+  entry: Entry,
   recorded: StoredTransaction,
-): Promise<RecordResult> {
-  const accountNumber = await toldNumber(pool, payment, recorded)
-  const repeat = classifyRepeat({ ...recorded, accountNumber }, payment)
-  const nowMs = clock.now()
-  if (repeat === 'duplicate') return { outcome: 'DUPLICATE', transaction: recorded }
-  if (repeat === 'conflict') {
-    await insertConflict(pool, recorded.id, payment, nowMs)
-    return { outcome: 'CONFLICT', transaction: recorded }
-  }
-  const { status } = payment
+  accountNumber: string,
+  nowMs: number,
+): Final {
+  const { status } = entry.payment
   const transaction: StoredTransaction = { ...recorded, status }
   const eventId = newId('evt', nowMs)
   const payload =
     status === 'SUCCESS'
       ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
       : null
-  const row = { status, createdAtMs: nowMs, eventId, payload }
-  if (await finishTransaction(pool, recorded.id, row)) {
-    published()
-    return { outcome: 'RECORDED', transaction }
+  const row = { id: recorded.id, status, createdAtMs: nowMs, eventId, payload }
+  return { entry, accountNumber, transaction, row }
+}
+
+async function settleFinals(
+  dependencies: Dependencies,
+  finals: readonly Final[],
+  results: Map<Entry, RecordResult>,
+): Promise<void> {
+  const { pool, published } = dependencies
+  const finished = await finishTransactions(
+    pool,
+    finals.map((final) => final.row),
+  )
+  if (finished.size > 0) published()
+  const others: Final[] = []
+  for (const final of finals) {
+    const { entry, row, transaction } = final
+    if (finished.has(row.eventId)) results.set(entry, { outcome: 'RECORDED', transaction })
+    else others.push(final)
   }
+  if (others.length === 0) return
   // Another call made it final between our look and our move; what it says is what counts now.
-  const { live } = recorded.account
-  const [now] = await findRecorded(pool, [{ ...payment, live }])
-  const settled = now ?? recorded
-  const again = classifyRepeat({ ...settled, accountNumber }, payment)
-  if (again === 'conflict') await insertConflict(pool, settled.id, payment, nowMs)
-  return { outcome: again === 'conflict' ? 'CONFLICT' : 'DUPLICATE', transaction: settled }
+  const now = await findRecorded(
+    pool,
+    others.map(({ entry: { payment }, transaction: { account } }) => ({
+      ...payment,
+      live: account.live,
+    })),
+  )
+  for (const [index, { entry, transaction, accountNumber }] of others.entries()) {
+    const settled = now[index] ?? transaction
+    results.set(entry, await settleRepeat(dependencies, entry.payment, settled, accountNumber))
+  }
+}
+
+/** A repeat of a transaction that it does not make final. */
+async function settleRepeat(
+  { pool, clock }: Dependencies,
+  payment: IncomingPayment,
+  recorded: StoredTransaction,
+  accountNumber: string,
+): Promise<RecordResult> {
+  if (classifyRepeat({ ...recorded, accountNumber }, payment) !== 'conflict') {
+    return { outcome: 'DUPLICATE', transaction: recorded }
+  }
+  await insertConflict(pool, recorded.id, payment, clock.now())
+  return { outcome: 'CONFLICT', transaction: recorded }
 }
 
 /**

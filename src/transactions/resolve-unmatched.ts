@@ -17,6 +17,7 @@ import {
   assignOpen,
   findUnmatched,
   listOpenUnmatched,
+  lockUnmatched,
   resolutionOf,
   returnOpen,
 } from './unmatched-store.ts'
@@ -141,6 +142,7 @@ export async function returnUnmatched(
   actor: Actor,
 ): Promise<StoredUnmatched> {
   const returned = await inTransaction(pool, async (client) => {
+    await lockUnmatched(client, unmatchedPaymentId)
     const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
     if (row) {
       await appendAuditOn(client, actor, {

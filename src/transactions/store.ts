@@ -23,9 +23,10 @@ export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
 
 /**
  * Records payments whose session is new and whose account is open: transactions, ledger postings
- * and events, in one statement and so in one commit.
+ * and events, in one statement and so in one commit. What a person sent back to its payer is not
+ * recorded, and no person sends it back meanwhile.
  *
- * @returns the ids recorded; the others' sessions were known, or their accounts closed
+ * @returns the ids recorded; the others' sessions were known or sent back, or their accounts closed
  */
 export async function insertTransactions(
   pool: Pool,
@@ -41,6 +42,9 @@ export async function insertTransactions(
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
             narration, event_id, payload, live)
+      ), unmatched as materialized (
+        select session_id, bank, resolution from unmatched_payment
+        where session_id = any ($5::text[]) for share
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
@@ -50,6 +54,8 @@ export async function insertTransactions(
         from input i
         where exists (select from account a
           where a.id = i.account_id and a.live = i.live and a.status = 'ACTIVE')
+          and not (i.live and exists (select from unmatched u
+            where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
         -- Every batch takes the index entries in the same order, so that none wait in a circle.
         order by session_id, bank, live
         on conflict (session_id, bank, live) do nothing returning id
@@ -90,37 +96,55 @@ export async function insertTransactions(
   return new Set(result.rows.map((row) => row.id))
 }
 
+/** What makes a pending transaction final. */
+export type Finish = Pick<NewTransaction, 'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload'>
+
 /**
- * Makes a pending transaction final, with posting and event when the money arrived.
+ * Makes pending transactions final, with posting and event where the money arrived.
  *
- * @returns whether it was pending still
+ * @returns the event ids of those that were pending still; each transaction has one at the most
  */
-export async function finishTransaction(
+export async function finishTransactions(
   pool: Pool,
-  id: string,
-  row: Pick<NewTransaction, 'status' | 'createdAtMs' | 'eventId' | 'payload'>,
-): Promise<boolean> {
-  const result = await pool.query({
+  rows: readonly Finish[],
+): Promise<ReadonlySet<string>> {
+  const result = await pool.query<{ event_id: string }>({
     name: 'transaction-finish',
-    text: `with finished as (
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[])
+          as i(id, new_status, recorded_at, event_id, payload)
+      ), locked as (
+        -- In the same order everywhere, so that none wait in a circle.
+        select id from transaction where id = any ($1::text[]) and status = 'PENDING'
+        order by id for update
+      ), finished as (
         -- It counts as recorded now: that is what its settlement is reckoned from.
-        update transaction set status = $2, created_at = $3
-        where id = $1 and status = 'PENDING' returning *
+        update transaction t set status = new_status, created_at = recorded_at
+        from input join locked using (id) where t.id = input.id
+        returning t.*, event_id, payload
       ), posted as (
         insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
           credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, $3
+        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor,
+          created_at
         from finished where status = 'SUCCESS'
       ), published as (
         insert into outbox
           (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
-        select $4, business_id, live, 'PAYMENT_NOTIFICATION', $3, $5, id, amount_minor
+        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id,
+          amount_minor
         from finished where status = 'SUCCESS'
       )
-      select id from finished`,
-    values: [id, row.status, new Date(row.createdAtMs), row.eventId, row.payload],
+      select event_id from finished`,
+    values: [
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.status)),
+      timestampArray(rows.map((row) => row.createdAtMs)),
+      textArray(rows.map((row) => row.eventId)),
+      byteaArray(rows.map((row) => row.payload)),
+    ],
   })
-  return result.rows.length === 1
+  return new Set(result.rows.map((row) => row.event_id))
 }
 
 /**

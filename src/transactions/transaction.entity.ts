@@ -8,7 +8,8 @@ export const TransactionEntity = defineEntity({
     id: p.text().primary(),
     businessId: p.text(),
     live: p.boolean(),
-    account: p.manyToOne(AccountEntity).mapToPk(),
+    // A trigger checks it, a statement at a time.
+    account: p.manyToOne(AccountEntity).mapToPk().createForeignKeyConstraint(false),
     bank: p.text(),
     sessionId: p.text(),
     amountMinor: p.bigint(),

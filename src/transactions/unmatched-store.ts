@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
 import type { Queryable } from '../store/in-transaction.ts'
@@ -182,6 +182,18 @@ export async function assignOpen(
     ],
   })
   return result.rows.length === 1
+}
+
+/**
+ * Holds an unmatched payment: whoever records its session waits for the end of the transaction, or
+ * was there before the next statement of it.
+ */
+export async function lockUnmatched(client: PoolClient, id: string): Promise<void> {
+  await client.query({
+    name: 'unmatched-payment-lock',
+    text: 'select from unmatched_payment where id = $1 for update',
+    values: [id],
+  })
 }
 
 /** Notes that an open unmatched payment went back. @returns as it now stands; undefined if it was not open */

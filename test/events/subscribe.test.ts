@@ -12,6 +12,7 @@ import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { type StreamPace, subscribe } from '../../src/events/subscribe.ts'
 import { createTail, type Tail } from '../../src/events/tail.ts'
+import { readBalance } from '../../src/settlement/balance-store.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 
@@ -242,6 +243,34 @@ test('after a bump of the epoch, cursors of the old one name a safe place to go 
   expect((await take(resumed, 2)).map((event) => event.id)).toEqual(ids)
   const [after] = await publish(1)
   expect((await take(resumed, 1))[0]!.id).toBe(after)
+})
+
+test('a restore into a cluster with lower transaction ids counts nothing twice and loses nothing', async () => {
+  const { pool } = db.database
+  const paid = { businessId: 'biz_restored', kind: 'PAYMENT_NOTIFICATION' }
+  const numbered = await publish(3, paid)
+  const waiting = await writeEvents(pool, 2, paid)
+  const ids = [...numbered, ...waiting]
+  // As the dump has them: named by the cluster that they come from, which was ahead of this one.
+  await pool.query("update outbox set xid = '900000000' where event_id = any($1)", [ids])
+  await pool.query(
+    "update sequencer set snapshot = '900000001:900000001:'::pg_snapshot where id = 1",
+  )
+  await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
+  await bumpEpoch(pool, SYSTEM)
+  const balance = () => readBalance(pool, { businessId: 'biz_restored', live: true })
+  expect(await balance()).toMatchObject({ pendingMinor: 5n, foreign: false })
+  const later = await publish(1, paid)
+  expect(await balance()).toMatchObject({ pendingMinor: 6n })
+  const { rows } = await pool.query(
+    "select event_id from event_log where business_id = 'biz_restored' order by business_sequence",
+  )
+  expect(rows.map((row) => row.event_id)).toEqual([...ids, ...later])
+  // Nothing is left that a transaction to come could be taken for.
+  const names = await pool.query(
+    'select from outbox where xid >= pg_snapshot_xmax(pg_current_snapshot())',
+  )
+  expect(names.rowCount).toBe(0)
 })
 
 test('a stream ends when its credential stands no longer, and not while that cannot be told', async () => {

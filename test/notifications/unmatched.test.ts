@@ -7,6 +7,10 @@ import {
   Resolution,
   type UnmatchedPayment,
 } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
+import {
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { until } from '../contract/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
@@ -58,6 +62,17 @@ const giveBack = async (told: FakePayment) =>
     unmatchedPaymentId: await idOf(told),
     note: 'sent back',
   })
+
+/** An internal service records the payment, without a bank's notification. */
+async function tellDirectly({ session, account, kobo }: FakePayment): Promise<RecordOutcome> {
+  const { outcome } = await service.client(TransactionService).recordPayment({
+    bank: Bank.BANK_9PSB,
+    accountNumber: account,
+    sessionId: session,
+    amountMinor: BigInt(kobo),
+  })
+  return outcome
+}
 
 test('a payment that is nobody’s is listed, and told of to internal services alone', async () => {
   const told = await arrive()
@@ -177,6 +192,35 @@ describe('a payment that is returned', () => {
     expect(to.accountNumber).toBe('3888888888')
     expect((await notify(service, { ...told, session: '' })).text).toBe('duplicate')
     expect(await recordedIn(service, to)).toEqual([])
+    expect(await tellDirectly(told)).toBe(RecordOutcome.UNMATCHED)
+    expect(await recordedIn(service, to)).toEqual([])
+  })
+
+  test('is either returned or recorded when both are asked for at once', async () => {
+    const many = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => arrive(`38880000${String(index).padStart(2, '0')}`)),
+    )
+    const accounts: Payee[] = []
+    for (const told of many) {
+      bank.nextNumber = told.account
+      accounts.push(await payee(service))
+    }
+    const ends = await Promise.all(
+      many.map(async (told) => {
+        const [returned, outcome] = await Promise.all([
+          giveBack(told).then(
+            () => true,
+            () => false,
+          ),
+          tellDirectly(told),
+        ])
+        return { returned, recorded: outcome === RecordOutcome.RECORDED }
+      }),
+    )
+    for (const [index, { returned, recorded }] of ends.entries()) {
+      expect(returned, many[index]!.session).toBe(!recorded)
+      expect(await recordedIn(service, accounts[index]!)).toHaveLength(recorded ? 1 : 0)
+    }
   })
 })
 

@@ -227,5 +227,8 @@ describe('the database keeps accounts', () => {
     ["update account set reference = 'R-1' where id = 'acc_2'"],
     ["update account set business_id = 'biz_nobody' where id = 'acc_1'"],
     ["update account set business_id = 'biz_1' where id = 'acc_2'"],
+    ["update account set id = 'acc_3' where id = 'acc_2'"],
+    ["delete from account where id = 'acc_2'"],
+    ['truncate account cascade'],
   ])('it refuses %s', (text) => refuses(text))
 })

@@ -136,3 +136,36 @@ describe('the size of a batch', () => {
     }
   })
 })
+
+test('what was announced becomes final in one batch, each payment once', async () => {
+  const { number } = await openAccount(service)
+  const { PENDING, SUCCESS, FAILED } = TransactionStatus
+  const one = (index: number, status: TransactionStatus) =>
+    paymentInto(number, { sessionId: `announced-${index}.`, status })
+  const indices = Array.from({ length: 60 }, (_, index) => index)
+  const announced = await record(indices.map((index) => one(index, PENDING)))
+  expect(announced.every((result) => result.outcome === RECORDED)).toBe(true)
+  const finalOf = (index: number) => (index % 3 === 0 ? FAILED : SUCCESS)
+  const told = indices.flatMap((index) => [
+    one(index, finalOf(index)),
+    one(index, finalOf(index)),
+    one(index, index % 3 === 0 ? SUCCESS : FAILED),
+  ])
+  const results = await record(told)
+  for (const index of indices) {
+    const outcomes = results.slice(3 * index, 3 * index + 3).map((result) => result.outcome)
+    const { transactions, postings, events } = await storedOf(
+      service.database.pool,
+      `announced-${index}.`,
+    )
+    const [stored] = transactions
+    // Which telling is first is not said; the others are what they are to that one.
+    expect(outcomes.filter((outcome) => outcome === RECORDED)).toHaveLength(1)
+    const contrary = stored.status === (finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
+    expect(outcomes.sort()).toEqual(
+      (contrary ? [RECORDED, DUPLICATE, CONFLICT] : [RECORDED, CONFLICT, CONFLICT]).sort(),
+    )
+    const arrived = stored.status === 'SUCCESS' ? 1 : 0
+    expect([postings.length, events.length]).toEqual([arrived, arrived])
+  }
+})
