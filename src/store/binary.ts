@@ -91,7 +91,28 @@ export function bigintArray(values: readonly bigint[]): Buffer {
 
 /** timestamptz[] @param values milliseconds since the Unix epoch */
 export function timestampArray(values: readonly number[]): Buffer {
-  return eightByteArray(1184, values, (buffer, value, at) =>
-    buffer.writeBigInt64BE(BigInt(Math.round(value - POSTGRES_EPOCH_MS)) * 1000n, at),
-  )
+  return eightByteArray(1184, values, (buffer, value, at) => {
+    const milliseconds = Math.round(value - POSTGRES_EPOCH_MS)
+    const microseconds = milliseconds * 1_000
+    if (!Number.isSafeInteger(microseconds)) {
+      buffer.writeBigInt64BE(BigInt(milliseconds) * 1_000n, at)
+      return
+    }
+    // The times of these centuries in two halves: a bigint of each costs more than all the rest.
+    const high = Math.floor(microseconds / 2 ** 32)
+    buffer.writeInt32BE(high, at)
+    buffer.writeUInt32BE(microseconds - high * 2 ** 32, at + 4)
+  })
+}
+
+/** integer[] */
+export function integerArray(values: readonly number[]): Buffer {
+  const buffer = Buffer.allocUnsafe(HEADER_BYTES + 8 * values.length)
+  header(buffer, 23, values.length, false)
+  let at = HEADER_BYTES
+  for (const value of values) {
+    at = buffer.writeInt32BE(4, at)
+    at = buffer.writeInt32BE(value, at)
+  }
+  return buffer
 }

@@ -103,6 +103,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     const nowTickMs = performance.now()
     // A lane that is set again comes up again, after all the others.
     for (const [endpointId, lane] of lanes) {
+      if (!pacing.hasRoom()) return
       if (!pacing.mayStart(endpointId)) continue
       const next = lane.pop() as Waiting
       if (nowTickMs - next.claimedTickMs > waitMaxMs) {

@@ -20,6 +20,7 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
         join webhook_delivery d on d.endpoint_id = e.id
         where e.deleted_at is null and e.disabled_at is null
           and d.state = 'PENDING' and d.due_at <= clock_timestamp()
+          and (d.leased_until is null or d.leased_until <= clock_timestamp())
         limit $1
       ) due`,
     [ROWS_COUNTED_MAX],

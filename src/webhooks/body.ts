@@ -1,4 +1,4 @@
-import type { DescEnum, Message, MessageInitShape } from '@bufbuild/protobuf'
+import { type DescEnum, fromBinary, type Message, type MessageInitShape } from '@bufbuild/protobuf'
 import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../gen/inflow/account/v1/account_pb.ts'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
@@ -23,16 +23,14 @@ import { assert } from '../errors.ts'
 import type { LogEntry } from '../events/read-log.ts'
 import { compileEncoder } from '../json.ts'
 import { formatAmount } from '../money.ts'
-import { compileWireDecoder } from '../wire-decoder.ts'
 
 /** An event as businesses see it, in webhooks and in listEvents. */
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
 
 /** Makes what reads stored events. */
 export function createToEventBody(timeText: TimeText): (entry: LogEntry) => EventBodyFields {
-  const decode = compileWireDecoder(EventSchema)
   return (entry) => {
-    const { payload } = decode(entry.payload)
+    const { payload } = fromBinary(EventSchema, entry.payload)
     assert(payload.case, `event ${entry.eventId} has a payload`)
     return {
       event: entry.kind,

@@ -19,16 +19,26 @@ export interface Claim {
 /** A delivery that was claimed, and whose event is not kept any more. */
 export type LostClaim = Pick<Claim, 'id' | 'fence'>
 
-interface ClaimRow {
-  id: string
+/** The claims of one endpoint. */
+export interface ClaimRow {
   endpoint_id: string
-  attempts: number
-  fence: number
-  position: string
-  /** Of the endpoint: in the first row of it alone. */
-  url: string | null
-  secrets_sealed: Buffer[] | null
+  url: string
+  /** How many requests it may get at once. */
+  concurrency: number
+  secrets_sealed: Buffer[]
+  /** Of each of its deliveries: see `readClaim`. */
+  claimed: string
 }
+
+/** What is due now, and nobody's. A lease that has ended is nobody's either. */
+const free = (now: string) =>
+  `state = 'PENDING' and due_at <= ${now} and (leased_until is null or leased_until <= ${now})`
+
+/** Those that sign for an endpoint now, the newest first. */
+export const SECRETS_SEALED = (endpointId: string, now: string) =>
+  `array(select sealed from webhook_secret s
+    where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
+    order by s.number desc) as secrets_sealed`
 
 /** Claims what is due, the oldest first, each endpoint's share at the most. */
 export async function claimDeliveries(
@@ -42,27 +52,25 @@ export async function claimDeliveries(
   const { rows } = await pool.query<ClaimRow>({
     name: 'webhook-claim',
     text: `with due as (
-        select d.id from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
+        select d.ctid from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
         cross join lateral (select from webhook_endpoint
           where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e
         cross join lateral (
-          select id from webhook_delivery
-          where endpoint_id = a.endpoint_id and state = 'PENDING' and due_at <= $3
+          select ctid from webhook_delivery
+          where endpoint_id = a.endpoint_id and ${free('$3')}
           order by due_at limit a.share for update skip locked
         ) d
       ), claimed as (
-        update webhook_delivery set due_at = $4, fence = fence + 1
-        where id = any(array(select id from due))
-        returning id, endpoint_id, position, attempts - schedule_from as attempts, fence
+        update webhook_delivery set leased_until = $4, claims = claims + 1
+        where ctid = any(array(select ctid from due))
+        returning id, endpoint_id, position, attempts - schedule_from as attempts, claims
+      ), told as (
+        select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position), ','
+          order by position) as claimed from claimed group by endpoint_id
       )
-      select c.id, c.endpoint_id, c.attempts, c.fence, c.position, e.url, e.secrets_sealed
-      from (select *, row_number() over (partition by endpoint_id order by position) as place
-        from claimed) c
-      left join lateral (select url, array(select sealed from webhook_secret s
-          where s.endpoint_id = c.endpoint_id and (s.expires_at is null or s.expires_at > $3)
-          order by s.number desc) as secrets_sealed
-        from webhook_endpoint where id = c.endpoint_id and c.place = 1 offset 0) e on true
-      order by c.endpoint_id, c.place`,
+      select t.*, e.url, e.concurrency, ${SECRETS_SEALED('t.endpoint_id', '$3')}
+      from told t cross join lateral (
+        select url, concurrency from webhook_endpoint where id = t.endpoint_id offset 0) e`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -70,21 +78,41 @@ export async function claimDeliveries(
       new Date(nowMs + leaseMs),
     ],
   })
+  return readClaims(pool, rows)
+}
+
+/** Reads the events of claims. Those whose event is not kept any more are lost. */
+export async function readClaims(
+  pool: Pool,
+  rows: readonly ClaimRow[],
+): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
+  const claimed = rows.flatMap((row) => row.claimed.split(',').map((text) => readClaim(text, row)))
   // Each event once, however many endpoints it goes to.
-  const positions = [...new Set(rows.map((row) => row.position))].map(BigInt)
+  const positions = [...new Set(claimed.map((each) => each.position))].map(BigInt)
   const read = positions.length > 0 ? await readPositions(pool, positions) : []
-  const entries = new Map(read.map((entry) => [entry.position, entry]))
+  const entries = new Map(read.map((entry) => [`${entry.position}`, entry]))
   const claims: Claim[] = []
   const lost: LostClaim[] = []
-  let endpoint: Pick<Claim, 'url' | 'secretsSealed'> = { url: '', secretsSealed: [] }
-  for (const row of rows) {
-    if (row.url !== null) endpoint = { url: row.url, secretsSealed: row.secrets_sealed ?? [] }
-    const { id, endpoint_id: endpointId, attempts, fence } = row
-    const entry = entries.get(BigInt(row.position))
-    if (entry === undefined) lost.push({ id, fence })
-    else claims.push({ ...endpoint, id, endpointId, attempts, fence, entry })
+  for (const { position, ...claim } of claimed) {
+    const entry = entries.get(position)
+    if (entry === undefined) lost.push(claim)
+    else claims.push({ ...claim, entry })
   }
   return { claims, lost }
+}
+
+/** One claim, of those of an endpoint, which come in one text: it is read sooner than many rows. */
+function readClaim(text: string, row: ClaimRow) {
+  const [id = '', attempts, fence, position = ''] = text.split(' ')
+  return {
+    id,
+    endpointId: row.endpoint_id,
+    attempts: Number(attempts),
+    fence: Number(fence),
+    url: row.url,
+    secretsSealed: row.secrets_sealed,
+    position,
+  }
 }
 
 /** An endpoint with pending deliveries. */
@@ -111,20 +139,23 @@ export async function walkPendingEndpoints(
 ): Promise<PendingEndpoint[]> {
   const result = await pool.query<PendingEndpoint>({
     name: 'webhook-walk-endpoints',
-    text: `with recursive walk(endpoint_id, due_at, number) as (
-        (select endpoint_id, due_at, 1 from webhook_delivery
+    text: `with recursive walk(endpoint_id, number) as (
+        (select endpoint_id, 1 from webhook_delivery
           where state = 'PENDING' and endpoint_id > $1 order by endpoint_id, due_at limit 1)
         union all
         select next.*, w.number + 1 from walk w cross join lateral (
-          select endpoint_id, due_at from webhook_delivery
+          select endpoint_id from webhook_delivery
           where state = 'PENDING' and endpoint_id > w.endpoint_id
           order by endpoint_id, due_at limit 1) next
         where w.number < $3
       )
-      select w.endpoint_id as id, e.concurrency, e.enabled and w.due_at <= $2 as due
+      select w.endpoint_id as id, e.concurrency, e.enabled and d.due is not null as due
       from walk w cross join lateral (
         select concurrency, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = w.endpoint_id offset 0) e
+      left join lateral (
+        select true as due from webhook_delivery
+        where endpoint_id = w.endpoint_id and ${free('$2')} order by due_at limit 1) d on e.enabled
       order by w.number`,
     values: [after, new Date(nowMs), limit],
   })

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { bigintArray, textArray, timestampArray } from '../store/binary.ts'
+import { integerArray, textArray, timestampArray } from '../store/binary.ts'
 import type { Claim } from './claim-deliveries.ts'
 import type { Health } from './endpoint.ts'
 
@@ -17,8 +17,9 @@ export interface Completion {
   readonly error: string
 }
 
-interface HeldRow {
+interface ToldRow {
   delivery_id: string
+  held: boolean
   failing_since_ms: number | null
   warned_at_ms: number | null
 }
@@ -35,23 +36,32 @@ export async function completeAttempts(
   pool: Pool,
   completions: readonly Completion[],
 ): Promise<(Health | undefined)[]> {
-  const result = await pool.query<HeldRow>({
+  // `any(array(…))` keeps the planner on the primary key, and so does not asking for the state: while
+  // the claim holds, it is pending.
+  const result = await pool.query<ToldRow>({
     name: 'webhook-complete',
     text: `with given as (
-        select * from unnest($1::text[], $2::int8[], $3::text[], $4::timestamptz[],
-          $5::timestamptz[], $6::int8[], $7::int8[], $8::text[], $9::text[])
-          as g(id, fence, state, at, started_at, latency_ms, status, answer, error)
+        select * from unnest($1::text[], $2::int4[], $3::text[], $4::timestamptz[],
+          $5::timestamptz[], $6::int4[], $7::int4[], $8::text[], $9::text[])
+          as g(id, claim, state, at, started_at, latency_ms, status, answer, error)
       ), held as (
         update webhook_delivery d set state = g.state, attempts = d.attempts + 1,
-          fence = d.fence + 1, due_at = g.at,
+          claims = d.claims + 1, leased_until = null,
+          due_at = case when g.state = 'PENDING' then g.at else d.due_at end,
           completed_at = case when g.state <> 'PENDING' then g.at end,
-          failure = case when g.state = 'FAILED' then 'the last attempt failed' end
-        from given g where d.id = g.id and d.fence = g.fence and d.state = 'PENDING'
-        returning g.*, d.attempts, d.endpoint_id
+          failure = case when g.state = 'FAILED' then 'the last attempt failed' end,
+          started_at = g.started_at, latency_ms = g.latency_ms, status = nullif(g.status, 0),
+          answer = g.answer, error = g.error
+        from given g
+        where d.id = any(array(select id from given)) and d.id = g.id and d.claims = g.claim
+        returning d.id, d.attempts, d.endpoint_id, g.started_at, g.error
       ), logged as (
+        -- The attempt before, as it still is in this statement's snapshot: nobody else writes to a
+        -- delivery while its claim holds.
         insert into webhook_attempt
           (delivery_id, number, started_at, latency_ms, status, answer, error)
-        select id, attempts, started_at, latency_ms, nullif(status, 0), answer, error from held
+        select id, attempts, started_at, latency_ms, status, answer, error from webhook_delivery
+        where id = any(array(select id from held where attempts > 1)) and started_at is not null
       ), outcome as (
         select endpoint_id, bool_or(error = '') as well, min(started_at) as started_at
         from held group by endpoint_id
@@ -65,26 +75,33 @@ export async function completeAttempts(
           failing_since = case when not c.well then c.started_at end
         from changed c where e.id = c.id
       )
-      select h.id as delivery_id, (extract(epoch from e.failing_since) * 1000)::float8
-          as failing_since_ms, (extract(epoch from e.warned_at) * 1000)::float8 as warned_at_ms
-      from held h left join webhook_endpoint e on e.id = h.endpoint_id and h.error <> ''`,
+      -- Of what went well there is nothing to tell.
+      select g.id as delivery_id, h.id is not null as held,
+        (extract(epoch from e.failing_since) * 1000)::float8 as failing_since_ms,
+        (extract(epoch from e.warned_at) * 1000)::float8 as warned_at_ms
+      from given g left join held h on h.id = g.id
+      left join webhook_endpoint e on e.id = h.endpoint_id
+      where h.id is null or g.error <> ''`,
     values: [
       textArray(completions.map((completion) => completion.id)),
-      bigintArray(completions.map((completion) => BigInt(completion.fence))),
+      integerArray(completions.map((completion) => completion.fence)),
       textArray(completions.map((completion) => completion.state)),
       timestampArray(completions.map((completion) => completion.atMs)),
       timestampArray(completions.map((completion) => completion.startedAtMs)),
-      bigintArray(completions.map((completion) => BigInt(completion.latencyMs))),
-      bigintArray(completions.map((completion) => BigInt(completion.status ?? 0))),
+      integerArray(completions.map((completion) => completion.latencyMs)),
+      integerArray(completions.map((completion) => completion.status ?? 0)),
       textArray(completions.map((completion) => completion.answer)),
       textArray(completions.map((completion) => completion.error)),
     ],
   })
-  const held = new Map(result.rows.map((row) => [row.delivery_id, toHealth(row)]))
-  return completions.map((completion) => held.get(completion.id))
+  const told = new Map(result.rows.map((row) => [row.delivery_id, toHealth(row)]))
+  return completions.map(({ id }) => (told.has(id) ? told.get(id) : WELL))
 }
 
-function toHealth(row: HeldRow): Health {
+const WELL: Health = { failingSinceMs: undefined, warnedAtMs: undefined }
+
+function toHealth(row: ToldRow): Health | undefined {
+  if (!row.held) return undefined
   return {
     failingSinceMs: row.failing_since_ms ?? undefined,
     warnedAtMs: row.warned_at_ms ?? undefined,
@@ -95,17 +112,15 @@ function toHealth(row: HeldRow): Health {
 export async function giveBack(
   pool: Pool,
   claims: readonly Pick<Claim, 'id' | 'fence'>[],
-  nowMs: number,
 ): Promise<void> {
   await pool.query({
     name: 'webhook-give-back',
-    text: `update webhook_delivery d set due_at = $3, fence = d.fence + 1
-      from unnest($1::text[], $2::int8[]) as g(id, fence)
-      where d.id = g.id and d.fence = g.fence and d.state = 'PENDING'`,
+    text: `update webhook_delivery d set leased_until = null, claims = d.claims + 1
+      from unnest($1::text[], $2::int4[]) as g(id, claim)
+      where d.id = any($1) and d.id = g.id and d.claims = g.claim`,
     values: [
       textArray(claims.map((claim) => claim.id)),
-      bigintArray(claims.map((claim) => BigInt(claim.fence))),
-      new Date(nowMs),
+      integerArray(claims.map((claim) => claim.fence)),
     ],
   })
 }
@@ -120,12 +135,12 @@ export async function giveUp(
   await pool.query({
     name: 'webhook-give-up',
     text: `update webhook_delivery d
-      set state = 'FAILED', completed_at = $3, failure = $4, fence = d.fence + 1
-      from unnest($1::text[], $2::int8[]) as g(id, fence)
-      where d.id = g.id and d.fence = g.fence and d.state = 'PENDING'`,
+      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null, claims = d.claims + 1
+      from unnest($1::text[], $2::int4[]) as g(id, claim)
+      where d.id = any($1) and d.id = g.id and d.claims = g.claim`,
     values: [
       textArray(claims.map((claim) => claim.id)),
-      bigintArray(claims.map((claim) => BigInt(claim.fence))),
+      integerArray(claims.map((claim) => claim.fence)),
       new Date(nowMs),
       failure,
     ],

@@ -10,7 +10,7 @@ export async function giveUpHeld(
   pool: Pool,
   options: { readonly nowMs: number; readonly heldSinceMs: number; readonly rowsMax: number },
 ): Promise<number> {
-  // What is due in the future is under way, or waits for a retry: its time has not come.
+  // What is due in the future waits for a retry: its time has not come.
   const result = await pool.query({
     name: 'webhook-give-up-held',
     text: `with dead as (
@@ -23,11 +23,12 @@ export async function giveUpHeld(
           select id from webhook_delivery
           where endpoint_id = e.id and state = 'PENDING'
             and due_at < case when e.removed then $1::timestamptz else $2::timestamptz end
+            and (leased_until is null or leased_until <= $1)
           order by due_at limit $3 for update skip locked
         ) d limit $3
       )
       update webhook_delivery d set state = 'FAILED', completed_at = $1, failure = h.failure,
-        fence = d.fence + 1
+        claims = d.claims + 1
       from held h where d.id = h.id and d.state = 'PENDING'`,
     values: [new Date(options.nowMs), new Date(options.heldSinceMs), options.rowsMax],
   })

@@ -13,14 +13,22 @@ export const DeliveryEntity = defineEntity({
     attempts: p.integer(),
     /** How many attempts there were when the schedule of retries was begun anew. */
     scheduleFrom: p.integer().default(0),
-    /** When it is due next; while an attempt is under way, when its lease ends. */
+    /** When it is due next. */
     dueAt: p.datetime(3),
-    /** Counts claims: only the latest claimant may complete. */
-    fence: p.integer(),
+    /** Until when it is some instance's, which attempts it. Beside `due_at`, as that is indexed. */
+    leasedUntil: p.datetime(3).nullable(),
+    /** The fence: counts claims, and only the latest claimant may complete. */
+    claims: p.integer(),
     createdAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
     /** Why it was given up. */
     failure: p.text().nullable(),
+    /** The latest attempt, like those in AttemptEntity; absent before the first one. */
+    startedAt: p.datetime(3).nullable(),
+    latencyMs: p.integer().nullable(),
+    status: p.integer().nullable(),
+    answer: p.text().nullable(),
+    error: p.text().nullable(),
   },
   uniques: [{ properties: ['endpoint', 'position'] }],
   indexes: [
@@ -45,7 +53,10 @@ export const DeliveryEntity = defineEntity({
   ],
 })
 
-/** One request to an endpoint and what came of it. Append-only. */
+/**
+ * One request to an endpoint and what came of it. Append-only. The latest one is in the row of its
+ * delivery until another follows it; most deliveries have no other.
+ */
 export const AttemptEntity = defineEntity({
   name: 'Attempt',
   tableName: 'webhook_attempt',

@@ -11,8 +11,6 @@ export interface EndpointContext {
   readonly sealer: Sealer
   readonly clock: Clock
   readonly rules: UrlRules
-  /** How long a claim of a delivery holds. */
-  readonly leaseMs: number
   /** Called after a commit that added an event. */
   readonly published: () => void
   /** Called when deliveries have become due. */

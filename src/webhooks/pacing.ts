@@ -38,6 +38,8 @@ export interface Pacing {
   wantsMore(endpointId: string, waiting: number): boolean
   /** Whether an attempt may be begun now. */
   mayStart(endpointId: string): boolean
+  /** Whether any endpoint at all may begin one. */
+  hasRoom(): boolean
   /** Whether it failed or was slow when it last answered: then nothing may wait for it here. */
   isTroubled(endpointId: string): boolean
   /** @returns milliseconds until the next pause of an endpoint ends; Infinity when there is none */
@@ -109,12 +111,13 @@ const REMEMBERED_MAX = 10_000
 export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing {
   const paces = new Map<string, Pace>()
   const underWay = { steady: 0, troubled: 0 }
+  let troubledCount = 0
   const lane = (pace: Pace) => (pace.troubled ? 'troubled' : 'steady')
 
   const paceOf = (endpointId: string): Pace => {
     const known = paces.get(endpointId)
     if (known) return known
-    if (paces.size >= REMEMBERED_MAX) forgetOne(paces)
+    if (paces.size >= REMEMBERED_MAX && forgetOne(paces)?.troubled) troubledCount -= 1
     const pace = {
       underWay: 0,
       limit: LIMIT_AT_FIRST,
@@ -132,6 +135,7 @@ export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing 
     if (pace.troubled === troubled) return
     underWay[lane(pace)] -= pace.underWay
     pace.troubled = troubled
+    troubledCount += troubled ? 1 : -1
     underWay[lane(pace)] += pace.underWay
     pace.limit = troubled ? 1 : LIMIT_AT_FIRST
   }
@@ -170,6 +174,9 @@ export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing 
       const pace = paceOf(endpointId)
       return pace.underWay < Math.min(pace.limit, pace.max) && roomIn(pace) > 0
     },
+    hasRoom: () =>
+      underWay.steady < limits.steadyMax ||
+      (troubledCount > 0 && underWay.troubled < limits.troubledMax),
     isTroubled: (endpointId) => paceOf(endpointId).troubled,
     resumesInMs() {
       const now = nowMs()
@@ -222,10 +229,11 @@ function pauseMs(failures: number, ending: Ending, limits: PacingLimits): number
 }
 
 /** Forgets the endpoint known longest among those with nothing under way. */
-function forgetOne(paces: Map<string, Pace>): void {
+function forgetOne(paces: Map<string, Pace>): Pace | undefined {
   for (const [endpointId, pace] of paces) {
     if (pace.underWay > 0) continue
     paces.delete(endpointId)
-    return
+    return pace
   }
+  return undefined
 }

@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { Agent, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import { createConnector } from './connect.ts'
+import { createConnections } from './connections.ts'
 import { type UrlRules, urlRefusal } from './endpoint-url.ts'
 import { failureText } from './failure-text.ts'
 import { createGuardedLookup, type Resolve, systemResolve } from './lookup.ts'
+import { createTimeLimit } from './time-limit.ts'
 
 /** What came of one request. */
 export interface Outcome {
@@ -20,7 +22,7 @@ export interface Outcome {
 /** Sends webhooks to where they may go. */
 export interface Poster {
   /** Answers for every fault of the receiver and the network; it does not throw. */
-  post(url: string, headers: Record<string, string>, body: string): Promise<Outcome>
+  post(url: string, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
   /** Ends what is under way. */
   close(): Promise<void>
 }
@@ -44,8 +46,7 @@ type Target = { readonly origin: string; readonly path: string } | { readonly re
 
 export function createPoster(options: PosterOptions): Poster {
   const { rules, timeoutMs } = options
-  // An Agent of our own: the global one may go through a proxy that resolves names itself.
-  const agent = new Agent({
+  const connections = createConnections({
     allowH2: false,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
@@ -56,16 +57,26 @@ export function createPoster(options: PosterOptions): Poster {
     }),
   })
   const targetOf = createTargets(rules)
+  const limit = createTimeLimit<Exchange>(timeoutMs, (exchange) => {
+    exchange.timeOut(`timed out after ${timeoutMs / 1_000} s`)
+  })
   return {
     post(url, headers, body) {
       const target = targetOf(url)
       if ('refusal' in target) return Promise.resolve(failed(`refused: ${target.refusal}`))
+      const { origin, path } = target
       return new Promise((resolve) => {
-        const exchange = new Exchange(timeoutMs, resolve)
-        agent.dispatch({ ...target, method: 'POST', headers, body }, exchange)
+        const client = connections.take(origin)
+        const exchange = new Exchange((outcome) => {
+          limit.end(exchange)
+          connections.giveBack(origin, client)
+          resolve(outcome)
+        })
+        limit.begin(exchange)
+        client.dispatch({ path, method: 'POST', headers, body }, exchange)
       })
     },
-    close: () => agent.destroy(),
+    close: connections.destroy,
   }
 }
 
@@ -93,27 +104,24 @@ function partsOf(url: string): Target {
  * acknowledged or refused already, so a body that breaks off or never ends changes nothing.
  */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #timeoutMs: number
-  readonly #resolve: (outcome: Outcome) => void
-  readonly #timer: NodeJS.Timeout
+  readonly #ended: (outcome: Outcome) => void
+  #over = false
   #controller: Dispatcher.DispatchController | undefined
-  #timedOut = false
+  #timedOut = ''
   #status: number | undefined
   #retryAfter: string | undefined
-  readonly #kept: Buffer[] = []
+  #kept: Buffer[] | undefined
   #keptBytes = 0
   #readBytes = 0
 
-  constructor(timeoutMs: number, resolve: (outcome: Outcome) => void) {
-    this.#timeoutMs = timeoutMs
-    this.#resolve = resolve
-    this.#timer = setTimeout(() => this.#onTimeout(), timeoutMs)
+  constructor(ended: (outcome: Outcome) => void) {
+    this.#ended = ended
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     // It may have waited for its connection for too long.
-    if (this.#timedOut) controller.abort(new Error('timed out'))
+    if (this.#timedOut !== '') controller.abort(new Error('timed out'))
   }
 
   onResponseStart(
@@ -132,6 +140,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const room = ANSWER_KEPT_BYTES - this.#keptBytes
     if (room > 0) {
       // A copy, as the chunk is a window on the buffer that the connection reads into.
+      this.#kept ??= []
       this.#kept.push(Buffer.from(chunk.subarray(0, room)))
       this.#keptBytes += Math.min(room, chunk.length)
     }
@@ -147,29 +156,28 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#end(error)
   }
 
-  #onTimeout(): void {
-    this.#timedOut = true
+  /** @param error what it failed with, unless it was acknowledged already */
+  timeOut(error: string): void {
+    this.#timedOut = error
     this.#controller?.abort(new Error('timed out'))
     this.#end(undefined)
   }
 
   /** The first end counts. */
   #end(error: Error | undefined): void {
-    clearTimeout(this.#timer)
-    this.#resolve(this.#outcome(error))
+    if (this.#over) return
+    this.#over = true
+    this.#ended(this.#outcome(error))
   }
 
   #outcome(error: Error | undefined): Outcome {
     const status = this.#status
     if (status === undefined) {
-      return failed(
-        this.#timedOut || error === undefined
-          ? `timed out after ${this.#timeoutMs / 1_000} s`
-          : failureText(error),
-      )
+      if (this.#timedOut !== '') return failed(this.#timedOut)
+      return failed(error === undefined ? 'there was no answer' : failureText(error))
     }
     // PostgreSQL stores no NUL in a text.
-    const answer = Buffer.concat(this.#kept).toString('utf8').replaceAll('\0', '')
+    const answer = this.#kept ? Buffer.concat(this.#kept).toString('utf8').replaceAll('\0', '') : ''
     return { status, answer, error: statusError(status), retryAfter: this.#retryAfter }
   }
 }

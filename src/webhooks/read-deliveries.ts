@@ -67,11 +67,22 @@ const MS = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`
 const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${MS('a.started_at')},
   'latency_ms', a.latency_ms, 'status', a.status, 'answer', a.answer, 'error', a.error)`
 
+/**
+ * The attempt in the row of a delivery. One that was made before attempts were kept there is among
+ * the others.
+ */
+const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.status, d.answer, d.error
+  where d.started_at is not null`
+
+const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.answer, a.error
+  from webhook_attempt a where a.delivery_id = d.id`
+
 const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d.attempts,
-  ${MS('d.created_at')} as created_at_ms, ${MS('d.due_at')} as due_at_ms,
+  ${MS('d.created_at')} as created_at_ms,
+  ${MS('coalesce(d.leased_until, d.due_at)')} as due_at_ms,
   ${MS('d.completed_at')} as completed_at_ms, d.failure,
-  (select ${ATTEMPT} from webhook_attempt a where a.delivery_id = d.id
-    order by a.number desc limit 1) as latest`
+  case when d.attempts > 0 then (select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
+    order by a.number desc limit 1) end as latest`
 
 const EVENT = `left join event_log l on l.position = d.position
   left join outbox o on o.seq = l.outbox_seq`
@@ -132,8 +143,9 @@ export async function listAttempts(
 ): Promise<StoredAttempt[]> {
   const result = await pool.query<{ attempt: AttemptRow }>({
     name: 'webhook-attempts-list',
-    text: `select ${ATTEMPT} as attempt from webhook_attempt a where a.delivery_id = $1
-      order by a.number desc limit $2`,
+    text: `select ${ATTEMPT} as attempt
+      from webhook_delivery d cross join lateral (${LATEST} union all ${EARLIER}) a
+      where d.id = $1 order by a.number desc limit $2`,
     values: [deliveryId, limit],
   })
   return result.rows.map((row) => toAttempt(row.attempt)).reverse()

@@ -24,7 +24,7 @@ interface RecorderOptions {
 
 const BATCH_MAX = 256
 const QUEUE_MAX = 2_000
-const GATHER_MS = 5
+const GATHER_MS = 10
 const REPEAT_MIN_MS = 100
 const REPEAT_MAX_MS = 5_000
 

@@ -11,9 +11,6 @@ import { hastenWaiting, makeDue, recoverFailed } from './resend-deliveries.ts'
 const RECOVER_ROWS_MAX = 5_000
 const RECOVER_STATEMENTS_MAX = 10_000
 
-/** What is claimed while a statement runs, or by an instance whose clock is ahead. */
-const CLAIM_MARGIN_MS = 60_000
-
 /**
  * Makes a delivery due, with the whole schedule of retries before it.
  *
@@ -24,7 +21,7 @@ export async function redeliver(
   deliveryId: string,
   actor: Actor,
 ): Promise<StoredDelivery> {
-  const { orm, pool, clock, leaseMs, due } = context
+  const { orm, pool, clock, due } = context
   const found = await findDelivery(pool, deliveryId)
   if (found === undefined) throw noSuchDelivery()
   const { endpointId } = found
@@ -34,8 +31,7 @@ export async function redeliver(
   const nowMs = clock.now()
   // Apart from the lock above: those who complete attempts take deliveries before endpoints.
   await orm.em.fork().transactional(async (em) => {
-    const underWayUntilMs = nowMs + leaseMs + CLAIM_MARGIN_MS
-    if (!(await makeDue(em, deliveryId, { nowMs, underWayUntilMs }))) return
+    if (!(await makeDue(em, deliveryId, nowMs))) return
     const details = { endpointId, eventId: found.eventId }
     const action = 'delivery.redeliver'
     await appendAudit(em, actor, { action, targetId: deliveryId, businessId, details })
@@ -65,7 +61,7 @@ export async function recover(
   signal: AbortSignal,
   actor: Actor,
 ): Promise<number> {
-  const { orm, pool, clock, leaseMs, due } = context
+  const { orm, pool, clock, due } = context
   await orm.em.fork().transactional(async (em) => {
     const { business: businessId } = await lockEnabledEndpoint(em, endpointId)
     const details = { since: new Date(sinceMs) }
@@ -77,7 +73,6 @@ export async function recover(
     endpointId,
     sinceMs,
     nowMs,
-    underWayUntilMs: nowMs + leaseMs + CLAIM_MARGIN_MS,
     rowsMax: RECOVER_ROWS_MAX,
   }
   let recovered = 0

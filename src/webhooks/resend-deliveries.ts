@@ -1,16 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 
-/** When something is made due. Milliseconds since the Unix epoch. */
-interface Moment {
-  readonly nowMs: number
-  /** What is due until then may be under way, and is due soon in any case: it is left alone. */
-  readonly underWayUntilMs: number
-}
-
 /** Which deliveries of an endpoint are sent again, and how many by one statement. */
-interface Part extends Moment {
+interface Part {
   readonly endpointId: string
+  /** When they are made due. Milliseconds since the Unix epoch. */
+  readonly nowMs: number
   /** Only those made at this time or later. */
   readonly sinceMs: number
   readonly rowsMax: number
@@ -20,17 +15,22 @@ interface Part extends Moment {
 const anew = (
   dueAt: string,
 ) => `state = 'PENDING', due_at = ${dueAt}, completed_at = null, failure = null,
-  schedule_from = attempts, fence = d.fence + 1`
+  schedule_from = attempts, leased_until = null, claims = d.claims + 1`
+
+/** What waits for a retry, and is not under way. */
+const waits = (now: string) =>
+  `d.due_at > ${now} and (d.leased_until is null or d.leased_until <= ${now})`
 
 const EVENT_KEPT = `exists (select from event_log l join outbox o on o.seq = l.outbox_seq
   where l.position = d.position)`
 
 /** Makes a delivery due, whatever its state, when its event is kept. @returns whether it did */
-export async function makeDue(em: EntityManager, id: string, moment: Moment): Promise<boolean> {
+export async function makeDue(em: EntityManager, id: string, nowMs: number): Promise<boolean> {
+  const now = new Date(nowMs)
   const made = await em.execute<{ id: string }[]>(
     `update webhook_delivery d set ${anew('?')}
-      where d.id = ? and (d.state <> 'PENDING' or d.due_at > ?) and ${EVENT_KEPT} returning d.id`,
-    [new Date(moment.nowMs), id, new Date(moment.underWayUntilMs)],
+      where d.id = ? and (d.state <> 'PENDING' or ${waits('?')}) and ${EVENT_KEPT} returning d.id`,
+    [now, id, now, now],
   )
   return made.length > 0
 }
@@ -74,19 +74,13 @@ export async function hastenWaiting(pool: Pool, part: Part): Promise<number> {
   const result = await pool.query({
     name: 'webhook-hasten-waiting',
     text: `with page as (
-        select id from webhook_delivery
-        where endpoint_id = $1 and state = 'PENDING' and due_at > $4 and created_at >= $3
-        order by due_at limit $5
+        select id from webhook_delivery d
+        where endpoint_id = $1 and state = 'PENDING' and ${waits('$2')} and created_at >= $3
+        order by due_at limit $4
       )
       update webhook_delivery d set ${anew('$2')}
-      where d.id = any(array(select id from page)) and d.state = 'PENDING' and d.due_at > $4`,
-    values: [
-      part.endpointId,
-      new Date(part.nowMs),
-      new Date(part.sinceMs),
-      new Date(part.underWayUntilMs),
-      part.rowsMax,
-    ],
+      where d.id = any(array(select id from page)) and d.state = 'PENDING' and ${waits('$2')}`,
+    values: [part.endpointId, new Date(part.nowMs), new Date(part.sinceMs), part.rowsMax],
   })
   return result.rowCount ?? 0
 }

@@ -56,16 +56,18 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
 }
 
 /** Bodies, each written once for all the endpoints that it goes to. */
-function createBodies(timeText: TimeText): (claim: Claim) => string {
+function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
   const encode = createBodyEncoder()
   const toEventBody = createToEventBody(timeText)
-  const known = new Map<string, string>()
+  // By position: a number is found sooner than a text.
+  const known = new Map<number, Buffer>()
   return ({ entry }) => {
-    const found = known.get(entry.eventId)
+    const position = Number(entry.position)
+    const found = known.get(position)
     if (found !== undefined) return found
-    const body = encode(toEventBody(entry))
+    const body = Buffer.from(encode(toEventBody(entry)))
     if (known.size >= BODIES_MAX) known.clear()
-    known.set(entry.eventId, body)
+    known.set(position, body)
     return body
   }
 }

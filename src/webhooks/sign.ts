@@ -7,7 +7,7 @@ interface Signing {
   /** Seconds since the Unix epoch, of this attempt. */
   readonly timestampSeconds: number
   /** The body, exactly as it is sent. */
-  readonly body: string
+  readonly body: string | Buffer
   /** The bytes of the live secrets, the newest first; at least one. */
   readonly secrets: readonly [Buffer, ...Buffer[]]
 }
@@ -18,19 +18,21 @@ interface Signing {
  */
 export function signedHeaders(signing: Signing): Record<string, string> {
   const { eventId, timestampSeconds, body, secrets } = signing
-  const signed = `${eventId}.${timestampSeconds}.${body}`
-  const signatures = secrets.map(
-    (secret) => `v1,${createHmac('sha256', secret).update(signed).digest('base64')}`,
-  )
+  const timestamp = `${timestampSeconds}`
+  const signatures = secrets.map((secret) => {
+    const signed = createHmac('sha256', secret).update(`${eventId}.${timestamp}.`).update(body)
+    return `v1,${signed.digest('base64')}`
+  })
   return {
     'content-type': 'application/json',
     'user-agent': 'Inflow-Webhooks/1',
     'webhook-id': eventId,
-    'webhook-timestamp': String(timestampSeconds),
+    'webhook-timestamp': timestamp,
     'webhook-signature': signatures.join(' '),
-    'x-wiaxy-timestamp': String(timestampSeconds),
+    'x-wiaxy-timestamp': timestamp,
     'x-wiaxy-signature-256': createHmac('sha256', secrets[0])
-      .update(`${timestampSeconds}.${body}`)
+      .update(`${timestamp}.`)
+      .update(body)
       .digest('hex'),
   }
 }

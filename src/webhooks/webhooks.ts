@@ -78,7 +78,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       }),
     },
   })
-  const dispatcher = createDispatcher({ pool, clock, log, onDeliveries: worker.wake })
+  const dispatcher = createDispatcher({ pool, clock, log, leaseMs, worker })
   const retention = createDeliveryRetention({
     pool,
     clock,
@@ -93,7 +93,6 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       sealer,
       clock,
       rules,
-      leaseMs,
       published,
       due: worker.wake,
     }),

@@ -12,7 +12,7 @@ import {
   walkPendingEndpoints,
 } from './claim-deliveries.ts'
 import { giveBack, giveUp } from './complete-attempts.ts'
-import { type Allotment, createPacing, type PacingLimits } from './pacing.ts'
+import { type Allotment, createPacing, type PacedEndpoint, type PacingLimits } from './pacing.ts'
 import { createRotation } from './rotation.ts'
 
 interface WorkerOptions {
@@ -24,7 +24,18 @@ interface WorkerOptions {
   readonly steps: AttemptSteps
 }
 
-/** How many endpoints one turn looks at. */
+/** Sends deliveries. */
+export interface Worker extends Loop {
+  /**
+   * How much may be claimed as it is made: for endpoints that something was claimed for lately, that
+   * answer well, and that nothing else is due for.
+   */
+  allot(): Allotment[]
+  /** Takes what was claimed so, with the endpoints that it is for. Once it ends, gives it back. */
+  offer(claims: readonly Claim[], endpoints: readonly PacedEndpoint[]): Promise<void>
+}
+
+/** How many endpoints one turn looks at, and how many are known as those claimed for lately. */
 const WALK_MAX = 256
 
 /** Attempts begun and not written down yet, of all endpoints; no turn claims beyond it. */
@@ -42,7 +53,7 @@ const GIVE_BACK_MS = 2_000
  * Claims due deliveries and attempts them. Endpoints take turns, and `pacing` says how much each
  * may take.
  */
-export function createWorker(options: WorkerOptions): Loop {
+export function createWorker(options: WorkerOptions): Worker {
   const { pool, clock, log, leaseMs } = options
   const pacing = createPacing(options.limits, () => performance.now())
   const rotation = createRotation(WALK_MAX)
@@ -52,7 +63,10 @@ export function createWorker(options: WorkerOptions): Loop {
   let left: readonly PendingEndpoint[] | undefined
   /** Whether the next turn is to claim more for those, without looking for others. */
   let refilling = false
+  /** Those claimed for lately, the latest last. */
+  const recent = new Map<string, PacedEndpoint>()
   let woken = false
+  let closing = false
   let stopped = false
 
   const turn = async (): Promise<number> => {
@@ -75,14 +89,24 @@ export function createWorker(options: WorkerOptions): Loop {
     // After a stop that did not wait for the statement, its leases run out by themselves.
     if (stopped) return IDLE_MS
     attempts.offer(claims)
+    const served = new Set(claims.map(({ endpointId }) => endpointId))
+    remember(due.filter(({ id }) => served.has(id)))
     const whole = rotation.after() === '' && walked.length < WALK_MAX
     left = whole ? endpointsLeft(due, allotments, claims) : undefined
-    const served = claims.length + lost.length > 0
-    if (rotation.ended(walked, served ? allotments.at(-1)?.endpointId : undefined)) return 0
+    const any = claims.length + lost.length > 0
+    if (rotation.ended(walked, any ? allotments.at(-1)?.endpointId : undefined)) return 0
     // Some may have answered all that they had while this turn was under way.
     refilling = left?.some(({ id }) => pacing.wantsMore(id, attempts.waiting(id))) ?? false
     if (refilling) return 0
     return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs()), 0)
+  }
+  const remember = (endpoints: readonly PacedEndpoint[]): void => {
+    for (const endpoint of endpoints) {
+      recent.delete(endpoint.id)
+      recent.set(endpoint.id, endpoint)
+      const [oldest] = recent.keys()
+      if (recent.size > WALK_MAX && oldest !== undefined) recent.delete(oldest)
+    }
   }
   const drained = async (): Promise<void> => {
     await loop.stop()
@@ -108,7 +132,7 @@ export function createWorker(options: WorkerOptions): Loop {
   })
   const giveBackOrLeave = async (claims: readonly Claim[]): Promise<void> => {
     if (claims.length === 0) return
-    await giveBack(pool, claims, clock.now()).catch((error: unknown) => {
+    await giveBack(pool, claims).catch((error: unknown) => {
       log.warn({ err: error, deliveries: claims.length }, 'claims wait for the end of their lease')
     })
   }
@@ -118,7 +142,21 @@ export function createWorker(options: WorkerOptions): Loop {
       woken = true
       loop.wake()
     },
+    allot() {
+      if (closing || left === undefined || attempts.count() >= ATTEMPTS_MAX) return []
+      const behind = new Set(left.map(({ id }) => id))
+      const keepUp = [...recent.values()].filter(({ id }) => {
+        return !behind.has(id) && !pacing.isTroubled(id)
+      })
+      return pacing.allot(keepUp, attempts.waiting)
+    },
+    async offer(claims, endpoints) {
+      remember(endpoints)
+      if (closing) await giveBackOrLeave(claims)
+      else attempts.offer(claims)
+    },
     async stop() {
+      closing = true
       const unused = giveBackOrLeave(attempts.close())
       await within(drained(), DRAIN_MS)
       stopped = true

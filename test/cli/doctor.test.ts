@@ -138,7 +138,7 @@ test('migrations that are pending, events and webhooks that wait, are told', asy
       values ('ep_1', 'biz_1', true, 'https://x.example', '{}', '', 1, 0, now())`,
   )
   await pool.query(
-    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, fence,
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
         created_at)
       values ('dlv_1', 'ep_1', 1, 'PENDING', 0, now() - interval '5 minutes', 0, now())`,
   )

@@ -20,7 +20,7 @@ async function disabledEndpoint(scene: Scene): Promise<string> {
 async function newDelivery({ service }: Scene, endpointId: string, position: number) {
   const id = newId('dlv', Date.now())
   await service.database.pool.query(
-    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, fence,
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
         created_at, completed_at)
       values ($1, $2, $3, 'DELIVERED', 1, now(), 1, now(), now())`,
     [id, endpointId, position],

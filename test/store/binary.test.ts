@@ -4,6 +4,7 @@ import {
   bigintArray,
   booleanArray,
   byteaArray,
+  integerArray,
   textArray,
   timestampArray,
 } from '../../src/store/binary.ts'
@@ -65,6 +66,14 @@ test('whole numbers of 64 bits arrive as they were', () =>
         expect(await read('bigint', bigintArray(values))).toEqual(values.map(String))
       },
     ),
+    RUNS,
+  ))
+
+test('whole numbers of 32 bits arrive as they were', () =>
+  fc.assert(
+    fc.asyncProperty(list(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 })), async (values) => {
+      expect(await read('integer', integerArray(values))).toEqual(values)
+    }),
     RUNS,
   ))
 

@@ -14,6 +14,7 @@ import {
   paymentEvent,
   until,
 } from './fixture.ts'
+import { ATTEMPT_LOG } from './harness.ts'
 
 const db = useDatabase()
 let database: Database
@@ -55,7 +56,7 @@ async function addEndpoint(
 async function deliveries(endpointId: string) {
   const result = await database.pool.query(
     `select d.state, d.attempts, d.completed_at,
-      (select json_agg(a order by a.number) from webhook_attempt a where a.delivery_id = d.id) as log
+      ${ATTEMPT_LOG} as log
      from webhook_delivery d where d.endpoint_id = $1 order by d.position`,
     [endpointId],
   )

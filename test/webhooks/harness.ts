@@ -27,6 +27,13 @@ export interface DeliveryRow {
   readonly log: readonly { status: number | null; error: string; answer: string }[] | null
 }
 
+/** All attempts of the delivery `d`: the latest is in its own row. */
+export const ATTEMPT_LOG = `(select json_agg(a order by a.number) from (
+    select number, status, error, answer, started_at, latency_ms from webhook_attempt
+      where delivery_id = d.id
+    union all select d.attempts, d.status, d.error, d.answer, d.started_at, d.latency_ms
+      where d.started_at is not null) a)`
+
 /** Webhooks on a database of their own, without the rest of the service. */
 export interface Harness {
   readonly url: string
@@ -102,8 +109,7 @@ export function useWebhooks(): Harness {
     async deliveries(endpointId) {
       const { rows } = await db.database.pool.query<DeliveryRow>(
         `select d.id, d.state, d.attempts, d.completed_at, d.failure, d.due_at,
-          (select json_agg(a order by a.number) from webhook_attempt a
-            where a.delivery_id = d.id) as log
+          ${ATTEMPT_LOG} as log
         from webhook_delivery d where d.endpoint_id = $1 order by d.position`,
         [endpointId],
       )

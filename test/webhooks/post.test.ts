@@ -146,6 +146,57 @@ describe('a request', () => {
   })
 })
 
+describe('a connection', () => {
+  const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n'
+
+  test('is used again, and there is one for each request under way', async () => {
+    const sockets: Socket[] = []
+    const url = await rawServer((socket) => {
+      sockets.push(socket)
+      socket.on('data', () => socket.write(NO_CONTENT))
+    })
+    const { post } = poster()
+    for (let i = 0; i < 5; i++) expect((await post(url, {}, 'a')).status).toBe(204)
+    expect(sockets).toHaveLength(1)
+    const outcomes = await Promise.all(Array.from({ length: 4 }, () => post(url, {}, 'b')))
+    expect(outcomes.map(({ status }) => status)).toEqual([204, 204, 204, 204])
+    expect(sockets).toHaveLength(4)
+  })
+
+  test('that the receiver has closed, at once or while it was free, is replaced', async () => {
+    const sockets: Socket[] = []
+    const url = await rawServer((socket) => {
+      sockets.push(socket)
+      socket.on('data', () => {
+        const closes = sockets.length === 1 ? 'connection: close\r\n' : ''
+        socket.write(NO_CONTENT.replace('\r\n\r\n', `\r\n${closes}\r\n`))
+      })
+    })
+    const { post } = poster()
+    expect((await post(url, {}, 'a')).status).toBe(204)
+    expect((await post(url, {}, 'b')).status).toBe(204)
+    expect(sockets).toHaveLength(2)
+    const [, free] = sockets
+    const closed = new Promise((resolve) => free?.once('close', resolve))
+    free?.end()
+    await closed
+    expect((await post(url, {}, 'c')).status).toBe(204)
+    expect(sockets).toHaveLength(3)
+  })
+
+  test('that was given up for its time does not take the next request', async () => {
+    const sockets: Socket[] = []
+    const url = await rawServer((socket) => {
+      sockets.push(socket)
+      if (sockets.length > 1) socket.on('data', () => socket.write(NO_CONTENT))
+    })
+    const { post } = poster({ timeoutMs: 300 })
+    expect((await post(url, {}, 'a')).error).toBe('timed out after 0.3 s')
+    expect((await post(url, {}, 'b')).status).toBe(204)
+    expect(sockets).toHaveLength(2)
+  })
+})
+
 describe('an answer', () => {
   test.each([301, 302, 303, 307, 308])('of %d is not followed', async (status) => {
     const [peer, target] = [await receiver(), await receiver()]

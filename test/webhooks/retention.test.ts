@@ -11,7 +11,8 @@ const harness = useWebhooks()
 
 async function countAttempts(): Promise<number> {
   const { rows } = await harness.database.pool.query(
-    'select count(*)::int as count from webhook_attempt',
+    `select (select count(*) from webhook_attempt)::int
+      + (select count(*) from webhook_delivery where started_at is not null)::int as count`,
   )
   return rows[0].count
 }
@@ -88,7 +89,7 @@ describe('deliveries', () => {
     const { id } = await addEndpoint(webhooks, business, 'https://a.example/')
     await harness.database.pool.query(
       `insert into webhook_delivery
-        (id, endpoint_id, position, state, attempts, due_at, fence, created_at, completed_at)
+        (id, endpoint_id, position, state, attempts, due_at, claims, created_at, completed_at)
       select 'dlv_00000' || lpad(n::text, 21, '0'), $1, n, 'DELIVERED', 1, now(), 1,
         now() - interval '40 days', now() - interval '40 days'
       from generate_series(1000001, 1005500) as n`,
