@@ -16,6 +16,7 @@ import { createReconciliationJob } from './reconciliation/job.ts'
 import type { ReconcileDependencies } from './reconciliation/reconcile-statement.ts'
 import type { Sealer } from './secrets.ts'
 import type { Database } from './store/orm.ts'
+import type { Difference } from './transactions/hold-difference.ts'
 import { createRecordPayment, type RecordPayment } from './transactions/record-payment.ts'
 
 interface Options {
@@ -54,6 +55,11 @@ export function composePayments(options: Options): Payments {
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
   const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, published })
   const openings = createResolveOpenings({ pool, openAtBank, sealer, clock, log, aliasOf })
+  const differs = ({ bank, transactionId }: Difference): void => {
+    bankMetrics.differs(bank)
+    const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
+    log.warn({ bank, transactionId }, text)
+  }
   const recordPayment = createRecordPayment({
     pool,
     findOpenAccounts: createFindOpenAccounts(pool),
@@ -63,9 +69,11 @@ export function composePayments(options: Options): Payments {
       bankMetrics.unmatched(bank)
       log.warn({ bank, id, sessionId }, 'a payment is for no open account: inflow unmatched list')
     },
+    differs,
   })
   const reversePayment = createReversePayment({ pool, clock, published })
-  const reconciling = { live: served.live, pool, clock, log, recordPayment, reversePayment }
+  const { live } = served
+  const reconciling = { live, pool, clock, log, recordPayment, reversePayment, differs }
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,

@@ -60,6 +60,11 @@ export const AccountEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "account" (${columns.nextTryAt}) where status = 'PENDING'`,
     },
+    {
+      name: 'account_walk_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where status = 'ACTIVE' and live`,
+    },
   ],
   checks: [
     { name: 'account_bank', expression: "bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')" },

@@ -28,6 +28,11 @@ export class BankUnreachable extends Error {
   }
 }
 
+/** The bank answers, and does not list the payments of an account: it may list others'. */
+export class NotListed extends Error {
+  override readonly name = 'NotListed'
+}
+
 /** Sends requests to one bank, within its limits of time and of requests at once. */
 export interface BankHttp {
   /** @throws BankUnreachable */

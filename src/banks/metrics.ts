@@ -11,6 +11,8 @@ export interface BankMetrics {
   /** @param outcome what became of it; `refused` for one that was not even read */
   notification(bank: BankCode, outcome: string, atMs: number): void
   unmatched(bank: BankCode): void
+  /** A payment was told of otherwise than it is recorded. */
+  differs(bank: BankCode): void
   /** @param outcome what became of a payment that the bank listed and nobody had told of */
   missed(bank: BankCode, outcome: string): void
   /** The bank was asked for missed payments. */
@@ -69,6 +71,12 @@ export function createBankMetrics(register: Registry): BankMetrics {
     labelNames: ['bank'],
     registers,
   })
+  const differing = new Counter({
+    name: 'inflow_differing_payments_total',
+    help: 'Payments that were told of otherwise than they are recorded, and kept for a person.',
+    labelNames: ['bank'],
+    registers,
+  })
   const missed = new Counter({
     name: 'inflow_bank_missed_payments_total',
     help: 'Payments that a bank listed and no notification had told of, by what became of them.',
@@ -92,6 +100,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
       if (!STRANGE.has(outcome)) last.set({ bank }, atMs / 1_000)
     },
     unmatched: (bank) => unmatched.inc({ bank }),
+    differs: (bank) => differing.inc({ bank }),
     missed: (bank, outcome) => missed.inc({ bank, outcome }),
     reconciled: (bank, atMs) => reconciled.set({ bank }, atMs / 1_000),
   }

@@ -8,6 +8,7 @@ import { checkEvents } from '../doctor/check-events.ts'
 import { checkFolder } from '../doctor/check-folder.ts'
 import { checkService } from '../doctor/check-service.ts'
 import { checkSettings } from '../doctor/check-settings.ts'
+import { checkSettlement } from '../doctor/check-settlement.ts'
 import type { Area, Finding, Level } from '../doctor/finding.ts'
 import { readKeyFiles } from '../key-files.ts'
 import { sealedTables } from '../sealed-tables.ts'
@@ -73,6 +74,7 @@ function examineDatabase(config: Config): Promise<readonly Finding[]> {
       ...(await guarded('Encryption', () => examineKeys(config, database))),
       ...(await guarded('Events', () => checkEvents(pool, config.eventRetentionDays))),
       ...(await guarded('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
+      ...(await guarded('Settlement', () => checkSettlement(pool, Date.now()))),
     ]
   })
 }

@@ -6,8 +6,17 @@ import { createFindings, type Finding } from './finding.ts'
 /** How long a bank has to answer anything at all. */
 const ANSWER_MS = 5_000
 
+const DAY_MS = 86_400_000
+
 /** A bank with customers tells of something every day. */
-const QUIET_MS = 86_400_000
+const QUIET_MS = DAY_MS
+
+interface Waiting {
+  openings: number
+  unmatched: number
+  held: number
+  differing: number
+}
 
 /** Whether the banks that are live can be reached. Any answer will do: nobody logs in. */
 export async function checkBanks(liveBanks: Config['liveBanks']): Promise<readonly Finding[]> {
@@ -39,6 +48,9 @@ async function reach(url: string): Promise<string | undefined> {
   }
 }
 
+/** What differs stays: there is nothing in it to resolve, and what is older was looked at. */
+const DIFFERS_DAYS = 7
+
 /** What of the banks waits for a person, and whether they still tell of payments. */
 export async function checkBankWork(
   pool: Pool,
@@ -46,14 +58,16 @@ export async function checkBankWork(
   nowMs: number,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Banks')
-  const { rows } = await pool.query<{ openings: number; unmatched: number; held: number }>(
+  const { rows } = await pool.query<Waiting>(
     `select
       (select count(*)::int from account where status = 'PENDING' and opening_state = 'PERSON')
         as openings,
       (select count(*)::int from unmatched_payment where resolution is null) as unmatched,
-      (select count(*)::int from bank_notification where state = 'HELD') as held`,
+      (select count(*)::int from bank_notification where state = 'HELD') as held,
+      (select count(*)::int from payment_conflict where created_at >= $1) as differing`,
+    [new Date(nowMs - DIFFERS_DAYS * DAY_MS)],
   )
-  const { openings = 0, unmatched = 0, held = 0 } = rows[0] ?? {}
+  const { openings = 0, unmatched = 0, held = 0, differing = 0 } = rows[0] ?? {}
   if (openings > 0) {
     findings.warn(
       `${openings} accounts may or may not have been opened`,
@@ -70,7 +84,13 @@ export async function checkBankWork(
     const advice = 'see the log at the time they came, and ask the bank'
     findings.warn(`${held} notifications could not be understood or contradict a record`, advice)
   }
-  if (openings + unmatched + held === 0) findings.ok('nothing waits for a person')
+  if (differing > 0) {
+    findings.warn(
+      `${differing} payments were told of otherwise than they are recorded in the last ${DIFFERS_DAYS} days`,
+      "see the table payment_conflict, and compare with the bank's statement: inflow reconcile",
+    )
+  }
+  if (openings + unmatched + held + differing === 0) findings.ok('nothing waits for a person')
   for (const bank of Object.keys(liveBanks)) await checkLatest(pool, bank, nowMs, findings)
   return findings.all
 }

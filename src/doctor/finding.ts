@@ -9,6 +9,7 @@ export type Area =
   | 'Encryption'
   | 'Events'
   | 'Banks'
+  | 'Settlement'
   | 'Service'
 
 /** One thing that was looked at. */

@@ -9,6 +9,7 @@ import {
   type StatementRow as RowMessage,
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { plainText } from '../banks/plain-text.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
 import type { Found, RecordedPayment } from './find-told.ts'
 import type { ListedPayment } from './list-recorded.ts'
@@ -30,7 +31,11 @@ const ACTIONS: Readonly<Record<StatementAction, Action>> = {
   again: Action.AGAIN,
 }
 
-/** @param row one that validation has let through */
+/**
+ * Rows are recorded beside the payments of others, and what cannot be stored would fail those too.
+ *
+ * @param row one that validation has let through
+ */
 export function toStatementRow(row: RowMessage): StatementRow {
   const { sessionId, bankKey, accountNumber, amountMinor, payer, narration } = row
   return {
@@ -41,12 +46,12 @@ export function toStatementRow(row: RowMessage): StatementRow {
     status: (toStatus(row.status) ?? 'SUCCESS') as StatementRow['status'],
     paidAtMs: row.paidAt && timestampMs(row.paidAt),
     payer: {
-      name: payer?.name ?? '',
-      accountNumber: payer?.accountNumber ?? '',
-      bankCode: payer?.bankCode ?? '',
-      bankName: payer?.bankName ?? '',
+      name: plainText(payer?.name ?? '', 200),
+      accountNumber: plainText(payer?.accountNumber ?? '', 40),
+      bankCode: plainText(payer?.bankCode ?? '', 20),
+      bankName: plainText(payer?.bankName ?? '', 200),
     },
-    narration,
+    narration: plainText(narration, 500),
   }
 }
 

@@ -7,7 +7,7 @@ import type { Actor } from '../caller.ts'
 import { fixPaymentSession } from '../notifications/fix-payment-session.ts'
 import { type LookDependencies, look } from '../notifications/look.ts'
 import { inTransaction } from '../store/in-transaction.ts'
-import { holdDifference } from '../transactions/hold-difference.ts'
+import { type Difference, holdDifference } from '../transactions/hold-difference.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
 import { type Found, findTold, type RecordedPayment, type ToldPayment } from './find-told.ts'
 
@@ -39,6 +39,8 @@ export interface StatementResult {
 export interface ReconcileDependencies extends LookDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
+  /** Told of each row that contradicts a recorded payment, once. */
+  readonly differs: (difference: Difference) => void
 }
 
 /** At these the session id is the bank's key of a payment too. */
@@ -126,8 +128,8 @@ async function settle(
   { finding, recorded, held }: Found,
 ): Promise<Settled> {
   if (finding === 'differs' && recorded) {
-    const { pool, clock } = dependencies
-    if (!held) await holdDifference(pool, recorded.transactionId, row, clock.now())
+    const difference = { bank, transactionId: recorded.transactionId }
+    if (!held) await holdDifference(dependencies, difference, row, dependencies.clock.now())
     return { action: 'held', cause: '' }
   }
   if (served === undefined) return recordAsTold(dependencies, bank, row)

@@ -1,5 +1,5 @@
 import type { AccountAtBank } from '../banks/bank.ts'
-import { BankUnreachable } from '../banks/bank-http.ts'
+import { BankUnreachable, NotListed } from '../banks/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import type { ClaimedPass } from './pass-store.ts'
 import { type RecordMissedDependencies, recordMissed } from './record-missed.ts'
@@ -34,7 +34,7 @@ const FAILURES_MAX = 3
 
 const LIST_TIMEOUT_MS = 20_000
 
-/** @throws BankUnreachable; then nothing of it counts, and doing it again is safe */
+/** @throws BankUnreachable, NotListed; then nothing of it counts, and doing it again is safe */
 export async function runPortion(
   dependencies: RecordMissedDependencies,
   portion: Portion,
@@ -52,6 +52,7 @@ async function runAccounts(
   const paidSinceMs = scope === 'active accounts' ? fromMs : undefined
   const walk = { bank, afterId, paidSinceMs, limit: ACCOUNTS_MAX }
   const { accounts, place } = await walkAccounts(dependencies.pool, walk)
+  const tired = portion.pass.failures >= FAILURES_MAX
   let missed = 0
   const failed: { readonly account: AccountAtBank; readonly error: unknown }[] = []
   for (let at = 0; at < accounts.length; at += ACCOUNTS_AT_ONCE) {
@@ -64,15 +65,25 @@ async function runAccounts(
       if (count.status === 'fulfilled') missed += count.value
       else failed.push({ account: some[index] as AccountAtBank, error: count.reason })
     }
-    // Where all of them fail it is the bank, and where some do, it may be: the portion is repeated.
-    const tired = portion.pass.failures >= FAILURES_MAX && failed.length < at + some.length
     if (failed.length > 0 && !tired) throw failed[0]?.error
   }
+  const isAway = isBankAway(
+    failed.map(({ error }) => error),
+    accounts.length,
+  )
+  if (failed.length > 0 && (isAway || portion.signal.aborted)) throw failed[0]?.error
   for (const { account, error } of failed) {
     const about = { err: error, bank, accountNumber: account.accountNumber }
     dependencies.log.warn(about, 'the payments of an account could not be listed; it is left out')
   }
   return { missed, place }
+}
+
+/** Accounts of a bank that is away are never left out: nobody would ask for them in time. */
+function isBankAway(errors: readonly unknown[], accounts: number): boolean {
+  // What was not sent says nothing of the account.
+  if (errors.some((error) => error instanceof BankUnreachable && !error.sent)) return true
+  return errors.length === accounts && !errors.some((error) => error instanceof NotListed)
 }
 
 async function runAccount(
@@ -88,7 +99,7 @@ async function runAccount(
     if (result.place === undefined) return missed
     page = result.place
   }
-  throw new BankUnreachable(`the list of account ${account.accountNumber} does not end`, true)
+  throw new NotListed(`the list of account ${account.accountNumber} does not end`)
 }
 
 async function runPage(

@@ -10,7 +10,7 @@ interface Walk {
   readonly limit: number
 }
 
-/** A portion of the open accounts of a bank. */
+/** A portion of the open accounts that a bank has: those of test mode it does not know. */
 interface Portion {
   readonly accounts: readonly AccountAtBank[]
   /** Where the next one begins; undefined at the end. */
@@ -34,7 +34,7 @@ export async function walkAccounts(pool: Pool, walk: Walk): Promise<Portion> {
     text: `select a.id, a.reference, a.account_number, a.bank_account_id,
         $3::timestamptz is null or exists (
           select from transaction t where t.account_id = a.id and t.paid_at >= $3) as wanted
-      from (select * from account where bank = $1 and status = 'ACTIVE' and id > $2
+      from (select * from account where bank = $1 and status = 'ACTIVE' and live and id > $2
         order by id limit $4) a order by a.id`,
     values: [bank, afterId, paidSinceMs === undefined ? null : new Date(paidSinceMs), scannedMax],
   })

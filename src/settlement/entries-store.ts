@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { epochMs } from '../store/epoch-ms.ts'
+import type { Queryable } from '../store/in-transaction.ts'
 import { moneyEvents } from './money-events.ts'
 import type { Balance, Book } from './settlement.ts'
 
@@ -39,12 +40,10 @@ const ENTRIES = moneyEvents({
   limit: '$4',
 })
 
-const FROM_NUMBER = moneyEvents({
-  where: ({ line }) => `${line}.business_id = $1 and ${line}.live = $3
-    and ${line}.business_sequence >= $2`,
-  order: 'asc',
-  limit: '1',
-})
+const fromNumber = (table: string) =>
+  `(select business_sequence, logged_at from ${table}
+    where business_id = $1 and live = $3 and business_sequence >= $2
+    order by business_sequence limit 1)`
 
 /** Entries of a range, in order. */
 export async function listRange(pool: Pool, range: Range, limit: number): Promise<Entry[]> {
@@ -96,7 +95,7 @@ export async function findBooks(
 
 /** The numbers of the first and the last entry of a business; undefined when it has none. */
 export async function findEnds(
-  pool: Pool,
+  client: Queryable,
   { businessId, live }: Book,
 ): Promise<{ readonly first: bigint; readonly last: bigint } | undefined> {
   const end = (direction: 'asc' | 'desc') =>
@@ -105,7 +104,7 @@ export async function findEnds(
       order: direction,
       limit: '1',
     })} e)`
-  const { rows } = await pool.query<{ first: string | null; last: string | null }>(
+  const { rows } = await client.query<{ first: string | null; last: string | null }>(
     `select ${end('asc')} as first, ${end('desc')} as last`,
     [businessId, live],
   )
@@ -113,14 +112,16 @@ export async function findEnds(
   return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
 }
 
-/** When the first entry was booked that has a number or a later one. */
+/** When the first event was booked that has a number or a later one, whether of money or not. */
 export async function findBookedAt(
-  pool: Pool,
+  client: Queryable,
   { businessId, live }: Book,
   from: bigint,
 ): Promise<number | undefined> {
-  const { rows } = await pool.query<{ logged_at_ms: number }>(
-    `select ${epochMs('logged_at')} as logged_at_ms from ${FROM_NUMBER} e`,
+  const { rows } = await client.query<{ logged_at_ms: number }>(
+    `select ${epochMs('logged_at')} as logged_at_ms
+      from (${fromNumber('ledger_line')} union all ${fromNumber('event_log')}) e
+      order by business_sequence limit 1`,
     [businessId, from, live],
   )
   return rows[0]?.logged_at_ms

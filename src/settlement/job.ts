@@ -1,42 +1,56 @@
-import type { Logger } from 'pino'
 import type { SettlementContext } from './run-settlement.ts'
-import { finish, settleWaiting } from './settle.ts'
-import { listRunning } from './store.ts'
+import { WORK_MS } from './settle.ts'
+import {
+  further,
+  type Progress,
+  type Run,
+  settleDue,
+  takeTurns,
+  takeUpRequests,
+} from './settle-books.ts'
 
 /** Settles by the schedule. */
 export interface SettlementJob {
   start(): void
-  /** One run: ends what was left unfinished, and settles what is due. */
+  /**
+   * One run: ends what was left unfinished, and settles what is due.
+   *
+   * @throws when a business could not be settled; the others are
+   */
   run(): Promise<void>
   /** Waits for the part under way. */
   stop(): Promise<void>
 }
 
-interface Options extends SettlementContext {
-  readonly log: Logger
-}
-
-/** Between runs. */
+/** Between runs; what is due meanwhile is looked for as often in a long one. */
 const EVERY_MS = 5_000
-
-const RUNNING_MAX = 100
 
 /**
  * Every instance runs it. A business's row lets one at a time begin, and a settlement's row lets one
  * at a time work at it, so that instances share the work and none of it is done twice.
  */
-export function createSettlementJob(options: Options): SettlementJob {
-  const { pool, clock, log } = options
+export function createSettlementJob(context: SettlementContext): SettlementJob {
+  const { clock, log } = context
   let running: Promise<void> | undefined
   let stopped = false
   let timer: NodeJS.Timeout | undefined
 
   const runOnce = async (): Promise<void> => {
     const goOn = () => !stopped
-    for (const id of await listRunning(pool, RUNNING_MAX)) {
-      if (!(await finish(options, id, goOn))) return
-    }
-    await settleWaiting(options, { request: undefined, nowMs: clock.now() }, goOn)
+    const run: Run = { ...context, goOn, whenBusy: 'skip', failed: new Map() }
+    let progress: Progress
+    do {
+      const untilMs = clock.now() + EVERY_MS
+      do progress = await takeTurns(run)
+      while (progress === 'more' && goOn() && clock.now() < untilMs)
+      const nowMs = clock.now()
+      // The call that made a request works at it for so long.
+      progress = further(progress, await takeUpRequests(run, nowMs - WORK_MS))
+      progress = further(progress, await settleDue(run, { request: undefined, nowMs }))
+    } while (progress === 'more' && goOn())
+    if (run.failed.size === 0) return
+    const [cause] = run.failed.values()
+    throw new Error(`${run.failed.size} books could not be settled`, { cause })
   }
   const run = (): Promise<void> => {
     running ??= runOnce().finally(() => {

@@ -2,14 +2,8 @@ import type { Pool } from 'pg'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Database } from '../store/orm.ts'
 import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
-import {
-  type Entry,
-  findBookedAt,
-  findBooks,
-  findEnds,
-  listRange,
-  sumRange,
-} from './entries-store.ts'
+import { type Entry, findBooks, findEnds, listRange, sumRange } from './entries-store.ts'
+import { lastBookedBefore } from './last-booked.ts'
 import { type Balance, BEFORE_ALL, type Book } from './settlement.ts'
 
 interface ListEntries extends Book {
@@ -62,31 +56,12 @@ async function begin(pool: Pool, { businessId, live, fromMs, toMs }: ListEntries
   const book = { businessId, live }
   const ends = await findEnds(pool, book)
   if (ends === undefined) return { after: 0n, upTo: 0n, opening: NOTHING }
-  const before = (atMs: number) => lastBefore(pool, book, atMs, ends)
+  const before = (atMs: number) => lastBookedBefore(pool, book, atMs, ends)
   const after = fromMs === undefined ? ends.first - 1n : await before(fromMs)
   const upTo = toMs === undefined ? ends.last : await before(toMs)
   const books = await findBooks(pool, book, after)
   const since = await sumRange(pool, { ...book, after: books?.at ?? BEFORE_ALL, upTo: after })
   return { after, upTo, opening: add(books?.balance ?? NOTHING, since) }
-}
-
-/** The number before the first entry that was booked at a time or later: times rise with numbers. */
-async function lastBefore(
-  pool: Pool,
-  book: Book,
-  atMs: number,
-  ends: { readonly first: bigint; readonly last: bigint },
-): Promise<bigint> {
-  let low = ends.first
-  let high = ends.last + 1n
-  while (low < high) {
-    // Rounded down, also below zero.
-    const middle = (low + high) >> 1n
-    const bookedAtMs = await findBookedAt(pool, book, middle)
-    if (bookedAtMs !== undefined && bookedAtMs < atMs) low = middle + 1n
-    else high = middle
-  }
-  return low - 1n
 }
 
 function readPlace(key: readonly string[]): Place {

@@ -1,15 +1,28 @@
 import type { PoolClient } from 'pg'
 import { moneyEvents } from './money-events.ts'
+import type { WhenBusy } from './run-settlement.ts'
 import type { Settlement } from './settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
-/** A settlement that nobody else works at until the commit; undefined when it is completed. */
-export async function lockRunning(client: PoolClient, id: string): Promise<Settlement | undefined> {
+/**
+ * A settlement that nobody else works at until the commit; undefined when it is completed.
+ *
+ * @param whenBusy what to do while somebody works at it: `skip` answers `busy`
+ */
+export async function lockRunning(
+  client: PoolClient,
+  id: string,
+  whenBusy: WhenBusy,
+): Promise<Settlement | 'busy' | undefined> {
+  const running = `from settlement where id = $1 and status = 'RUNNING'`
   const { rows } = await client.query<SettlementRow>(
-    `select ${SETTLEMENT_COLUMNS} from settlement where id = $1 and status = 'RUNNING' for update`,
+    `select ${SETTLEMENT_COLUMNS} ${running} for update ${whenBusy === 'skip' ? 'skip locked' : ''}`,
     [id],
   )
-  return rows[0] && toSettlement(rows[0])
+  if (rows[0] !== undefined) return toSettlement(rows[0])
+  if (whenBusy === 'wait') return undefined
+  const { rowCount } = await client.query(`select ${running}`, [id])
+  return rowCount === 1 ? 'busy' : undefined
 }
 
 const SLICE = moneyEvents({

@@ -1,8 +1,11 @@
 import type { Pool } from 'pg'
+import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import type { Gate } from '../store/gate.ts'
-import { inTransaction } from '../store/in-transaction.ts'
+import { inTransaction, type Queryable } from '../store/in-transaction.ts'
+import { findEnds } from './entries-store.ts'
+import { lastBookedBefore } from './last-booked.ts'
 import { encodeSettlementEvent } from './message.ts'
 import {
   completeSettlement,
@@ -10,21 +13,28 @@ import {
   lockRunning,
   settleNext,
 } from './parts-store.ts'
-import type { Book, Settlement } from './settlement.ts'
+import { AFTER_ALL, type Book, type Settlement } from './settlement.ts'
 import { findRunning, insertSettlement, lockBook } from './store.ts'
 import type { Fee } from './terms.ts'
 
 export interface SettlementContext {
   readonly pool: Pool
   readonly clock: Clock
+  readonly log: Logger
   /** What waits for a settlement's row, or for its business, waits here first. */
   readonly gate: Gate
   /** Called after a commit that added an event. */
   readonly published: () => void
 }
 
+/** What becomes of a part while somebody else is at the settlement. */
+export type WhenBusy = 'wait' | 'skip'
+
 /** How many events one transaction works off: some twenty milliseconds. */
 const EVENTS_MAX = 500
+
+/** How long after it occurred an event gets its number at the latest; usually it is a moment. */
+const BOOKED_LATE_MS = 3_600_000
 
 /** What is to be settled of a business. */
 export interface Begin extends Book, Fee {
@@ -51,25 +61,39 @@ export async function beginSettlement(
       const running = await findRunning(client, begin)
       if (running !== undefined) return running
       const nowMs = clock.now()
-      return insertSettlement(client, { ...begin, id: newId('stl', nowMs), nowMs })
+      const lastSequence = await lastThatMayBeDue(client, begin, nowMs)
+      return insertSettlement(client, { ...begin, lastSequence, id: newId('stl', nowMs), nowMs })
     }),
   )
 }
 
 /**
+ * Where to look for the last event that is due. Without it all the events of the days that are not
+ * due yet would be read. An event whose number was later still is of the next settlement.
+ */
+async function lastThatMayBeDue(client: Queryable, begin: Begin, nowMs: number): Promise<bigint> {
+  const untilMs = begin.cutOffAtMs + BOOKED_LATE_MS
+  if (begin.forced || untilMs >= nowMs) return AFTER_ALL
+  const ends = await findEnds(client, begin)
+  return ends === undefined ? AFTER_ALL : lastBookedBefore(client, begin, untilMs, ends)
+}
+
+/**
  * Works off the next part of a settlement, in one transaction; the last part completes it and
- * tells of it. Parts of one settlement never run at once: they wait for its row.
- *
- * @returns whether it is completed
+ * tells of it. Parts of one settlement never run at once: they wait for its row, or leave it.
  */
 export async function continueSettlement(
   { pool, clock, gate, published }: SettlementContext,
   id: string,
-  eventsMax = EVENTS_MAX,
-): Promise<boolean> {
+  {
+    eventsMax = EVENTS_MAX,
+    whenBusy = 'wait',
+  }: { readonly eventsMax?: number; readonly whenBusy?: WhenBusy } = {},
+): Promise<'running' | 'completed' | 'busy'> {
   const told = await gate(() =>
     inTransaction(pool, async (client) => {
-      const running = await lockRunning(client, id)
+      const running = await lockRunning(client, id, whenBusy)
+      if (running === 'busy') return 'busy'
       if (running === undefined) return 'completed before'
       const nowMs = clock.now()
       const after = await settleNext(client, running, eventsMax, nowMs)
@@ -85,5 +109,5 @@ export async function continueSettlement(
     }),
   )
   if (told === 'told') published()
-  return told !== 'running'
+  return told === 'running' || told === 'busy' ? told : 'completed'
 }

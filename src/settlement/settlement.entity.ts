@@ -67,6 +67,13 @@ export const SettlementRequestEntity = defineEntity({
     createdAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
   },
+  indexes: [
+    {
+      name: 'settlement_request_open_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "settlement_request" (${columns.id}) where completed_at is null`,
+    },
+  ],
 })
 
 /**

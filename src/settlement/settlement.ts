@@ -38,8 +38,9 @@ export interface Settlement extends Book, Fee {
   readonly completedAtMs: number | undefined
 }
 
-/** Before the first event of any business. */
+/** Before the first event of any business, and after the last one. */
 export const BEFORE_ALL = -(2n ** 62n)
+export const AFTER_ALL = 2n ** 62n
 
 /** How much of a settlement is done, in whole percent. */
 export function percentDone(settlement: Settlement): number {

@@ -20,8 +20,8 @@ const AT_ONCE_MAX = 2
 /** Settlement: its rpcs, and the work that is done by the schedule. */
 export function createSettlements({ database, clock, log, published }: SettlementsOptions) {
   const { pool } = database
-  const context = { database, pool, clock, published, gate: createGate(AT_ONCE_MAX) }
-  const job = createSettlementJob({ ...context, log })
+  const context = { database, pool, clock, log, published, gate: createGate(AT_ONCE_MAX) }
+  const job = createSettlementJob(context)
   const calendarOf = createCalendarOf(pool, clock)
   return {
     rpc: createSettlementRpc(context),

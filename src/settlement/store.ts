@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { epochMs } from '../store/epoch-ms.ts'
 import { firstWaiting, moneyEvents } from './money-events.ts'
+import type { SettlementRequest } from './requests-store.ts'
 import type { Book, Settlement, SettlementStatus } from './settlement.ts'
 import type { Fee } from './terms.ts'
 
@@ -49,13 +50,32 @@ export async function findRunning(
   return rows[0] && toSettlement(rows[0])
 }
 
-/** Ids of settlements that are not completed, the longest running first. */
-export async function listRunning(pool: Pool, limit: number): Promise<string[]> {
-  const { rows } = await pool.query<{ id: string }>(
-    `select id from settlement where status = 'RUNNING' order by started_at, id limit $1`,
-    [limit],
+/**
+ * Settlements that are not completed, the longest running first: all of them, or those that a
+ * request for all of a mode waits for, which are its own and those that ran when it was made.
+ *
+ * @param after the id of the last one of the part before
+ */
+export async function listRunning(
+  pool: Pool,
+  request: SettlementRequest | undefined,
+  after: string,
+  limit: number,
+): Promise<(Book & { readonly id: string })[]> {
+  const { rows } = await pool.query<{ id: string; business_id: string; live: boolean }>(
+    `select id, business_id, live from settlement
+      where status = 'RUNNING' and id > $1
+        and ($3::text is null or request_id = $3 or (live = $4 and started_at <= $5))
+      order by id limit $2`,
+    [
+      after,
+      limit,
+      request?.id ?? null,
+      request?.live ?? null,
+      request === undefined ? null : new Date(request.createdAtMs),
+    ],
   )
-  return rows.map((row) => row.id)
+  return rows.map(({ id, business_id, live }) => ({ id, businessId: business_id, live }))
 }
 
 export async function findByRequest(
@@ -100,7 +120,8 @@ export async function listSettlementsBy(
 
 const LAST_DUE = moneyEvents({
   where: ({ line, event }) => `${line}.business_id = $2 and ${line}.live = $10
-    and ${line}.business_sequence > (select at from start) and ($4 or ${event}.occurred_at < $5)`,
+    and ${line}.business_sequence > (select at from start) and ${line}.business_sequence <= $11
+    and ($4 or ${event}.occurred_at < $5)`,
   order: 'desc',
   limit: '1',
 })
@@ -111,6 +132,8 @@ interface NewSettlement extends Book, Fee {
   readonly requestId: string | undefined
   readonly forced: boolean
   readonly cutOffAtMs: number
+  /** No number after this one is due. */
+  readonly lastSequence: bigint
   readonly nowMs: number
 }
 
@@ -158,6 +181,7 @@ export async function insertSettlement(
       settlement.feeCapMinor,
       new Date(settlement.nowMs),
       settlement.live,
+      settlement.lastSequence,
     ],
   )
   return rows[0] && toSettlement(rows[0])

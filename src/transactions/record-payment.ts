@@ -4,12 +4,12 @@ import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import { createBatcher } from '../store/batcher.ts'
+import { type Difference, holdDifference } from './hold-difference.ts'
 import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import {
   type Finish,
   finishTransactions,
-  insertConflict,
   insertTransactions,
   type NewTransaction,
 } from './store.ts'
@@ -40,6 +40,8 @@ interface Dependencies {
   readonly published: () => void
   /** Told of each payment that is nobody's, once for each telling of it. */
   readonly unmatched: (payment: UnmatchedPayment) => void
+  /** Told of each payment that contradicts a recorded one, once for each telling of it. */
+  readonly differs: (difference: Difference) => void
 }
 
 /**
@@ -124,7 +126,8 @@ async function settleOthers(
   const unmatched: Entry[] = []
   const finals: Final[] = []
   for (const [index, entry] of entries.entries()) {
-    const transaction = recorded[index]
+    const found = recorded[index]
+    const transaction = found && isOf(entry, found) ? found : undefined
     if (transaction === undefined) {
       unmatched.push(entry)
       results.set(entry, { outcome: 'UNMATCHED', transaction: undefined })
@@ -138,9 +141,17 @@ async function settleOthers(
       results.set(entry, await settleRepeat(dependencies, payment, transaction, accountNumber))
     }
   }
-  if (unmatched.length > 0) await keepUnmatched(dependencies, unmatched, clock.now())
+  // What the sandbox makes up for test accounts is nobody's money.
+  const kept = unmatched.filter(({ payment }) => payment.live !== false)
+  if (kept.length > 0) await keepUnmatched(dependencies, kept, clock.now())
   if (finals.length > 0) await settleFinals(dependencies, finals, results)
   return results
+}
+
+/** Where either mode will do, a test transaction of another number must not hide a real payment. */
+function isOf({ payment, row }: Entry, { account }: StoredTransaction): boolean {
+  const known = row !== undefined || payment.live !== undefined || account.live
+  return known || account.accountNumber === payment.accountNumber
 }
 
 /** Where the account is known, its mode is the transaction's. */
@@ -224,7 +235,7 @@ async function settleFinals(
 
 /** A repeat of a transaction that it does not make final. */
 async function settleRepeat(
-  { pool, clock }: Dependencies,
+  dependencies: Dependencies,
   payment: IncomingPayment,
   recorded: StoredTransaction,
   accountNumber: string,
@@ -232,7 +243,8 @@ async function settleRepeat(
   if (classifyRepeat({ ...recorded, accountNumber }, payment) !== 'conflict') {
     return { outcome: 'DUPLICATE', transaction: recorded }
   }
-  await insertConflict(pool, recorded.id, payment, clock.now())
+  const difference = { bank: payment.bank, transactionId: recorded.id }
+  await holdDifference(dependencies, difference, payment, dependencies.clock.now())
   return { outcome: 'CONFLICT', transaction: recorded }
 }
 

@@ -17,7 +17,7 @@ import {
   assignOpen,
   findUnmatched,
   listOpenUnmatched,
-  lockUnmatched,
+  lockOpenTellings,
   resolutionOf,
   returnOpen,
 } from './unmatched-store.ts'
@@ -52,7 +52,8 @@ interface AssignUnmatched {
 }
 
 /**
- * Records an unmatched payment for an account, once, under its session.
+ * Records an unmatched payment for an account, once, under its session: all that was told of it is
+ * resolved together.
  *
  * Faults: not_found (the payment, or the account), account_pending, validation_failed (the account
  * is at another bank), payment_resolved.
@@ -72,34 +73,52 @@ export async function assignUnmatched(
     throw invalidFields([{ field: 'reference', message }])
   }
   const nowMs = clock.now()
-  const transaction = transactionOf(payment, account, nowMs)
-  const eventId = newId('evt', nowMs)
-  const row = {
-    id: transaction.id,
-    accountId: account.id,
-    businessId: account.businessId,
-    createdAtMs: nowMs,
-    eventId,
-    payload:
-      payment.status === 'SUCCESS'
-        ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
-        : null,
-  }
   const assigned = await inTransaction(pool, async (client) => {
-    if (!(await assignOpen(client, payment.id, row, note))) return false
+    const tellings = await lockOpenTellings(client, payment.id)
+    const telling = mostFinal(tellings, payment.id)
+    if (telling === undefined) return undefined
+    const transaction = transactionOf(telling, account, nowMs)
+    const ids = tellings.map(({ id }) => id)
+    const row = toRow(transaction, account, nowMs)
+    if (!(await assignOpen(client, telling.id, ids, row, note))) return undefined
     await appendAuditOn(client, actor, {
       action: 'unmatched_payment.assign',
       targetId: payment.id,
       businessId: account.businessId,
-      details: { reference: account.reference, transactionId: row.id, note },
+      details: { reference: account.reference, transactionId: transaction.id, note },
     })
-    return true
-  })
-  if (assigned) {
-    published()
     return transaction
-  }
-  return assignedBefore(pool, payment.id, account)
+  })
+  if (assigned === undefined) return assignedBefore(pool, payment.id, account)
+  published()
+  return assigned
+}
+
+/**
+ * What is recorded of the tellings of one payment: a final one before one that announces it, and of
+ * final ones the one that a person has named.
+ */
+function mostFinal(
+  tellings: readonly StoredUnmatched[],
+  named: string,
+): StoredUnmatched | undefined {
+  const final = tellings.filter(({ status }) => status !== 'PENDING')
+  return (
+    final.find(({ id }) => id === named) ??
+    final.find(({ status }) => status === 'SUCCESS') ??
+    final[0] ??
+    tellings[0]
+  )
+}
+
+function toRow(transaction: StoredTransaction, account: OpenAccount, createdAtMs: number) {
+  const eventId = newId('evt', createdAtMs)
+  const payload =
+    transaction.status === 'SUCCESS'
+      ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, createdAtMs)
+      : null
+  const { id: accountId, businessId } = account
+  return { id: transaction.id, accountId, businessId, createdAtMs, eventId, payload }
 }
 
 function transactionOf(
@@ -142,7 +161,6 @@ export async function returnUnmatched(
   actor: Actor,
 ): Promise<StoredUnmatched> {
   const returned = await inTransaction(pool, async (client) => {
-    await lockUnmatched(client, unmatchedPaymentId)
     const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
     if (row) {
       await appendAuditOn(client, actor, {

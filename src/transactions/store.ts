@@ -43,8 +43,9 @@ export async function insertTransactions(
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
             narration, event_id, payload, live)
       ), unmatched as materialized (
+        -- In the order in which whoever resolves them takes them.
         select session_id, bank, resolution from unmatched_payment
-        where session_id = any ($5::text[]) for share
+        where session_id = any ($5::text[]) order by id for share
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
@@ -201,7 +202,11 @@ export async function undoPostings(
   assert(result.rows.length === 1, 'a locked, successful transaction can be reversed')
 }
 
-/** Keeps a payment that contradicts a recorded transaction. The same contradiction is kept once. */
+/**
+ * Keeps a payment that contradicts a recorded transaction. The same contradiction is kept once.
+ *
+ * @returns whether it is new
+ */
 export async function insertConflict(
   pool: Pool,
   transactionId: string,
@@ -209,8 +214,8 @@ export async function insertConflict(
     readonly status: TransactionStatus
   },
   nowMs: number,
-): Promise<void> {
-  await pool.query({
+): Promise<boolean> {
+  const result = await pool.query({
     name: 'payment-conflict-insert',
     text: `insert into payment_conflict
         (transaction_id, account_number, amount_minor, status, created_at)
@@ -223,4 +228,5 @@ export async function insertConflict(
       new Date(nowMs),
     ],
   })
+  return result.rowCount === 1
 }

@@ -1,4 +1,4 @@
-import type { Pool, PoolClient } from 'pg'
+import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
 import type { Queryable } from '../store/in-transaction.ts'
@@ -127,34 +127,56 @@ export async function listOpenUnmatched(
   return result.rows.map(toStored)
 }
 
+/** Whether a row `u` tells of the same payment as a row `n`, in whatever state. */
+const SAME_PAYMENT = `u.session_id = n.session_id and u.bank = n.bank
+  and u.account_number = n.account_number and u.amount_minor = n.amount_minor`
+
 /**
- * Records an open unmatched payment for an account, with posting and event, and resolves it, in one
- * commit. The account may be closed, as a person has said so.
+ * All tellings of an open unmatched payment that are open, in their order, which nobody else resolves
+ * until the commit; none when it was resolved before.
+ */
+export async function lockOpenTellings(
+  client: Queryable,
+  unmatchedId: string,
+): Promise<StoredUnmatched[]> {
+  const result = await client.query<Row>({
+    name: 'unmatched-payment-lock',
+    text: `select ${COLUMNS} from unmatched_payment u join unmatched_payment n on ${SAME_PAYMENT}
+      where n.id = $1 and n.resolution is null and u.resolution is null
+      order by u.id for update of u`,
+    values: [unmatchedId],
+  })
+  return result.rows.map(toStored)
+}
+
+/**
+ * Records one of the locked tellings of an unmatched payment for an account, with posting and event,
+ * and resolves all of them. The account may be closed, as a person has said so.
  *
- * @returns whether it was recorded; else it was resolved before, or its session is recorded
+ * @returns whether it was recorded; else its session is recorded
  */
 export async function assignOpen(
-  pool: Queryable,
+  client: Queryable,
   unmatchedId: string,
+  tellings: readonly string[],
   row: Pick<
     NewTransaction,
     'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload'
   >,
   note: string,
 ): Promise<boolean> {
-  const result = await pool.query({
+  const result = await client.query({
     name: 'unmatched-payment-assign',
-    text: `with payment as (
-        select * from unmatched_payment where id = $1 and resolution is null for update
-      ), recorded as (
+    text: `with recorded as (
         insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
           status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
           payer_bank_name, narration)
         select $2, a.business_id, a.live, a.id, p.bank, p.session_id, p.amount_minor, p.status, p.paid_at,
           $5, p.payer_name, p.payer_account_number, p.payer_bank_code, p.payer_bank_name,
           p.narration
-        from payment p join account a on a.id = $3 and a.business_id = $4 and a.bank = p.bank
-          and a.status <> 'PENDING'
+        from unmatched_payment p join account a on a.id = $3 and a.business_id = $4
+          and a.bank = p.bank and a.status <> 'PENDING'
+        where p.id = $1
         on conflict (session_id, bank, live) do nothing returning *
       ), posted as (
         insert into ledger_posting
@@ -169,7 +191,7 @@ export async function assignOpen(
       )
       update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
         transaction_id = $2
-      where id = $1 and exists (select from recorded) returning id`,
+      where id = any ($9) and exists (select from recorded)`,
     values: [
       unmatchedId,
       row.id,
@@ -179,40 +201,35 @@ export async function assignOpen(
       row.eventId,
       row.payload,
       note,
+      tellings,
     ],
   })
-  return result.rows.length === 1
+  return result.rowCount === tellings.length
 }
 
 /**
- * Holds an unmatched payment: whoever records its session waits for the end of the transaction, or
- * was there before the next statement of it.
+ * Notes that an open unmatched payment went back, in all tellings of it that are open.
+ *
+ * @returns as it now stands; undefined if it was not open
  */
-export async function lockUnmatched(client: PoolClient, id: string): Promise<void> {
-  await client.query({
-    name: 'unmatched-payment-lock',
-    text: 'select from unmatched_payment where id = $1 for update',
-    values: [id],
-  })
-}
-
-/** Notes that an open unmatched payment went back. @returns as it now stands; undefined if it was not open */
 export async function returnOpen(
-  pool: Queryable,
+  client: Queryable,
   id: string,
   note: string,
   nowMs: number,
 ): Promise<StoredUnmatched | undefined> {
-  const result = await pool.query<Row>({
+  const tellings = await lockOpenTellings(client, id)
+  const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
-      where id = $1 and resolution is null and not ${RECORDED_SINCE} returning ${COLUMNS}`,
-    values: [id, new Date(nowMs), note],
+      where id = any ($1) and not ${RECORDED_SINCE} returning ${COLUMNS}`,
+    values: [tellings.map((telling) => telling.id), new Date(nowMs), note],
   })
-  return result.rows[0] && toStored(result.rows[0])
+  const returned = result.rows.find((row) => row.id === id)
+  return returned && toStored(returned)
 }
 
-/** How the unmatched telling of a payment was resolved, if it was. */
+/** How an unmatched payment was resolved, if it was: what is recorded was not returned. */
 export async function resolutionOf(
   pool: Pool,
   payment: Pick<UnmatchedPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,
@@ -221,7 +238,7 @@ export async function resolutionOf(
     name: 'unmatched-payment-resolution',
     text: `select resolution from unmatched_payment
       where session_id = $1 and bank = $2 and account_number = $3 and amount_minor = $4
-        and resolution is not null limit 1`,
+        and resolution is not null order by resolution = 'ASSIGNED' desc limit 1`,
     values: [payment.sessionId, payment.bank, payment.accountNumber, payment.amountMinor],
   })
   return result.rows[0]?.resolution

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
-import { BankUnreachable } from '../../src/banks/bank-http.ts'
+import { BankUnreachable, NotListed } from '../../src/banks/bank-http.ts'
 import type { NinePsbFault } from '../../src/banks/fakes/9psb.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { aNinePsb } from './9psb-scene.ts'
@@ -182,6 +182,7 @@ describe('the payments of an account', () => {
     bank.faults.add('confirm', fault)
     const account = { accountNumber, reference, bankAccountId: '' }
     const listing = { fromMs: 0, toMs: START_MS, page: undefined, account }
-    await expect(connector.listPayments?.(listing, signal)).rejects.toThrow(BankUnreachable)
+    const kind = fault === '99' ? NotListed : BankUnreachable
+    await expect(connector.listPayments?.(listing, signal)).rejects.toThrow(kind)
   })
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../src/banks/bank.ts'
-import { type BankHttp, BankUnreachable } from '../../src/banks/bank-http.ts'
+import { type BankHttp, BankUnreachable, NotListed } from '../../src/banks/bank-http.ts'
 import {
   type FakeSafeHaven,
   type FakeSafeHavenOptions,
@@ -590,12 +590,14 @@ describe('a statement', () => {
     expect(bank.warnings).toEqual([expect.stringContaining('sessionId is "no session"')])
   })
 
-  test.each(['hang', '500', 'page', 'statusCode 400'] as const)(
+  test.each(['hang', '500', 'page', 'statusCode 429', 'statusCode 400'] as const)(
     'says that there was none after "%s"',
     async (fault) => {
       fake.faults.add('statement', fault)
       const listed = list(connector({}, { timeoutMs: 300 }), fake.openAccount('Ada Obi'))
-      await expect(listed).rejects.toBeInstanceOf(BankUnreachable)
+      // Only the bank's own refusal is of the account.
+      const kind = fault === 'statusCode 400' ? NotListed : BankUnreachable
+      await expect(listed).rejects.toBeInstanceOf(kind)
     },
   )
 })

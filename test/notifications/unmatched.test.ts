@@ -7,6 +7,7 @@ import {
   Resolution,
   type UnmatchedPayment,
 } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
   TransactionService,
@@ -221,6 +222,66 @@ describe('a payment that is returned', () => {
       expect(returned, many[index]!.session).toBe(!recorded)
       expect(await recordedIn(service, accounts[index]!)).toHaveLength(recorded ? 1 : 0)
     }
+  })
+})
+
+describe('a payment that was announced, and told of again when it was final', () => {
+  /** An internal service that tells of a payment which is nobody's. */
+  async function announce() {
+    const { session } = payment('3666666666')
+    const told = { bank: Bank.BANK_9PSB, accountNumber: '3666666666', sessionId: session }
+    for (const status of [TransactionStatus.PENDING, TransactionStatus.SUCCESS]) {
+      const request = { ...told, amountMinor: 500n, status }
+      const { outcome } = await service.client(TransactionService).recordPayment(request)
+      expect(outcome).toBe(RecordOutcome.UNMATCHED)
+    }
+    const tellings = (await open()).filter(({ sessionId }) => sessionId === session)
+    expect(tellings.map(({ status }) => status)).toEqual([
+      TransactionStatus.SUCCESS,
+      TransactionStatus.PENDING,
+    ])
+    return tellings as [UnmatchedPayment, UnmatchedPayment]
+  }
+
+  test('is assigned as it was told of last, whichever is named', async () => {
+    for (const at of [0, 1]) {
+      const tellings = await announce()
+      const to = await payee(service)
+      const assignIt = async (which: number) => {
+        const unmatchedPaymentId = tellings[which]!.id
+        const { transaction } = await reconciliation().assignUnmatchedPayment({
+          ...{ unmatchedPaymentId, note: 'asked' },
+          ...{ businessId: to.businessId, reference: to.reference },
+        })
+        return transaction!
+      }
+      const transaction = await assignIt(at)
+      expect(transaction.status).toBe(TransactionStatus.SUCCESS)
+      const { rows } = await service.database.pool.query(
+        'select amount_minor from ledger_posting where transaction_id = $1',
+        [transaction.id],
+      )
+      expect(rows).toEqual([{ amount_minor: '500' }])
+      const { sessionId } = transaction
+      expect((await open()).filter((each) => each.sessionId === sessionId)).toEqual([])
+      expect((await assignIt(1 - at)).id).toBe(transaction.id)
+      const unmatchedPaymentId = tellings[1 - at]!.id
+      await expect(
+        reconciliation().returnUnmatchedPayment({ unmatchedPaymentId, note: 'x' }),
+      ).rejects.toMatchObject({ code: Code.FailedPrecondition })
+    }
+  })
+
+  test('is returned as a whole', async () => {
+    const [last, first] = await announce()
+    const give = { unmatchedPaymentId: first.id, note: 'sent back' }
+    await reconciliation().returnUnmatchedPayment(give)
+    expect((await open()).filter(({ sessionId }) => sessionId === last.sessionId)).toEqual([])
+    const to = await payee(service)
+    const request = { ...to, unmatchedPaymentId: last.id, note: 'x' }
+    await expect(reconciliation().assignUnmatchedPayment(request)).rejects.toMatchObject({
+      code: Code.FailedPrecondition,
+    })
   })
 })
 

@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { CUSTOMER } from '../contract/scene.ts'
 import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, SETTLED_MS } from './scene.ts'
@@ -42,6 +44,17 @@ async function count(table: string, where = 'true'): Promise<number> {
   )
   return rows[0].n
 }
+
+/** Has passes that failed go on with at once, until a condition holds. */
+const hurry = (condition: () => Promise<boolean>) =>
+  until(async () => {
+    // One that is being worked on is claimed for up to three minutes.
+    await service.database.pool.query(
+      `update reconciliation_pass set next_at = '2000-01-01' where failures > 0
+        and (next_at < now() + interval '125 seconds' or next_at > now() + interval '185 seconds')`,
+    )
+    return condition()
+  })
 
 test('payments that no notification told of are recorded, each once', async () => {
   const ninth = await payee(service, Bank.BANK_9PSB)
@@ -160,14 +173,62 @@ test('an account that its bank cannot list is left out at last, and holds up no 
   )
   const credit = safeHaven.receive(haven.accountNumber, '12', settled())
   await pool.query("update reconciliation_pass set next_at = '2000-01-01' where not under_way")
-  await until(async () => {
-    // Those that failed wait for up to two minutes; one that is worked on is claimed for longer.
-    await pool.query(
-      `update reconciliation_pass set next_at = '2000-01-01'
-        where failures > 0 and next_at < now() + interval '125 seconds'`,
-    )
-    return (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0
-  })
+  await hurry(
+    async () => (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+  )
   expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1200']])
   await pool.query('delete from account where id = $1', [gone.id])
 }, 90_000)
+
+test('banks are not asked for accounts of test mode, which they do not know', async () => {
+  const { id: businessId } = await service.business()
+  for (const bank of [Bank.BANK_SAFEHAVEN, Bank.BANK_9PSB]) {
+    const request = { businessId, test: true, reference: `test-${bank}`, bank, ...CUSTOMER }
+    await service.client(AccountService).createAccount(request)
+  }
+  const { pool } = service.database
+  await pool.query("update reconciliation_pass set next_at = '2000-01-01'")
+  await until(
+    async () =>
+      (await count('reconciliation_pass', 'failures > 0')) > 0 ||
+      (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+  )
+  expect(await count('reconciliation_pass', 'failures > 0')).toBe(0)
+})
+
+describe('where none of the accounts can be listed', () => {
+  /** As one that the bank has closed, or knows by another name. */
+  const rename = (set: string) =>
+    service.database.pool.query(
+      `update account set bank_account_id = ${set} where bank = 'SAFEHAVEN' and live`,
+    )
+
+  test('a pass comes to its end when the bank says so of each', async () => {
+    await payee(service, Bank.BANK_SAFEHAVEN)
+    await rename("'gone-' || bank_account_id")
+    await service.database.pool.query(
+      "update reconciliation_pass set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
+    )
+    await hurry(
+      async () => (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+    )
+    await rename('substr(bank_account_id, 6)')
+  }, 90_000)
+
+  test('a pass keeps its place for as long as the bank is away', async () => {
+    const haven = await payee(service, Bank.BANK_SAFEHAVEN)
+    const credit = safeHaven.receive(haven.accountNumber, '9', settled())
+    safeHaven.faults.add('statement', '500', 1_000)
+    await service.database.pool.query(
+      "update reconciliation_pass set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
+    )
+    const where = "bank = 'SAFEHAVEN' and scope = 'all accounts'"
+    await hurry(async () => (await count('reconciliation_pass', `${where} and failures > 5`)) === 1)
+    expect(await count('reconciliation_pass', `${where} and under_way and place = ''`)).toBe(1)
+    safeHaven.faults.clear()
+    await hurry(
+      async () => (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+    )
+    expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '900']])
+  }, 90_000)
+})

@@ -60,6 +60,24 @@ describe('a row of a live bank’s statement', () => {
   })
 })
 
+test('what cannot be stored of a row at a bank that is not live is left out', async () => {
+  const account = await payee(service, Bank.BANK_PROVIDUS)
+  const row = {
+    sessionId: `nul-${account.reference}`,
+    accountNumber: account.accountNumber,
+    amountMinor: 700n,
+    payer: { name: 'BOLA\0ADE' },
+    narration: 'rent\0of\nMay',
+  }
+  const { results } = await service
+    .client(ReconciliationService)
+    .reconcile({ bank: Bank.BANK_PROVIDUS, rows: [row], apply: true })
+  expect(results).toMatchObject([{ finding: Finding.MISSING, action: Action.RECORDED }])
+  expect(await recordedIn(service, account)).toMatchObject([
+    { kobo: '700', payer: 'BOLA ADE', narration: 'rent of May' },
+  ])
+})
+
 test('recorded payments are listed in pages, whole and once, of their bank and time', async () => {
   const account = await payee(service, Bank.BANK_PALMPAY)
   const atMs = Date.now() - 3 * 86_400_000

@@ -38,6 +38,7 @@ export function createInstance(database: Database, clock: Clock) {
     gate: createGate(4),
     pool,
     clock,
+    log: pino({ level: 'silent' }),
     published: () => undefined,
   }
   const recordPayment = createRecordPayment({
@@ -46,8 +47,9 @@ export function createInstance(database: Database, clock: Clock) {
     clock,
     published: () => undefined,
     unmatched: () => undefined,
+    differs: () => undefined,
   })
-  const job = createSettlementJob({ ...context, log: pino({ level: 'silent' }) })
+  const job = createSettlementJob(context)
   return { ...context, recordPayment, job }
 }
 

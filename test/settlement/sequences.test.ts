@@ -299,11 +299,12 @@ async function part(
   const id = rows[0]?.id
   if (id === undefined) return
   if (!crash) {
-    await continueSettlement(instance, id, events)
+    await continueSettlement(instance, id, { eventsMax: events })
     return
   }
   const broken = dyingPool(instance.pool)
-  await expect(continueSettlement({ ...instance, pool: broken }, id, events)).rejects.toThrow()
+  const dying = continueSettlement({ ...instance, pool: broken }, id, { eventsMax: events })
+  await expect(dying).rejects.toThrow()
 }
 
 /** A pool whose connections are cut when they are about to commit. */

@@ -124,6 +124,7 @@ test('what a real bank tells of never credits a test account', async () => {
     clock: systemClock,
     published: () => undefined,
     unmatched: () => undefined,
+    differs: () => undefined,
   })
   const notify = (accountNumber: string, mode: boolean | undefined, sessionId = newSession()) =>
     record({
@@ -147,7 +148,13 @@ test('what a real bank tells of never credits a test account', async () => {
     outcome: 'RECORDED',
     transaction: { account: { live: true } },
   })
-  expect(await notify(live.accountNumber, false)).toMatchObject({ outcome: 'UNMATCHED' })
+  // Nor is what the sandbox makes up, for an account that has been closed, kept as real money.
+  const madeUp = newSession()
+  expect(await notify(live.accountNumber, false, madeUp)).toMatchObject({ outcome: 'UNMATCHED' })
+  const { rows } = await pool().query('select from unmatched_payment where session_id = $1', [
+    madeUp,
+  ])
+  expect(rows).toEqual([])
   expect(await notify(inTest.accountNumber, false)).toMatchObject({ outcome: 'RECORDED' })
 })
 
@@ -175,6 +182,27 @@ test('a test transfer of some session does not stand in the way of a real paymen
   // For an internal caller, who names no mode, it is the live one.
   const found = await transactions().getTransaction({ businessId: id, sessionId })
   expect(found.transaction).toMatchObject({ live: true, amountMinor: 100n })
+})
+
+test('a test transfer of some session does not hide a real payment of it that is nobody’s', async () => {
+  const { id } = await service.business()
+  const inTest = await open(id, true)
+  const sessionId = newSession()
+  const transfer = { accountNumber: inTest.accountNumber, amountMinor: 7n, sessionId }
+  await sandbox().simulateTransfer(transfer)
+  const real = payment('9999999998', sessionId)
+  for (let i = 0; i < 2; i++) {
+    expect(await transactions().recordPayment(real)).toMatchObject({
+      outcome: RecordOutcome.UNMATCHED,
+    })
+  }
+  const kept = 'select account_number from unmatched_payment where session_id = $1'
+  expect((await pool().query(kept, [sessionId])).rows).toEqual([{ account_number: '9999999998' }])
+  // What is told of the test transfer itself is still a repeat of it.
+  await accounts().closeAccount({ businessId: id, reference: inTest.reference })
+  expect(await transactions().recordPayment({ ...transfer, bank: Bank.BANK_9PSB })).toMatchObject({
+    outcome: RecordOutcome.DUPLICATE,
+  })
 })
 
 test('the ledger knows whose money is real', async () => {

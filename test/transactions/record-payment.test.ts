@@ -7,6 +7,7 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { checkBankWork } from '../../src/doctor/check-banks.ts'
 import { creation } from '../contract/rest.ts'
 import { useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
@@ -174,6 +175,15 @@ describe('a payment that contradicts the recorded one is a conflict', () => {
       status: 'SUCCESS',
     })
     expect(rest.unmatched).toEqual([])
+    // No other test of this file has contradictions before it.
+    const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    expect(metrics).toContain('inflow_differing_payments_total{bank="9PSB"} 4')
+    const findings = await checkBankWork(service.database.pool, {}, Date.now())
+    expect(findings.map(({ found }) => found)).toContain(
+      '4 payments were told of otherwise than they are recorded in the last 7 days',
+    )
+    const later = await checkBankWork(service.database.pool, {}, Date.now() + 8 * 86_400_000)
+    expect(JSON.stringify(later)).not.toContain('told of otherwise')
   })
 })
 

@@ -10,7 +10,7 @@ import type {
   PaymentPage,
   Requery,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachable } from '../bank-http.ts'
+import { type BankHttp, BankUnreachable, NotListed } from '../bank-http.ts'
 import { type JsonFields, mergeFields } from '../create-fields.ts'
 import { textAt } from '../text-at.ts'
 import { createCalls, type NinePsbAnswer } from './calls.ts'
@@ -150,10 +150,14 @@ function toRequery({ sessionId, accountNumber }: BankPayment, answer: NinePsbAns
     : { kind: 'denied', cause: `${cause}; it lists the session otherwise` }
 }
 
-/** @throws BankUnreachable when the bank did not list them, or not to be understood */
+/** @throws BankUnreachable, NotListed when the bank did not list them, or not to be understood */
 function toListed(answer: NinePsbAnswer, accountNumber: string): PaymentPage['payments'] {
   const transactions = transactionsOf(answer)
-  if (!transactions) throw new BankUnreachable(answer.cause, true)
+  if (!transactions) {
+    // Without a code it is not the bank's program that speaks.
+    if (answer.kind === 'answered' && answer.code !== '') throw new NotListed(answer.cause)
+    throw new BankUnreachable(answer.cause, answer.kind !== 'refused')
+  }
   return transactions
     .filter((transaction) => textAt(transaction, 'code') === '00')
     .filter(
@@ -162,7 +166,7 @@ function toListed(answer: NinePsbAnswer, accountNumber: string): PaymentPage['pa
     .map((transaction) => {
       const read = readTransaction(transaction)
       // Left out it would never be missed.
-      if (typeof read === 'string') throw new BankUnreachable(`a listed payment: ${read}`, true)
+      if (typeof read === 'string') throw new NotListed(`a listed payment: ${read}`)
       return read
     })
 }

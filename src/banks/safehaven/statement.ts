@@ -1,6 +1,6 @@
 import type { AccountAtBank, BankPayment, PaymentListing, PaymentPage } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { BankUnreachable } from '../bank-http.ts'
+import { BankUnreachable, NotListed } from '../bank-http.ts'
 import type { SafeHavenCall } from './call.ts'
 import { readPayment } from './transfer.ts'
 
@@ -9,11 +9,14 @@ const PAGE_SIZE = 100
 /** No period has so many pages: a bank that repeats itself is not followed for ever. */
 const PAGES_MAX = 1_000
 
+/** Refusals that say nothing of the account: wrong credentials, and too many requests. */
+const OF_CALLER: ReadonlySet<number> = new Set([401, 403, 429])
+
 /**
  * The credits of one account. Among them may be what nobody transferred: a payment that is not
  * known has to be asked for before it is recorded.
  *
- * @throws BankUnreachable
+ * @throws BankUnreachable, NotListed
  */
 export async function listStatement(
   accountsPath: string,
@@ -33,10 +36,12 @@ export async function listStatement(
   const id = encodeURIComponent(listing.account.bankAccountId)
   const answer = await call('GET', `${accountsPath}/${id}/statement?${query}`, undefined, signal)
   if (answer.kind !== 'done') {
-    throw new BankUnreachable(`Safe Haven gave no statement: ${answer.cause}`, true)
+    const text = `Safe Haven gave no statement: ${answer.cause}`
+    const ofAccount = answer.kind === 'refused' && !OF_CALLER.has(answer.code)
+    throw ofAccount ? new NotListed(text) : new BankUnreachable(text, answer.kind !== 'unreached')
   }
   const entries = answer.body['data']
-  if (!Array.isArray(entries)) throw new BankUnreachable('a statement without a list', true)
+  if (!Array.isArray(entries)) throw new NotListed('a statement without a list')
   const payments = entries.flatMap((entry): BankPayment[] => {
     const payment = readEntry(fieldsOf(entry) ?? {}, listing.account)
     if (payment && 'cause' in payment) warn?.(`Safe Haven lists a credit whose ${payment.cause}`)

@@ -1,0 +1,13 @@
+import { Migration } from '@mikro-orm/migrations'
+
+/** What finds the work: settlement requests that are not completed, and the accounts of a bank. */
+export class Migration20261121120000_settlement_work extends Migration {
+  override up(): void {
+    for (const statement of STATEMENTS) this.addSql(statement)
+  }
+}
+
+const STATEMENTS = [
+  `create index account_walk_index on "account" (bank, id) where status = 'ACTIVE' and live`,
+  `create index settlement_request_open_index on "settlement_request" (id) where completed_at is null`,
+]

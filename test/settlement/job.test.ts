@@ -1,0 +1,188 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { SYSTEM } from '../../src/caller.ts'
+import { checkSettlement } from '../../src/doctor/check-settlement.ts'
+import { newId } from '../../src/ids.ts'
+import { readBalance } from '../../src/settlement/balance-store.ts'
+import { beginSettlement } from '../../src/settlement/run-settlement.ts'
+import { settle } from '../../src/settlement/settle.ts'
+import { readCalendar, updateTerms } from '../../src/settlement/terms.ts'
+import { insertTransactions } from '../../src/transactions/store.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence } from '../support/events.ts'
+import { rowsRead } from '../support/rows-read.ts'
+import { CALLER, createInstance, incoming, insertBusiness, testClock } from './fixture.ts'
+
+const db = useDatabase(8)
+const clock = testClock(Date.now())
+const NO_FEE = { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n }
+let instance: ReturnType<typeof createInstance>
+
+beforeEach(() => {
+  instance = createInstance(db.database, clock)
+})
+
+/** Records payments of a naira each, and books them, at a time. @returns their ids */
+async function pay(accountNumber: string, count: number, atMs: number): Promise<string[]> {
+  const { rows } = await instance.pool.query(
+    'select id, business_id, live from account where account_number = $1',
+    [accountNumber],
+  )
+  const account = { accountId: rows[0].id, businessId: rows[0].business_id, live: rows[0].live }
+  const payments = Array.from({ length: count }, () => ({
+    ...incoming(accountNumber, newId('str', atMs), 100n),
+    ...account,
+    id: newId('txn', atMs),
+    eventId: newId('evt', atMs),
+    createdAtMs: atMs,
+    payload: Buffer.alloc(1),
+  }))
+  expect((await insertTransactions(instance.pool, payments)).size).toBe(count)
+  await sequence(instance.pool)
+  await instance.pool.query('update event_log set logged_at = $2 where event_id = any ($1)', [
+    payments.map((payment) => payment.eventId),
+    new Date(atMs),
+  ])
+  return payments.map((payment) => payment.id)
+}
+
+/** A business with payments that are due at once. */
+async function paid(count: number): Promise<{ id: string; transactionIds: string[] }> {
+  const { id, accountNumber } = await insertBusiness(instance.pool)
+  const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
+  await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
+  return { id, transactionIds: await pay(accountNumber, count, clock.now()) }
+}
+
+const availableOf = async (businessId: string) =>
+  (await readBalance(instance.pool, { businessId, live: true })).availableMinor
+
+const begin = (businessId: string) =>
+  beginSettlement(instance, {
+    ...{ businessId, live: true, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
+    ...NO_FEE,
+  })
+
+/** As somebody with all rights, past every guard. */
+async function tamper(text: string, values: unknown[]): Promise<void> {
+  const client = await instance.pool.connect()
+  try {
+    await client.query('begin')
+    await client.query("set local session_replication_role = 'replica'")
+    await client.query(text, values)
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+}
+
+describe('a business that cannot be settled', () => {
+  test('holds up no other one, is told of, and is settled once it can be', async () => {
+    const broken = await paid(1)
+    const others = [await paid(1), await paid(2)]
+    const posting = [broken.transactionIds[0], broken.id]
+    await tamper(
+      'delete from ledger_posting where transaction_id = $1 and business_id = $2',
+      posting,
+    )
+    await expect(instance.job.run()).rejects.toThrow('1 books could not be settled')
+    expect(await availableOf(broken.id)).toBe(0n)
+    expect(await Promise.all(others.map(({ id }) => availableOf(id)))).toEqual([100n, 200n])
+    const more = await paid(3)
+    const all = { businessId: '', live: true, requestId: '', force: true }
+    const { completed, settlements } = await settle(instance, all, CALLER)
+    expect([completed, settlements.length]).toEqual([false, 1])
+    expect(await availableOf(more.id)).toBe(300n)
+    const findings = await checkSettlement(instance.pool, clock.now() + 7_200_000)
+    expect(findings.map(({ level, found }) => `${level}: ${found}`)).toEqual([
+      'warn: 1 settlements have been running for an hour',
+      'warn: 1 requests to settle have been going on for an hour',
+    ])
+    await tamper(
+      `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+        credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 100, now())`,
+      posting,
+    )
+    clock.set(clock.now() + 20_000)
+    await instance.job.run()
+    expect(await availableOf(broken.id)).toBe(100n)
+    const late = await checkSettlement(instance.pool, clock.now() + 7_200_000)
+    expect(late.map(({ level }) => level)).toEqual(['ok'])
+  })
+})
+
+test('a request that did not come to its end is gone on with by itself', async () => {
+  const later = { schedule: 'WORKING_DAYS' as const, workingDays: 30, cutOffMinutes: 0 }
+  const businesses = [await paid(1), await paid(2)]
+  for (const { id } of businesses) await updateTerms(instance, id, { ...later, ...NO_FEE }, SYSTEM)
+  const given = { signal: AbortSignal.abort(), actor: SYSTEM }
+  const all = { businessId: '', live: true, requestId: 'given-up', force: true }
+  expect(await settle(instance, all, given)).toMatchObject({ completed: false, settlements: [] })
+  // For so long it may be that the call itself is at it.
+  await instance.job.run()
+  expect(await Promise.all(businesses.map(({ id }) => availableOf(id)))).toEqual([0n, 0n])
+  clock.set(clock.now() + 20_000)
+  await instance.job.run()
+  expect(await Promise.all(businesses.map(({ id }) => availableOf(id)))).toEqual([100n, 200n])
+  const again = await settle(instance, all, given)
+  expect([again.completed, again.settlements.length]).toEqual([true, 2])
+})
+
+describe('a large settlement', () => {
+  test('lets others have their turn', async () => {
+    const large = await paid(5_100)
+    await begin(large.id)
+    const small = await paid(1)
+    await begin(small.id)
+    await instance.job.run()
+    expect(await availableOf(large.id)).toBe(510_000n)
+    const { rows } = await instance.pool.query(
+      `select business_id from outbox where kind = 'SETTLEMENT_COMPLETED' and business_id = any ($1)
+        order by seq`,
+      [[large.id, small.id]],
+    )
+    expect(rows.map((row) => row.business_id)).toEqual([small.id, large.id])
+  })
+
+  test('that another instance is at is left to it', async () => {
+    const large = await paid(2)
+    const { id } = (await begin(large.id))!
+    const small = await paid(1)
+    const other = await instance.pool.connect()
+    try {
+      await other.query('begin')
+      await other.query('select from settlement where id = $1 for update', [id])
+      await instance.job.run()
+      expect(await availableOf(small.id)).toBe(100n)
+      expect(await availableOf(large.id)).toBe(0n)
+    } finally {
+      await other.query('rollback')
+      other.release()
+    }
+    await instance.job.run()
+    expect(await availableOf(large.id)).toBe(200n)
+  })
+})
+
+test('a settlement begins without reading what is not due yet, however much that is', async () => {
+  const { id, accountNumber } = await insertBusiness(instance.pool)
+  const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
+  await updateTerms(instance, id, terms, SYSTEM)
+  const nowMs = clock.now()
+  const { calendar } = await readCalendar(instance.pool, id)
+  const cutOffAtMs = calendar.cutOffAt(nowMs)
+  await pay(accountNumber, 3, cutOffAtMs - 60_000)
+  // Booked late, after others that are not due.
+  await pay(accountNumber, 2, cutOffAtMs + 60_000)
+  await pay(accountNumber, 1, cutOffAtMs - 1)
+  for (let at = 1; at <= 6; at++) await pay(accountNumber, 500, cutOffAtMs + at * 7_200_000)
+  await instance.pool.query('analyze event_log, outbox')
+  const toBegin = { businessId: id, live: true, requestId: undefined, forced: false, cutOffAtMs }
+  const read = await rowsRead(instance.pool, 'outbox', async (pool) => {
+    const begun = await beginSettlement({ ...instance, pool }, { ...toBegin, ...NO_FEE })
+    expect(begun?.toSequence).toBe(6n)
+  })
+  expect(read).toBeLessThan(100)
+  await instance.job.run()
+  // What stands before the last one that is due goes with it.
+  expect(await availableOf(id)).toBe(600n)
+})
