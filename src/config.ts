@@ -64,12 +64,16 @@ export interface Config {
   /** Of each door: connections in all, and of one address. */
   readonly connectionsMax: number
   readonly connectionsPerAddressMax: number
+  /** How many processes serve at the same ports. */
+  readonly workers: number
   /** How often keys, tokens and addresses may call; undefined: without a limit. */
   readonly rateLimits: Readonly<Record<LimitedBy, RateLimit | undefined>>
 }
 
 type LimitedBy = 'key' | 'token' | 'address' | 'failed'
 const HOUR_MS = 3_600_000
+
+const WORKERS_MAX = 64
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 
@@ -140,6 +144,7 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
     connectionsPerAddressMax: read('CONNECTIONS_PER_ADDRESS_MAX', (text) =>
       parseConnections(text, databaseUrl === undefined ? 10_000 : 1_000),
     ),
+    workers: read('WORKERS', parseWorkers),
     rateLimits: {
       key: read('RATE_LIMIT_KEY', (text) => parseRateLimit(text ?? usual('1000/2000'))),
       token: read('RATE_LIMIT_TOKEN', (text) => parseRateLimit(text ?? 'off')),
@@ -189,6 +194,14 @@ function parseCount(text: string | undefined, fallback: number, max: number): nu
   if (text === undefined) return fallback
   const count = Number(text)
   if (!/^\d{1,6}$/.test(text) || count > max) throw new Error(`must be 0 to ${max}`)
+  return count
+}
+
+function parseWorkers(text: string | undefined): number {
+  const count = Number(text ?? 1)
+  if (!/^\d{1,2}$/.test(text ?? '1') || count < 1 || count > WORKERS_MAX) {
+    throw new Error(`must be 1 to ${WORKERS_MAX} processes`)
+  }
   return count
 }
 

@@ -1,38 +1,44 @@
 import { resolve } from 'node:path'
-import pino, { type Logger } from 'pino'
+import type { Logger } from 'pino'
 import { systemClock } from './clock.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './credentials.ts'
-import { readKeyFiles } from './key-files.ts'
-import { createLog } from './log.ts'
 import { openTls } from './server/tls.ts'
-import { type Service, startService } from './service.ts'
+import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start.ts'
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
-import { type Database, migrate, openDatabase } from './store/orm.ts'
+import { connectionsOfService, type Database, migrate, openDatabase } from './store/orm.ts'
+import type { Ports } from './workers/messages.ts'
+import { startWorkers } from './workers/start-workers.ts'
 
-/** Everything must be over within 10 s of a signal; the database gets what is left of it. */
-const CLOSE_MS = 8_500
+/** Connections of the embedded database that are left to others: the command line, a look inside. */
+const CONNECTIONS_OF_OTHERS = 30
 
 /** Runs the service until SIGTERM or SIGINT. Faults of the start are one line each, and exit 1. */
 export async function main(env: NodeJS.ProcessEnv): Promise<void> {
   try {
     const config = readConfig(env)
-    const secrets = [config.adminToken, env['MASTER_KEY']?.trim()].filter((text) => !!text)
-    const stderr = pino.destination({ dest: 2, sync: false })
-    const log = createLog(config.logLevel, secrets as string[], stderr)
-    await run(config, log)
+    await run(config, openLog(config, env['MASTER_KEY']))
   } catch (error) {
-    for (const line of startFaults(error)) process.stderr.write(`inflow: ${line}\n`)
+    tell(startFaults(error))
     process.exit(1)
   }
+}
+
+function tell(faults: readonly string[]): void {
+  for (const line of faults) process.stderr.write(`inflow: ${line}\n`)
 }
 
 async function run(config: Config, log: Logger): Promise<void> {
   const say = (line: string) => process.stdout.write(`${line}\n`)
   const embedded = config.databaseUrl === undefined
+  // Where there are workers, they read the files for themselves; here it is seen that they can.
   const tls = config.tls && openTls(config.tls, log)
   const postgres = embedded
-    ? await startEmbedded({ folder: resolve(config.dataDir, 'postgres'), log: say })
+    ? await startEmbedded({
+        folder: resolve(config.dataDir, 'postgres'),
+        settings: roomFor(config.workers),
+        log: say,
+      })
     : undefined
   const stopDatabase = stopOnce(postgres)
   let database: Database | undefined
@@ -40,25 +46,10 @@ async function run(config: Config, log: Logger): Promise<void> {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
     database = await reach(openDatabase(url), embedded)
     await reach(migrate(database), embedded)
-    const { masterKey, masterKeyPrevious, dataDir } = config
-    const keys =
-      masterKey === undefined
-        ? await readKeyFiles(dataDir)
-        : { current: masterKey, others: masterKeyPrevious }
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
-    const service = await startService({
-      config,
-      database,
-      masterKey: keys.current,
-      otherKeys: keys.others,
-      ...(masterKey === undefined && { rereadKeys: () => readKeyFiles(dataDir) }),
-      adminToken,
-      clock: systemClock,
-      log,
-      localWebhooks: embedded,
-      tls,
-    })
+    const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
+    const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
     const urls = urlsOf(config, service)
     const credentials = embedded
       ? await writeCredentials(config.dataDir, database, systemClock, {
@@ -67,13 +58,46 @@ async function run(config: Config, log: Logger): Promise<void> {
         })
       : undefined
     closeOnSignal(service, database, stopDatabase)
-    process.on('SIGHUP', () => tls?.reload())
+    process.on('SIGHUP', service.reload)
     say(readyText(urls, credentials))
   } catch (error) {
     await database?.close()
     await stopDatabase()
     throw error
   }
+}
+
+type Serving = Parameters<typeof startInstance>[0]
+
+/** What serves, in this process or in several. */
+interface Running extends Ports {
+  /** Certificates are to be read again. */
+  readonly reload: () => void
+  close(): Promise<void>
+  /** Resolves when it cannot go on, with why. */
+  readonly lost: Promise<readonly string[]>
+}
+
+async function serveHere(serving: Serving): Promise<Running> {
+  const service = await startInstance(serving)
+  return { ...service, reload: () => serving.tls?.reload(), lost: new Promise(() => undefined) }
+}
+
+async function serveByWorkers(serving: Serving): Promise<Running> {
+  const { config, database, adminToken, localWebhooks, log } = serving
+  const lost = Promise.withResolvers<readonly string[]>()
+  const workers = await startWorkers({
+    workers: config.workers,
+    order: { databaseUrl: database.url, adminToken, localWebhooks },
+    log,
+    lost: ({ faults }) => lost.resolve(faults),
+  })
+  return { ...workers, lost: lost.promise }
+}
+
+function roomFor(workers: number): Readonly<Record<string, string>> {
+  const connections = connectionsOfService(workers) + CONNECTIONS_OF_OTHERS
+  return connections > 100 ? { max_connections: `${connections}` } : {}
 }
 
 /** A fault of a database that was chosen by its setting names the setting. */
@@ -87,7 +111,7 @@ function stopOnce(postgres: EmbeddedPostgres | undefined): () => Promise<void> {
   return async () => postgres?.stop()
 }
 
-function urlsOf(config: Config, service: Service) {
+function urlsOf(config: Config, service: Ports) {
   const host = config.host.includes(':') ? `[${config.host}]` : config.host
   const scheme = config.tls ? 'https' : 'http'
   return {
@@ -97,15 +121,15 @@ function urlsOf(config: Config, service: Service) {
 }
 
 function closeOnSignal(
-  service: Service,
+  service: Running,
   database: Database,
   stopDatabase: () => Promise<void>,
 ): void {
   let closing = false
-  const close = async (): Promise<void> => {
+  const close = async (code: number): Promise<void> => {
     if (closing) return
     closing = true
-    let code = 0
+    let exitCode = code
     try {
       await Promise.race([service.close(), new Promise((done) => setTimeout(done, CLOSE_MS))])
       // Connections of a service that did not finish in time are cut with the process.
@@ -113,12 +137,16 @@ function closeOnSignal(
       await stopDatabase()
     } catch (error) {
       process.stderr.write(`inflow: ${(error as Error).message}\n`)
-      code = 1
+      exitCode = 1
     }
-    process.exit(code)
+    process.exit(exitCode)
   }
-  process.on('SIGTERM', close)
-  process.on('SIGINT', close)
+  process.on('SIGTERM', () => void close(0))
+  process.on('SIGINT', () => void close(0))
+  void service.lost.then((faults) => {
+    tell(faults)
+    return close(1)
+  })
 }
 
 function readyText(
@@ -149,22 +177,6 @@ function readyText(
     )
   }
   return lines.join('\n')
-}
-
-/** One line for each fault; where a setting is the cause, it names the setting. */
-function startFaults(error: unknown): readonly string[] {
-  if (error instanceof ConfigError) return error.faults
-  const { code, syscall, port } = error as NodeJS.ErrnoException & { port?: number }
-  const text = textOf(error)
-  if (code === 'EADDRINUSE') return [`HTTP_PORT ${port} is in use`]
-  if (syscall === 'listen' || syscall === 'getaddrinfo') {
-    return [`HOST and HTTP_PORT cannot be listened at: ${text}`]
-  }
-  return [text.startsWith('gRPC cannot listen') ? `GRPC_PORT: ${text}` : text]
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 if (process.argv[1] === import.meta.filename) await main(process.env)

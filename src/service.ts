@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { AccountService } from '../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../gen/inflow/business/v1/business_service_pb.ts'
@@ -22,6 +22,7 @@ import { createBusinessRpc } from './businesses/rpc.ts'
 import { createBusinessStore } from './businesses/store.ts'
 import { type Clock, createTimeText } from './clock.ts'
 import type { Config } from './config.ts'
+import { openDoors } from './doors.ts'
 import { createHeldKeys } from './encryption/key-holder.ts'
 import { createListener } from './events/listener.ts'
 import { registerEventMetrics } from './events/metrics.ts'
@@ -30,7 +31,7 @@ import { createEventRpc } from './events/rpc.ts'
 import { createSequencer } from './events/sequencer.ts'
 import { STREAM_PACE } from './events/subscribe.ts'
 import { createTail } from './events/tail.ts'
-import { createRequestIds, newId } from './ids.ts'
+import { newId } from './ids.ts'
 import { composeInterceptors } from './interceptors.ts'
 import { createExchange } from './limits/exchange.ts'
 import { createRateLimits } from './limits/rate-limits.ts'
@@ -41,10 +42,8 @@ import { createSandboxRpc } from './sandbox/rpc.ts'
 import { sealedTables } from './sealed-tables.ts'
 import { createSealer, type KeyRing } from './secrets.ts'
 import { createCalls, implement } from './server/calls.ts'
-import { openGrpcDoor } from './server/grpc.ts'
-import { openHttpDoor } from './server/http.ts'
 import { createCheck } from './server/interceptors/validation.ts'
-import { registerDoorMetrics } from './server/metrics.ts'
+import { createMetrics, registerDoorMetrics } from './server/metrics.ts'
 import { requireRows } from './server/reach.ts'
 import type { Tls } from './server/tls.ts'
 import { createSettlements } from './settlement/settlements.ts'
@@ -54,6 +53,7 @@ import { createGetTransaction } from './transactions/find-transactions.ts'
 import { createTransactionRpc } from './transactions/rpc.ts'
 import { deliveredUpTo } from './webhooks/delivered-up-to.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
+import type { Link } from './workers/link.ts'
 
 /** This machine's own addresses. */
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
@@ -80,19 +80,29 @@ interface ServiceOptions {
   readonly localWebhooks: boolean
   /** For both doors; undefined: they speak plain text. */
   readonly tls?: Tls | undefined
+  /** To the other workers of this machine, where there are any. */
+  readonly link?: Link | undefined
 }
 
 /** A running service. */
 export interface Service {
   readonly httpPort: number
   readonly grpcPort: number
+  /** What describes this process, rather than the database. */
+  readonly metrics: Registry
+  /** Begins what one worker does for all. A service without a link has begun. */
+  startBackground(): void
+  /** Another worker's commits added events. */
+  published(): void
+  /** Another worker made webhooks due. */
+  deliveriesDue(): void
   /** Finishes what is under way, and stops. The database stays open. */
   close(): Promise<void>
 }
 
 /** Composes the domains and opens the doors. */
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { config, database, clock, log } = options
+  const { config, database, clock, log, link } = options
   const { pool } = database
   const sealer = createSealer(options.masterKey, options.otherKeys)
   const heldKeys = createHeldKeys({
@@ -105,8 +115,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   })
   await heldKeys.start()
   const timeText = createTimeText(config.displayTimeZone)
-  const metrics = new Registry()
-  collectDefaultMetrics({ register: metrics })
+  const metrics = createMetrics()
+  // What every worker would tell alike is left to the one that is asked.
+  const common = link ? new Registry() : metrics
   const draining = new AbortController()
 
   const webhooks = createWebhooks({
@@ -115,7 +126,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     clock,
     timeText,
     log,
-    published: () => sequencer.kick(),
+    published: () => published(),
+    others: link,
     allowHttp: options.localWebhooks,
     allowedCidrs: [...(options.localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
     retentionDays: config.deliveryRetentionDays,
@@ -129,7 +141,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     webhooks.wake()
   }
   const sequencer = createSequencer({ pool, log, advanced })
-  const published = sequencer.kick
+  let background = false
+  const published = link ? () => (background ? sequencer.kick() : link.published()) : sequencer.kick
   const listener = createListener({
     url: database.url,
     log,
@@ -144,7 +157,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     retentionDays: config.eventRetentionDays,
     deliveredUpTo: () => deliveredUpTo(pool),
   })
-  registerEventMetrics(metrics, pool, tail)
+  registerEventMetrics({ own: metrics, common }, pool, tail)
 
   const businesses = createBusinessStore(pool)
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
@@ -226,7 +239,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     }),
   )
   requireRows(calls.map(({ method }) => method))
-  const requestIds = createRequestIds()
   const ready = async (): Promise<boolean> => {
     if (draining.signal.aborted) return false
     return pool.query('select 1').then(
@@ -234,50 +246,37 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       () => false,
     )
   }
-  const { host } = config
-  const http = await openHttpDoor({
-    calls,
-    notifications,
-    host,
-    port: config.httpPort,
-    trustedProxies: config.trustedProxies,
-    requestIds,
-    metrics,
-    ready,
-    log,
-    limits: config,
-    tls: options.tls,
-    corsOrigins: config.corsOrigins,
+  const exposition = link?.exposition(metrics, common) ?? metrics
+  const { tls } = options
+  const { http, grpc } = await openDoors({
+    ...{ config, calls, notifications, exposition, ready, log, tls },
   })
-  const reflection = config.grpcReflection
-  const grpc = await openGrpcDoor({
-    calls,
-    host,
-    port: config.grpcPort,
-    reflection,
-    requestIds,
-    log,
-    limits: config,
-    tls: options.tls,
-  }).catch(async (error: unknown) => {
-    await http.close()
-    throw error
-  })
-  const hashing = hashIdentityNumbers(pool, sealer, draining.signal).then(
-    (ids) => ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
-    (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
-  )
   registerDoorMetrics(metrics, { http, grpc })
-  sequencer.start()
+  let hashing: Promise<unknown> | undefined
+  const startBackground = (): void => {
+    if (background || draining.signal.aborted) return
+    background = true
+    hashing = hashIdentityNumbers(pool, sealer, draining.signal).then(
+      (ids) => ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
+      (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
+    )
+    sequencer.start()
+    retention.start()
+    webhooks.startBackground()
+    settlements.start()
+    payments.start()
+  }
   listener.start()
-  retention.start()
   webhooks.start()
-  settlements.start()
   keyUses.start()
-  payments.start()
+  if (link === undefined) startBackground()
   return {
     httpPort: http.port,
     grpcPort: grpc.port,
+    metrics,
+    startBackground,
+    published: sequencer.kick,
+    deliveriesDue: webhooks.deliveriesDue,
     close: async () => {
       draining.abort()
       await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop(), settlements.stop()])

@@ -31,17 +31,22 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   sandbox: ['banks', 'accounts', 'transactions'],
   thirdparty: ['banks', 'accounts', 'transactions', 'settlement', 'events', 'webhooks'],
   server: ['limits'],
+  // What several processes of one machine share; `config` says what each is given of the limits.
+  workers: ['banks'],
   client: [],
   console: [],
   // Of the banks, those that run on this machine.
   cli: ['client', 'banks', 'encryption', 'doctor'],
-  doctor: ['banks', 'encryption', 'events', 'webhooks'],
+  doctor: ['banks', 'encryption', 'events', 'settlement', 'webhooks'],
   store: [],
 }
 
 /** Files of the root that compose the rest, and so may import anything. */
 const COMPOSITION = [
   'service.ts',
+  'start.ts',
+  'worker.ts',
+  'doors.ts',
   'payments.ts',
   'interceptors.ts',
   'main.ts',
@@ -197,7 +202,7 @@ test('the rules of a domain know neither the database nor the wire', () => {
 
 test('the environment is read at the start and by the command line alone', () => {
   const readers = files.filter((file) => /\bprocess\.env\b/.test(sources.get(file) ?? ''))
-  expect(readers.filter((file) => !/^(config\.ts|main\.ts|cli\/)/.test(file))).toEqual([])
+  expect(readers.filter((file) => !/^(config|main|worker)\.ts|^cli\//.test(file))).toEqual([])
 })
 
 test('time is read from the clock that was passed in', () => {

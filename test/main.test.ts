@@ -13,7 +13,13 @@ const MASTER_KEY = Buffer.alloc(32, 1).toString('base64')
 /** Runs the service with settings that it cannot start with. */
 async function start(env: NodeJS.ProcessEnv) {
   const child = spawn(process.execPath, [MAIN], {
-    env: { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', MASTER_KEY, ...env },
+    env: {
+      PATH: process.env['PATH'],
+      HTTP_PORT: '0',
+      GRPC_PORT: '0',
+      MASTER_KEY,
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
@@ -28,31 +34,38 @@ async function start(env: NodeJS.ProcessEnv) {
   return { code, output, errors }
 }
 
-test('a start that cannot be says why, names the setting, and exits 1', async () => {
-  const taken = createServer()
-  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
-  const port = `${(taken.address() as AddressInfo).port}`
-  const cases: [NodeJS.ProcessEnv, RegExp][] = [
-    [
-      { HTTP_PORT: 'x', LOG_LEVEL: 'y' },
-      /^inflow: HTTP_PORT must be a port, 0 to 65535\ninflow: LOG_LEVEL must be one of [a-z, ]+\n$/,
-    ],
-    [
-      { DATABASE_URL: 'postgres://127.0.0.1:1/x' },
-      /^inflow: DATABASE_URL cannot be used: connect ECONNREFUSED 127.0.0.1:1\n$/,
-    ],
-    [
-      { DATABASE_URL: db.url, HTTP_PORT: port },
-      new RegExp(`^inflow: HTTP_PORT ${port} is in use\n$`),
-    ],
-    [{ DATABASE_URL: db.url, GRPC_PORT: port }, /^inflow: GRPC_PORT: [^\n]+\n$/],
-    [{ DATABASE_URL: db.url, HOST: 'nowhere.invalid' }, /^inflow: HOST [^\n]+\n$/],
-  ]
-  const results = await Promise.all(cases.map(([env]) => start(env)))
-  taken.close()
-  for (const [index, [env, expected]] of cases.entries()) {
-    const { code, output, errors } = results[index]!
-    expect([env, code, output]).toEqual([env, 1, ''])
-    expect(errors).toMatch(expected)
-  }
-})
+test.each([
+  ['', {}],
+  [' with workers', { WORKERS: '2' }],
+])(
+  'a start%s that cannot be says why, names the setting, and exits 1',
+  async (_what, workers) => {
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    const port = `${(taken.address() as AddressInfo).port}`
+    const cases: [NodeJS.ProcessEnv, RegExp][] = [
+      [
+        { HTTP_PORT: 'x', LOG_LEVEL: 'y' },
+        /^inflow: HTTP_PORT must be a port, 0 to 65535\ninflow: LOG_LEVEL must be one of [a-z, ]+\n$/,
+      ],
+      [
+        { DATABASE_URL: 'postgres://127.0.0.1:1/x' },
+        /^inflow: DATABASE_URL cannot be used: connect ECONNREFUSED 127.0.0.1:1\n$/,
+      ],
+      [
+        { DATABASE_URL: db.url, HTTP_PORT: port },
+        new RegExp(`^inflow: HTTP_PORT ${port} is in use\n$`),
+      ],
+      [{ DATABASE_URL: db.url, GRPC_PORT: port }, /^inflow: GRPC_PORT: [^\n]+\n$/],
+      [{ DATABASE_URL: db.url, HOST: 'nowhere.invalid' }, /^inflow: HOST [^\n]+\n$/],
+    ]
+    const results = await Promise.all(cases.map(([env]) => start({ ...workers, ...env })))
+    taken.close()
+    for (const [index, [env, expected]] of cases.entries()) {
+      const { code, output, errors } = results[index]!
+      expect([env, code, output]).toEqual([env, 1, ''])
+      expect(errors).toMatch(expected)
+    }
+  },
+  90_000,
+)

@@ -48,6 +48,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_breaker_state',
     help: 'Whether requests to a bank are held back: 0 no, 1 one may try, 2 yes.',
     labelNames: ['bank'],
+    aggregator: 'max',
     registers,
     collect() {
       for (const [bank, state] of breakers) this.set({ bank }, BREAKER_VALUES[state()])
@@ -63,6 +64,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_last_notification_timestamp_seconds',
     help: 'When a bank last sent an authentic notification to this instance.',
     labelNames: ['bank'],
+    aggregator: 'max',
     registers,
   })
   const unmatched = new Counter({
@@ -87,6 +89,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
     name: 'inflow_bank_last_reconciliation_timestamp_seconds',
     help: 'When this instance last came to the end of asking a bank for missed payments.',
     labelNames: ['bank'],
+    aggregator: 'max',
     registers,
   })
   return {

@@ -70,7 +70,7 @@ function examineDatabase(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
     const { pool } = database
     return [
-      ...(await checkDatabase(database, Date.now)),
+      ...(await checkDatabase(database, Date.now, config.workers)),
       ...(await guarded('Encryption', () => examineKeys(config, database))),
       ...(await guarded('Events', () => checkEvents(pool, config.eventRetentionDays))),
       ...(await guarded('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),

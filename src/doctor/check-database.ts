@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { CONNECTIONS_OF_INSTANCE, type Database } from '../store/orm.ts'
+import { connectionsOfService, type Database } from '../store/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The oldest PostgreSQL that the service runs on. */
@@ -17,12 +17,13 @@ type Findings = ReturnType<typeof createFindings>
 export async function checkDatabase(
   { pool, orm, url }: Database,
   now: () => number,
+  workers: number,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
   checkDurability(settings, findings)
-  checkConnections(settings, findings)
+  checkConnections(settings, workers, findings)
   await checkClock(pool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
     findings.warn(
@@ -98,11 +99,17 @@ function checkDurability(settings: Settings, findings: Findings): void {
   }
 }
 
-function checkConnections({ max_connections: max, used }: Settings, findings: Findings): void {
-  const found = `${used} of ${max} connections are in use; an instance takes up to ${CONNECTIONS_OF_INSTANCE}`
-  if (max < CONNECTIONS_OF_INSTANCE) {
-    findings.fail(found, `set max_connections to at least ${CONNECTIONS_OF_INSTANCE + 10}`)
-  } else if (max - used < CONNECTIONS_OF_INSTANCE) {
+function checkConnections(
+  { max_connections: max, used }: Settings,
+  workers: number,
+  findings: Findings,
+): void {
+  const own = connectionsOfService(workers)
+  const whose = workers === 1 ? 'an instance' : `an instance with ${workers} workers`
+  const found = `${used} of ${max} connections are in use; ${whose} takes up to ${own}`
+  if (max < own) {
+    findings.fail(found, `set max_connections to at least ${own + 10}`)
+  } else if (max - used < own) {
     findings.warn(found, 'raise max_connections before another instance starts')
   } else findings.ok(found)
 }

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { type Config, ConfigError, readConfig } from '../config.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -100,7 +101,7 @@ function checkSecrets({ adminToken, masterKey, databaseUrl }: Config, findings: 
 }
 
 function checkOperation(config: Config, findings: Findings): void {
-  const { banks, databaseUrl, logLevel, webhookAllowedCidrs } = config
+  const { banks, databaseUrl, logLevel, webhookAllowedCidrs, workers } = config
   const simulated = Object.entries(banks).filter(([, mode]) => mode === 'sandbox')
   const codes = simulated.map(([code]) => code).join(', ')
   if (simulated.length > 0 && databaseUrl !== undefined) {
@@ -111,6 +112,13 @@ function checkOperation(config: Config, findings: Findings): void {
   } else {
     findings.ok(simulated.length > 0 ? `simulated banks: ${codes}` : 'all banks are live')
   }
+  const cores = availableParallelism()
+  if (workers > cores) {
+    findings.warn(
+      `WORKERS ${workers} is more than the ${cores} cores of this machine: they take turns`,
+      'set WORKERS to the number of cores, less what the database takes where it runs here too',
+    )
+  } else if (workers > 1) findings.ok(`${workers} workers serve at these ports`)
   if (['debug', 'trace', 'silent'].includes(logLevel)) {
     const why = logLevel === 'silent' ? 'hides what goes wrong' : 'costs time and room'
     findings.warn(`LOG_LEVEL ${logLevel} ${why}`, 'set LOG_LEVEL=info')

@@ -19,7 +19,9 @@ export interface Connections {
  * them all. Those over a bound are closed at once, before a byte of them is read.
  */
 export function boundConnections(server: Server, limits: ConnectionLimits): Connections {
-  server.maxConnections = limits.connectionsMax
+  // A worker that is full closes what it is handed. It would be handed back otherwise, and handed
+  // out again, on and on. (`dropMaxConnection` is newer than its types.)
+  Object.assign(server, { maxConnections: limits.connectionsMax, dropMaxConnection: true })
   const perAddress = new Map<string, number>()
   const open = new Set<Socket>()
   server.prependListener('connection', (socket: Socket) => {

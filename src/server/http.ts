@@ -2,7 +2,6 @@ import type { Server as HttpsServer } from 'node:https'
 import type { TLSSocket } from 'node:tls'
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import { Fault } from '../errors.ts'
 import type { Call } from './calls.ts'
 import { connectDoor } from './connect.ts'
@@ -24,7 +23,7 @@ interface HttpDoorOptions<Bank> {
   /** Ranges of proxies whose X-Forwarded-For says who calls; none: whoever connects is the caller. */
   readonly trustedProxies: readonly string[]
   readonly requestIds: () => string
-  readonly metrics: Registry
+  readonly metrics: Exposition
   /** Whether calls can be served now; false while draining or without a database. */
   readonly ready: () => Promise<boolean>
   readonly log: Logger
@@ -33,6 +32,12 @@ interface HttpDoorOptions<Bank> {
   readonly tls?: Tls | undefined
   /** The pages, by their origin, whose scripts may call from a browser. */
   readonly corsOrigins: readonly string[]
+}
+
+/** What `/metrics` answers. */
+export interface Exposition {
+  readonly contentType: string
+  metrics(): Promise<string>
 }
 
 /** For a request with its body, in milliseconds. */

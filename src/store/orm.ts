@@ -59,11 +59,28 @@ const CONNECTION = {
   keepAlive: true,
 }
 
-const CONNECTIONS_MAX = 16
-const RELAXED_CONNECTIONS_MAX = 6
+/** How many connections the pools of one process hold at the most. */
+interface PoolSizes {
+  readonly connectionsMax: number
+  readonly relaxedMax: number
+}
 
-/** Of one instance, with the one that listens. */
-export const CONNECTIONS_OF_INSTANCE = CONNECTIONS_MAX + RELAXED_CONNECTIONS_MAX + 1
+/**
+ * Of each of so many workers: together what one process has, but never so few that statements which
+ * take long hold up all others.
+ */
+export function poolSizes(workers: number): PoolSizes {
+  return {
+    connectionsMax: Math.max(6, Math.ceil(16 / workers)),
+    relaxedMax: Math.max(2, Math.ceil(6 / workers)),
+  }
+}
+
+/** Of a service with so many workers, with those that listen. */
+export function connectionsOfService(workers: number): number {
+  const { connectionsMax, relaxedMax } = poolSizes(workers)
+  return workers * (connectionsMax + relaxedMax + 1)
+}
 
 /** The configuration of the ORM for one database. */
 export function ormConfig(url: string, connectionsMax: number) {
@@ -130,22 +147,23 @@ export function ormConfig(url: string, connectionsMax: number) {
  */
 export async function openDatabase(
   url: string,
-  connectionsMax = CONNECTIONS_MAX,
+  connectionsMax = poolSizes(1).connectionsMax,
+  relaxedMax = poolSizes(1).relaxedMax,
 ): Promise<Database> {
   const orm = await MikroORM.init(ormConfig(url, connectionsMax))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
-  const relaxedPool = openRelaxedPool(url)
+  const relaxedPool = openRelaxedPool(url, relaxedMax)
   const close = async (): Promise<void> => {
     await Promise.all([relaxedPool.end(), orm.close()])
   }
   return { url, orm, pool, relaxedPool, close }
 }
 
-function openRelaxedPool(url: string): Pool {
+function openRelaxedPool(url: string, max: number): Pool {
   const relaxedPool = new pg.Pool({
     ...CONNECTION,
     connectionString: url,
-    max: RELAXED_CONNECTIONS_MAX,
+    max,
     options: '-c synchronous_commit=off',
   })
   // A connection that dies while idle is replaced; a query under way rejects by itself.

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../events/read-log.ts'
 import { bigintArray, textArray } from '../store/binary.ts'
+import { giveBack } from './complete-attempts.ts'
 import type { Allotment } from './pacing.ts'
 
 /** A delivery that this process may attempt until its lease ends. */
@@ -89,7 +90,7 @@ export async function readClaims(
   const claimed = rows.flatMap((row) => row.claimed.split(',').map((text) => readClaim(text, row)))
   // Each event once, however many endpoints it goes to.
   const positions = [...new Set(claimed.map((each) => each.position))].map(BigInt)
-  const read = positions.length > 0 ? await readPositions(pool, positions) : []
+  const read = positions.length > 0 ? await readOrGiveBack(pool, positions, claimed) : []
   const entries = new Map(read.map((entry) => [`${entry.position}`, entry]))
   const claims: Claim[] = []
   const lost: LostClaim[] = []
@@ -99,6 +100,20 @@ export async function readClaims(
     else claims.push({ ...claim, entry })
   }
   return { claims, lost }
+}
+
+/** What is claimed and cannot be read is given back: nobody should wait for the end of its lease. */
+async function readOrGiveBack(
+  pool: Pool,
+  positions: readonly bigint[],
+  claimed: readonly LostClaim[],
+): Promise<readonly LogEntry[]> {
+  try {
+    return await readPositions(pool, positions)
+  } catch (error) {
+    await giveBack(pool, claimed).catch(() => undefined)
+    throw error
+  }
 }
 
 /** One claim, of those of an endpoint, which come in one text: it is read sooner than many rows. */

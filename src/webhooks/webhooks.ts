@@ -36,22 +36,37 @@ export interface WebhooksOptions {
   readonly requestTimeoutMs: number
   readonly retryScheduleMs?: readonly number[]
   readonly pacingLimits?: PacingLimits
+  /** Where other processes of this machine send too. */
+  readonly others?: WebhooksElsewhere | undefined
+}
+
+/** The processes of the machine that send webhooks beside this one. */
+interface WebhooksElsewhere {
+  /** Something is due. Cheap. */
+  deliveriesDue(): void
+  /** How many of the requests that an endpoint may get at once are this process's to make. */
+  concurrencyOf(endpointId: string, concurrency: number): number
 }
 
 /** Webhooks: the rpcs of endpoints and deliveries, and the work of delivering. */
 export interface Webhooks {
   readonly rpc: ServiceImpl<typeof WebhookService>
   readonly retention: Pick<DeliveryRetention, 'run'>
+  /** Begins to send what is due. */
   start(): void
+  /** Begins to make deliveries of events, and to delete old ones. */
+  startBackground(): void
   /** The event log moved. Cheap, and may be called at any rate. */
   wake(): void
+  /** Another process made deliveries. Cheap. */
+  deliveriesDue(): void
   /** Ends within some 8 s: attempts under way are waited for, and then given back. */
   stop(): Promise<void>
 }
 
 /** @throws RangeError when a range is malformed */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, sealer, clock, timeText, log, leaseMs, published } = options
+  const { database, sealer, clock, timeText, log, leaseMs, published, others } = options
   const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
   const { orm } = database
   // Whatever of it a crash undoes is done again: at worst a delivery is repeated, with its id.
@@ -65,6 +80,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     log,
     limits: options.pacingLimits ?? PACING_LIMITS,
     leaseMs,
+    concurrencyOf: others?.concurrencyOf,
     steps: {
       send: createSender({ sealer, timeText, poster, log }),
       record: createRecorder({
@@ -78,7 +94,17 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       }),
     },
   })
-  const dispatcher = createDispatcher({ pool, clock, log, leaseMs, worker })
+  const due = (): void => {
+    worker.wake()
+    others?.deliveriesDue()
+  }
+  const dispatcher = createDispatcher({
+    pool,
+    clock,
+    log,
+    leaseMs,
+    worker: { ...worker, wake: due },
+  })
   const retention = createDeliveryRetention({
     pool,
     clock,
@@ -94,16 +120,17 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       clock,
       rules,
       published,
-      due: worker.wake,
+      due,
     }),
     retention,
-    start() {
+    start: worker.start,
+    startBackground() {
       dispatcher.start()
-      worker.start()
       retention.start()
     },
     // The dispatcher wakes the worker when something comes of it.
     wake: dispatcher.wake,
+    deliveriesDue: worker.wake,
     async stop() {
       await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
       await poster.close()

@@ -22,6 +22,8 @@ interface WorkerOptions {
   readonly limits: PacingLimits
   readonly leaseMs: number
   readonly steps: AttemptSteps
+  /** How many of the requests that an endpoint may get at once are this process's to make. */
+  readonly concurrencyOf?: ((endpointId: string, concurrency: number) => number) | undefined
 }
 
 /** Sends deliveries. */
@@ -54,10 +56,19 @@ const GIVE_BACK_MS = 2_000
  * may take.
  */
 export function createWorker(options: WorkerOptions): Worker {
-  const { pool, clock, log, leaseMs } = options
+  const { pool, clock, log, leaseMs, concurrencyOf } = options
+  /** With what this process may have of each; those that it may have nothing of are left out. */
+  const ownPart = <E extends PacedEndpoint>(endpoints: readonly E[]): readonly E[] =>
+    concurrencyOf === undefined
+      ? endpoints
+      : endpoints
+          .map((each) => ({ ...each, concurrency: concurrencyOf(each.id, each.concurrency) }))
+          .filter(({ concurrency }) => concurrency > 0)
   const pacing = createPacing(options.limits, () => performance.now())
   const rotation = createRotation(WALK_MAX)
   let nextDueAtMs = Number.POSITIVE_INFINITY
+  /** An endpoint that is always behind must not keep the others from being looked for. */
+  let walkedAtMs = 0
   let full = false
   /** Endpoints that more was due for at the last turn; undefined: it did not look at all of them. */
   let left: readonly PendingEndpoint[] | undefined
@@ -74,21 +85,23 @@ export function createWorker(options: WorkerOptions): Worker {
     full = attempts.count() >= ATTEMPTS_MAX
     if (full) return IDLE_MS
     const nowMs = clock.now()
-    const known = refilling && !woken && nextDueAtMs > nowMs ? left : undefined
+    const fresh = nowMs - walkedAtMs < IDLE_MS && nowMs >= walkedAtMs
+    const known = refilling && fresh && !woken && nextDueAtMs > nowMs ? left : undefined
     refilling = false
     woken = false
     if (nextDueAtMs <= nowMs) nextDueAtMs = Number.POSITIVE_INFINITY
+    if (known === undefined) walkedAtMs = nowMs
     const walked = known ?? (await walkPendingEndpoints(pool, rotation.after(), nowMs, WALK_MAX))
-    const due = rotation.inTurn(walked.filter((endpoint) => endpoint.due))
+    const due = rotation.inTurn(known ?? ownPart(walked.filter(({ due }) => due)))
     const allotments = pacing.allot(due, attempts.waiting)
     const { claims, lost } =
       allotments.length > 0
         ? await claimDeliveries(pool, allotments, nowMs, leaseMs)
         : { claims: [], lost: [] }
-    if (lost.length > 0) await giveUp(pool, lost, nowMs, 'the event was deleted for its age')
     // After a stop that did not wait for the statement, its leases run out by themselves.
     if (stopped) return IDLE_MS
     attempts.offer(claims)
+    if (lost.length > 0) await giveUp(pool, lost, nowMs, 'the event was deleted for its age')
     const served = new Set(claims.map(({ endpointId }) => endpointId))
     remember(due.filter(({ id }) => served.has(id)))
     const whole = rotation.after() === '' && walked.length < WALK_MAX
@@ -151,7 +164,7 @@ export function createWorker(options: WorkerOptions): Worker {
       return pacing.allot(keepUp, attempts.waiting)
     },
     async offer(claims, endpoints) {
-      remember(endpoints)
+      remember(ownPart(endpoints))
       if (closing) await giveBackOrLeave(claims)
       else attempts.offer(claims)
     },

@@ -97,6 +97,16 @@ test('settings that are wrong or weak are told, without being shown', async () =
   expect(JSON.stringify(weak)).not.toContain('hiddenhidden')
 })
 
+test('more workers than there is room for are told of', async () => {
+  const many = await examine({ DATABASE_URL: idle.url, WORKERS: '64' })
+  expect(many.lines).toContainEqual(
+    expect.stringMatching(/^warn: WORKERS 64 is more than the \d+ cores of this machine/),
+  )
+  expect(many.lines).toContainEqual(
+    expect.stringMatching(/^fail: \d+ of \d+ connections are in use; an instance with 64 workers/),
+  )
+})
+
 test('a database that would lose commits fails, and so does one that is away', async () => {
   // The server of the tests has fsync off.
   const { code, lines } = await examine({})

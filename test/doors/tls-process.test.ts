@@ -133,6 +133,32 @@ test('the start says https, and SIGHUP brings the new certificate', async () => 
   // The database of a first start is made here, which takes long on a busy machine.
 }, 90_000)
 
+test('SIGHUP reaches all workers', async () => {
+  const { cert, key } = makeCertificate({ commonName: 'Before' })
+  const files = {
+    TLS_CERT: put('workers-cert.pem', cert),
+    TLS_KEY: put('workers-key.pem', key),
+  }
+  const running = await startProcess({ DATABASE_URL: db.url, WORKERS: '3', ...files })
+  onTestFinished(() => running.kill())
+  expect(await shownAt(running.httpUrl)).toBe('Before')
+  const next = makeCertificate({ commonName: 'After' })
+  put('workers-cert.pem', next.cert)
+  put('workers-key.pem', next.key)
+  running.child.kill('SIGHUP')
+  // Connections go to the workers in turn.
+  for (const url of [running.httpUrl, running.grpcUrl]) {
+    await vi.waitFor(
+      async () => {
+        const shown = await Promise.all([1, 2, 3].map(() => shownAt(url)))
+        expect(shown).toEqual(['After', 'After', 'After'])
+      },
+      { timeout: 20_000 },
+    )
+  }
+  expect(await running.stop()).toBe(0)
+}, 90_000)
+
 test('SIGHUP without TLS changes nothing', async () => {
   const running = await startProcess({ DATABASE_URL: db.url })
   onTestFinished(() => running.kill())

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
 /** A start takes seconds, also on a machine that has much else to do. */
-const READY_MS = 30_000
+const READY_MS = 90_000
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -25,7 +25,8 @@ export interface ServiceProcess {
 }
 
 /**
- * Starts `node src/main.ts` and waits until it is ready.
+ * Starts `node src/main.ts` and waits until it is ready. With WORKERS in the environment of the tests,
+ * whatever does not say otherwise has as many: `npm run test:workers`.
  *
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
  * @param keepOutput whether all that it writes is kept
@@ -40,6 +41,7 @@ export async function startProcess(
       HTTP_PORT: '0',
       GRPC_PORT: '0',
       LOG_LEVEL: 'error',
+      WORKERS: process.env['WORKERS'],
       ADMIN_TOKEN,
       MASTER_KEY: MASTER_KEY.toString('base64'),
       ...environment,
@@ -69,6 +71,9 @@ export async function startProcess(
       if (match) resolve(match.slice(1))
     })
     exited.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)
+  }).catch((error: unknown) => {
+    reap()
+    throw error
   })
   return {
     httpUrl: httpUrl!,

@@ -92,6 +92,7 @@ export function useWebhooks(): Harness {
       const published = () => void pump().catch(() => undefined)
       const webhooks = openWebhooks(on, { published, ...options })
       webhooks.start()
+      webhooks.startBackground()
       running.add(webhooks)
       closing.push(async () => {
         await webhooks.stop()

@@ -1,0 +1,68 @@
+import pino, { type Logger } from 'pino'
+import { systemClock } from './clock.ts'
+import { type Config, ConfigError } from './config.ts'
+import { readKeyFiles } from './key-files.ts'
+import { createLog } from './log.ts'
+import type { Tls } from './server/tls.ts'
+import type { Service } from './service.ts'
+import type { Database } from './store/orm.ts'
+import type { Link } from './workers/link.ts'
+
+/** Everything must be over within 10 s of a signal; the database gets what is left of it. */
+export const CLOSE_MS = 8_500
+
+/** What Linux writes into a pipe at once, so that lines of several processes do not mix. */
+const PIPE_BYTES = 4_096
+
+/** The log, on standard error. */
+export function openLog(config: Config, masterKeyText: string | undefined): Logger {
+  const secrets = [config.adminToken, masterKeyText?.trim()].filter((text) => !!text)
+  const shared = config.workers > 1 && { maxWrite: PIPE_BYTES }
+  const stderr = pino.destination({ dest: 2, sync: false, ...shared })
+  return createLog(config.logLevel, secrets as string[], stderr)
+}
+
+/** What a process needs beside the settings to serve. */
+interface InstanceOptions {
+  readonly config: Config
+  readonly database: Database
+  readonly adminToken: string | undefined
+  readonly localWebhooks: boolean
+  readonly log: Logger
+  readonly tls: Tls | undefined
+  readonly link?: Link
+}
+
+/** Serves in this process. */
+export async function startInstance(options: InstanceOptions): Promise<Service> {
+  const { masterKey, masterKeyPrevious, dataDir } = options.config
+  const keys =
+    masterKey === undefined
+      ? await readKeyFiles(dataDir)
+      : { current: masterKey, others: masterKeyPrevious }
+  // A process that only starts others has no use for it.
+  const { startService } = await import('./service.ts')
+  return startService({
+    ...options,
+    masterKey: keys.current,
+    otherKeys: keys.others,
+    ...(masterKey === undefined && { rereadKeys: () => readKeyFiles(dataDir) }),
+    clock: systemClock,
+  })
+}
+
+/** One line for each fault; where a setting is the cause, it names the setting. */
+export function startFaults(error: unknown): readonly string[] {
+  if (error instanceof ConfigError) return error.faults
+  const { code, syscall, port } = error as NodeJS.ErrnoException & { port?: number }
+  const text = textOf(error)
+  if (code === 'EADDRINUSE') return [`HTTP_PORT ${port} is in use`]
+  if (syscall === 'listen' || syscall === 'bind' || syscall === 'getaddrinfo') {
+    return [`HOST and HTTP_PORT cannot be listened at: ${text}`]
+  }
+  return [text.startsWith('gRPC cannot listen') ? `GRPC_PORT: ${text}` : text]
+}
+
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

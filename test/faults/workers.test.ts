@@ -1,0 +1,174 @@
+import { create } from '@bufbuild/protobuf'
+import { createClient, type Transport } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import {
+  RecordPaymentRequestSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { subscribe } from '../../src/client/subscribe.ts'
+import { asJson, send } from '../contract/rest.ts'
+import { useDatabase } from '../support/database.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { generator } from '../support/random.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { backgroundOf, isAlive, killWorker, logOf, workersOf } from '../support/workers.ts'
+
+const WORKERS = 3
+const KILLS = Number(process.env['KILLS'] ?? 4)
+const SENDERS = 6
+const BATCH = 20
+
+/** What one call has, so that none waits for ever for a worker that was killed. */
+const CALL_MS = 10_000
+const CALLS_MAX = 200
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const random = generator(seed)
+
+const db = useDatabase()
+let service: ServiceProcess
+let accountNumber: string
+let key: string
+
+const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+const connect = (): Transport => createGrpcTransport({ baseUrl: service.grpcUrl })
+
+beforeAll(async () => {
+  service = await startProcess(
+    { DATABASE_URL: db.url, WORKERS: `${WORKERS}`, LOG_LEVEL: 'info' },
+    true,
+  )
+  const transport = connect()
+  const made = await createClient(BusinessService, transport).createBusiness(
+    { name: 'Acme' },
+    { headers },
+  )
+  key = made.secretKey
+  const { account } = await createClient(AccountService, transport).createAccount(
+    {
+      businessId: made.business!.id,
+      reference: 'order-1',
+      bank: Bank.BANK_PROVIDUS,
+      firstName: 'Ada',
+      lastName: 'Obi',
+      email: 'ada@example.com',
+      phone: '08012345678',
+    },
+    { headers },
+  )
+  accountNumber = account!.accountNumber
+}, 120_000)
+
+afterAll(() => service?.kill())
+
+/** Repeats a call until it is answered. Repeating is safe. */
+async function insist<T>(call: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await call()
+    } catch (error) {
+      if (attempt === CALLS_MAX) throw error
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+}
+
+/** Records batches until told to stop. @returns the sessions that were acknowledged */
+async function feed(sender: number, stopped: () => boolean): Promise<string[]> {
+  const transactions = createClient(TransactionService, connect())
+  const acknowledged: string[] = []
+  for (let batch = 0; !stopped(); batch++) {
+    const sessions = Array.from({ length: BATCH }, (_, i) => `S${sender}-${batch}-${i}`)
+    const payments = sessions.map((sessionId) =>
+      create(RecordPaymentRequestSchema, {
+        bank: Bank.BANK_PROVIDUS,
+        accountNumber,
+        sessionId,
+        amountMinor: 100n,
+      }),
+    )
+    const { results } = await insist(() =>
+      transactions.recordPayments({ payments }, { headers, timeoutMs: CALL_MS }),
+    )
+    expect(results.every(({ error }) => error === '')).toBe(true)
+    acknowledged.push(...sessions)
+  }
+  return acknowledged
+}
+
+/** Follows the log, over workers that die, until it has seen the last of them. */
+async function follow(enough: () => number, stop: AbortController): Promise<string[]> {
+  const ids: string[] = []
+  for await (const event of subscribe({
+    addresses: [service.grpcAddress],
+    token: ADMIN_TOKEN,
+    start: { case: 'beginning', value: true },
+    signal: stop.signal,
+  })) {
+    ids.push(event.id)
+    if (ids.length >= enough()) break
+  }
+  return ids
+}
+
+test('workers are killed under load: nothing is lost, and the service stays', async () => {
+  console.log(`workers: SEED=${seed}`)
+  let stopped = false
+  let total = Number.POSITIVE_INFINITY
+  const stop = new AbortController()
+  const followers = Promise.all([1, 2, 3].map(() => follow(() => total, stop)))
+  const senders = Promise.all(
+    Array.from({ length: SENDERS }, (_, sender) => feed(sender, () => stopped)),
+  )
+  const replaced = new Map<number, number>()
+  for (let kill = 0; kill < KILLS; kill++) {
+    // The one with the background work in turn with any.
+    const victim = kill % 2 === 0 ? backgroundOf(service) : 1 + Math.floor(random() * WORKERS)
+    const pid = workersOf(service).get(victim)!
+    await killWorker(service, victim)
+    replaced.set(pid, victim)
+    // Others answer at once, at the same port; a new connection is never left to one that is gone.
+    const answer = await insist(() =>
+      send(service.httpUrl, { headers: asJson(key), body: '{"session_id":"none"}' }),
+    )
+    expect(answer.status).toBe(404)
+  }
+  stopped = true
+  const acknowledged = (await senders).flat()
+  total = 1 + acknowledged.length
+
+  // Whoever has the background work by now gives all of it its place.
+  await vi.waitFor(
+    async () => {
+      const { rows } = await db.database.pool.query('select count(*)::int as events from event_log')
+      expect(rows[0].events).toBe(total)
+    },
+    { timeout: 30_000 },
+  )
+  const { rows: facts } = await db.database.pool.query<{ session_id: string }>(
+    'select session_id from transaction order by session_id',
+  )
+  expect(facts.map((row) => row.session_id)).toEqual(acknowledged.toSorted())
+  const { rows: log } = await db.database.pool.query<{ event_id: string }>(
+    'select event_id from event_log order by position',
+  )
+  // A subscriber that had seen all of it before it was known how much there is waits for one more.
+  await createClient(BusinessService, connect()).createBusiness({ name: 'End' }, { headers })
+  const ended = setTimeout(() => stop.abort(), 30_000)
+  for (const ids of await followers) {
+    expect(ids.slice(0, total)).toEqual(log.map((row) => row.event_id))
+  }
+  clearTimeout(ended)
+
+  expect([...replaced.keys()].filter(isAlive)).toEqual([])
+  expect([...workersOf(service).values()].filter(isAlive)).toHaveLength(WORKERS)
+  const takeOvers = logOf(service).filter(({ msg }) => msg === 'does the background work')
+  expect(takeOvers.length).toBeGreaterThan(KILLS / 2)
+  const pids = [...workersOf(service).values()]
+  expect(await service.stop()).toBe(0)
+  expect(pids.filter(isAlive)).toEqual([])
+}, 240_000)

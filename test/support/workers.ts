@@ -1,0 +1,56 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { vi } from 'vitest'
+import type { ServiceProcess } from './process.ts'
+
+/** A line of the service's log. */
+export interface LogLine {
+  readonly msg: string
+  readonly worker?: number
+  readonly workerPid?: number
+  readonly rpc?: string
+}
+
+/** What a service that keeps its output has logged. */
+export function logOf(service: ServiceProcess): LogLine[] {
+  // The last one may not be whole yet.
+  const lines = service.output().split('\n').slice(0, -1)
+  return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
+}
+
+/** The processes of the workers, by their numbers; of those that serve, or did when they ended. */
+export function workersOf(service: ServiceProcess): Map<number, number> {
+  const ready = logOf(service).filter(({ msg }) => msg === 'worker ready')
+  return new Map(ready.map(({ worker, workerPid }) => [worker!, workerPid!]))
+}
+
+/** The number of the worker that does what one does for all. */
+export function backgroundOf(service: ServiceProcess): number {
+  const given = logOf(service).filter(({ msg }) => msg === 'does the background work')
+  return given.at(-1)!.worker!
+}
+
+/** Ends a worker as a crash does, and waits until another has its place. */
+export async function killWorker(service: ServiceProcess, number: number): Promise<void> {
+  const pid = workersOf(service).get(number)!
+  process.kill(pid, 'SIGKILL')
+  await vi.waitUntil(() => workersOf(service).get(number) !== pid, 30_000)
+}
+
+/** Which workers answered calls of a method, or of all. The service logs at the level debug. */
+export function answeredBy(service: ServiceProcess, rpc: string): Set<number> {
+  const calls = logOf(service).filter(
+    ({ msg, rpc: at }) => /^call( slow)?$/.test(msg) && at?.endsWith(rpc),
+  )
+  return new Set(calls.map(({ worker }) => worker!))
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+  } catch {
+    return false
+  }
+  // One that has ended, and that nobody has asked after yet, still has its id.
+  const path = `/proc/${pid}/stat`
+  return !(existsSync(path) && / Z /.test(readFileSync(path, 'utf8')))
+}

@@ -1,0 +1,105 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { useDatabase } from '../support/database.ts'
+import { makeFolder } from '../support/folder.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { backgroundOf, isAlive, logOf, workersOf } from '../support/workers.ts'
+import { makeCertificate } from '../webhooks/certificate.ts'
+
+/** For what a busy machine may take long for. */
+const WAIT_MS = 30_000
+
+vi.setConfig({ testTimeout: 180_000 })
+
+const db = useDatabase(2)
+let folder: string
+
+beforeAll(async () => {
+  folder = await makeFolder('lifecycle')
+  const { cert, key } = makeCertificate()
+  await writeFile(join(folder, 'cert.pem'), cert)
+  await writeFile(join(folder, 'key.pem'), key)
+})
+
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+async function start(workers: number, env: NodeJS.ProcessEnv = {}): Promise<ServiceProcess> {
+  const settings = { DATABASE_URL: db.url, WORKERS: `${workers}`, LOG_LEVEL: 'info', ...env }
+  const service = await startProcess(settings, true)
+  onTestFinished(() => service.kill())
+  // What it writes to standard error comes by itself.
+  await vi.waitFor(() => expect(workersOf(service).size).toBe(workers), WAIT_MS)
+  return service
+}
+
+const pidsOf = (service: ServiceProcess) => [...workersOf(service).values()]
+
+/** Adds an event, which the worker with the background work gives its place in the log. */
+async function publish({ grpcUrl }: ServiceProcess): Promise<void> {
+  const businesses = createClient(BusinessService, createGrpcTransport({ baseUrl: grpcUrl }))
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  await businesses.createBusiness({ name: 'Acme' }, { headers, timeoutMs: 10_000 })
+}
+
+test('when the first process is killed, no worker is left', async () => {
+  const service = await start(3)
+  const pids = pidsOf(service)
+  expect(pids.filter(isAlive)).toHaveLength(3)
+  await service.kill()
+  await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), WAIT_MS)
+})
+
+test('when all workers die at once, others take their places at the same ports', async () => {
+  const service = await start(2)
+  for (let round = 0; round < 2; round++) {
+    const before = pidsOf(service)
+    for (const pid of before) process.kill(pid, 'SIGKILL')
+    await vi.waitFor(
+      () => expect(pidsOf(service).filter((pid) => !before.includes(pid))).toHaveLength(2),
+      WAIT_MS,
+    )
+    // Found at the ports that were free at the start, on both doors.
+    expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200)
+    await publish(service)
+    expect(isAlive(workersOf(service).get(backgroundOf(service))!)).toBe(true)
+  }
+  expect(await service.stop()).toBe(0)
+  expect(pidsOf(service).filter(isAlive)).toEqual([])
+})
+
+test('when none can be started any more, it ends and says why', async () => {
+  const tls = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
+  const service = await start(2, tls)
+  const exited = new Promise((resolve) => service.child.once('exit', resolve))
+  await writeFile(join(folder, 'cert.pem'), 'gone')
+  const [first, second] = pidsOf(service)
+  process.kill(first!, 'SIGKILL')
+  // While one serves, it goes on doing so, however often the other fails.
+  await vi.waitFor(() => {
+    const failed = logOf(service).filter(({ msg }) => msg.startsWith('a worker ended'))
+    expect(failed.length).toBeGreaterThan(5)
+  }, 2 * WAIT_MS)
+  expect(service.child.exitCode).toBe(null)
+  expect(isAlive(second!)).toBe(true)
+
+  process.kill(second!, 'SIGKILL')
+  expect(await exited).toBe(1)
+  const line = `inflow: TLS_CERT is a file without a certificate in PEM: ${tls.TLS_CERT}\n`
+  expect(service.output()).toContain(line)
+})
+
+test('what Ctrl-C in a terminal sends to all processes ends them in good order', async () => {
+  const service = await start(2)
+  const exited = new Promise((resolve) => service.child.once('exit', resolve))
+  const pids = pidsOf(service)
+  // The workers hear it first, and wait for what the first process makes of it.
+  for (const pid of [...pids, service.child.pid!]) process.kill(pid, 'SIGINT')
+  expect(await exited).toBe(0)
+  expect(pids.filter(isAlive)).toEqual([])
+  expect(service.output()).not.toContain('a worker ended')
+})
