@@ -82,6 +82,7 @@ test('what a process that crashed had claimed so is sent after its lease', async
   const crashing = openWebhooks(lost, { leaseMs: 1_500 })
   const peer = await harness.receiver()
   crashing.start()
+  crashing.startBackground()
   const { business, id } = await addWarm(crashing, peer)
   peer.answer('hang')
   await harness.publish(paymentEvent(business))
@@ -102,6 +103,7 @@ test('one that wakes up after its lease writes nothing down', async () => {
   const late = openWebhooks(harness.database, { leaseMs: 500 })
   const peer = await harness.receiver()
   late.start()
+  late.startBackground()
   const { business, id } = await addWarm(late, peer)
   peer.answer(() =>
     peer.requests.length === 2 ? { status: 500, delayMs: 1_500 } : { status: 200 },
@@ -123,6 +125,7 @@ test('one that stops gives them back', async () => {
   const stopping = openWebhooks(harness.database)
   const peer = await harness.receiver()
   stopping.start()
+  stopping.startBackground()
   const { business, id } = await addWarm(stopping, peer)
   peer.answer('hang')
   await harness.publish(paymentEvent(business))
@@ -137,3 +140,23 @@ test('one that stops gives them back', async () => {
   await peer.next()
   await harness.settled(id)
 }, 20_000)
+
+test('an endpoint that is always behind does not keep the retries of others waiting', async () => {
+  const webhooks = harness.started({ retryScheduleMs: [1_000, 60_000] })
+  const busy = await harness.receiver()
+  const behind = await addWarm(webhooks, busy, 1)
+  const failing = [await harness.receiver(), await harness.receiver()]
+  busy.answer({ status: 200, delayMs: 20 })
+  await harness.publish(...Array.from({ length: 500 }, () => paymentEvent(behind.business)))
+  await busy.waitFor((requests) => requests.length > 2)
+  // The retry of the second is due later than that of the first, and both while there is a backlog.
+  for (const peer of failing) {
+    peer.answer({ status: 500 })
+    const business = await harness.business()
+    await addEndpoint(webhooks, business, peer.url)
+    await harness.publish(paymentEvent(business))
+    await peer.waitFor((requests) => requests.length === 1)
+  }
+  for (const peer of failing) await peer.waitFor((requests) => requests.length === 2)
+  expect((await pending(behind.id)).length).toBeGreaterThan(0)
+}, 30_000)
