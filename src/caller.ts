@@ -43,8 +43,19 @@ export type Caller = BusinessCaller | InternalCaller
 /** The caller of the call under way; undefined where none is needed. */
 export const callerKey = createContextKey<Caller | undefined>(undefined)
 
-/** Whether the credential of the call under way still stands; streams ask it now and then. */
-export const standingKey = createContextKey<() => Promise<boolean>>(async () => true)
+/** For how long a stream may go on. */
+export interface Standing {
+  /** Whether the credential of the call still stands; to be asked now and then. */
+  readonly stands: () => Promise<boolean>
+  /** Ends the call from outside, whatever it or its caller waits for. */
+  readonly end: (fault: Fault) => void
+}
+
+/** The standing of the call under way. */
+export const standingKey = createContextKey<Standing>({
+  stands: async () => true,
+  end: () => undefined,
+})
 
 /** Where a call comes from. */
 export interface Source {

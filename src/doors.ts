@@ -44,7 +44,7 @@ export async function openDoors<Bank>(
     })
     return { http, grpc }
   } catch (error) {
-    await http.close()
+    await http.close(0)
     throw error
   }
 }

@@ -19,7 +19,7 @@ const PRIVATE_FIELDS = [
 
 /** Everything that opens something: our own credentials, and those in headers, URLs and PEM. */
 const CREDENTIALS =
-  /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
+  /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b(it_[0-9a-z]{10})[0-9a-z]{16}_[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
 
 /** The form of identity numbers. In the text of an error they are the caller's, not ours. */
 const IDENTITY_NUMBERS = /(?<!\d)\d{11}(?!\d)/g
@@ -50,7 +50,7 @@ export function createLog(
           let text = line.replace(
             CREDENTIALS,
             (_match, ...groups: (string | undefined)[]) =>
-              (groups.slice(0, 6).find((shown) => shown !== undefined) ?? '') + HIDDEN,
+              (groups.slice(0, 7).find((shown) => shown !== undefined) ?? '') + HIDDEN,
           )
           for (const secret of secrets) text = text.replaceAll(secret, HIDDEN)
           return text

@@ -6,6 +6,7 @@ import { type Credentials, readAdminToken, writeCredentials } from './credential
 import { openTls } from './server/tls.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start.ts'
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
+import { exitOnSignals } from './store/exit-on-signals.ts'
 import { connectionsOfService, type Database, migrate, openDatabase } from './store/orm.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
@@ -33,6 +34,7 @@ async function run(config: Config, log: Logger): Promise<void> {
   const embedded = config.databaseUrl === undefined
   // Where there are workers, they read the files for themselves; here it is seen that they can.
   const tls = config.tls && openTls(config.tls, log)
+  const started = exitOnSignals()
   const postgres = embedded
     ? await startEmbedded({
         folder: resolve(config.dataDir, 'postgres'),
@@ -57,6 +59,7 @@ async function run(config: Config, log: Logger): Promise<void> {
           admin_token: adminToken as string,
         })
       : undefined
+    started()
     closeOnSignal(service, database, stopDatabase)
     process.on('SIGHUP', service.reload)
     say(readyText(urls, credentials))

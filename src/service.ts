@@ -61,7 +61,7 @@ const LOOPBACK = ['127.0.0.0/8', '::1/128']
 /** For one webhook request and its answer. */
 const WEBHOOK_TIMEOUT_MS = 15_000
 
-/** How long streams have to end by themselves when the service stops. */
+/** How long requests and streams have to end by themselves when the service stops. */
 const DRAIN_MS = 3_000
 
 interface ServiceOptions {
@@ -181,10 +181,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
   const calls = createCalls(
     [
-      implement(
-        ThirdPartyService,
-        createThirdPartyRpc({ database, timeText, createAccount, getTransaction }),
-      ),
+      implement(ThirdPartyService, createThirdPartyRpc({ database, timeText, createAccount })),
       implement(
         AccountService,
         createAccountRpc({ database, bankOf, sealer, clock, createAccount, aliasOf, published }),
@@ -279,7 +276,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     deliveriesDue: webhooks.deliveriesDue,
     close: async () => {
       draining.abort()
-      await Promise.all([http.close(), grpc.close(DRAIN_MS), webhooks.stop(), settlements.stop()])
+      const doors = [http, grpc].map((door) => door.close(DRAIN_MS))
+      await Promise.all([...doors, webhooks.stop(), settlements.stop()])
       tail.stop()
       await Promise.all([
         sequencer.stop(),

@@ -37,7 +37,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   console: [],
   // Of the banks, those that run on this machine.
   cli: ['client', 'banks', 'encryption', 'doctor'],
-  doctor: ['banks', 'encryption', 'events', 'settlement', 'webhooks'],
+  doctor: ['client', 'banks', 'encryption', 'events', 'settlement', 'webhooks'],
   store: [],
 }
 

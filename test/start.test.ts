@@ -134,6 +134,30 @@ test('after a kill -9, the next start finds the orphaned database and all that w
   expect(await next.exited).toBe(0)
 }, 60_000)
 
+test.each([
+  ['a start', 'src/main.ts', []],
+  ['a command', 'src/cli/inflow.ts', ['migrate', 'up']],
+])(
+  'a signal in the middle of %s takes the database along',
+  async (_what, program, args) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      const child = spawn(process.execPath, [join(ROOT, program), ...args], {
+        cwd: folder,
+        env: { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' },
+        stdio: 'ignore',
+      })
+      children.add(child)
+      const exited = once(child, 'exit')
+      const server = await vi.waitFor(postmaster, { timeout: 20_000, interval: 5 })
+      child.kill(signal)
+      await exited
+      await vi.waitFor(() => expect(isAlive(server)).toBe(false), 10_000)
+      await rm(join(folder, '.inflow'), { recursive: true })
+    }
+  },
+  60_000,
+)
+
 test.skipIf(!hasCurl())(
   'the curl line that it prints works when pasted',
   async () => {

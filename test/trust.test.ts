@@ -87,6 +87,32 @@ test('those who ask at the same time ask once, unless the question is too old by
   expect(await later).toBeUndefined()
 })
 
+test('a clock that is set back prolongs no trust, and no question is joined that is older', async () => {
+  const { ask, askSlowly, release, pass, answerWith, asked } = setUp()
+  expect(await ask()).toBe('ada')
+  answerWith(undefined)
+  pass(-3_600_000)
+  expect(await ask()).toBeUndefined()
+  const before = askSlowly()
+  pass(-1)
+  const after = askSlowly()
+  expect(asked()).toBe(4)
+  release()
+  await Promise.all([before, after])
+})
+
+test('what is known is told at once, and of many only the latest are', async () => {
+  const { ask, asked } = setUp()
+  await ask('first')
+  expect(ask('first')).toBe('ada')
+  for (let each = 0; each < 10_000; each++) await ask(`${each}`)
+  expect(await ask('first')).toBe('ada')
+  expect(asked()).toBe(10_001)
+  for (let each = 0; each < 20_000; each++) await ask(`other-${each}`)
+  await ask('first')
+  expect(asked()).toBe(30_002)
+})
+
 test('an answer that came too late is not trusted any more', async () => {
   const { askSlowly, release, pass, ask, answerWith } = setUp()
   const slow = askSlowly()

@@ -19,7 +19,9 @@ interface Dependencies {
 }
 
 /** Finds the holder of a token; undefined for a wrong, expired or revoked one. */
-export type AuthenticateToken = (token: string) => Promise<InternalCaller | undefined>
+export type AuthenticateToken = (
+  token: string,
+) => InternalCaller | undefined | Promise<InternalCaller | undefined>
 
 export function createAuthenticateToken(dependencies: Dependencies): AuthenticateToken {
   const { clock, bootstrapToken } = dependencies
@@ -31,16 +33,19 @@ export function createAuthenticateToken(dependencies: Dependencies): Authenticat
     scopes: new Set(['admin']),
   }
   const trust = createTrust<InternalCaller>(clock)
-  return async (token) => {
+  const find = async (token: string): Promise<Found<InternalCaller> | undefined> => {
     const digest = hashToken(token)
-    if (expected !== undefined && timingSafeEqual(digest, expected)) return bootstrap
+    if (expected !== undefined && timingSafeEqual(digest, expected)) {
+      return { who: bootstrap, expiresAtMs: undefined }
+    }
     const tokenId = tokenIdOf(token)
-    if (tokenId === undefined) return undefined
-    return trust(digest.toString('base64'), () => find(dependencies, tokenId, digest))
+    return tokenId === undefined ? undefined : proveToken(dependencies, tokenId, digest)
   }
+  return (token) => trust(token, () => find(token))
 }
 
-async function find(
+/** Asks the database for the token of an id. */
+async function proveToken(
   { pool, relaxedPool, clock }: Dependencies,
   tokenId: string,
   digest: Buffer,

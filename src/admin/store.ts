@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { Scope } from '../caller.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 
 /** What authentication needs of a token. Times in milliseconds since the Unix epoch. */
 export interface TokenRow {
@@ -11,8 +12,6 @@ export interface TokenRow {
   readonly lastUsedAtMs: number | undefined
   readonly revoked: boolean
 }
-
-const MS = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`
 
 export async function findToken(pool: Pool, tokenId: string): Promise<TokenRow | undefined> {
   const result = await pool.query<{
@@ -26,7 +25,7 @@ export async function findToken(pool: Pool, tokenId: string): Promise<TokenRow |
   }>({
     name: 'internal-token-find',
     text: `select name, secret_hash, scopes, business_ids, revoked_at is not null as revoked,
-        ${MS('expires_at')} as expires_at_ms, ${MS('last_used_at')} as last_used_at_ms
+        ${epochMs('expires_at')} as expires_at_ms, ${epochMs('last_used_at')} as last_used_at_ms
       from internal_token where id = $1`,
     values: [tokenId],
   })

@@ -1,4 +1,5 @@
-import { BlockList, isIP, isIPv4 } from 'node:net'
+import { isIP } from 'node:net'
+import { addressRanges } from '../address-ranges.ts'
 import { type FieldFault, invalidFields } from '../errors.ts'
 
 /** Tells whether a key works from an address. */
@@ -38,11 +39,7 @@ function readCidr(text: string): string | undefined {
  */
 export function createAllowsAddress(cidrs: readonly string[]): AllowsAddress {
   if (cidrs.length === 0) return () => true
-  const ranges = new BlockList()
-  for (const cidr of cidrs) {
-    const [address = '', bits = ''] = cidr.split('/')
-    ranges.addSubnet(address, Number(bits), isIPv4(address) ? 'ipv4' : 'ipv6')
-  }
+  const ranges = addressRanges(cidrs)
   return (given) => {
     // A link-local peer may come with the interface it was reached at: fe80::1%eth0.
     const address = given.split('%', 1)[0] as string

@@ -18,6 +18,7 @@ import { EXIT, Failure } from './failure.ts'
 import { findService } from './find-service.ts'
 import { withDatabase } from './open-database.ts'
 import { note, print, visible } from './output.ts'
+import { readTrust } from './trust.ts'
 
 interface DoctorOptions {
   readonly serviceUrl?: string
@@ -94,7 +95,7 @@ async function examineService(serviceUrl: string | undefined): Promise<readonly 
     // Health needs no token.
     const options = { token: '-', ...(serviceUrl !== undefined && { serviceUrl }) }
     const { url, httpUrl } = findService(options, process.env)
-    return await checkService({ grpcUrl: url, httpUrl })
+    return await checkService({ grpcUrl: url, httpUrl, tls: readTrust(process.env) })
   } catch (error) {
     if (error instanceof Failure && error.exitCode === EXIT.unreachable) {
       return checkService(undefined)

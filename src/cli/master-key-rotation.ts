@@ -4,6 +4,7 @@ import {
   checkMasterKey,
   MasterKeyError,
   registerMasterKey,
+  withdrawMasterKey,
 } from '../encryption/check-master-key.ts'
 import {
   forgetKeys,
@@ -81,8 +82,12 @@ export function rotateMasterKey(
     }
     note(`Encrypting everything with the key ${sealer.keyId}.`)
     // From now on no instance starts that lacks the key.
-    await registerMasterKey(pool, sealer)
-    await awaitKnown(keys)
+    const first = await registerMasterKey(pool, sealer)
+    await awaitKnown(keys).catch(async (error: unknown) => {
+      // Nothing was made with it: the instances that lack it go on as before, and may start again.
+      if (first) await withdrawMasterKey(pool, sealer)
+      throw error
+    })
     const done = await reseal(sealedTables(pool), sealer, teller())
     const statuses = await readKeys(keys)
     await forgetKeys(pool, statuses)

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDatabaseAway } from '../store/away.ts'
+import { exitOnSignals } from '../store/exit-on-signals.ts'
 import { type Database, openDatabase } from '../store/orm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { note } from './output.ts'
@@ -26,11 +27,16 @@ export async function withDatabase<Result>(
   const { findRunningEmbedded, startEmbedded } = await import('../store/embedded.ts')
   const running = await findRunningEmbedded(folder)
   if (running !== undefined) return withUrl(running, use)
-  const server = await startEmbedded({ folder, log: note })
+  const ended = exitOnSignals()
   try {
-    return await withUrl(server.url, use)
+    const server = await startEmbedded({ folder, log: note })
+    try {
+      return await withUrl(server.url, use)
+    } finally {
+      await server.stop()
+    }
   } finally {
-    await server.stop()
+    ended()
   }
 }
 

@@ -1,4 +1,6 @@
 import { Client, credentials } from '@grpc/grpc-js'
+import { Agent, request } from 'undici'
+import { type ClientTls, secure } from '../client/credentials.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** How long a door has to answer. */
@@ -11,6 +13,8 @@ interface Doors {
   readonly grpcUrl: string
   /** Undefined: not known. */
   readonly httpUrl: string | undefined
+  /** For both, where they speak TLS. */
+  readonly tls: ClientTls
 }
 
 /** Whether a running service says that it serves. @param doors undefined: none was found */
@@ -20,14 +24,14 @@ export async function checkService(doors: Doors | undefined): Promise<readonly F
     findings.warn('no running service was found', 'start one: npm start, or inflow serve')
     return findings.all
   }
-  const { grpcUrl, httpUrl } = doors
-  const health = await askHealth(grpcUrl)
+  const { grpcUrl, httpUrl, tls } = doors
+  const health = await askHealth(grpcUrl, tls)
   if (health === undefined) findings.ok(`gRPC at ${grpcUrl} serves`)
   else {
     findings.fail(`gRPC at ${grpcUrl} does not serve: ${health}`, 'start it, or see its log')
   }
   if (httpUrl !== undefined) {
-    const fault = await askReady(httpUrl)
+    const fault = await askReady(httpUrl, tls)
     if (fault === undefined) findings.ok(`HTTP at ${httpUrl} is ready`)
     else findings.fail(`HTTP at ${httpUrl} is not ready: ${fault}`, 'see its log, and its database')
   }
@@ -35,10 +39,13 @@ export async function checkService(doors: Doors | undefined): Promise<readonly F
 }
 
 /** @returns what is wrong */
-function askHealth(grpcUrl: string): Promise<string | undefined> {
+function askHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefined> {
   const { protocol, host } = new URL(grpcUrl)
-  const channel = protocol === 'https:' ? credentials.createSsl() : credentials.createInsecure()
-  const client = new Client(host, channel)
+  const channel =
+    protocol === 'https:'
+      ? secure(host, tls)
+      : { credentials: credentials.createInsecure(), options: {} }
+  const client = new Client(host, channel.credentials, channel.options)
   const same = (bytes: Buffer) => bytes
   return new Promise((resolve) => {
     client.makeUnaryRequest(
@@ -56,13 +63,18 @@ function askHealth(grpcUrl: string): Promise<string | undefined> {
   })
 }
 
-async function askReady(httpUrl: string): Promise<string | undefined> {
+/** @returns what is wrong */
+async function askReady(httpUrl: string, tls: ClientTls): Promise<string | undefined> {
+  const dispatcher = new Agent({ connect: tls })
   try {
     const signal = AbortSignal.timeout(ANSWER_MS)
-    const answer = await fetch(new URL('/readyz', httpUrl), { signal })
-    return answer.ok ? undefined : `status ${answer.status}`
+    const { statusCode, body } = await request(new URL('/readyz', httpUrl), { dispatcher, signal })
+    await body.dump()
+    return statusCode === 200 ? undefined : `status ${statusCode}`
   } catch (error) {
-    const { cause, message } = error as Error & { cause?: Error }
-    return cause?.message || message
+    const { code, message } = error as NodeJS.ErrnoException
+    return message || code || 'nobody answers'
+  } finally {
+    await dispatcher.destroy()
   }
 }

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { Sealer } from '../secrets.ts'
 import type { SealedRows } from './sealed-rows.ts'
-import { insertMasterKey, listMasterKeys } from './store.ts'
+import { deleteUnheldMasterKey, insertMasterKey, listMasterKeys } from './store.ts'
 
 /** What is encrypted to know a key again. */
 const KNOWN_TEXT = 'inflow'
@@ -38,10 +38,15 @@ export async function checkMasterKey(
   for (const table of tables) if ((await table.fits(sealer)) === false) throw wrongKey()
 }
 
-/** Says in the database that the current key is in use. */
-export async function registerMasterKey(pool: Pool, sealer: Sealer): Promise<void> {
+/** Says in the database that the current key is in use. @returns whether nobody had said so */
+export function registerMasterKey(pool: Pool, sealer: Sealer): Promise<boolean> {
   const id = sealer.keyId
-  await insertMasterKey(pool, { id, knownText: sealer.seal(KNOWN_TEXT, contextOf(id)) })
+  return insertMasterKey(pool, { id, knownText: sealer.seal(KNOWN_TEXT, contextOf(id)) })
+}
+
+/** Takes that back, for a key that nothing was made with; unless an instance has it by now. */
+export function withdrawMasterKey(pool: Pool, sealer: Sealer): Promise<void> {
+  return deleteUnheldMasterKey(pool, sealer.keyId)
 }
 
 function opens(sealer: Sealer, id: string, knownText: Buffer): boolean {

@@ -37,12 +37,19 @@ export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Option
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
 
-  const tell = async (): Promise<void> => {
-    if (reread) sealer.use(await reread())
+  const check = async (): Promise<void> => {
     await checkMasterKey(pool, sealer, tables)
     await registerMasterKey(pool, sealer)
+  }
+  const touch = (): Promise<void> => {
     const { keyId: currentKeyId, knownKeyIds } = sealer
-    await touchHolder(pool, { id, currentKeyId, knownKeyIds })
+    return touchHolder(pool, { id, currentKeyId, knownKeyIds })
+  }
+  const tell = async (): Promise<void> => {
+    if (reread) sealer.use(await reread())
+    // Above all an instance that lacks a key has to be heard of: a rotation must wait for it.
+    await touch()
+    await check()
   }
   const attempt = (): void => {
     running ??= tell()
@@ -56,7 +63,9 @@ export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Option
   }
   return {
     async start() {
-      await tell()
+      if (reread) sealer.use(await reread())
+      await check()
+      await touch()
       timer = setInterval(attempt, EVERY_MS)
     },
     async stop() {

@@ -19,17 +19,27 @@ export async function listMasterKeys(pool: Pool): Promise<MasterKey[]> {
   return result.rows.map((row) => ({ id: row.id, knownText: row.known_text }))
 }
 
-/** The first one to insert a key wins; what it wrote says the same. */
-export async function insertMasterKey(pool: Pool, key: MasterKey): Promise<void> {
-  await pool.query(
+/** The first one to insert a key wins; what it wrote says the same. @returns whether it was us */
+export async function insertMasterKey(pool: Pool, key: MasterKey): Promise<boolean> {
+  const { rowCount } = await pool.query(
     `insert into master_key (id, known_text, created_at) values ($1, $2, clock_timestamp())
       on conflict (id) do nothing`,
     [key.id, key.knownText],
   )
+  return rowCount === 1
 }
 
 export async function deleteMasterKey(pool: Pool, id: string): Promise<void> {
   await pool.query('delete from master_key where id = $1', [id])
+}
+
+/** Unless an instance encrypts with it. */
+export async function deleteUnheldMasterKey(pool: Pool, id: string): Promise<void> {
+  await pool.query(
+    `delete from master_key where id = $1
+      and not exists (select from master_key_holder where current_key_id = $1)`,
+    [id],
+  )
 }
 
 /** Says that an instance is there, and forgets those that were not heard of for a day. */

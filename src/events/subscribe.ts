@@ -4,11 +4,12 @@ import type {
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { Fault } from '../errors.ts'
+import type { Standing } from '../caller.ts'
 import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
 import type { Tail, TailEntry } from './tail.ts'
+import { watchStanding } from './watch-standing.ts'
 
 /** How often a stream says where it is, and how long it lasts. */
 export interface StreamPace {
@@ -19,9 +20,6 @@ export interface StreamPace {
 }
 
 export const STREAM_PACE: StreamPace = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
-
-/** How often a stream asks whether its credential still stands. */
-const STANDING_MS = 800
 
 interface Dependencies {
   readonly pool: Pool
@@ -36,7 +34,7 @@ interface Dependencies {
  * Streams events in order from the place asked for. The first item is a checkpoint: it says that
  * the subscription stands, and where.
  *
- * @param standing whether the caller's credential still stands
+ * @param standing of the caller's credential
  * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `positionOf`; the last also when
  * the stream falls so far behind that what follows was deleted; unauthorized when the credential
  * was revoked or expired meanwhile
@@ -45,49 +43,43 @@ export async function* subscribe(
   { pool, tail, draining, random, pace }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
-  standing: () => Promise<boolean>,
+  standing: Standing,
 ): AsyncGenerator<SubscribeResponse> {
   const wants = filter(request)
   const state = await readLogState(pool)
   const { epoch } = state
-  const signal = AbortSignal.any([cancelled, draining])
-  const endsMs = performance.now() + pace.streamMs * (0.9 + 0.2 * random())
-  let position = await startOf(pool, request, state)
-  let checkpointMs = performance.now() + pace.checkpointMs
-  let standingMs = performance.now() + STANDING_MS
-  yield toCheckpointItem(position, epoch)
-  while (!signal.aborted && performance.now() < endsMs) {
-    const entries = await tail.read(position, epoch)
-    for (const entry of entries) {
-      position = entry.position
-      if (wants(entry)) {
-        yield entry.item
+  const watch = watchStanding(standing, cancelled)
+  try {
+    const signal = AbortSignal.any([cancelled, draining, watch.lost])
+    const endsMs = performance.now() + pace.streamMs * (0.9 + 0.2 * random())
+    let position = await startOf(pool, request, state)
+    let checkpointMs = performance.now() + pace.checkpointMs
+    yield toCheckpointItem(position, epoch)
+    while (!signal.aborted && performance.now() < endsMs) {
+      const entries = await tail.read(position, epoch)
+      for (const entry of entries) {
         if (signal.aborted) break
+        position = entry.position
+        if (wants(entry)) yield entry.item
+      }
+      if (signal.aborted) break
+      if (performance.now() >= checkpointMs) {
+        yield toCheckpointItem(position, epoch)
+        checkpointMs = performance.now() + pace.checkpointMs
+      }
+      if (entries.length === 0) {
+        const untilMs = Math.min(checkpointMs, endsMs)
+        await tail.wait(position, untilMs - performance.now(), signal)
       }
     }
-    if (performance.now() >= standingMs) {
-      await requireStanding(standing)
-      standingMs = performance.now() + STANDING_MS
-    }
-    if (performance.now() >= checkpointMs) {
-      yield toCheckpointItem(position, epoch)
-      checkpointMs = performance.now() + pace.checkpointMs
-    }
-    if (entries.length === 0) {
-      const untilMs = Math.min(checkpointMs, endsMs, standingMs)
-      await tail.wait(position, untilMs - performance.now(), signal)
-    }
+    watch.lost.throwIfAborted()
+    if (!cancelled.aborted) yield toCheckpointItem(position, epoch)
+  } finally {
+    watch.stop()
   }
-  if (!cancelled.aborted) yield toCheckpointItem(position, epoch)
 }
 
 type Facts = Pick<TailEntry, 'kind' | 'businessId' | 'live'>
-
-async function requireStanding(standing: () => Promise<boolean>): Promise<void> {
-  // While the database is away nobody can be revoked, and nothing new can be read either.
-  const stands = await standing().catch(() => true)
-  if (!stands) throw new Fault('unauthorized', 'The token was revoked or has expired')
-}
 
 function filter(request: SubscribeRequest): (event: Facts) => boolean {
   const kinds = new Set(request.kinds)

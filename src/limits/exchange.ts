@@ -36,6 +36,9 @@ const RETRY_MS = 1_000
 /** How many buckets are told of in one statement; the rest follow in the next. */
 const BUCKETS_MAX = 1_000
 
+/** How many buckets wait to be told of. The others hold for this instance by itself meanwhile. */
+const BUSY_MAX = 50 * BUCKETS_MAX
+
 /**
  * Requests never wait for this: each instance spends from its own count of a bucket, and a
  * statement every EXCHANGE_MS takes what the busy ones spent from the common buckets, whose level
@@ -56,15 +59,18 @@ export function createExchange({ share, clock, log }: Options): Exchange {
   let failing = false
   let stopped = false
 
+  const add = (bucket: SharedBucket): void => {
+    if (busy.size < BUSY_MAX || busy.has(bucket)) busy.add(bucket)
+    // It says so again when it next spends.
+    else bucket.putBack(bucket.collect())
+  }
   const exchange = async (): Promise<void> => {
     const buckets = [...busy].slice(0, BUCKETS_MAX)
     for (const bucket of buckets) busy.delete(bucket)
     urgent = false
-    const spendings = buckets.map((bucket) => {
-      return { name: bucket.name, spent: bucket.collect(), limit: bucket.limit }
-    })
+    const spent = buckets.map((bucket) => bucket.collect())
     try {
-      const levels = await share(spendings)
+      const levels = await share(sumByName(buckets, spent))
       const nowMs = clock.now()
       for (const bucket of buckets) {
         const level = levels.get(bucket.name)
@@ -73,8 +79,8 @@ export function createExchange({ share, clock, log }: Options): Exchange {
       failing = false
     } catch (error) {
       for (const [index, bucket] of buckets.entries()) {
-        bucket.putBack(spendings[index]?.spent ?? 0)
-        if (busy.size < BUCKETS_MAX) busy.add(bucket)
+        bucket.putBack(spent[index] ?? 0)
+        add(bucket)
       }
       if (!failing) log.warn({ err: error }, 'rate limits hold for each instance by itself')
       failing = true
@@ -97,7 +103,7 @@ export function createExchange({ share, clock, log }: Options): Exchange {
   }
   return {
     tell(bucket, isUrgent) {
-      busy.add(bucket)
+      add(bucket)
       urgent ||= isUrgent
       schedule()
     },
@@ -107,4 +113,16 @@ export function createExchange({ share, clock, log }: Options): Exchange {
       await underWay
     },
   }
+}
+
+/** A bucket that was forgotten and opened again has a namesake, and a statement takes a name once. */
+function sumByName(
+  buckets: readonly SharedBucket[],
+  spent: readonly number[],
+): readonly Spending[] {
+  const sums = new Map<string, Spending>()
+  for (const [index, { name, limit }] of buckets.entries()) {
+    sums.set(name, { name, spent: (sums.get(name)?.spent ?? 0) + (spent[index] ?? 0), limit })
+  }
+  return [...sums.values()]
 }

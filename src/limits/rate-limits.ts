@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { Caller } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import type { RateLimit, TokenBucket } from '../token-bucket.ts'
 import { addressGroup, isLoopback } from './address-group.ts'
@@ -17,13 +18,9 @@ export interface DefaultLimits {
   readonly failed: RateLimit | undefined
 }
 
-/** Who is told apart by a limit. */
-export interface LimitedCaller {
-  /** Unique among keys and tokens. */
-  readonly id: string
-  readonly kind: 'key' | 'token'
-  /** The caller's own; undefined: the default. */
-  readonly limit: RateLimit | undefined
+/** A request. Its headers are made when they are asked for, which is seldom. */
+interface Credentialed {
+  readonly header: Headers
 }
 
 /** The buckets of one instance. They are bounded in number: the ones unused longest are forgotten. */
@@ -36,8 +33,8 @@ export interface RateLimits {
   fail(address: string, credential: string): void
   /** Whether a credential has let its caller in lately. */
   proved(credential: string): boolean
-  /** The bucket of a caller that a credential let in; none where there is no limit. */
-  caller(caller: LimitedCaller, credential: () => string): SharedBucket | undefined
+  /** The bucket of a caller that a request's credential let in; none where there is no limit. */
+  caller(caller: Caller, request: Credentialed): SharedBucket | undefined
 }
 
 interface Options {
@@ -50,10 +47,15 @@ interface Options {
 /** Of each of the maps: some 10 MB when it is full. */
 const BUCKETS_MAX = 50_000
 
+/** How often it is written down anew that a credential lets its caller in. */
+const PROVE_MS = 60_000
+
 /** A caller who was let in; `bucket` is missing where there is no limit. */
 interface Known {
   bucket: SharedBucket | undefined
+  /** The caller's own; undefined: the default. */
   limit: RateLimit | undefined
+  provedAtMs: number
 }
 
 /**
@@ -66,8 +68,25 @@ export function createRateLimits({ defaults, clock, tell }: Options): RateLimits
   const failures = new RecentMap<SharedBucket>(BUCKETS_MAX)
   const callers = new RecentMap<Known>(BUCKETS_MAX)
   // Digests, so that no credential is kept for longer than authentication keeps it.
-  const proofs = new RecentMap<true>(BUCKETS_MAX)
+  const proofs = new RecentMap<Known>(BUCKETS_MAX)
   const open = (name: string, limit: RateLimit) => new SharedBucket(name, limit, clock.now(), tell)
+  const prove = (known: Known, { header }: Credentialed, nowMs: number): void => {
+    known.provedAtMs = nowMs
+    const credential = header.get('authorization')
+    if (credential !== null) proofs.set(digestOf(credential), known)
+  }
+  const disprove = (digest: string): void => {
+    const known = proofs.get(digest)
+    // It may have been a right key at the wrong method: its next good call proves it again.
+    if (known !== undefined) known.provedAtMs = Number.NEGATIVE_INFINITY
+    proofs.delete(digest)
+  }
+  /** Opens the bucket of a caller, or goes on with it under another limit. */
+  const limitTo = (known: Known, name: string, limit: RateLimit | undefined, nowMs: number) => {
+    if (limit === undefined) known.bucket = undefined
+    else if (known.bucket === undefined) known.bucket = open(name, limit)
+    else known.bucket.change(limit, nowMs)
+  }
   return {
     address(address) {
       if (defaults.address === undefined) return undefined
@@ -81,27 +100,26 @@ export function createRateLimits({ defaults, clock, tell }: Options): RateLimits
     failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
     fail(address, credential) {
       if (defaults.failed === undefined) return
-      if (proofs.size > 0) proofs.delete(digestOf(credential))
+      if (proofs.size > 0) disprove(digestOf(credential))
       const group = addressGroup(address)
       const bucket = failures.get(group) ?? open(`failed ${group}`, defaults.failed)
       failures.set(group, bucket)
       bucket.owe(1, clock.now())
     },
-    proved: (credential) => proofs.get(digestOf(credential)) === true,
-    caller(caller, credential) {
-      const known = callers.get(caller.id)
-      if (known !== undefined && known.limit === caller.limit) return known.bucket
-      const limit = caller.limit ?? defaults[caller.kind]
-      if (known === undefined) {
-        const bucket = limit && open(`${caller.kind} ${caller.id}`, limit)
-        callers.set(caller.id, { bucket, limit: caller.limit })
-        proofs.set(digestOf(credential()), true)
-        return bucket
+    proved: (credential) => proofs.get(digestOf(credential)) !== undefined,
+    caller(caller, request) {
+      const kind = caller.kind === 'business' ? 'key' : 'token'
+      const id = caller.kind === 'business' ? caller.keyId : caller.tokenId
+      const limit = caller.kind === 'business' ? caller.rateLimit : undefined
+      const nowMs = clock.now()
+      let known = callers.get(id)
+      if (known === undefined || known.limit !== limit) {
+        known ??= { bucket: undefined, limit, provedAtMs: Number.NEGATIVE_INFINITY }
+        known.limit = limit
+        limitTo(known, `${kind} ${id}`, limit ?? defaults[kind], nowMs)
+        callers.set(id, known)
       }
-      known.limit = caller.limit
-      if (limit === undefined) known.bucket = undefined
-      else if (known.bucket === undefined) known.bucket = open(`${caller.kind} ${caller.id}`, limit)
-      else known.bucket.change(limit, clock.now())
+      if (Math.abs(nowMs - known.provedAtMs) >= PROVE_MS) prove(known, request, nowMs)
       return known.bucket
     },
   }

@@ -74,3 +74,16 @@ export function accessOf(service: DescService, method: DescMethod): Access {
   if (access === undefined) throw new Error(`the access table has no row for ${name}`)
   return access
 }
+
+/** The same, remembered by method: it is on the path of every call. */
+export function createAccessOf(): (method: DescMethod) => Access {
+  const known = new Map<DescMethod, Access>()
+  return (method) => {
+    let access = known.get(method)
+    if (access === undefined) {
+      access = accessOf(method.parent, method)
+      known.set(method, access)
+    }
+    return access
+  }
+}

@@ -21,6 +21,8 @@ export type Door = 'rest' | 'connect' | 'grpc'
 export interface Origin extends Source {
   readonly door: Door
   readonly header: Headers
+  /** The credential in the headers, where a door has it at hand; null: there is none. */
+  readonly authorization?: string | null
   /** Aborts when the caller is gone or its deadline has passed. */
   readonly signal: AbortSignal
   /** What was wrong with the body. It is told after authentication. */
@@ -33,6 +35,8 @@ export interface Origin extends Source {
    * @throws Fault when it is not the message that it should be
    */
   readMessage?(): Message | Promise<Message>
+  /** Ends the call, also where the caller does not read what it is sent. */
+  abort?(fault: Fault): void
   /** Where the caller stands with its limit, when it has one; found out on the way. */
   rateLimit?: RateLimitState | undefined
 }
@@ -105,7 +109,10 @@ function bind(service: DescService, method: DescMethod, run: ReturnType<Intercep
       requestMethod: 'POST',
       url,
       signal: origin.signal,
-      header: origin.header,
+      // Made only where somebody asks for them.
+      get header() {
+        return origin.header
+      },
       contextValues: createContextValues().set(originKey, origin),
       message,
     }) as UnaryRequest | StreamRequest
@@ -116,6 +123,14 @@ function bind(service: DescService, method: DescMethod, run: ReturnType<Intercep
     stream: (message, origin) =>
       run(request(single(message), true, origin)) as Promise<StreamResponse>,
   }
+}
+
+/** The credential that a call came with; null: none. */
+export function authorizationOf(request: UnaryRequest | StreamRequest): string | null {
+  const origin = request.contextValues.get(originKey)
+  return origin?.authorization === undefined
+    ? request.header.get('authorization')
+    : origin.authorization
 }
 
 async function* single<T>(message: T): AsyncGenerator<T> {
@@ -154,10 +169,10 @@ class CallContext implements HandlerContext {
   readonly service: DescService
   readonly signal: AbortSignal
   readonly requestMethod: string
-  readonly requestHeader: Headers
   readonly values: ContextValues
   readonly url: string
   readonly protocolName: string
+  readonly #request: UnaryRequest | StreamRequest
   #header: Headers | undefined
   #trailer: Headers | undefined
 
@@ -166,7 +181,7 @@ class CallContext implements HandlerContext {
     this.service = request.service
     this.signal = request.signal
     this.requestMethod = request.requestMethod
-    this.requestHeader = request.header
+    this.#request = request
     this.values = request.contextValues
     this.url = request.url
     this.protocolName = request.contextValues.get(originKey)?.door ?? 'grpc'
@@ -174,6 +189,10 @@ class CallContext implements HandlerContext {
 
   timeoutMs(): undefined {
     return undefined
+  }
+
+  get requestHeader(): Headers {
+    return this.#request.header
   }
 
   get responseHeader(): Headers {

@@ -19,17 +19,17 @@ export interface Admission {
   /** What the call comes to. Rejects with a ConnectError. */
   readonly answer: Promise<UnaryResponse | StreamResponse>
   toError(error: unknown): ConnectError
+  readonly origin: Origin
 }
+
+/** Who is at the other end of a call. */
+export type Peer = Pick<Origin, 'address' | 'requestId'> & Required<Pick<Origin, 'abort'>>
 
 /**
  * Begins a call: the caller is made known before a byte of the body is read. What Connect then
  * cannot read, it tells in its own words; here it gets the details of all our errors.
  */
-export function admit(
-  call: Call,
-  context: HandlerContext,
-  peer: { readonly address: string; readonly requestId: string },
-): Admission {
+export function admit(call: Call, context: HandlerContext, peer: Peer): Admission {
   const admitted = Promise.withResolvers<void>()
   const body = Promise.withResolvers<Message>()
   // Whoever is refused never asks for the body.
@@ -69,6 +69,7 @@ export function admit(
     },
     answer,
     toError,
+    origin,
   }
 }
 

@@ -12,15 +12,16 @@ import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance } from 'fastify'
 import { assert } from '../errors.ts'
 import { type Call, headersOf } from './calls.ts'
-import { type Admission, admit } from './connect-admission.ts'
+import { type Admission, admit, type Peer } from './connect-admission.ts'
 import { boundTimeouts, TIMEOUT_MAX_MS } from './connect-timeouts.ts'
+import { rateLimitHeaders } from './headers.ts'
 import { malformedRequest } from './malformed.ts'
 
 /** The largest message: a batch of 1,000 payments has room. */
 const MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 
 /** Who is at the other end of an HTTP request. */
-const peerKey = createContextKey({ address: '', requestId: '' })
+const peerKey = createContextKey<Peer>({ address: '', requestId: '', abort: () => undefined })
 
 const admissionKey = createContextKey<Admission | undefined>(undefined)
 
@@ -40,14 +41,23 @@ export async function connectDoor(app: FastifyInstance, calls: readonly Call[]):
       readMaxBytes: MESSAGE_BYTES_MAX,
       maxTimeoutMs: TIMEOUT_MAX_MS,
       contextValues: (request) =>
-        createContextValues().set(peerKey, { address: request.ip, requestId: request.id }),
+        createContextValues().set(peerKey, {
+          address: request.ip,
+          requestId: request.id,
+          // A caller who does not read cannot be told why.
+          abort: () => request.socket.destroy(),
+        }),
       // The call begins here, before the body is read, and takes it when the caller is known.
       requestGate: async (context) => {
         const call = byMethod.get(context.method)
         assert(call, 'every method that is routed is a call')
         const admission = admit(call, context, context.values.get(peerKey))
         context.values.set(admissionKey, admission)
-        await admission.admitted
+        await admission.admitted.finally(() => {
+          for (const [name, value] of rateLimitHeaders(admission.origin)) {
+            context.responseHeader.set(name, value)
+          }
+        })
       },
       routes: (router) => routes(router, calls),
     })

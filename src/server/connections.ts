@@ -1,4 +1,5 @@
-import { isIPv6, type Server, type Socket } from 'node:net'
+import type { Server, Socket } from 'node:net'
+import { addressGroup } from '../limits/address-group.ts'
 
 /** How many connections a door holds. */
 export interface ConnectionLimits {
@@ -49,15 +50,4 @@ export function boundConnections(server: Server, limits: ConnectionLimits): Conn
 }
 
 /** Whoever has one IPv6 address usually has all of its /64. */
-export function networkOf(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined) return mapped
-  if (!isIPv6(address)) return address
-  const [head = '', tail] = (address.split('%', 1)[0] ?? '').split('::')
-  const before = head === '' ? [] : head.split(':')
-  const after = tail ? tail.split(':') : []
-  const gap = tail === undefined ? 0 : 8 - before.length - after.length
-  const groups = [...before, ...Array.from({ length: gap }, () => '0'), ...after]
-  const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16))
-  return `${network.join(':')}::/64`
-}
+export const networkOf = addressGroup

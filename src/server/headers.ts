@@ -1,5 +1,6 @@
 import { cors } from '@connectrpc/connect'
 import type { FastifyInstance } from 'fastify'
+import type { Origin } from './calls.ts'
 
 /** What every answer of the HTTP door tells browsers, whatever it holds. */
 export type SecurityHeaders = Readonly<Record<string, string>>
@@ -31,8 +32,6 @@ const EXPOSED_HEADERS = [
   'X-Request-Id',
   'Idempotent-Replayed',
   'Retry-After',
-  'RateLimit',
-  'RateLimit-Policy',
   'RateLimit-Limit',
   'RateLimit-Remaining',
   'RateLimit-Reset',
@@ -62,4 +61,17 @@ export function allowOrigins(app: FastifyInstance, origins: readonly string[]): 
     reply.header('access-control-max-age', `${PREFLIGHT_SECONDS}`)
     reply.code(204).send()
   })
+}
+
+/**
+ * Where a caller stands with its limit: the headers that clients read today
+ * (draft-ietf-httpapi-ratelimit-headers-06). None where there is no limit.
+ */
+export function rateLimitHeaders({ rateLimit }: Origin): readonly (readonly [string, string])[] {
+  if (rateLimit === undefined) return []
+  return [
+    ['ratelimit-limit', rateLimit.limitText],
+    ['ratelimit-remaining', `${rateLimit.remaining}`],
+    ['ratelimit-reset', `${rateLimit.resetSeconds}`],
+  ]
 }

@@ -1,8 +1,14 @@
 import type { Server as HttpsServer } from 'node:https'
 import type { TLSSocket } from 'node:tls'
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import type { Logger } from 'pino'
-import { Fault } from '../errors.ts'
+import { Fault, REASONS } from '../errors.ts'
+import { within } from '../within.ts'
 import type { Call } from './calls.ts'
 import { connectDoor } from './connect.ts'
 import { boundConnections, type ConnectionLimits } from './connections.ts'
@@ -59,8 +65,8 @@ export interface HttpDoor {
   readonly port: number
   /** How many are open. */
   connections(): number
-  /** Stops listening, and waits for the requests under way. */
-  close(): Promise<void>
+  /** Stops listening, and waits for the requests under way; after `drainMs` they are cut. */
+  close(drainMs: number): Promise<void>
 }
 
 /** Opens the HTTP door: REST, Connect, gRPC-Web, banks' notifications, health, metrics. */
@@ -110,9 +116,11 @@ export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promis
     app.server.emit('request', request, response)
   })
   // What is registered below inherits this handler, so it comes first.
-  app.setErrorHandler<FastifyError>((error, _request, reply) =>
-    reply.send(sendFault(reply, fromFastify(error))),
-  )
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    const fault = fromFastify(error)
+    logFault(options.log, fault, request)
+    return reply.send(sendFault(reply, fault))
+  })
   // Whatever the body of a request to no path is, it is not what is wrong with the request.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _body, done) => done(null))
@@ -130,7 +138,13 @@ export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promis
   await app.listen({ host: options.host, port: options.port })
   const address = app.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : options.port
-  return { port, connections: connections.count, close: () => app.close() }
+  const close = async (drainMs: number): Promise<void> => {
+    const closed = app.close()
+    // Nobody can be asked to finish sending what was begun, or to begin.
+    if (!(await within(closed, drainMs))) connections.destroyAll()
+    await closed
+  }
+  return { port, connections: connections.count, close }
 }
 
 function operations(
@@ -152,6 +166,14 @@ function operations(
     })
     return text
   })
+}
+
+/** What the callers' calls come to is logged on their way; this is what went wrong around them. */
+function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyRequest): void {
+  const [code, status] = REASONS[fault.reason]
+  if (status < 500) return
+  const record = { request_id: id, path: routeOptions.url, status: code, reason: fault.reason }
+  log[status === 503 ? 'warn' : 'error']({ ...record, err: fault.cause }, fault.message)
 }
 
 function fromFastify(error: FastifyError): Fault {

@@ -108,8 +108,8 @@ async function launch(options: PostmasterOptions, port: number): Promise<ChildPr
       detached: true,
       stdio: ['ignore', output.fd, output.fd],
     })
-    await once(child, 'spawn')
     stopWithUs(child)
+    await once(child, 'spawn')
     if (await isReady(child, cluster, output)) return child
     return await tail(output, size)
   } finally {

@@ -176,13 +176,14 @@ const MIGRATION_LOCK = 4_736_351
 
 /** Brings the schema up to date; of several instances one at a time. @returns what ran */
 export async function migrate(database: Database): Promise<string[]> {
-  const client = await database.pool.connect()
-  try {
-    await client.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
-    const ran = await database.orm.migrator.up()
-    return ran.map((migration) => migration.name)
-  } finally {
-    // The lock is the connection's: whatever happened, it ends with it.
-    client.release(true)
-  }
+  const { migrator, em } = database.orm
+  const connection = em.getConnection()
+  const ran = await connection.transactional(async (transaction) => {
+    // A large table takes its time, and so does an instance that migrates before us.
+    await connection.execute('set local statement_timeout = 0', [], 'run', transaction)
+    const lock = `select pg_advisory_xact_lock(${MIGRATION_LOCK})`
+    await connection.execute(lock, [], 'run', transaction)
+    return migrator.up({ transaction })
+  })
+  return ran.map((migration) => migration.name)
 }

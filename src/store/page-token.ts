@@ -10,13 +10,22 @@ export interface Page {
   readonly after: readonly string[] | undefined
 }
 
+/** `page_token` in the interface of external businesses, which names its fields in its own way. */
+export type PageTokenField = 'pageToken' | 'page_token'
+
 /**
  * Reads the paging fields of a request.
  *
  * @param keys how many parts the sort key has
+ * @param field what the token is called in the JSON form of the request
  * @throws Fault validation_failed on a token that this service did not make for such a list
  */
-export function readPage(pageSize: number, pageToken: string, keys: number): Page {
+export function readPage(
+  pageSize: number,
+  pageToken: string,
+  keys: number,
+  field?: PageTokenField,
+): Page {
   const limit = pageSize === 0 ? PAGE_SIZE_DEFAULT : pageSize
   if (pageToken === '') return { limit, after: undefined }
   try {
@@ -31,12 +40,12 @@ export function readPage(pageSize: number, pageToken: string, keys: number): Pag
   } catch {
     // Falls through to the one answer for every kind of wrong token.
   }
-  throw invalidPageToken()
+  throw invalidPageToken(field)
 }
 
 /** The fault of a token that this service did not make for such a list. */
-export function invalidPageToken(): Fault {
-  return invalidFields([{ field: 'page_token', message: 'is not a token of this list' }])
+export function invalidPageToken(field: PageTokenField = 'pageToken'): Fault {
+  return invalidFields([{ field, message: 'is not a token of this list' }])
 }
 
 /**

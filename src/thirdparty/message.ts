@@ -13,7 +13,7 @@ import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../clock.ts'
 import { CURRENCY, toMajorNumber } from '../money.ts'
 import type { Balance } from '../settlement/settlement.ts'
-import { PAYMENT_METHOD, type StoredTransaction } from '../transactions/transaction.ts'
+import { PAYMENT_METHOD, type ShownTransaction } from '../transactions/transaction.ts'
 
 /** What of an account this interface shows. */
 type ShownAccount = Pick<
@@ -52,7 +52,7 @@ export function toVirtualAccount(account: ShownAccount, timeText: TimeText): Vir
 }
 
 export function toTransaction(
-  transaction: StoredTransaction,
+  transaction: ShownTransaction,
   timeText: TimeText,
 ): TransactionMessage {
   const { account } = transaction

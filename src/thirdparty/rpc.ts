@@ -8,7 +8,7 @@ import { type FieldFault, invalidFields } from '../errors.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import { getBalance } from '../settlement/get-balance.ts'
 import type { Database } from '../store/orm.ts'
-import { type GetTransaction, listTransactions } from '../transactions/find-transactions.ts'
+import { createGetShown, listTransactions } from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/body.ts'
 import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
@@ -20,7 +20,6 @@ interface Dependencies {
   readonly database: Database
   readonly timeText: TimeText
   readonly createAccount: CreateAccountCall
-  readonly getTransaction: GetTransaction
 }
 
 /** The doors of external businesses: all is scoped to the business and the mode of the key shown. */
@@ -28,9 +27,9 @@ export function createThirdPartyRpc({
   database,
   timeText,
   createAccount,
-  getTransaction,
 }: Dependencies): ServiceImpl<typeof ThirdPartyService> {
   const { pool } = database
+  const getTransaction = createGetShown(pool)
   const toEventBody = createToEventBody(timeText)
   return {
     async generateVirtualAccount(request, context) {
@@ -69,6 +68,7 @@ export function createThirdPartyRpc({
         ...readPeriod(request, timeText),
         pageSize: request.pageSize,
         pageToken: request.pageToken,
+        pageTokenField: 'page_token',
       })
       const transactions = rows.map((row) => toTransaction(row, timeText))
       return {

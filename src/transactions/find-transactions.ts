@@ -3,28 +3,38 @@ import { getAccount } from '../accounts/get-account.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { Fault } from '../errors.ts'
 import { createBatcher } from '../store/batcher.ts'
-import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
+import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../store/page-token.ts'
 import {
   findBySessions,
   findOwner,
   findRecorded,
+  findShownBySessions,
   listBy,
   type SessionKey,
   type TransactionFilter,
 } from './queries.ts'
-import type { StoredTransaction } from './transaction.ts'
+import type { ShownTransaction, StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
-export type GetTransaction = (key: SessionKey) => Promise<StoredTransaction>
+export type GetTransaction<Transaction = StoredTransaction> = (
+  key: SessionKey,
+) => Promise<Transaction>
+
+/** With all that is known of it. */
+export function createGetTransaction(pool: Pool): GetTransaction {
+  return createLookUp((keys) => findBySessions(pool, keys))
+}
+
+/** With what its business is shown. */
+export function createGetShown(pool: Pool): GetTransaction<ShownTransaction> {
+  return createLookUp((keys) => findShownBySessions(pool, keys))
+}
 
 /** Look-ups that come in while others are under way share the next statement. */
-export function createGetTransaction(pool: Pool): GetTransaction {
-  const find = createBatcher<SessionKey, StoredTransaction | undefined>({
-    run: (keys) => findBySessions(pool, keys),
-    itemsMax: 128,
-    batchesMax: 2,
-    queueMax: 20_000,
-  })
+function createLookUp<Transaction>(
+  run: (keys: readonly SessionKey[]) => Promise<readonly (Transaction | undefined)[]>,
+): GetTransaction<Transaction> {
+  const find = createBatcher({ run, itemsMax: 128, batchesMax: 2, queueMax: 20_000 })
   return async (key) => {
     const transaction = await find(key)
     // The same words for a session that is unknown and for one of another business.
@@ -52,20 +62,22 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
   readonly reference: string
   readonly pageSize: number
   readonly pageToken: string
+  readonly pageTokenField?: PageTokenField
 }
 
 /** One page, the latest payment first. An unknown reference has no transactions. */
 export async function listTransactions(pool: Pool, request: ListTransactions) {
-  const page = readPage(request.pageSize, request.pageToken, 2)
-  const after = page.after && readKey(page.after)
+  const { pageSize, pageToken, pageTokenField } = request
+  const page = readPage(pageSize, pageToken, 2, pageTokenField)
+  const after = page.after && readKey(page.after, pageTokenField)
   const accountId = await accountOf(pool, request)
   if (accountId === null) return { rows: [], nextPageToken: '' }
   const found = await listBy(pool, { ...request, accountId }, after, page.limit + 1)
   return cutPage(found, page, (transaction) => [`${transaction.paidAtMs}`, transaction.id])
 }
 
-function readKey([paidAt = '', id = '']: readonly string[]) {
-  if (!/^\d{1,14}$/.test(paidAt)) throw invalidPageToken()
+function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenField | undefined) {
+  if (!/^\d{1,14}$/.test(paidAt)) throw invalidPageToken(field)
   return { paidAtMs: Number(paidAt), id }
 }
 

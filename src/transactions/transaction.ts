@@ -72,6 +72,18 @@ export interface StoredTransaction {
   readonly reversal?: Reversal
 }
 
+/** What of a transaction its business is shown. */
+export interface ShownTransaction
+  extends Pick<
+    StoredTransaction,
+    'sessionId' | 'bank' | 'amountMinor' | 'status' | 'settled' | 'paidAtMs'
+  > {
+  readonly account: Pick<
+    AccountFacts,
+    'reference' | 'accountNumber' | 'accountName' | 'firstName' | 'lastName' | 'email'
+  >
+}
+
 /** What recording a payment came to. */
 export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
 

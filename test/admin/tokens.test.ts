@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
@@ -9,6 +10,7 @@ import { createAuthenticateToken } from '../../src/admin/authenticate-token.ts'
 import { newTokenSecret, tokenIdOf } from '../../src/admin/token-secret.ts'
 import { newId } from '../../src/ids.ts'
 import { until } from '../contract/rest.ts'
+import { sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 
@@ -241,6 +243,52 @@ test('the streams of a revoked token end at every instance, and those of others 
     await instance.close()
   }
 })
+
+test('the stream of a revoked token ends although its subscriber does not read', async () => {
+  const instance = await startInstance(service.url)
+  const { hostname, port } = new URL(instance.httpUrl)
+  const socket = connect(Number(port), hostname)
+  try {
+    // Some 16 MB: more than the buffers between the two hold.
+    await writeEvents(service.database.pool, 4_000, { businessId: 'x'.repeat(2_000) })
+    await sequence(service.database.pool)
+    const { id, secret } = await issue({ scopes: ['events:subscribe'] })
+    socket.pause().write(subscribeOverConnect(secret))
+    await until(
+      async () => socket.readableLength,
+      (length) => length >= socket.readableHighWaterMark,
+      20_000,
+    )
+    const open = async () => {
+      const answer = await fetch(`${instance.httpUrl}/metrics`, {
+        headers: { connection: 'close' },
+      })
+      return Number(/^inflow_connections\{door="http"\} (\d+)$/m.exec(await answer.text())?.[1])
+    }
+    expect(await open()).toBe(2)
+    await admin().revokeToken({ tokenId: id })
+    // That of the metrics is left.
+    await until(open, (count) => count === 1)
+  } finally {
+    socket.destroy()
+    await instance.close()
+  }
+})
+
+/** A request of the Connect protocol for the whole log, in JSON. */
+function subscribeOverConnect(token: string): Buffer {
+  const message = Buffer.from('{"beginning":true}')
+  const envelope = Buffer.concat([Buffer.of(0, 0, 0, 0, message.length), message])
+  const head = [
+    'POST /inflow.event.v1.EventService/Subscribe HTTP/1.1',
+    'Host: x',
+    'Content-Type: application/connect+json',
+    'Connect-Protocol-Version: 1',
+    `Authorization: Bearer ${token}`,
+    `Content-Length: ${envelope.length}`,
+  ]
+  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), envelope])
+}
 
 function clientAt(grpcUrl: string, token: string) {
   return createClient(

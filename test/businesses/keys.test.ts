@@ -60,7 +60,7 @@ describe('authentication by key', () => {
       clock: { now: () => nowMs },
       used: (...use) => used.push(use),
     })
-    return (secret: string, address = '198.51.100.1') => find(secret, address)
+    return async (secret: string, address = '198.51.100.1') => find(secret, address)
   }
 
   beforeEach(() => {
@@ -96,6 +96,16 @@ describe('authentication by key', () => {
     const found = await Promise.all(Array.from({ length: 50 }, () => find(key)))
     expect(found.every((caller) => caller?.businessId === id)).toBe(true)
     expect(asked).toBe(1)
+  })
+
+  test('does not answer a request by a question that was asked before a revocation', async () => {
+    const { key } = await service.business()
+    const find = authenticate()
+    const first = find(key)
+    nowMs += 800
+    await find(key)
+    await first
+    expect(asked).toBe(2)
   })
 
   test('tells of a use once for each time that the key is trusted', async () => {

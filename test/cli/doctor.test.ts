@@ -171,6 +171,39 @@ test('a service that is somewhere else is asked at its gRPC door', async () => {
   )
 })
 
+test('a service that speaks TLS is well by the authority that its callers trust', async () => {
+  const folder = await makeFolder('doctor')
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const authority = makeCertificate({ commonName: 'Authority', hosts: [], addresses: [] })
+  const { cert, key } = makeCertificate({ issuer: authority })
+  const file = (name: string, text: string) => {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+  const TLS_CERT = file('cert.pem', cert)
+  const TLS_KEY = file('key.pem', key)
+  const INFLOW_CA = file('ca.pem', authority.cert)
+  const DATA_DIR = join(folder, 'data')
+  const running = await startProcess({ DATA_DIR, TLS_CERT, TLS_KEY, MASTER_KEY: undefined })
+  onTestFinished(async () => void (await running.stop()))
+  const told = async (env: Record<string, string>) => {
+    const { stdout } = await runHere(['doctor', '--json'], { DATA_DIR, ...env })
+    const findings: Finding[] = JSON.parse(stdout).findings
+    return findings
+      .filter(({ area }) => area === 'Service')
+      .map(({ level, found }) => [level, found])
+  }
+  expect(await told({ INFLOW_CA })).toEqual([
+    ['ok', `gRPC at ${running.grpcUrl} serves`],
+    ['ok', `HTTP at ${running.httpUrl} is ready`],
+  ])
+  // Nobody else's word is taken for it.
+  expect(await told({})).toEqual([
+    ['fail', expect.stringMatching(/^gRPC at https:\S+ does not serve: /)],
+    ['fail', expect.stringMatching(/^HTTP at https:\S+ is not ready: .*certificate/)],
+  ])
+})
+
 test('a data folder that others may write into fails', async () => {
   const DATA_DIR = join(temporaryFolder(), 'data')
   mkdirSync(DATA_DIR)

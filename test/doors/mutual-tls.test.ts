@@ -94,6 +94,14 @@ describe('without a token', () => {
   })
 })
 
+test('a stream ends with the certificate that it was opened with', async () => {
+  const soon = issue([FEED], { toMs: Date.now() + 5_000 })
+  const stream = createClient(EventService, transportOf(soon)).subscribe({})
+  const items = stream[Symbol.asyncIterator]()
+  expect((await items.next()).value?.item.case).toBe('checkpoint')
+  await expect(items.next()).rejects.toMatchObject({ code: Code.Unauthenticated })
+})
+
 test('a token decides alone, beside whatever certificate', async () => {
   const good = createClient(BusinessService, transportOf(unmapped, ADMIN_TOKEN))
   expect(await codeOf(good.listBusinesses({}))).toBe('OK')

@@ -320,6 +320,7 @@ describe('the second net of the log', () => {
   }
   const leaks = [
     'sk_live_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
+    'it_01aaaaaaaaaaaaaaaaaaaaaaaa_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF',
     'whsec_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4',
     'inflow_admin_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6',
     'known-secret-text',

@@ -8,7 +8,7 @@ import { reseal } from '../../src/encryption/reseal.ts'
 import { sealedTables } from '../../src/sealed-tables.ts'
 import { createSealer } from '../../src/secrets.ts'
 import { inflow, temporaryFolder } from '../cli/run-inflow.ts'
-import { asJson, creation, GENERATE, send } from '../contract/rest.ts'
+import { asJson, creation, GENERATE, send, until } from '../contract/rest.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
@@ -110,6 +110,48 @@ describe('a rotation', () => {
     expect(await table.reseal(next, '', 1_000)).toMatchObject({ left: 0, resealed: 1 })
     expect(await table.reseal(next, '', 1_000)).toMatchObject({ left: 0, resealed: 0 })
     await reseal(sealedTables(service.database.pool), createSealer(MASTER_KEY, [OTHER]), () => {})
+  })
+})
+
+describe('a rotation to a key that a running instance lacks', () => {
+  const rotate = () =>
+    inflow(['master-key', 'rotate'], {
+      env: {
+        DATABASE_URL: service.url,
+        MASTER_KEY: asText(OTHER),
+        MASTER_KEY_PREVIOUS: asText(MASTER_KEY),
+      },
+    })
+  const otherId = createSealer(OTHER).keyId
+
+  test('is refused, and leaves nothing behind that the instance would stumble over', async () => {
+    const { pool } = service.database
+    const before = await pool.query('select id from master_key')
+    const refused = await rotate()
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toMatch(/1 of the running instances lack the key .*nothing was changed/)
+    expect((await pool.query('select id from master_key')).rows).toEqual(before.rows)
+    expect(before.rows).not.toContainEqual({ id: otherId })
+  })
+
+  test('is refused for as long as the instance runs, also after one that was killed', async () => {
+    const { pool } = service.database
+    const sealed = createSealer(OTHER).seal('inflow', `master key ${otherId}`)
+    await pool.query('insert into master_key values ($1, $2, now())', [otherId, sealed])
+    const heardAt = async () => {
+      const { rows } = await pool.query(
+        'select extract(epoch from max(seen_at))::float8 as at from master_key_holder',
+      )
+      return rows[0].at as number
+    }
+    const beganAt = await heardAt()
+    await until(heardAt, (at) => at > beganAt, 30_000)
+    const refused = await rotate()
+    expect(refused.stderr).toMatch(/1 of the running instances lack the key/)
+    // What the killed one may have begun is not ours to take back.
+    const { rows } = await pool.query('select id from master_key where id = $1', [otherId])
+    expect(rows).toHaveLength(1)
+    await pool.query('delete from master_key where id = $1', [otherId])
   })
 })
 

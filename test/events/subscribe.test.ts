@@ -6,7 +6,7 @@ import {
   SubscribeRequestSchema,
   type SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { SYSTEM } from '../../src/caller.ts'
+import { type Standing, SYSTEM } from '../../src/caller.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
@@ -38,7 +38,7 @@ const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
   pace: StreamPace = PACE,
-  standing = async () => true,
+  standing: Standing = { stands: async () => true, end: () => undefined },
 ) {
   const dependencies = {
     pool: db.database.pool,
@@ -278,9 +278,12 @@ test('a stream ends when its credential stands no longer, and not while that can
   let stands: () => Promise<boolean> = async () => {
     throw new Error('the database is away')
   }
-  const running = open({}, PACE, () => {
-    asked += 1
-    return stands()
+  const running = open({}, PACE, {
+    stands: () => {
+      asked += 1
+      return stands()
+    },
+    end: () => undefined,
   })
   await running.next()
   const next = running.next()
@@ -289,4 +292,44 @@ test('a stream ends when its credential stands no longer, and not while that can
   expect((await next).value.item.value.id).toBe(id)
   stands = async () => false
   await expect(running.next()).rejects.toMatchObject({ reason: 'unauthorized' })
+})
+
+test('a stream whose credential falls hands out nothing more, also to who does not read', async () => {
+  const ended = Promise.withResolvers<unknown>()
+  let stands = true
+  const stream = open({ start: { case: 'beginning', value: true } }, PACE, {
+    stands: async () => stands,
+    end: ended.resolve,
+  })
+  await publish(3)
+  await take(stream, 1)
+  // Two more are there to be taken, and nobody takes them.
+  stands = false
+  expect(await ended.promise).toMatchObject({ reason: 'unauthorized' })
+  await expect(stream.next()).rejects.toMatchObject({ reason: 'unauthorized' })
+})
+
+test('a stream that is over is not ended again for its credential', async () => {
+  let asked = 0
+  const end = vi.fn()
+  const stream = open({}, PACE, {
+    stands: async () => {
+      asked += 1
+      return true
+    },
+    end,
+  })
+  await stream.next()
+  await vi.waitFor(() => expect(asked).toBeGreaterThan(0), 5_000)
+  await stream.return(undefined)
+  const askedThen = asked
+  const other = open({}, PACE, { stands: async () => false, end })
+  await other.next()
+  await expect(other.next()).rejects.toMatchObject({ reason: 'unauthorized' })
+  // By the time that one which began later is ended, theirs would have been.
+  const ended = Promise.withResolvers<unknown>()
+  await open({}, PACE, { stands: async () => false, end: ended.resolve }).next()
+  await ended.promise
+  expect(asked).toBe(askedThen)
+  expect(end).not.toHaveBeenCalled()
 })

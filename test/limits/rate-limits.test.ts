@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { describe, expect, test } from 'vitest'
 import { addressGroup, isLoopback } from '../../src/limits/address-group.ts'
-import { createExchange, type Share, URGENT_MS } from '../../src/limits/exchange.ts'
+import { createExchange, type Share, type Spending, URGENT_MS } from '../../src/limits/exchange.ts'
 import { createRateLimits } from '../../src/limits/rate-limits.ts'
 import { RecentMap } from '../../src/limits/recent-map.ts'
 import { EXCHANGE_MS, SharedBucket } from '../../src/limits/shared-bucket.ts'
@@ -129,6 +129,40 @@ describe('the exchange', () => {
     expect(bucket.take(0)).toBe(false)
   })
 
+  test('tells of two buckets of one name as of one, and both hear of it', async () => {
+    const told = Promise.withResolvers<readonly Spending[]>()
+    const share: Share = async (spendings) => {
+      told.resolve(spendings)
+      return new Map(spendings.map(({ name, spent }) => [name, 100 - spent]))
+    }
+    const exchange = createExchange({ share, clock, log })
+    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.tell))
+    for (let each = 0; each < 5; each++) first!.take(0)
+    for (let each = 0; each < 7; each++) second!.take(0)
+    expect(await told.promise).toEqual([{ name: 'b', spent: 12, limit }])
+    await exchange.stop()
+    expect([first!.remaining, second!.remaining]).toEqual([88, 88])
+  })
+
+  test('keeps no more buckets waiting than its bound; the others tell again', async () => {
+    const exchange = createExchange({ share: async () => new Map(), clock, log })
+    const tells = new Map<SharedBucket, number>()
+    const tell = (bucket: SharedBucket, urgent: boolean): void => {
+      tells.set(bucket, (tells.get(bucket) ?? 0) + 1)
+      exchange.tell(bucket, urgent)
+    }
+    const few = { perSecond: 1, burst: 2 }
+    const buckets = Array.from(
+      { length: 50_001 },
+      (_, at) => new SharedBucket(`${at}`, few, 0, tell),
+    )
+    for (let each = 0; each < 2; each++) for (const bucket of buckets) bucket.take(0)
+    await exchange.stop()
+    expect([buckets[0], buckets[49_999], buckets[50_000]].map((each) => tells.get(each!))).toEqual([
+      1, 1, 2,
+    ])
+  })
+
   test('is stopped at once, also with something to tell', async () => {
     let asked = 0
     const exchange = createExchange({
@@ -161,4 +195,28 @@ test('the buckets of 200,000 addresses are not all kept', () => {
   expect(limits.address('10.0.0.0')).not.toBe(first)
   expect(limits.failures('10.0.0.0')).toBeUndefined()
   expect(limits.failures('10.3.13.63')).toBeDefined()
+})
+
+test('who calls all the time stays proved, however many others are let in', () => {
+  let nowMs = 0
+  const limit = { perSecond: 1, burst: 1 }
+  const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
+  const limits = createRateLimits({ defaults, clock: { now: () => nowMs }, tell: () => undefined })
+  const call = (keyId: string): void => {
+    const caller = {
+      kind: 'business',
+      businessId: 'b',
+      live: true,
+      keyId,
+      rateLimit: undefined,
+    } as const
+    limits.caller(caller, { header: new Headers({ authorization: `Bearer ${keyId}` }) })
+  }
+  for (let each = 0; each < 120_000; each++) {
+    call('busy')
+    call(`key-${each}`)
+    nowMs += 10
+  }
+  expect(limits.proved('Bearer busy')).toBe(true)
+  expect(limits.proved('Bearer key-0')).toBe(false)
 })

@@ -112,6 +112,35 @@ describe('a key', () => {
     }
   })
 
+  test('is told the same over Connect and gRPC-Web, with what goes well and what does not', async () => {
+    const { key } = await service.business()
+    const seen: unknown[] = []
+    for (const [type, body] of [
+      ['application/json', '{}'],
+      ['application/json', '{"limit":-1}'],
+      ['application/grpc-web+json', Buffer.from([0, 0, 0, 0, 2, 0x7b, 0x7d])],
+      ['application/json', '{}'],
+      ['application/json', '{}'],
+      ['application/json', '{}'],
+    ] as const) {
+      const { status, headers } = await send(byKey.httpUrl, {
+        path: '/inflow.thirdparty.v2.ThirdPartyService/ListEvents',
+        headers: { 'content-type': type, authorization: `Bearer ${key}` },
+        body,
+      })
+      seen.push([status, headers['ratelimit-limit'], headers['ratelimit-remaining']])
+      expect(Number(headers['ratelimit-reset'])).toBeGreaterThan(0)
+    }
+    expect(seen).toEqual([
+      [200, '5', '4'],
+      [400, '5', '3'],
+      [200, '5', '2'],
+      [200, '5', '1'],
+      [200, '5', '0'],
+      [429, '5', '0'],
+    ])
+  })
+
   test('does not spend what is another’s, nor where it is not known', async () => {
     const [first, second] = [await service.business(), await service.business()]
     expect(await statuses(6, () => call(byKey, first.key))).toContain(429)
@@ -252,6 +281,25 @@ describe('wrong keys', () => {
     )
     expect(refused.status).toBe(401)
     expect((await call(byFailure, known.key, at)).status).toBe(429)
+  })
+
+  test('shut out no right key that was once used where only tokens open', async () => {
+    const at = '203.0.113.14'
+    const { key } = await service.business()
+    expect((await call(byFailure, key, at)).status).toBe(404)
+    const misused = await send(byFailure.httpUrl, {
+      path: '/inflow.account.v1.AccountService/ListAccounts',
+      headers: {
+        'content-type': 'application/json',
+        'x-forwarded-for': at,
+        authorization: `Bearer ${key}`,
+      },
+      body: '{}',
+    })
+    expect(misused.status).toBe(401)
+    expect((await call(byFailure, key, at)).status).toBe(404)
+    expect(await statuses(6, () => call(byFailure, wrongKey(), at))).toContain(429)
+    expect(await statuses(6, () => call(byFailure, key, at))).not.toContain(429)
   })
 
   test('are counted at every door, tokens as well; nothing is, where none was sent', async () => {

@@ -42,6 +42,18 @@ test('pages together are the list, each as long as asked for but the last', () =
   )
 })
 
+test('a token that is none is told by the name of its field in the request', () => {
+  const fieldOf = (read: () => unknown) => {
+    try {
+      return read()
+    } catch (error) {
+      return (error as Fault).fields.map(({ field }) => field)
+    }
+  }
+  expect(fieldOf(() => readPage(0, 'x', 1))).toEqual(['pageToken'])
+  expect(fieldOf(() => readPage(0, 'x', 1, 'page_token'))).toEqual(['page_token'])
+})
+
 test('a page holds 50 rows when nobody says', () => {
   expect(readPage(0, '', 1)).toEqual({ limit: 50, after: undefined })
 })

@@ -46,11 +46,20 @@ test('what was there before there were modes is live, and its sequence goes on',
     insert into outbox (event_id, business_id, kind, occurred_at, payload)
       select 'evt_' || n, 'biz_1', 'TEST', now(), '' from generate_series(1, 2) n`)
   await sequence(pool)
+  // However long it takes to change a large table.
+  await pool.query(`
+    create table migrated_under ("limit" text);
+    create function note_limit() returns event_trigger language plpgsql as $$
+      begin insert into migrated_under values (current_setting('statement_timeout')); end $$;
+    create event trigger note_limit on ddl_command_start execute function note_limit()`)
   // Committed, and not numbered yet when the schema changes.
   await pool.query(`insert into outbox (event_id, business_id, kind, occurred_at, payload)
     values ('evt_3', 'biz_1', 'TEST', now(), '')`)
 
   expect(await migrate(old)).toContain('Migration20261121010000_live')
+  expect((await pool.query('select distinct "limit" from migrated_under')).rows).toEqual([
+    { limit: '0' },
+  ])
   const tables = ['api_key', 'account', 'transaction', 'ledger_posting', 'webhook_endpoint']
   for (const table of [...tables, 'outbox', 'event_log', 'event_business_counter']) {
     const { rows } = await pool.query(`select distinct live from ${table}`)

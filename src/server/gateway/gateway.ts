@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault, invalidFields } from '../../errors.ts'
 import { type Call, headersOf, type Origin } from '../calls.ts'
-import { toFault } from '../status.ts'
+import { rateLimitHeaders } from '../headers.ts'
 import { toErrorAnswer } from './envelope.ts'
 import { type Route, readRoutes } from './routes.ts'
 
@@ -41,7 +41,7 @@ export async function gateway(
 
 async function answer(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<string> {
   const { message, bodyFault } = readBody(route, request)
-  const origin = originOf(request, bodyFault)
+  const origin = new RestOrigin(request, bodyFault)
   try {
     const response = await route.call.unary(message, origin)
     tellRateLimit(reply, origin)
@@ -52,16 +52,14 @@ async function answer(route: Route, request: FastifyRequest, reply: FastifyReply
     return route.encode(response.message)
   } catch (error) {
     tellRateLimit(reply, origin)
-    return sendFault(reply, toFault(error))
+    // Whatever else goes wrong is nobody's answer yet: the door logs it.
+    if (!(error instanceof Fault)) throw error
+    return sendFault(reply, error)
   }
 }
 
-/** The three headers that clients read today (draft-ietf-httpapi-ratelimit-headers-06). */
-function tellRateLimit(reply: FastifyReply, { rateLimit }: Origin): void {
-  if (rateLimit === undefined) return
-  reply.header('ratelimit-limit', rateLimit.limitText)
-  reply.header('ratelimit-remaining', rateLimit.remaining)
-  reply.header('ratelimit-reset', rateLimit.resetSeconds)
+function tellRateLimit(reply: FastifyReply, origin: Origin): void {
+  for (const [name, value] of rateLimitHeaders(origin)) reply.header(name, value)
 }
 
 /** Answers with the error envelope. */
@@ -73,17 +71,26 @@ export function sendFault(reply: FastifyReply, fault: Fault): string {
   return body
 }
 
-function originOf(request: FastifyRequest, bodyFault: Fault | undefined): Origin {
-  const header = new Headers()
-  const authorization = request.headers.authorization
-  if (authorization !== undefined) header.set('authorization', authorization)
-  return {
-    door: 'rest',
-    header,
-    signal: NEVER,
-    address: request.ip,
-    requestId: request.id,
-    bodyFault,
+/** A class, because the headers are made when they are asked for: this is on the path of every call. */
+class RestOrigin implements Origin {
+  readonly door = 'rest'
+  readonly signal = NEVER
+  readonly authorization: string | null
+  readonly address: string
+  readonly requestId: string
+  readonly bodyFault: Fault | undefined
+  rateLimit: Origin['rateLimit']
+
+  constructor(request: FastifyRequest, bodyFault: Fault | undefined) {
+    this.authorization = request.headers.authorization ?? null
+    this.address = request.ip
+    this.requestId = request.id
+    this.bodyFault = bodyFault
+  }
+
+  get header(): Headers {
+    const { authorization } = this
+    return new Headers(authorization === null ? {} : { authorization })
   }
 }
 

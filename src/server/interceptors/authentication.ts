@@ -1,43 +1,58 @@
 import type { Interceptor } from '@connectrpc/connect'
 import { type Caller, callerKey, standingKey } from '../../caller.ts'
 import { Fault } from '../../errors.ts'
-import { type Access, accessOf } from '../access.ts'
-import { originKey } from '../calls.ts'
+import { type Access, createAccessOf } from '../access.ts'
+import { authorizationOf, type Origin, originKey } from '../calls.ts'
+
+/** At once where it is known, as most calls are of callers who called lately. */
+type Finding = Caller | undefined | Promise<Caller | undefined>
 
 /** Finds out who presents a credential; undefined when nobody is known by it. */
 export interface Authenticators {
   /** May throw Fault address_not_allowed. */
-  readonly secretKey: (secret: string, address: string) => Promise<Caller | undefined>
-  readonly token: (token: string) => Promise<Caller | undefined>
+  readonly secretKey: (secret: string, address: string) => Finding
+  readonly token: (token: string) => Finding
   /** By the URI in a client's certificate, which the gRPC door has verified. */
   readonly certificate?: (uri: string) => Caller | undefined
 }
 
 /** Lets a call through only with the credential that the access table asks for. */
 export function authentication(authenticators: Authenticators): Interceptor {
+  const accessOf = createAccessOf()
   return (next) => async (request) => {
-    const access = accessOf(request.service, request.method)
-    const authorization = request.header.get('authorization')
-    const credential = bearer(authorization)
-    const find = access === 'secret key' ? authenticators.secretKey : authenticators.token
-    const address = request.contextValues.get(originKey)?.address ?? ''
-    let caller = credential === undefined ? undefined : await find(credential, address)
-    // A token, when one is given, decides alone: a wrong one is not made good by a certificate.
-    if (authorization === null && access !== 'secret key') {
-      const uri = request.contextValues.get(originKey)?.clientUri
-      caller = uri === undefined ? undefined : authenticators.certificate?.(uri)
-    }
+    const access = accessOf(request.method)
+    const origin = request.contextValues.get(originKey)
+    const authorization = authorizationOf(request)
+    const identify = () => find(authenticators, access, authorization, origin)
+    const found = identify()
+    const caller = found instanceof Promise ? await found : found
     if (caller === undefined) throw unauthorized(access)
     if (access !== 'secret key') requireScope(caller, access)
     request.contextValues.set(callerKey, caller)
-    if (request.stream && credential !== undefined) {
-      request.contextValues.set(
-        standingKey,
-        async () => (await find(credential, address)) !== undefined,
-      )
+    if (request.stream) {
+      request.contextValues.set(standingKey, {
+        stands: async () => (await identify()) !== undefined,
+        end: (fault) => origin?.abort?.(fault),
+      })
     }
     return next(request)
   }
+}
+
+function find(
+  { secretKey, token, certificate }: Authenticators,
+  access: Access,
+  authorization: string | null,
+  origin: Origin | undefined,
+): Finding {
+  const credential = bearer(authorization)
+  if (access === 'secret key') {
+    return credential === undefined ? undefined : secretKey(credential, origin?.address ?? '')
+  }
+  if (credential !== undefined) return token(credential)
+  // A token, when one is given, decides alone: a wrong one is not made good by a certificate.
+  const uri = authorization === null ? origin?.clientUri : undefined
+  return uri === undefined ? undefined : certificate?.(uri)
 }
 
 function bearer(header: string | null): string | undefined {

@@ -1,12 +1,11 @@
-import type { DescMethod, DescService } from '@bufbuild/protobuf'
 import type { Interceptor } from '@connectrpc/connect'
-import { type Caller, callerKey } from '../../caller.ts'
+import { callerKey } from '../../caller.ts'
 import type { Clock } from '../../clock.ts'
 import { Fault } from '../../errors.ts'
-import type { LimitedCaller, RateLimits } from '../../limits/rate-limits.ts'
+import type { RateLimits } from '../../limits/rate-limits.ts'
 import type { TokenBucket } from '../../token-bucket.ts'
-import { accessOf } from '../access.ts'
-import { type Origin, originKey } from '../calls.ts'
+import { createAccessOf } from '../access.ts'
+import { authorizationOf, type Origin, originKey } from '../calls.ts'
 
 /**
  * Refuses whoever calls too often, before anything is looked up. It runs before authentication.
@@ -17,25 +16,25 @@ import { type Origin, originKey } from '../calls.ts'
  * under way at the same time all come through, and are owed.
  */
 export function limitArrivals(limits: RateLimits, clock: Clock): Interceptor {
-  const isForBusinesses = createIsForBusinesses()
+  const accessOf = createAccessOf()
   return (next) => (request) => {
     const origin = request.contextValues.get(originKey)
     if (origin === undefined) return next(request)
     const { address } = origin
-    const bucket = isForBusinesses(request) ? limits.address(address) : undefined
+    const bucket = accessOf(request.method) === 'secret key' ? limits.address(address) : undefined
     if (bucket !== undefined && !bucket.take(clock.now())) {
       throw refuse(origin, bucket, 'requests from this address')
     }
     const failures = limits.failures(address)
     if (failures !== undefined && !failures.has(clock.now())) {
-      const credential = request.header.get('authorization')
+      const credential = authorizationOf(request)
       if (credential !== null && !limits.proved(credential)) {
         throw refuse(origin, failures, 'failed authentications from this address')
       }
     }
     return next(request).catch((error: unknown) => {
       // Without a credential nothing was tried, nor looked up.
-      const credential = request.header.get('authorization')
+      const credential = authorizationOf(request)
       const failed = error instanceof Fault && error.reason === 'unauthorized'
       if (failed && credential !== null) limits.fail(address, credential)
       throw error
@@ -49,8 +48,7 @@ export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
     const caller = request.contextValues.get(callerKey)
     const origin = request.contextValues.get(originKey)
     if (caller === undefined || origin === undefined) return next(request)
-    const credential = () => request.header.get('authorization') ?? ''
-    const bucket = limits.caller(toLimited(caller), credential)
+    const bucket = limits.caller(caller, request)
     if (bucket === undefined) return next(request)
     origin.rateLimit = bucket
     if (bucket.take(clock.now())) return next(request)
@@ -60,25 +58,6 @@ export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
       `requests with this ${caller.kind === 'business' ? 'key' : 'token'}`,
     )
   }
-}
-
-/** Remembers the answers of the access table by method, which is on the path of every call. */
-function createIsForBusinesses() {
-  const known = new Map<DescMethod, boolean>()
-  return (request: { readonly service: DescService; readonly method: DescMethod }): boolean => {
-    let answer = known.get(request.method)
-    if (answer === undefined) {
-      answer = accessOf(request.service, request.method) === 'secret key'
-      known.set(request.method, answer)
-    }
-    return answer
-  }
-}
-
-function toLimited(caller: Caller): LimitedCaller {
-  return caller.kind === 'business'
-    ? { kind: 'key', id: caller.keyId, limit: caller.rateLimit }
-    : { kind: 'token', id: caller.tokenId, limit: undefined }
 }
 
 function refuse(origin: Origin, bucket: TokenBucket, what: string): Fault {

@@ -13,6 +13,7 @@ export type Check = (schema: DescMessage, message: Message) => readonly FieldFau
 export function createCheck(): Check {
   const validator: Validator = createValidator({ regexMatch: createRegexMatch() })
   const texts = new Map<DescMessage, readonly string[]>()
+  const finders = new Map<DescMessage, FindFaults>()
   return (schema, message) => {
     let names = texts.get(schema)
     if (names === undefined) {
@@ -20,7 +21,8 @@ export function createCheck(): Check {
       texts.set(schema, names)
     }
     trim(message as unknown as Record<string, unknown>, names)
-    const unstorable = storageFaults(schema, message)
+    const unstorable: FieldFault[] = []
+    compileUnstorable(schema, finders)(message, '', unstorable)
     const result = validator.validate(schema, message)
     if (result.kind === 'valid') return unstorable
     if (result.kind === 'error') throw result.error
@@ -109,32 +111,48 @@ function trim(message: Record<string, unknown>, names: readonly string[]): void 
   }
 }
 
+/** Adds the faults of a message, whose field names begin with the path. */
+type FindFaults = (message: Message, path: string, faults: FieldFault[]) => void
+
 /**
  * What a message can hold and PostgreSQL cannot: texts with U+0000, and times that are none. Lists of
  * messages are left out: the items of a batch are checked one by one.
  */
-function storageFaults(schema: DescMessage, message: Message): FieldFault[] {
-  const faults: FieldFault[] = []
-  findUnstorable(schema, message, '', faults)
-  return faults
+function compileUnstorable(schema: DescMessage, known: Map<DescMessage, FindFaults>): FindFaults {
+  const done = known.get(schema)
+  if (done !== undefined) return done
+  const finders: FindFaults[] = []
+  const findAll: FindFaults = (message, path, faults) => {
+    for (const find of finders) find(message, path, faults)
+  }
+  known.set(schema, findAll)
+  for (const field of schema.fields) {
+    const find = compileField(field, known)
+    if (find !== undefined) finders.push(find)
+  }
+  return findAll
 }
 
-function findUnstorable(schema: DescMessage, message: Message, path: string, faults: FieldFault[]) {
-  for (const field of schema.fields) {
-    const value = readField(message, field)
-    if (field.fieldKind === 'message' && value !== undefined) {
-      if (field.message.typeName === 'google.protobuf.Timestamp') {
-        if (isTime(value as Timestamp)) continue
-        faults.push({
-          field: path + field.jsonName,
-          message: 'must be a time of the years 1 to 9999',
-        })
-      } else {
-        findUnstorable(field.message, value as Message, `${path}${field.jsonName}.`, faults)
+function compileField(field: DescField, known: Map<DescMessage, FindFaults>) {
+  const { jsonName } = field
+  if (field.fieldKind === 'message') {
+    const isTimestamp = field.message.typeName === 'google.protobuf.Timestamp'
+    const findWithin = isTimestamp ? undefined : compileUnstorable(field.message, known)
+    return (message: Message, path: string, faults: FieldFault[]) => {
+      const value = readField(message, field)
+      if (value === undefined) return
+      if (findWithin) findWithin(value as Message, `${path}${jsonName}.`, faults)
+      else if (!isTime(value as Timestamp)) {
+        faults.push({ field: path + jsonName, message: 'must be a time of the years 1 to 9999' })
       }
-    } else if (Array.isArray(value) ? value.some(hasNull) : hasNull(value)) {
-      const name = path + field.jsonName
-      faults.push({ field: name, message: 'must not hold the character U+0000' })
+    }
+  }
+  const isText = 'scalar' in field && field.scalar === ScalarType.STRING
+  if (!isText || field.fieldKind === 'map') return undefined
+  return (message: Message, path: string, faults: FieldFault[]) => {
+    const value = readField(message, field)
+    if (Array.isArray(value) ? value.some(hasNull) : hasNull(value)) {
+      faults.push({ field: path + jsonName, message: 'must not hold the character U+0000' })
     }
   }
 }
