@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
 import type { OpeningState } from './opening.ts'
 
@@ -49,8 +50,8 @@ export interface AccountRow {
 
 export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank,
   account_number, account_name, status, first_name, last_name, email, phone, bank_account_id,
-  details_hash, opening_state, last_cause, (extract(epoch from next_try_at) * 1000)::float8 as next_try_at_ms, attempts,
-  (extract(epoch from created_at) * 1000)::float8 as created_at_ms`
+  details_hash, opening_state, last_cause, ${epochMs('next_try_at')} as next_try_at_ms, attempts,
+  ${epochMs('created_at')} as created_at_ms`
 
 /** Inserts accounts as PENDING. @returns the ids that are new; the others' references were used */
 export async function insertReservations(

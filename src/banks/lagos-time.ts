@@ -1,5 +1,5 @@
-/** Lagos is an hour before UTC all year. */
-const LAGOS_OFFSET_MS = 3_600_000
+/** Africa/Lagos is an hour ahead of UTC, and has had no other time since 1919. */
+export const LAGOS_OFFSET_MS = 3_600_000
 
 const DATE_FIRST =
   /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?$/

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { bigintArray } from '../store/binary.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 
 /** One event of the log, as it is stored. */
 export interface LogEntry {
@@ -27,7 +28,7 @@ interface Row {
 }
 
 const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_sequence, o.kind,
-  (extract(epoch from o.occurred_at) * 1000)::float8 as occurred_at_ms, o.payload`
+  ${epochMs('o.occurred_at')} as occurred_at_ms, o.payload`
 
 /** Events after a position, in order. */
 export async function readLog(pool: Pool, after: bigint, limit: number): Promise<LogEntry[]> {

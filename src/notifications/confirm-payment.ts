@@ -1,7 +1,9 @@
 import type { BankPayment, Reading, Requery } from '../banks/bank.ts'
+import { isAccountNumber, isPaymentKey } from '../banks/bank-fields.ts'
 import { plainText } from '../banks/plain-text.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { AMOUNT_MINOR_MAX } from '../money.ts'
+import { canBePaidAt } from '../transactions/transaction.ts'
 
 /** A reading that tells of money. */
 export type MoneyReading = Extract<Reading, { kind: 'payment' | 'reversal' }>
@@ -80,25 +82,21 @@ function complete(payment: BankPayment, told: BankPayment): BankPayment {
 /** Why a payment cannot be recorded as it is; undefined when it can. */
 function malformation({ bankKey, sessionId, accountNumber, amountMinor }: BankPayment) {
   if (bankKey === '' || bankKey.length > 200) return 'the key of the payment is missing or too long'
-  if (!/^[A-Za-z0-9\-_./]{1,64}$/.test(sessionId)) return 'the session id is of an unknown form'
-  if (!/^\d{10}$/.test(accountNumber)) return 'the account number does not have ten digits'
+  if (!isPaymentKey(sessionId)) return 'the session id is of an unknown form'
+  if (!isAccountNumber(accountNumber)) return 'the account number does not have ten digits'
   if (amountMinor <= 0n || amountMinor > AMOUNT_MINOR_MAX) return 'the amount is out of range'
   return undefined
 }
 
-const PAID_FROM_MS = Date.UTC(2000, 0)
-const PAID_BEFORE_MS = Date.UTC(2100, 0)
-
 /** A payment whose texts can be stored. */
 function plainPayment(payment: BankPayment): BankPayment {
   const { payer, paidAtMs } = payment
-  const known = paidAtMs !== undefined && paidAtMs >= PAID_FROM_MS && paidAtMs < PAID_BEFORE_MS
   return {
     bankKey: plainText(payment.bankKey, 201),
     sessionId: payment.sessionId.trim(),
     accountNumber: payment.accountNumber.trim(),
     amountMinor: payment.amountMinor,
-    paidAtMs: known ? paidAtMs : undefined,
+    paidAtMs: paidAtMs !== undefined && canBePaidAt(paidAtMs) ? paidAtMs : undefined,
     payer: {
       name: plainText(payer.name, 200),
       accountNumber: plainText(payer.accountNumber, 40),

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 
 /**
  * Where a kept notification stands.
@@ -113,7 +114,7 @@ export async function claimDueNotifications(
       )
       update bank_notification set next_try_at = $3 from due where id = due_id
       returning id, bank, state, outcome, tries, sealed,
-        (extract(epoch from received_at) * 1000)::float8 as received_at_ms`,
+        ${epochMs('received_at')} as received_at_ms`,
     values: [banks, new Date(nowMs), new Date(untilMs), limit],
   })
   return result.rows.map(({ received_at_ms, ...row }) => ({ ...row, receivedAtMs: received_at_ms }))

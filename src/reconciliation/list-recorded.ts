@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../ids.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 import { pageTokenOf, readPage } from '../store/page-token.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import type { RecordedPayment } from './find-told.ts'
@@ -74,7 +75,7 @@ async function scan(pool: Pool, values: readonly unknown[]): Promise<Row[]> {
       from (select max(id) as last_id, count(*)::int as scanned from scanned) s
       left join lateral (
         select t.id, t.session_id, a.account_number, t.amount_minor, t.status,
-          (extract(epoch from t.paid_at) * 1000)::float8 as paid_at_ms
+          ${epochMs('t.paid_at')} as paid_at_ms
         from scanned t join account a on a.id = t.account_id
         where t.bank = $3 and t.live and t.paid_at >= $4 and t.paid_at < $5 order by t.id limit $6
       ) w on true

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 
 /**
  * What a pass looks through: the payments of a bank as a whole, the accounts that were paid into of
@@ -73,8 +74,8 @@ export async function claimPass(
       update reconciliation_pass set next_at = $4 from due
       where bank = due_bank and scope = due_scope
       returning bank, scope, under_way, place, missed, failures,
-        (extract(epoch from from_at) * 1000)::float8 as from_ms,
-        (extract(epoch from to_at) * 1000)::float8 as to_ms`,
+        ${epochMs('from_at')} as from_ms,
+        ${epochMs('to_at')} as to_ms`,
     values: [
       keys.map((key) => key.bank),
       keys.map((key) => key.scope),

@@ -13,13 +13,10 @@ import {
   listUnmatched,
   returnUnmatched,
 } from '../transactions/resolve-unmatched.ts'
+import { canBePaidAt } from '../transactions/transaction.ts'
 import { listRecorded } from './list-recorded.ts'
 import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
-
-/** Statements are of this time. */
-const PAID_FROM_MS = Date.UTC(2000, 0)
-const PAID_BEFORE_MS = Date.UTC(2100, 0)
 
 interface Dependencies extends ReconcileDependencies {
   readonly pool: Pool
@@ -79,8 +76,6 @@ export function createReconciliationRpc(
 }
 
 function timeFault(field: string, at: Timestamp | undefined): FieldFault[] {
-  if (at === undefined) return []
-  const atMs = timestampMs(at)
-  if (atMs >= PAID_FROM_MS && atMs < PAID_BEFORE_MS) return []
+  if (at === undefined || canBePaidAt(timestampMs(at))) return []
   return [{ field, message: 'must be from the year 2000 to 2099' }]
 }

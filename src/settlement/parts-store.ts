@@ -35,7 +35,7 @@ const SLICE = moneyEvents({
 
 /**
  * Works off the next events of a locked settlement: the payments among them that are not settled or
- * reversed become settled, with their postings. Planned for the numbers at hand, and so not prepared.
+ * reversed become settled, with their postings; with the last of them it is completed. Planned for the numbers at hand, and so not prepared.
  *
  * @returns the settlement after it
  */
@@ -64,12 +64,14 @@ export async function settleNext(
         select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
           coalesce(sum(fee_minor), 0) as fees from settled
       ), books as (
-        select count(*) as count, max(business_sequence) as last,
+        select case when count(*) < $5 then $4::bigint else max(business_sequence) end as scanned,
           coalesce(sum(pending_minor), 0) as pending, coalesce(sum(available_minor), 0) as available,
           coalesce(sum(fees_minor), 0) as fees from slice
       )
       update settlement s set
-        scanned_sequence = case when books.count < $5 then s.to_sequence else books.last end,
+        scanned_sequence = books.scanned,
+        status = case when books.scanned = s.to_sequence then 'COMPLETED' else s.status end,
+        completed_at = case when books.scanned = s.to_sequence then $6::timestamptz end,
         transaction_count = transaction_count + total.count,
         gross_minor = gross_minor + total.gross,
         fees_minor = fees_minor + total.fees,
@@ -93,18 +95,6 @@ export async function settleNext(
     ],
   )
   return toSettlement(rows[0] as SettlementRow)
-}
-
-/** Completes a locked settlement that is worked off. */
-export async function completeSettlement(
-  client: PoolClient,
-  id: string,
-  completedAtMs: number,
-): Promise<void> {
-  await client.query(
-    `update settlement set status = 'COMPLETED', completed_at = $2 where id = $1`,
-    [id, new Date(completedAtMs)],
-  )
 }
 
 /** The event of a settlement, with what it does to the balances. */

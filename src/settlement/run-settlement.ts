@@ -7,12 +7,7 @@ import { inTransaction, type Queryable } from '../store/in-transaction.ts'
 import { findEnds } from './entries-store.ts'
 import { lastBookedBefore } from './last-booked.ts'
 import { encodeSettlementEvent } from './message.ts'
-import {
-  completeSettlement,
-  insertSettlementEvent,
-  lockRunning,
-  settleNext,
-} from './parts-store.ts'
+import { insertSettlementEvent, lockRunning, settleNext } from './parts-store.ts'
 import { AFTER_ALL, type Book, type Settlement } from './settlement.ts'
 import { findRunning, insertSettlement, lockBook } from './store.ts'
 import type { Fee } from './terms.ts'
@@ -97,14 +92,12 @@ export async function continueSettlement(
       if (running === undefined) return 'completed before'
       const nowMs = clock.now()
       const after = await settleNext(client, running, eventsMax, nowMs)
-      if (after.scannedSequence < after.toSequence) return 'running'
-      const completed: Settlement = { ...after, status: 'COMPLETED', completedAtMs: nowMs }
-      await completeSettlement(client, id, nowMs)
+      if (after.status === 'RUNNING') return 'running'
       // Everything that was due may have been reversed meanwhile: then no money moved.
-      if (completed.transactionCount === 0n) return 'nothing'
+      if (after.transactionCount === 0n) return 'nothing'
       const eventId = newId('evt', nowMs)
-      const payload = encodeSettlementEvent(completed, eventId, nowMs)
-      await insertSettlementEvent(client, completed, { id: eventId, occurredAtMs: nowMs, payload })
+      const payload = encodeSettlementEvent(after, eventId, nowMs)
+      await insertSettlementEvent(client, after, { id: eventId, occurredAtMs: nowMs, payload })
       return 'told'
     }),
   )

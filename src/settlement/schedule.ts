@@ -1,3 +1,5 @@
+import { LAGOS_OFFSET_MS } from '../banks/lagos-time.ts'
+
 /** When payments are due. */
 export const SCHEDULES = ['INSTANT', 'DAILY', 'WORKING_DAYS'] as const
 
@@ -19,9 +21,6 @@ export interface Calendar {
 
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
-
-/** Africa/Lagos is an hour ahead of UTC, and has had no other time since 1919. */
-const LAGOS_AHEAD_MS = 3_600_000
 
 /** No run of holidays is longer; beyond it, days count as working days. */
 const DAYS_MAX = 1_000
@@ -84,11 +83,11 @@ function workingDays(
 
 /** Days since 1 January 1970, in Lagos. */
 function lagosDay(atMs: number): number {
-  return Math.floor((atMs + LAGOS_AHEAD_MS) / DAY_MS)
+  return Math.floor((atMs + LAGOS_OFFSET_MS) / DAY_MS)
 }
 
 function startOf(day: number): number {
-  return day * DAY_MS - LAGOS_AHEAD_MS
+  return day * DAY_MS - LAGOS_OFFSET_MS
 }
 
 /** @param day YYYY-MM-DD */

@@ -1,13 +1,8 @@
 import type { Pool, PoolClient } from 'pg'
 import { readBalance } from './balance-store.ts'
 import type { Book } from './settlement.ts'
-import {
-  type BookSums,
-  listSettlementTotals,
-  listSummaries,
-  type SettlementSums,
-  verifyPage,
-} from './verify-store.ts'
+import { createSettlementTally } from './settlement-tally.ts'
+import { type BookSums, listSummaries, verifyPage } from './verify-store.ts'
 
 /** Something that the ledger says and something else does not. */
 export interface Difference {
@@ -56,7 +51,7 @@ export async function* verifyLedger(pool: Pool): AsyncGenerator<Verification> {
 
 async function* verifyIn(client: PoolClient): AsyncGenerator<Verification> {
   const books = new Map<string, BookSums>()
-  const settlements = new Map<string, SettlementSums>()
+  const settlements = createSettlementTally()
   let transactions = 0
   let postings = 0
   let differenceCount = 0
@@ -75,37 +70,17 @@ async function* verifyIn(client: PoolClient): AsyncGenerator<Verification> {
     )
     transactions += page.transactions
     postings += page.postings
-    for (const sums of page.books) merge(books, nameOf(sums), sums, addBook)
-    for (const sums of page.settlements) merge(settlements, sums.id, sums, addSettlement)
+    for (const sums of page.books) {
+      const known = books.get(nameOf(sums))
+      books.set(nameOf(sums), known === undefined ? sums : addBook(known, sums))
+    }
+    const wrong = await settlements.add(client, page.settlements)
     after = page.last
-    yield progress(page.wrong, page.wrongCount)
+    yield progress([...page.wrong, ...wrong], page.wrongCount + wrong.length)
   }
-  for await (const found of verifySettlements(client, settlements)) yield progress(found)
+  for await (const found of settlements.finish(client)) yield progress(found)
   for await (const found of verifySummaries(client, books)) yield progress(found)
   yield progress([], 0, true)
-}
-
-/** Settlements against the sums of their postings. */
-async function* verifySettlements(
-  client: PoolClient,
-  posted: Map<string, SettlementSums>,
-): AsyncGenerator<Difference[]> {
-  for (let after: string | undefined = ''; after !== undefined; ) {
-    const rows: SettlementSums[] = await listSettlementTotals(client, after, ROWS_MAX)
-    yield rows.flatMap((row) => {
-      const sums = posted.get(row.id) ?? { id: row.id, count: 0n, gross: 0n, fees: 0n }
-      posted.delete(row.id)
-      if (row.count === sums.count && row.gross === sums.gross && row.fees === sums.fees) return []
-      const text = ({ count, gross, fees }: SettlementSums) =>
-        `${count} transactions of ${gross} with fees of ${fees}`
-      const problem = `says ${text(row)}; its postings are ${text(sums)}`
-      return { subject: row.id, problem }
-    })
-    after = rows.length < ROWS_MAX ? undefined : rows.at(-1)?.id
-  }
-  yield [...posted.keys()].map((subject) => {
-    return { subject, problem: 'has postings, and there is no such settlement' }
-  })
 }
 
 /** Balances, and the sums of what events did, against the sums of postings. */
@@ -154,16 +129,6 @@ function nameOf({ businessId, live }: Book): string {
   return live ? businessId : `${businessId} in test mode`
 }
 
-function merge<Sums>(
-  into: Map<string, Sums>,
-  key: string,
-  sums: Sums,
-  add: (a: Sums, b: Sums) => Sums,
-): void {
-  const known = into.get(key)
-  into.set(key, known === undefined ? sums : add(known, sums))
-}
-
 function addBook(a: BookSums, b: BookSums): BookSums {
   return {
     businessId: a.businessId,
@@ -172,8 +137,4 @@ function addBook(a: BookSums, b: BookSums): BookSums {
     available: a.available + b.available,
     fees: a.fees + b.fees,
   }
-}
-
-function addSettlement(a: SettlementSums, b: SettlementSums): SettlementSums {
-  return { id: a.id, count: a.count + b.count, gross: a.gross + b.gross, fees: a.fees + b.fees }
 }

@@ -120,20 +120,42 @@ export async function verifyPage(
   }
 }
 
-/** What settlements say of themselves, in order of their ids. */
+type TotalsRow = { id: string; count: string; gross: string; fees: string }
+
+const TOTALS = 's.id, s.transaction_count as count, s.gross_minor as gross, s.fees_minor as fees'
+
+/** What some settlements say of themselves. */
+export async function findSettlementTotals(
+  client: PoolClient,
+  ids: readonly string[],
+): Promise<SettlementSums[]> {
+  const { rows } = await client.query<TotalsRow>(
+    `select ${TOTALS} from settlement s where s.id = any ($1)`,
+    [ids],
+  )
+  return rows.map(toSums)
+}
+
+/** What settlements say of themselves, in order of their ids, and whether any has a posting at all. */
 export async function listSettlementTotals(
   client: PoolClient,
   after: string,
   limit: number,
-): Promise<SettlementSums[]> {
-  const { rows } = await client.query<{ id: string; count: string; gross: string; fees: string }>(
-    `select id, transaction_count as count, gross_minor as gross, fees_minor as fees
-      from settlement where id > $1 order by id limit $2`,
+): Promise<(SettlementSums & { readonly posted: boolean })[]> {
+  const { rows } = await client.query<TotalsRow & { posted: boolean }>(
+    `select ${TOTALS}, exists (
+        select from money_event e join ledger_posting p on p.transaction_id = e.subject_id
+        where e.business_id = s.business_id and e.live = s.live
+          and e.business_sequence > s.from_sequence and e.business_sequence <= s.to_sequence
+          and p.kind = 'settlement' and p.settlement_id = s.id) as posted
+      from settlement s where s.id > $1 order by s.id limit $2`,
     [after, limit],
   )
-  return rows.map(({ id, count, gross, fees }) => {
-    return { id, count: BigInt(count), gross: BigInt(gross), fees: BigInt(fees) }
-  })
+  return rows.map((row) => ({ ...toSums(row), posted: row.posted }))
+}
+
+function toSums({ id, count, gross, fees }: TotalsRow): SettlementSums {
+  return { id, count: BigInt(count), gross: BigInt(gross), fees: BigInt(fees) }
 }
 
 /** Businesses and modes that have events, and whether their sums are those of their numbered events. */

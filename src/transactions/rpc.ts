@@ -16,7 +16,7 @@ import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './m
 import { findReversal } from './queries.ts'
 import type { RecordPayment, RecordResult } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
-import type { StoredTransaction } from './transaction.ts'
+import { canBePaidAt, type StoredTransaction } from './transaction.ts'
 
 /** How many reversals an instance has under way at once. */
 const REVERSALS_MAX = 4
@@ -106,14 +106,9 @@ function isWaiting({ status, settled }: StoredTransaction): boolean {
   return status === 'SUCCESS' && !settled
 }
 
-const PAID_FROM_MS = Date.UTC(2000, 0)
-const PAID_BEFORE_MS = Date.UTC(2100, 0)
-
 /** In the schema this rule would cost ten times what all the others do together. */
 function timeFaults({ paidAt }: RecordPaymentRequest): readonly FieldFault[] {
-  if (paidAt === undefined) return []
-  const paidAtMs = timestampMs(paidAt)
-  if (paidAtMs >= PAID_FROM_MS && paidAtMs < PAID_BEFORE_MS) return []
+  if (paidAt === undefined || canBePaidAt(timestampMs(paidAt))) return []
   return [{ field: 'paidAt', message: 'must be a time from 2000 to 2099' }]
 }
 

@@ -16,6 +16,14 @@ export interface Payer {
   readonly bankName: string
 }
 
+const PAID_FROM_MS = Date.UTC(2000, 0)
+const PAID_BEFORE_MS = Date.UTC(2100, 0)
+
+/** Whether a payment can be of this time: a bank that says another means none. */
+export function canBePaidAt(atMs: number): boolean {
+  return atMs >= PAID_FROM_MS && atMs < PAID_BEFORE_MS
+}
+
 /** A payment as a bank tells of it. */
 export interface IncomingPayment {
   readonly bank: BankCode

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 import type { Queryable } from '../store/in-transaction.ts'
 import type { NewTransaction } from './store.ts'
 import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
@@ -85,10 +86,10 @@ interface Row {
 }
 
 const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
-  (extract(epoch from u.paid_at) * 1000)::float8 as paid_at_ms,
-  (extract(epoch from u.created_at) * 1000)::float8 as created_at_ms,
+  ${epochMs('u.paid_at')} as paid_at_ms,
+  ${epochMs('u.created_at')} as created_at_ms,
   u.payer_name, u.payer_account_number, u.payer_bank_code, u.payer_bank_name, u.narration,
-  u.resolution, (extract(epoch from u.resolved_at) * 1000)::float8 as resolved_at_ms, u.note,
+  u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
   u.transaction_id`
 
 /** Whether the payment of an unmatched row `u` was recorded after all, as it says itself. */

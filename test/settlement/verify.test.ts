@@ -1,7 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { SYSTEM } from '../../src/caller.ts'
+import { newId } from '../../src/ids.ts'
 import { settle } from '../../src/settlement/settle.ts'
+import { createSettlementTally } from '../../src/settlement/settlement-tally.ts'
 import { updateTerms } from '../../src/settlement/terms.ts'
+import { verifyPage } from '../../src/settlement/verify-store.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
@@ -109,6 +112,26 @@ describe('a verification names', () => {
     expect(await tamper(set, [ids[2], null])).toEqual([])
   })
 
+  test('a settlement whose postings are gone', async () => {
+    const which = "transaction_id = any ($1) and kind in ('settlement', 'fee')"
+    const { rows } = await db.database.pool.query(
+      `select to_jsonb(p) as posting from ledger_posting p where ${which}`,
+      [ids],
+    )
+    expect(rows).toHaveLength(4)
+    const found = await tamper(`delete from ledger_posting where ${which}`, [ids])
+    expect(found).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(
+          /^stl_\w+: says 2 transactions of 1000 with fees of 14; its postings are 0 transactions of 0 with fees of 0$/,
+        ),
+      ]),
+    )
+    const back = `insert into ledger_posting
+      select (jsonb_populate_record(null::ledger_posting, p)).* from jsonb_array_elements($1) p`
+    expect(await tamper(back, [JSON.stringify(rows.map((row) => row.posting))])).toEqual([])
+  })
+
   test('a summary that was changed', async () => {
     const set =
       'update event_business_counter set pending_minor = pending_minor + $2 where business_id = $1'
@@ -126,4 +149,37 @@ describe('a verification names', () => {
     expect(found).toContain(`${ids[0]}: a posting is of another business or mode`)
     expect(await tamper(set, [ids[0], businessId])).toEqual([])
   })
+})
+
+test('settlements are compared as their postings come by, and not kept to the end', async () => {
+  const instance = createInstance(db.database, clock)
+  const { id, accountNumber } = await insertBusiness(instance.pool)
+  // Ids are in the order of time.
+  const later = () => clock.set(clock.now() + 1)
+  later()
+  const before = newId('txn', clock.now())
+  for (let at = 0; at < 8; at++) {
+    for (const each of ['a', 'b', 'c']) {
+      later()
+      await instance.recordPayment(incoming(accountNumber, `${id}-${at}${each}`, 500n))
+    }
+    await sequence(instance.pool)
+    await settle(instance, { businessId: id, live: true, requestId: '', force: true }, CALLER)
+  }
+  const client = await instance.pool.connect()
+  try {
+    const tally = createSettlementTally()
+    const kept: number[] = []
+    for (let after: string | undefined = before; after !== undefined; ) {
+      const page: Awaited<ReturnType<typeof verifyPage>> = await verifyPage(client, after, 2)
+      expect(await tally.add(client, page.settlements)).toEqual([])
+      kept.push(tally.size())
+      after = page.last
+    }
+    // A page may end in the middle of one.
+    expect(Math.max(...kept)).toBe(1)
+    for await (const found of tally.finish(client)) expect(found).toEqual([])
+  } finally {
+    client.release()
+  }
 })

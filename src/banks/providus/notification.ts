@@ -1,6 +1,7 @@
 import { AMOUNT_MINOR_MAX } from '../../money.ts'
 import { parseNaira } from '../amount.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
+import { isAccountNumber, isPaymentKey } from '../bank-fields.ts'
 import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
 import { parseLagosTime } from '../lagos-time.ts'
@@ -52,11 +53,11 @@ export function readTransaction(body: unknown, amountField: AmountField): BankPa
     return `${amountField} is no amount that can be credited`
   }
   const accountNumber = said(body, 'accountNumber')
-  if (!/^\d{10}$/.test(accountNumber)) return 'accountNumber is not ten digits'
+  if (!isAccountNumber(accountNumber)) return 'accountNumber is not ten digits'
   const bankKey = said(body, 'settlementId')
-  if (!isId(bankKey)) return 'settlementId is no identifier'
+  if (!isPaymentKey(bankKey)) return 'settlementId is no identifier'
   const sessionId = said(body, 'sessionId') || bankKey
-  if (!isId(sessionId)) return 'sessionId is no session id'
+  if (!isPaymentKey(sessionId)) return 'sessionId is no session id'
   return {
     bankKey,
     sessionId,
@@ -77,8 +78,4 @@ export function readTransaction(body: unknown, amountField: AmountField): BankPa
 export function said(body: unknown, field: string): string {
   const text = textAt(body, field).trim()
   return /^null$/i.test(text) ? '' : text
-}
-
-function isId(text: string): boolean {
-  return /^[A-Za-z0-9_./-]{1,64}$/.test(text)
 }
