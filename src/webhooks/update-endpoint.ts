@@ -35,7 +35,10 @@ export async function updateEndpoint(
   const updated = await context.orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, change.endpointId)
     const { url, description, concurrency, enabled } = change
-    if (url !== undefined) endpoint.url = url
+    if (url !== undefined && url !== endpoint.url) {
+      endpoint.url = url
+      forget(endpoint)
+    }
     if (description !== undefined) endpoint.description = description
     if (concurrency !== undefined) endpoint.concurrency = concurrency
     if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
@@ -69,10 +72,14 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
   }
 }
 
-/** A fresh start: what it did before it was disabled is not held against it. */
 function enable(endpoint: Endpoint): void {
   endpoint.disabledAt = null
   endpoint.disabledReason = null
+  forget(endpoint)
+}
+
+/** A fresh start: what it did elsewhere, or before it was disabled, is not held against it. */
+function forget(endpoint: Endpoint): void {
   endpoint.failingSince = null
   endpoint.warnedAt = null
 }

@@ -176,6 +176,26 @@ describe('an endpoint that keeps failing', () => {
     await other.next()
   })
 
+  test('starts anew at another address', async () => {
+    const clock = movableClock()
+    const webhooks = harness.started({ clock, retryScheduleMs: [60_000] })
+    const [dead, next] = [await harness.receiver(), await harness.receiver()]
+    for (const peer of [dead, next]) peer.answer({ status: 500 })
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, dead.url)
+    await harness.publish(paymentEvent(business))
+    const failingSince = await until(async () => (await rowOf(id)).failing_since)
+    clock.advance(5 * DAY_MS)
+    // The same address is none other.
+    await clientOf(webhooks).updateEndpoint({ endpointId: id, url: dead.url })
+    expect((await rowOf(id)).failing_since).toEqual(failingSince)
+    await clientOf(webhooks).updateEndpoint({ endpointId: id, url: next.url })
+    expect(await rowOf(id)).toMatchObject({ failing_since: null, warned_at: null })
+    await harness.publish(paymentEvent(business))
+    await until(async () => (await rowOf(id)).failing_since)
+    expect(await rowOf(id)).toMatchObject({ disabled_at: null, warned_at: null })
+  })
+
   test('is told of once although many instances see it fail', async () => {
     const clock = movableClock()
     const options = { clock, retryScheduleMs: EAGER }

@@ -12,7 +12,7 @@ export class Migration20261121110000_recording extends Migration {
 
 const PARENTS = [
   // A foreign key looks its parent up for each row, and locks and rewrites that. Neither parent is
-  // ever removed or renamed, so it is enough that it is there when the row is added.
+  // ever renamed, nor removed once it may have rows, so it is enough that it is there when one is added.
   `create function account_id_guard() returns trigger language plpgsql as $$
   begin
     if new.id <> old.id then
@@ -22,7 +22,17 @@ const PARENTS = [
   end $$`,
   `create trigger account_id_guard before update of id on "account"
     for each row execute function account_id_guard()`,
-  `create trigger account_kept before delete or truncate on "account"
+  // An account is open before there is a payment into it; one that its bank refused to open goes.
+  `create function account_kept() returns trigger language plpgsql as $$
+  begin
+    if old.status <> 'PENDING' or exists (select from transaction where account_id = old.id) then
+      raise exception 'an account that was open is kept' using errcode = 'integrity_constraint_violation';
+    end if;
+    return old;
+  end $$`,
+  `create trigger account_kept before delete on "account"
+    for each row execute function account_kept()`,
+  `create trigger account_not_truncated before truncate on "account"
     for each statement execute function append_only()`,
   // OFFSET keeps the look-ups by index: what a statement adds has no statistics to plan by.
   `create function transaction_account_guard() returns trigger language plpgsql as $$
