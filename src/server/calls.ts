@@ -101,36 +101,61 @@ export function createCalls(
 
 function bind(service: DescService, method: DescMethod, run: ReturnType<Interceptor>): Call {
   const url = `/${service.typeName}/${method.name}`
-  const request = (message: unknown, stream: boolean, origin: Origin) =>
-    ({
-      stream,
-      service,
-      method,
-      requestMethod: 'POST',
-      url,
-      signal: origin.signal,
-      // Made only where somebody asks for them.
-      get header() {
-        return origin.header
-      },
-      contextValues: createContextValues().set(originKey, origin),
-      message,
-    }) as UnaryRequest | StreamRequest
   return {
     service,
     method,
-    unary: (message, origin) => run(request(message, false, origin)) as Promise<UnaryResponse>,
-    stream: (message, origin) =>
-      run(request(single(message), true, origin)) as Promise<StreamResponse>,
+    unary: (message, origin) =>
+      run(new UnaryCall(service, method, url, message, origin)) as Promise<UnaryResponse>,
+    stream: (message, origin) => {
+      const { signal, header } = origin
+      const contextValues = createContextValues().set(originKey, origin)
+      const request = { service, method, url, signal, header, contextValues }
+      const many = { ...request, stream: true, requestMethod: 'POST', message: single(message) }
+      return run(many as StreamRequest) as Promise<StreamResponse>
+    },
   }
 }
 
-/** The credential that a call came with; null: none. */
+/** A unary request whose signal and headers are made only when somebody asks for them. */
+class UnaryCall implements UnaryRequest {
+  readonly stream = false
+  readonly requestMethod = 'POST'
+  readonly service: DescService
+  readonly method: UnaryRequest['method']
+  readonly url: string
+  readonly contextValues: ContextValues
+  message: UnaryRequest['message']
+  readonly #origin: Origin
+
+  constructor(
+    service: DescService,
+    method: DescMethod,
+    url: string,
+    message: Message | undefined,
+    origin: Origin,
+  ) {
+    this.service = service
+    this.method = method as UnaryRequest['method']
+    this.url = url
+    // Without one, the validation reads it.
+    this.message = message as UnaryRequest['message']
+    this.contextValues = createContextValues().set(originKey, origin)
+    this.#origin = origin
+  }
+
+  get signal(): AbortSignal {
+    return this.#origin.signal
+  }
+
+  get header(): Headers {
+    return this.#origin.header
+  }
+}
+
+/** What a request says of who calls. */
 export function authorizationOf(request: UnaryRequest | StreamRequest): string | null {
-  const origin = request.contextValues.get(originKey)
-  return origin?.authorization === undefined
-    ? request.header.get('authorization')
-    : origin.authorization
+  const known = request.contextValues.get(originKey)?.authorization
+  return known === undefined ? request.header.get('authorization') : known
 }
 
 async function* single<T>(message: T): AsyncGenerator<T> {
@@ -163,11 +188,10 @@ function streamEnd(handler: Handler) {
   }
 }
 
-/** The standard context, with headers made only when somebody asks for them. */
+/** The standard context, with nothing made before somebody asks for it. */
 class CallContext implements HandlerContext {
   readonly method: DescMethod
   readonly service: DescService
-  readonly signal: AbortSignal
   readonly requestMethod: string
   readonly values: ContextValues
   readonly url: string
@@ -179,20 +203,23 @@ class CallContext implements HandlerContext {
   constructor(request: UnaryRequest | StreamRequest) {
     this.method = request.method
     this.service = request.service
-    this.signal = request.signal
-    this.requestMethod = request.requestMethod
     this.#request = request
+    this.requestMethod = request.requestMethod
     this.values = request.contextValues
     this.url = request.url
     this.protocolName = request.contextValues.get(originKey)?.door ?? 'grpc'
   }
 
-  timeoutMs(): undefined {
-    return undefined
+  get signal(): AbortSignal {
+    return this.#request.signal
   }
 
   get requestHeader(): Headers {
     return this.#request.header
+  }
+
+  timeoutMs(): undefined {
+    return undefined
   }
 
   get responseHeader(): Headers {

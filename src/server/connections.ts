@@ -26,7 +26,8 @@ export function boundConnections(server: Server, limits: ConnectionLimits): Conn
   const perAddress = new Map<string, number>()
   const open = new Set<Socket>()
   server.prependListener('connection', (socket: Socket) => {
-    const network = networkOf(socket.remoteAddress ?? '')
+    // Whoever has one IPv6 address usually has all of its /64.
+    const network = addressGroup(socket.remoteAddress ?? '')
     const count = (perAddress.get(network) ?? 0) + 1
     if (count > limits.connectionsPerAddressMax) {
       socket.destroy()
@@ -48,6 +49,3 @@ export function boundConnections(server: Server, limits: ConnectionLimits): Conn
     },
   }
 }
-
-/** Whoever has one IPv6 address usually has all of its /64. */
-export const networkOf = addressGroup

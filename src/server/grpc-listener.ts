@@ -17,12 +17,11 @@ interface GrpcListenerOptions {
   readonly tls?: Tls | undefined
 }
 
-/** The URI that the client at `address:port` is known by; undefined: by none that is valid now. */
-export type ClientUri = (peer: string) => string | undefined
+/** Takes a connection, with who its client is, where that had to show a certificate. */
+export type Accept = (socket: Socket, identity: ClientIdentity | undefined) => void
 
 export interface GrpcListener {
   readonly port: number
-  readonly clientUri: ClientUri
   connections(): number
   /** Takes no new connections. Resolves when there are none left. */
   stop(): Promise<void>
@@ -36,14 +35,11 @@ export interface GrpcListener {
  *
  * @throws Error when the address cannot be listened at
  */
-export async function listen(
-  options: GrpcListenerOptions,
-  accept: (socket: Socket) => void,
-): Promise<GrpcListener> {
+export async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
   const { host, limits, tls } = options
-  // Read once a connection: a certificate takes as long to read as a call does to be answered.
-  const clients = new Map<string, ClientIdentity>()
-  const server = tls ? createSecure(tls, clients, accept) : createServer(SOCKET, accept)
+  const server = tls
+    ? createSecure(tls, accept)
+    : createServer(SOCKET, (socket) => accept(socket, undefined))
   const connections = boundConnections(server, limits)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) => {
@@ -57,34 +53,21 @@ export async function listen(
   const { port } = server.address() as AddressInfo
   return {
     port,
-    clientUri: (peer) => {
-      const identity = clients.get(peer)
-      return identity && identity.expiresMs > Date.now() ? identity.uri : undefined
-    },
     connections: connections.count,
     stop: () => new Promise((resolve) => server.close(() => resolve())),
     cut: () => connections.destroyAll(),
   }
 }
 
-function createSecure(
-  tls: Tls,
-  clients: Map<string, ClientIdentity>,
-  accept: (socket: Socket) => void,
-): Server {
+function createSecure(tls: Tls, accept: Accept): Server {
   const options = { ...SOCKET, ALPNProtocols: ['h2'], handshakeTimeout: HANDSHAKE_MS }
   const server = createTlsServer({ ...tls.mutual(), ...options }, (socket) => {
     // What fails before a session of HTTP/2 listens concerns nobody.
     socket.on('error', () => undefined)
+    // Read once a connection: a certificate takes as long to read as a call does to be answered.
     const identity = socket.authorized ? identityOf(socket.getPeerCertificate()) : undefined
-    if (identity !== undefined) {
-      // As grpc-js names the peer of a call.
-      const peer = `${socket.remoteAddress}:${socket.remotePort}`
-      clients.set(peer, identity)
-      socket.once('close', () => clients.delete(peer))
-    }
     // A client that asks for nothing by ALPN is taken to know what it talks to, as by plain text.
-    accept(socket)
+    accept(socket, identity)
   })
   server.on('tlsClientError', (_error, socket) => socket.destroy())
   tls.onReload(() => server.setSecureContext(tls.mutual()))

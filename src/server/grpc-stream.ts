@@ -1,33 +1,30 @@
-import type { ServerWritableStream } from '@grpc/grpc-js'
-import type { GrpcOrigin } from './grpc-origin.ts'
+import type { GrpcCall } from './grpc-call.ts'
 import { type GrpcStatus, toGrpcStatus } from './grpc-status.ts'
 
 /**
- * Sends what a source yields, no faster than the client reads: beyond the few messages that
- * grpc-js holds, the source is not asked for the next. When the call is aborted, the source is
+ * Sends what a source yields, no faster than the client reads: while a message waits to be sent,
+ * the source is not asked for the next. When the call is aborted, the source is
  * told to return at once, also while it or the client is being waited for.
  *
  * @param opened called when the source has run up to its first wait, before anything is sent
  * @returns what the stream failed with by itself; undefined when it ended well or was aborted
  */
 export async function sendStream<T>(
-  rpc: ServerWritableStream<Buffer, Buffer>,
-  origin: GrpcOrigin,
+  rpc: GrpcCall,
   source: AsyncIterable<T>,
   encode: (message: T) => Buffer,
   opened: () => void,
 ): Promise<unknown> {
-  const { signal } = origin
+  const { signal } = rpc
   const iterator = source[Symbol.asyncIterator]()
   const room = createRoom(rpc)
   const release = once(() => void (async () => iterator.return?.())().catch(() => undefined))
   const end = once((status?: GrpcStatus) => {
-    origin.answered()
     if (status === undefined) rpc.end()
-    else rpc.emit('error', status)
+    else rpc.fail(status)
   })
   const onAbort = () => {
-    end(toGrpcStatus(signal.reason, origin.requestId))
+    end(toGrpcStatus(signal.reason, rpc.requestId))
     room.wake()
     release()
   }
@@ -46,7 +43,7 @@ export async function sendStream<T>(
     return undefined
   } catch (error) {
     if (signal.aborted) return undefined
-    end(toGrpcStatus(error, origin.requestId))
+    end(toGrpcStatus(error, rpc.requestId))
     return error
   } finally {
     signal.removeEventListener('abort', onAbort)
@@ -55,13 +52,13 @@ export async function sendStream<T>(
 }
 
 /** Waits until the call takes more messages, or until woken. */
-function createRoom(rpc: ServerWritableStream<Buffer, Buffer>) {
+function createRoom(rpc: GrpcCall) {
   let waiting: (() => void) | undefined
   const wake = () => {
     waiting?.()
     waiting = undefined
   }
-  rpc.on('drain', wake)
+  rpc.onWritable = wake
   const wait = () =>
     new Promise<void>((resolve) => {
       waiting = resolve

@@ -4,13 +4,15 @@ import {
   FieldDescriptorProto_Type,
   FileDescriptorProtoSchema,
 } from '@bufbuild/protobuf/wkt'
-import type { Server, ServerDuplexStream, UntypedServiceImplementation } from '@grpc/grpc-js'
 import { ReflectionService } from '@grpc/reflection'
+import type { GrpcMethod } from './grpc-method.ts'
+import { packageMethods } from './grpc-packages.ts'
 
 type Definitions = ConstructorParameters<typeof ReflectionService>[0]
+type PackageServer = Parameters<ReflectionService['addToServer']>[0]
 
 /** Lets tools such as `buf curl` and grpcurl ask what the services look like. */
-export function addReflection(server: Server, services: readonly DescService[]): void {
+export function reflectionMethods(services: readonly DescService[]): GrpcMethod[] {
   const files = new Map<string, Buffer>()
   for (const service of services) collect(service.file, files)
   // Of a definition, the package reads the descriptors and nothing else.
@@ -19,9 +21,11 @@ export function addReflection(server: Server, services: readonly DescService[]):
   const reflection = new ReflectionService({ definition } as unknown as Definitions, {
     services: names,
   })
-  reflection.addToServer({
-    addService: (methods, implementation) => server.addService(methods, bounded(implementation)),
-  })
+  const methods: GrpcMethod[] = []
+  const addService = (definitions: object, handlers: object) =>
+    methods.push(...packageMethods(definitions, handlers))
+  reflection.addToServer({ addService } as unknown as PackageServer)
+  return methods
 }
 
 /** The file and all that it imports, in protobuf's own form. */
@@ -73,17 +77,4 @@ function healthFile(): Buffer {
     ],
   })
   return Buffer.from(toBinary(FileDescriptorProtoSchema, file))
-}
-
-/** The package answers as fast as it is asked; here a client that does not read is not heard. */
-function bounded(implementation: UntypedServiceImplementation): UntypedServiceImplementation {
-  const bound = (name: string) => (stream: ServerDuplexStream<unknown, unknown>) => {
-    implementation[name]?.(stream as never, undefined as never)
-    stream.on('data', () => {
-      if (!stream.writableNeedDrain) return
-      stream.pause()
-      stream.once('drain', () => stream.resume())
-    })
-  }
-  return Object.fromEntries(Object.keys(implementation).map((name) => [name, bound(name)]))
 }

@@ -88,7 +88,7 @@ test('rapid reset: who opens and resets streams in a loop is cut off', async () 
     return Buffer.concat(streams.flat())
   })
   await meanwhile(look, attack)
-  // The burst that nghttp2 grants, and what was under way when it was used up.
+  // The burst that is borne, and what was under way when it was used up.
   expect(await attack).toBeLessThan(500)
   await vi.waitFor(() => expect(door.connections()).toBe(1))
 })
@@ -140,7 +140,7 @@ test('headers that never end are cut off', async () => {
 
 test('a client whose window stays shut holds no more calls than it may, and holds up nobody', async () => {
   const { address, look, door } = await openLookUps({
-    requestLimits: { streamsPerAddressMax: 50 },
+    http2Limits: { streamsPerAddressMax: 50 },
   })
   const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
   onTestFinished(() => session.destroy())
@@ -166,7 +166,7 @@ test('a client whose window stays shut holds no more calls than it may, and hold
 })
 
 test('a call that does not come to its end is ended, and one that has come is not', async () => {
-  const { address, look, door } = await openLookUps({ requestLimits: { requestMs: 100 } })
+  const { address, look, door } = await openLookUps({ http2Limits: { requestMs: 100 } })
   const session = connectHttp2(`http://${address}`)
   onTestFinished(() => session.destroy())
   session.on('error', () => undefined)
@@ -188,7 +188,7 @@ test('a call that does not come to its end is ended, and one that has come is no
 
 test('large bodies of strangers are bounded, one address cannot fill the memory', async () => {
   const { address, look } = await openLookUps({
-    requestLimits: { pendingBytesPerAddressMax: 2 * 1024 * 1024 },
+    http2Limits: { pendingBytesPerAddressMax: 2 * 1024 * 1024 },
   })
   const session = connectHttp2(`http://${address}`)
   onTestFinished(() => session.destroy())
@@ -217,7 +217,7 @@ test('large bodies of strangers are bounded, one address cannot fill the memory'
 })
 
 test('who keeps on breaking limits loses the connection', async () => {
-  const { address, look, door } = await openLookUps({ requestLimits: { requestMs: 20 } })
+  const { address, look, door } = await openLookUps({ http2Limits: { requestMs: 20 } })
   const session = connectHttp2(`http://${address}`)
   session.on('error', () => undefined)
   const closed = closing(session)
@@ -238,7 +238,7 @@ test('who keeps on breaking limits loses the connection', async () => {
 
 test('a connection that says nothing, or not what it should, does not stay', async () => {
   const { address, look, door } = await openLookUps({
-    serverOptions: { 'grpc.keepalive_time_ms': 50, 'grpc.keepalive_timeout_ms': 50 },
+    http2Limits: { greetingMs: 100 },
   })
   const [host = '', port = ''] = address.split(':')
   const sockets: Socket[] = []
@@ -260,7 +260,7 @@ test('a connection that says nothing, or not what it should, does not stay', asy
 
 test('a connection on which nothing is asked is closed, and the next call opens another', async () => {
   const { look, door } = await openLookUps({
-    serverOptions: { 'grpc.max_connection_idle_ms': 50 },
+    http2Limits: { idleMs: 50 },
   })
   await vi.waitFor(() => expect(door.connections()).toBe(0))
   await look()

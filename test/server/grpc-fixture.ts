@@ -31,7 +31,7 @@ interface Implementations {
   readonly events?: Partial<ServiceImpl<typeof EventService>>
   readonly interceptors?: readonly Interceptor[]
   readonly reflection?: boolean
-  readonly options?: Pick<Parameters<typeof openGrpcDoor>[0], 'serverOptions' | 'requestLimits'>
+  readonly options?: Pick<Parameters<typeof openGrpcDoor>[0], 'http2Limits'>
 }
 
 export interface TestDoor {

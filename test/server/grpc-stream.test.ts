@@ -212,7 +212,7 @@ describe('a client that goes', () => {
     const { address } = await openDoor({ events: { subscribe: source } })
     const call = openRawCall(address, subscribe, {})
     const pulled = await settled(() => seen.pulled)
-    // What grpc-js holds; the client's window of 64 KiB; the source could give for ever.
+    // The client's window of 64 KiB; the source could give for ever.
     expect(pulled).toBeLessThanOrEqual(32)
     expect(seen.returned).toBe(0)
     call.close(8)

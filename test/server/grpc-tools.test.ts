@@ -204,7 +204,7 @@ describe('closing the door', () => {
     })
     openRawCall(address, subscribe, {})
     const endless = callUnary(openClient(address), getTransaction, LOOK_UP)
-    await vi.waitFor(() => expect([pulled > 5, called]).toEqual([true, 1]))
+    await vi.waitFor(() => expect([pulled > 1, called]).toEqual([true, 1]))
     await door.close(20)
     expect((await endless).error).toBeDefined()
     await vi.waitFor(() => expect(aborted).toBe(1))
