@@ -1,4 +1,4 @@
-import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import { defineEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 
 export const AccountEntity = defineEntity({
@@ -44,7 +44,8 @@ export const AccountEntity = defineEntity({
     { properties: ['accountNumber', 'bank', 'live'] },
   ],
   indexes: [
-    { properties: ['business', 'id'] },
+    { properties: ['business', 'live', 'status', 'id'] },
+    { properties: ['live', 'status', 'id'] },
     {
       name: 'account_id_number_hash_index',
       expression:
@@ -79,5 +80,3 @@ export const AccountEntity = defineEntity({
     },
   ],
 })
-
-export type Account = InferEntity<typeof AccountEntity>

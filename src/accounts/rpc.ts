@@ -69,7 +69,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const status = toAccountStatus(request.status)
       const idNumberHashes = hashesOf(request)
       const found = await listAccounts(
-        database,
+        database.pool,
         { businessId, allowed, live, status, idNumberHashes },
         page,
       )

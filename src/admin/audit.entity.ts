@@ -29,6 +29,7 @@ export const AuditEntryEntity = defineEntity({
     { properties: ['businessId', 'number'] },
     { properties: ['actorId', 'number'] },
     { properties: ['targetId', 'number'] },
+    { properties: ['action', 'number'] },
   ],
   checks: [
     {

@@ -8,7 +8,7 @@ import type { AuditEntry } from '../../gen/inflow/admin/v1/audit_pb.ts'
 import { answer } from './answer.ts'
 import { headHash, verifyAudit } from './audit-verify.ts'
 import { localTime } from './local-time.ts'
-import { addPageOptions, notePage, type PageOptions, time } from './options.ts'
+import { addPageOptions, nextPage, notePage, type PageOptions, time } from './options.ts'
 import { type Column, table } from './output.ts'
 import { calling } from './service.ts'
 import { addServiceOptions, addVerb } from './verb.ts'
@@ -66,17 +66,22 @@ interface ListOptions extends PageOptions {
 
 const listEntries = calling<ListOptions>(async (service, options) => {
   const { from, to } = options
-  const response = await service.client(AdminService).listAuditEntries({
+  const client = service.client(AdminService)
+  const request = {
     businessId: options.business ?? '',
     actorId: options.actor ?? '',
     action: options.action ?? '',
     targetId: options.target ?? '',
     oldestFirst: options.oldestFirst ?? false,
     pageSize: options.limit ?? 0,
-    pageToken: options.pageToken ?? '',
     ...(from && { from }),
     ...(to && { to }),
-  })
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listAuditEntries({ ...request, pageToken }),
+    ({ entries }) => entries.length === 0,
+  )
   answer(options, ListAuditEntriesResponseSchema, response, () => table(response.entries, ROW))
   notePage(response)
 })

@@ -19,6 +19,22 @@ export function addPageOptions(verb: Command): Command {
     .option('--page-token <token>', 'go on where an earlier page ended')
 }
 
+/** How many empty pages are passed over before the caller is asked to go on. */
+const EMPTY_PAGES_MAX = 200
+
+/** The next page that has something to show: one may be empty though more follow. */
+export async function nextPage<Page extends { readonly nextPageToken: string }>(
+  { pageToken = '' }: PageOptions,
+  ask: (pageToken: string) => Promise<Page>,
+  isEmpty: (page: Page) => boolean,
+): Promise<Page> {
+  let page = await ask(pageToken)
+  for (let i = 0; i < EMPTY_PAGES_MAX && isEmpty(page) && page.nextPageToken !== ''; i++) {
+    page = await ask(page.nextPageToken)
+  }
+  return page
+}
+
 /** Tells how to ask for the page after this one. */
 export function notePage({ nextPageToken }: { readonly nextPageToken: string }): void {
   if (nextPageToken !== '') note(`More follow: --page-token ${nextPageToken}`)

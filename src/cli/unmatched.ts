@@ -19,6 +19,7 @@ import {
   addPageOptions,
   enumName,
   enumOption,
+  nextPage,
   notePage,
   type PageOptions,
 } from './options.ts'
@@ -75,11 +76,16 @@ export function unmatched(noun: Command): void {
 }
 
 const listUnmatched = calling<PageOptions & { bank?: Bank }>(async (service, options) => {
-  const response = await service.client(ReconciliationService).listUnmatchedPayments({
+  const client = service.client(ReconciliationService)
+  const request = {
     bank: options.bank ?? Bank.BANK_UNSPECIFIED,
     pageSize: options.limit ?? 0,
-    pageToken: options.pageToken ?? '',
-  })
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listUnmatchedPayments({ ...request, pageToken }),
+    ({ payments }) => payments.length === 0,
+  )
   answer(options, ListUnmatchedPaymentsResponseSchema, response, () =>
     table(response.payments, ROW),
   )

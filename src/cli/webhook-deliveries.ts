@@ -14,7 +14,7 @@ import {
 import { answer } from './answer.ts'
 import { EXIT, Failure } from './failure.ts'
 import { localTime } from './local-time.ts'
-import { enumName, notePage, type PageOptions } from './options.ts'
+import { enumName, nextPage, notePage, type PageOptions } from './options.ts'
 import { type Column, fields, note, table } from './output.ts'
 import { calling } from './service.ts'
 
@@ -69,13 +69,18 @@ export const listDeliveries = calling<ListOptions>(async (service, options) => {
   if (options.endpoint === undefined && options.event === undefined) {
     throw new Failure(EXIT.usage, 'deliveries of what? give --endpoint <id>, or --event <id>')
   }
-  const response = await service.client(WebhookService).listDeliveries({
+  const client = service.client(WebhookService)
+  const request = {
     endpointId: options.endpoint ?? '',
     eventId: options.event ?? '',
     status: options.status ?? DeliveryStatus.UNSPECIFIED,
     pageSize: options.limit ?? 0,
-    pageToken: options.pageToken ?? '',
-  })
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listDeliveries({ ...request, pageToken }),
+    ({ deliveries }) => deliveries.length === 0,
+  )
   answer(options, ListDeliveriesResponseSchema, response, () => table(response.deliveries, ROW))
   notePage(response)
 })

@@ -85,6 +85,23 @@ export const BusinessCounterEntity = defineEntity({
 })
 
 /**
+ * The sums of all events of a business up to one of them, as its counter had them: noted down every
+ * thousand events or so, by a trigger.
+ */
+export const BookMarkEntity = defineEntity({
+  name: 'BookMark',
+  tableName: 'book_mark',
+  properties: {
+    businessId: p.text().primary(),
+    live: p.boolean().primary(),
+    businessSequence: p.bigint().primary().autoincrement(false),
+    pendingMinor: p.bigint().columnType('numeric(38,0)'),
+    availableMinor: p.bigint().columnType('numeric(38,0)'),
+    feesMinor: p.bigint().columnType('numeric(38,0)'),
+  },
+})
+
+/**
  * One row: the last position given, and the snapshot whose events are all numbered. While a large
  * batch is numbered in parts, `target` is the snapshot being worked off, up to `doneSeq`.
  */

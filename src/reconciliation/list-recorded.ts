@@ -1,8 +1,9 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../ids.ts'
+import { boundedScan, cutScan } from '../store/bounded-scan.ts'
 import { epochMs } from '../store/epoch-ms.ts'
-import { pageTokenOf, readPage } from '../store/page-token.ts'
+import { readPage } from '../store/page-token.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import type { RecordedPayment } from './find-told.ts'
 
@@ -38,23 +39,19 @@ export async function listRecorded(
   const first = newId('txn', Math.max(fromMs - CLOCKS_APART_MS, 0)).slice(0, 14)
   const rows = await scan(pool, [
     page.after?.[0] ?? first,
-    SCANNED_MAX,
     bank,
     new Date(fromMs),
     new Date(toMs),
-    page.limit,
+    page.limit + 1,
   ])
-  const payments = rows.flatMap((row) => (row.id === null ? [] : [toListed(row)]))
-  const full = payments.length === page.limit
-  const last = full ? payments.at(-1)?.transactionId : rows[0]?.last_id
-  const more = full || rows[0]?.scanned === SCANNED_MAX
-  return { payments, nextPageToken: more && last ? pageTokenOf([last]) : '' }
+  const found = rows.flatMap((row) => (row.id === null ? [] : [toListed(row)]))
+  const edge = rows[0]?.read_up_to && [rows[0].read_up_to]
+  const cut = cutScan(found, page, ({ transactionId }) => [transactionId], edge)
+  return { payments: cut.rows, nextPageToken: cut.nextPageToken }
 }
 
 interface Row {
-  /** Of the transactions that were looked at. */
-  last_id: string | null
-  scanned: number
+  read_up_to: string | null
   /** Null when none of them is wanted; then the rest is too. */
   id: string | null
   session_id: string
@@ -64,22 +61,25 @@ interface Row {
   paid_at_ms: number
 }
 
+const SCAN = boundedScan({
+  columns: 'id, bank, live, session_id, account_id, amount_minor, status, paid_at',
+  from: 'transaction',
+  key: 'id',
+  order: 'asc',
+  range: 'id > $1',
+  filter: 'bank = $2 and live and paid_at >= $3 and paid_at < $4',
+  limit: '$5',
+  rowsMax: SCANNED_MAX,
+})
+
 async function scan(pool: Pool, values: readonly unknown[]): Promise<Row[]> {
   const result = await pool.query<Row>({
     name: 'reconciliation-list-recorded',
-    text: `with scanned as materialized (
-        select id, bank, live, session_id, account_id, amount_minor, status, paid_at from transaction
-        where id > $1 order by id limit $2
-      )
-      select s.last_id, s.scanned, w.*
-      from (select max(id) as last_id, count(*)::int as scanned from scanned) s
-      left join lateral (
-        select t.id, t.session_id, a.account_number, t.amount_minor, t.status,
-          ${epochMs('t.paid_at')} as paid_at_ms
-        from scanned t join account a on a.id = t.account_id
-        where t.bank = $3 and t.live and t.paid_at >= $4 and t.paid_at < $5 order by t.id limit $6
-      ) w on true
-      order by w.id`,
+    text: `with ${SCAN}
+      select edge.read_up_to, t.id, t.session_id, a.account_number, t.amount_minor, t.status,
+        ${epochMs('t.paid_at')} as paid_at_ms
+      from edge left join (page t join account a on a.id = t.account_id) on true
+      order by t.id`,
     values: [...values],
   })
   return result.rows

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
+import { boundedScan } from '../store/bounded-scan.ts'
 import { epochMs } from '../store/epoch-ms.ts'
 import type { Queryable } from '../store/in-transaction.ts'
-import { moneyEvents } from './money-events.ts'
 import type { Balance, Book } from './settlement.ts'
 
 /** One line of a business's books: what one of its events did to its balances. */
@@ -32,36 +32,63 @@ interface Range extends Book {
   readonly upTo: bigint
 }
 
-const ENTRIES = moneyEvents({
-  where: ({ line }) =>
-    `${line}.business_id = $1 and ${line}.live = $5
-      and ${line}.business_sequence > $2 and ${line}.business_sequence <= $3`,
+/** How many events one page looks at: those that moved no money, such as new accounts, too. */
+const EVENTS_MAX = 1_000
+
+const IN_RANGE = `business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3`
+
+const SCAN = boundedScan({
+  from: 'event_log l join outbox o on o.seq = l.outbox_seq',
+  columns: `l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
+    o.available_minor, o.fees_minor`,
+  key: 'business_sequence',
   order: 'asc',
+  range: IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&'),
+  filter: '(pending_minor, available_minor, fees_minor) <> (0, 0, 0)',
   limit: '$4',
+  rowsMax: EVENTS_MAX,
 })
 
-const fromNumber = (table: string) =>
-  `(select business_sequence, logged_at from ${table}
-    where business_id = $1 and live = $3 and business_sequence >= $2
-    order by business_sequence limit 1)`
-
-/** Entries of a range, in order. */
-export async function listRange(pool: Pool, range: Range, limit: number): Promise<Entry[]> {
-  const { rows } = await pool.query<Row>(
-    `select e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms, e.subject_id,
-        t.session_id, e.pending_minor, e.available_minor, e.fees_minor
-      from ${ENTRIES} e left join transaction t on t.id = e.subject_id
+/**
+ * Entries of a range, in order.
+ *
+ * @returns and the number that was looked at up to, when that is why there are no more
+ */
+export async function listRange(
+  pool: Pool,
+  range: Range,
+  limit: number,
+): Promise<{ readonly entries: Entry[]; readonly readUpTo: bigint | undefined }> {
+  const { rows } = await pool.query<Row & { business_sequence: string | null; read_up_to: string }>(
+    `with ${SCAN}, kept as (
+        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor,
+          fees_minor
+        from ledger_line where ${IN_RANGE} order by business_sequence limit $4
+      ), entry as (
+        select * from kept union all select * from page order by business_sequence limit $4
+      )
+      select edge.read_up_to, e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms,
+        e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
+      from edge left join (entry e left join transaction t on t.id = e.subject_id) on true
       order by e.business_sequence`,
     [range.businessId, range.after, range.upTo, limit, range.live],
   )
-  return rows.map((row) => ({
+  const edge = rows[0]?.read_up_to ?? undefined
+  return {
+    entries: rows.flatMap((row) => (row.business_sequence === null ? [] : [toEntry(row)])),
+    readUpTo: edge === undefined ? undefined : BigInt(edge),
+  }
+}
+
+function toEntry(row: Row): Entry {
+  return {
     sequence: BigInt(row.business_sequence),
     kind: row.kind,
     bookedAtMs: row.logged_at_ms,
     subjectId: row.subject_id,
     sessionId: row.session_id ?? '',
     ...toBalance(row),
-  }))
+  }
 }
 
 /** What the events of a range did, in sum. */
@@ -77,51 +104,61 @@ export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
   return toBalance(rows[0] as Row)
 }
 
-/** The books as a completed settlement left them: the last one that ends at a number or before. */
+/** The books as they are known: the last settlement or mark that is at a number or before. */
 export async function findBooks(
   pool: Pool,
   { businessId, live }: Book,
   upTo: bigint,
 ): Promise<{ readonly at: bigint; readonly balance: Balance } | undefined> {
   const { rows } = await pool.query<Row & { at: string }>(
-    `select to_sequence as at, books_pending_minor as pending_minor,
-        books_available_minor as available_minor, books_fees_minor as fees_minor
-      from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
-      order by to_sequence desc limit 1`,
+    `select * from (
+        (select to_sequence as at, books_pending_minor as pending_minor,
+          books_available_minor as available_minor, books_fees_minor as fees_minor
+        from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
+        order by to_sequence desc limit 1)
+        union all
+        (select business_sequence, pending_minor, available_minor, fees_minor from book_mark
+        where business_id = $1 and live = $3 and business_sequence <= $2
+        order by business_sequence desc limit 1)
+      ) known order by at desc limit 1`,
     [businessId, upTo, live],
   )
   return rows[0] && { at: BigInt(rows[0].at), balance: toBalance(rows[0]) }
 }
 
-/** The numbers of the first and the last entry of a business; undefined when it has none. */
+/** The numbers of the first and the last event of a business that are kept; undefined without any. */
 export async function findEnds(
   client: Queryable,
   { businessId, live }: Book,
 ): Promise<{ readonly first: bigint; readonly last: bigint } | undefined> {
-  const end = (direction: 'asc' | 'desc') =>
-    `(select business_sequence from ${moneyEvents({
-      where: ({ line }) => `${line}.business_id = $1 and ${line}.live = $2`,
-      order: direction,
-      limit: '1',
-    })} e)`
+  const end = (table: string, direction: 'asc' | 'desc') =>
+    `(select business_sequence from ${table} where business_id = $1 and live = $2
+      order by business_sequence ${direction} limit 1)`
   const { rows } = await client.query<{ first: string | null; last: string | null }>(
-    `select ${end('asc')} as first, ${end('desc')} as last`,
+    `select least(${end('ledger_line', 'asc')}, ${end('event_log', 'asc')}) as first,
+      greatest(${end('ledger_line', 'desc')}, ${end('event_log', 'desc')}) as last`,
     [businessId, live],
   )
   const { first = null, last = null } = rows[0] ?? {}
   return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
 }
 
-/** When the first event was booked that has a number or a later one, whether of money or not. */
+/** When the first event was booked that has a number or a later one. */
 export async function findBookedAt(
   client: Queryable,
   { businessId, live }: Book,
   from: bigint,
 ): Promise<number | undefined> {
   const { rows } = await client.query<{ logged_at_ms: number }>(
-    `select ${epochMs('logged_at')} as logged_at_ms
-      from (${fromNumber('ledger_line')} union all ${fromNumber('event_log')}) e
-      order by business_sequence limit 1`,
+    `select ${epochMs('logged_at')} as logged_at_ms from (
+        (select business_sequence, logged_at from ledger_line
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+        union all
+        (select business_sequence, logged_at from event_log
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+      ) event order by business_sequence limit 1`,
     [businessId, from, live],
   )
   return rows[0]?.logged_at_ms

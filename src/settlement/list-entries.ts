@@ -1,7 +1,8 @@
 import type { Pool } from 'pg'
 import { getBusiness } from '../businesses/get-business.ts'
+import { cutScan } from '../store/bounded-scan.ts'
 import type { Database } from '../store/orm.ts'
-import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
+import { invalidPageToken, readPage } from '../store/page-token.ts'
 import { type Entry, findBooks, findEnds, listRange, sumRange } from './entries-store.ts'
 import { lastBookedBefore } from './last-booked.ts'
 import { type Balance, BEFORE_ALL, type Book } from './settlement.ts'
@@ -40,18 +41,21 @@ export async function listEntries(database: Database, request: ListEntries): Pro
   const page = readPage(request.pageSize, request.pageToken, 5)
   const { after, upTo, opening } = page.after ? readPlace(page.after) : await begin(pool, request)
   const found = await listRange(pool, { businessId, live, after, upTo }, page.limit + 1)
-  const closing = found.slice(0, page.limit).reduce(add, opening)
-  const { rows, nextPageToken } = cutPage(found, page, ({ sequence }) => [
+  const { entries, readUpTo } = found
+  const closing = entries.slice(0, page.limit).reduce(add, opening)
+  const keyOf = (sequence: bigint) => [
     `${sequence}`,
     `${upTo}`,
     `${closing.pendingMinor}`,
     `${closing.availableMinor}`,
     `${closing.feesMinor}`,
-  ])
+  ]
+  const edge = readUpTo === undefined ? undefined : keyOf(readUpTo)
+  const { rows, nextPageToken } = cutScan(entries, page, ({ sequence }) => keyOf(sequence), edge)
   return { entries: rows, opening, closing, nextPageToken }
 }
 
-/** The balance at the beginning of a period: the last settlement's books, and what came after. */
+/** The balance at the beginning of a period: the books as last known before it, and what came after. */
 async function begin(pool: Pool, { businessId, live, fromMs, toMs }: ListEntries): Promise<Place> {
   const book = { businessId, live }
   const ends = await findEnds(pool, book)

@@ -111,7 +111,8 @@ export const SettlementEntity = defineEntity({
     { properties: ['request', 'business'] },
   ],
   indexes: [
-    { properties: ['business', 'id'] },
+    { properties: ['business', 'live', 'id'] },
+    { properties: ['live', 'id'] },
     {
       name: 'settlement_running_unique',
       expression: (columns, _table, indexName) =>

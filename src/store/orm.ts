@@ -9,6 +9,7 @@ import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../encryption/master-key.entity.ts'
 import {
+  BookMarkEntity,
   BusinessCounterEntity,
   EpochEntity,
   EventLogEntity,
@@ -101,6 +102,7 @@ export function ormConfig(url: string, connectionsMax: number) {
       OutboxEntity,
       EventLogEntity,
       BusinessCounterEntity,
+      BookMarkEntity,
       LedgerLineEntity,
       SequencerEntity,
       EpochEntity,

@@ -35,6 +35,11 @@ export const UnmatchedPaymentEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "unmatched_payment" (${columns.id}) where resolution is null`,
     },
+    {
+      name: 'unmatched_payment_open_bank_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "unmatched_payment" (${columns.bank}, ${columns.id}) where resolution is null`,
+    },
   ],
   checks: [
     { name: 'unmatched_payment_amount', expression: 'amount_minor > 0' },

@@ -7,8 +7,9 @@ import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import { Fault, invalidFields } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { cutScan } from '../store/bounded-scan.ts'
 import { inTransaction } from '../store/in-transaction.ts'
-import { cutPage, readPage } from '../store/page-token.ts'
+import { readPage } from '../store/page-token.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import type { IncomingPayment, StoredTransaction } from './transaction.ts'
@@ -39,8 +40,9 @@ export async function listUnmatched(
   },
 ) {
   const page = readPage(request.pageSize, request.pageToken, 1)
-  const found = await listOpenUnmatched(pool, request.bank, page.after?.[0], page.limit + 1)
-  return cutPage(found, page, (payment) => [payment.id])
+  const after = page.after?.[0]
+  const { payments, readUpTo } = await listOpenUnmatched(pool, request.bank, after, page.limit + 1)
+  return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
 }
 
 interface AssignUnmatched {

@@ -33,6 +33,11 @@ export const TransactionEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "transaction" (${columns.businessId}, ${columns.live}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
     },
+    {
+      name: 'transaction_account_unusual_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "transaction" (${columns.account}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
+    },
   ],
   checks: [
     { name: 'transaction_amount', expression: 'amount_minor > 0' },

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
+import { boundedScan } from '../store/bounded-scan.ts'
 import { epochMs } from '../store/epoch-ms.ts'
 import type { Queryable } from '../store/in-transaction.ts'
 import type { NewTransaction } from './store.ts'
@@ -92,10 +93,11 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
   u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
   u.transaction_id`
 
-/** Whether the payment of an unmatched row `u` was recorded after all, as it says itself. */
-const RECORDED_SINCE = `exists (select from transaction t join account a on a.id = t.account_id
-  where t.session_id = u.session_id and t.bank = u.bank and t.amount_minor = u.amount_minor
-    and a.account_number = u.account_number)`
+/** Whether the payment of an unmatched row was recorded after all, as it says itself. */
+const recordedSince = (u: string) =>
+  `exists (select from transaction t join account a on a.id = t.account_id
+    where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.amount_minor = ${u}.amount_minor
+      and a.account_number = ${u}.account_number)`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -106,26 +108,45 @@ export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmat
   return result.rows[0] && toStored(result.rows[0])
 }
 
+/** How many one page looks at: nearly all of them are shown. */
+const ROWS_MAX = 1_000
+
 /**
  * The payments that nobody has decided about, newest first.
  *
  * @param afterId the last one of the page before
+ * @returns and the last one that was looked at, when that is why there are no more
  */
 export async function listOpenUnmatched(
   pool: Pool,
   bank: BankCode | undefined,
   afterId: string | undefined,
   limit: number,
-): Promise<StoredUnmatched[]> {
-  const result = await pool.query<Row>({
-    name: 'unmatched-payment-list',
-    text: `select ${COLUMNS} from unmatched_payment u
-      where resolution is null and ($1::text is null or bank = $1) and ($2::text is null or id < $2)
-        and not ${RECORDED_SINCE}
-      order by id desc limit $3`,
-    values: [bank ?? null, afterId ?? null, limit],
+): Promise<{ readonly payments: StoredUnmatched[]; readonly readUpTo: string | undefined }> {
+  const values: unknown[] = [limit]
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const range = [
+    'resolution is null',
+    ...(bank === undefined ? [] : [`bank = ${bind(bank)}`]),
+    ...(afterId === undefined ? [] : [`id < ${bind(afterId)}`]),
+  ]
+  const scan = boundedScan({
+    columns: '*',
+    from: 'unmatched_payment',
+    key: 'id',
+    order: 'desc',
+    range: range.join(' and '),
+    filter: `not ${recordedSince('candidate')}`,
+    limit: '$1',
+    rowsMax: ROWS_MAX,
   })
-  return result.rows.map(toStored)
+  const { rows } = await pool.query<Partial<Row> & { read_up_to: string | null }>(
+    `with ${scan}
+      select edge.read_up_to, ${COLUMNS} from edge left join page u on true order by u.id desc`,
+    values,
+  )
+  const payments = rows.flatMap((row) => (row.id === null ? [] : [toStored(row as Row)]))
+  return { payments, readUpTo: rows[0]?.read_up_to ?? undefined }
 }
 
 /** Whether a row `u` tells of the same payment as a row `n`, in whatever state. */
@@ -223,7 +244,7 @@ export async function returnOpen(
   const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
-      where id = any ($1) and not ${RECORDED_SINCE} returning ${COLUMNS}`,
+      where id = any ($1) and not ${recordedSince('u')} returning ${COLUMNS}`,
     values: [tellings.map((telling) => telling.id), new Date(nowMs), note],
   })
   const returned = result.rows.find((row) => row.id === id)

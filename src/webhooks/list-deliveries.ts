@@ -1,11 +1,13 @@
 import type { Pool } from 'pg'
 import { Fault } from '../errors.ts'
+import { cutScan } from '../store/bounded-scan.ts'
 import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
 import {
   type DeliveryFilter,
   findDelivery,
   listAttempts,
-  listDeliveriesBy,
+  listOfEndpoint,
+  listOfEvent,
   type StoredAttempt,
   type StoredDelivery,
 } from './read-deliveries.ts'
@@ -22,8 +24,17 @@ interface ListDeliveries extends DeliveryFilter {
 export async function listDeliveries(pool: Pool, request: ListDeliveries) {
   const page = readPage(request.pageSize, request.pageToken, 2)
   const after = page.after && readKey(page.after)
-  const found = await listDeliveriesBy(pool, request, after, page.limit + 1)
-  return cutPage(found, page, (delivery) => [`${delivery.position}`, delivery.endpointId])
+  const { endpointId = '', eventId, state } = request
+  if (eventId !== undefined) {
+    return cutPage(await listOfEvent(pool, eventId, request, after, page.limit + 1), page, keyOf)
+  }
+  const found = await listOfEndpoint(pool, endpointId, state, after, page.limit + 1)
+  const edge = found.readUpTo === undefined ? undefined : [`${found.readUpTo}`, endpointId]
+  return cutScan(found.deliveries, page, keyOf, edge)
+}
+
+function keyOf({ position, endpointId }: StoredDelivery): readonly string[] {
+  return [`${position}`, endpointId]
 }
 
 function readKey([position = '', endpointId = '']: readonly string[]) {

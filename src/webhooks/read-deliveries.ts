@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { boundedScan } from '../store/bounded-scan.ts'
 
 /** How far a delivery is: see the diagram of DeliveryStatus in delivery.proto. */
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
@@ -87,35 +88,73 @@ const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d
 const EVENT = `left join event_log l on l.position = d.position
   left join outbox o on o.seq = l.outbox_seq`
 
+/** Position and endpoint of the last delivery of the page before. */
+interface DeliveryKey {
+  readonly position: bigint
+  readonly endpointId: string
+}
+
+/** How many deliveries of an endpoint one page looks at. */
+const ROWS_MAX = 5_000
+
 /**
- * Deliveries, of the newest event first.
+ * Deliveries to an endpoint, of the newest event first.
  *
- * @param after position and endpoint of the last delivery of the page before
+ * @returns and the position that was looked at up to, when that is why there are no more
  */
-export async function listDeliveriesBy(
+export async function listOfEndpoint(
   pool: Pool,
-  filter: DeliveryFilter,
-  after: { readonly position: bigint; readonly endpointId: string } | undefined,
+  endpointId: string,
+  state: DeliveryState | undefined,
+  after: DeliveryKey | undefined,
+  limit: number,
+): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: bigint | undefined }> {
+  const values: unknown[] = [limit, endpointId]
+  const before = after === undefined ? '' : ` and position < $${values.push(after.position)}`
+  // A literal, so that the planner can see that a partial index holds the state.
+  const failed = state === 'FAILED'
+  const scan = boundedScan({
+    columns: '*',
+    from: 'webhook_delivery',
+    key: 'position',
+    order: 'desc',
+    range: `endpoint_id = $2${before}${failed ? ` and state = 'FAILED'` : ''}`,
+    filter: state === undefined || failed ? 'true' : `state = '${state}'`,
+    limit: '$1',
+    rowsMax: ROWS_MAX,
+  })
+  const { rows } = await pool.query<Row & { read_up_to: string | null; id: string | null }>(
+    `with ${scan}
+      select edge.read_up_to, ${COLUMNS} from edge left join (page d ${EVENT}) on true
+      order by d.position desc`,
+    values,
+  )
+  const edge = rows[0]?.read_up_to ?? undefined
+  return {
+    deliveries: rows.flatMap((row) => (row.id === null ? [] : [toDelivery(row)])),
+    readUpTo: edge === undefined ? undefined : BigInt(edge),
+  }
+}
+
+/** Deliveries of an event, by their endpoints: a business has few. */
+export async function listOfEvent(
+  pool: Pool,
+  eventId: string,
+  filter: Pick<DeliveryFilter, 'endpointId' | 'state'>,
+  after: DeliveryKey | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
-  const values: unknown[] = []
+  const values: unknown[] = [eventId]
   const bind = (value: unknown) => `$${values.push(value)}`
-  const where: string[] = []
-  let from = `webhook_delivery d ${EVENT}`
-  if (filter.eventId !== undefined) {
-    // By the endpoints that the event may have gone to, as deliveries are found by endpoint.
-    from = `event_log l join outbox o on o.seq = l.outbox_seq
-      join webhook_endpoint e on e.business_id = l.business_id
-      join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
-    where.push(`l.event_id = ${bind(filter.eventId)}`)
-  }
+  // By the endpoints that the event may have gone to, as deliveries are found by endpoint.
+  const from = `event_log l join outbox o on o.seq = l.outbox_seq
+    join webhook_endpoint e on e.business_id = l.business_id
+    join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
+  const where = ['l.event_id = $1']
   if (filter.endpointId !== undefined) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`)
-  // A literal, so that the planner can see which partial index holds the state.
-  if (filter.state !== undefined) where.push(`d.state = '${filter.state}'`)
+  if (filter.state !== undefined) where.push(`d.state = ${bind(filter.state)}`)
   if (after !== undefined) {
-    const position = bind(after.position)
-    where.push(`d.position <= ${position}`)
-    where.push(`(d.position, d.endpoint_id) < (${position}, ${bind(after.endpointId)})`)
+    where.push(`(d.position, d.endpoint_id) < (${bind(after.position)}, ${bind(after.endpointId)})`)
   }
   const result = await pool.query<Row>(
     `select ${COLUMNS} from ${from} where ${where.join(' and ')}

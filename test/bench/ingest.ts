@@ -1,5 +1,6 @@
 import { ingestAgainst } from './ingest-against.ts'
 import type { Row } from './row.ts'
+import { ACCOUNTS } from './seed.ts'
 
 export const ingest: Row = {
   name: 'ingest',
@@ -7,7 +8,7 @@ export const ingest: Row = {
     ingestAgainst(bench, {
       name: 'ingest',
       what: 'RecordPayment, 64 in flight',
-      call: { kind: 'record' },
+      call: { kind: 'record', accounts: ACCOUNTS },
       paymentsPerCall: 1,
       inFlight: 64,
       atLeastTimesPool: 3,

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { openBench } from './bench.ts'
 import { create } from './create.ts'
 import { fanout } from './fanout.ts'
+import { growth } from './growth.ts'
 import { grpcLookup } from './grpc-lookup.ts'
 import { ingest } from './ingest.ts'
 import { ingestBatch } from './ingest-batch.ts'
@@ -30,6 +31,7 @@ const ROWS: readonly Row[] = [
   webhooks,
   webhookLatency,
   settlement,
+  growth,
   start,
 ]
 

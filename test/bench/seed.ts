@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { newSecretKey } from '../../src/businesses/secret-key.ts'
+import { newId } from '../../src/ids.ts'
 
 /** What the rows pay into and look up. */
 export const ACCOUNTS = 10_000
@@ -80,6 +82,18 @@ export async function seedLedger(databaseUrl: string, businessId: string): Promi
     'vacuum analyze outbox',
     'vacuum analyze event_log',
   ])
+}
+
+/** Adds a key of a business. @returns the secret */
+export async function seedKey(databaseUrl: string, businessId: string): Promise<string> {
+  const id = newId('key', Date.now())
+  const { secret, prefix, secretHash } = newSecretKey(id, true)
+  await run(databaseUrl, [
+    `insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs)
+      values ('${id}', '${businessId}', true, '${prefix}', '\\x${secretHash.toString('hex')}', now(),
+        '{}')`,
+  ])
+  return secret
 }
 
 function idOf(prefix: string, number: string): string {

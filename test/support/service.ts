@@ -42,12 +42,13 @@ export interface RestAnswer {
  * Starts a service before the tests of a file and stops it after them.
  *
  * @param connectors to the banks that the environment says are live
+ * @param db what it runs on, which is open by then
  */
 export function useService(
   environment: NodeJS.ProcessEnv = {},
   connectors?: () => Connectors,
+  db: Pick<ReturnType<typeof useDatabase>, 'url' | 'database'> = useDatabase(),
 ): TestService {
-  const db = useDatabase()
   let service: Service
   beforeAll(async () => {
     service = await startService({

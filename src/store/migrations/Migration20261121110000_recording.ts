@@ -70,12 +70,13 @@ const PARENTS = [
   `alter table "ledger_posting" drop constraint "ledger_posting_transaction_id_foreign"`,
 ]
 
-const COUNTERS = ['pending_minor', 'available_minor', 'fees_minor'].map(
+const COUNTERS = ['pending_minor', 'available_minor', 'fees_minor'].flatMap((column) => [
   // No sum of one business may stop the numbering of all. And no default: an instance of an earlier
   // version that is in the middle of a tick is refused, rather than counted for nothing.
-  (column) => `alter table "event_business_counter" alter column "${column}" type numeric(38,0),
+  `alter table "event_business_counter" alter column "${column}" type numeric(38,0),
     alter column "${column}" drop default`,
-)
+  `alter table "book_mark" alter column "${column}" type numeric(38,0)`,
+])
 
 /** Gives what is in `fresh` its places: the counters of businesses, then the log. */
 const PLACE = `counter as (

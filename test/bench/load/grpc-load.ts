@@ -24,8 +24,8 @@ export interface GrpcLoadOptions {
   readonly token: string
   readonly connections: number
   readonly inFlight: number
-  readonly call:
-    | { readonly kind: 'record' }
+  readonly call: /** Into accounts with numbers from 1 to this one. */
+    | { readonly kind: 'record'; readonly accounts: number }
     | { readonly kind: 'record-batch'; readonly payments: number }
     | { readonly kind: 'look-up'; readonly businessId: string; readonly transactions: number }
 }
@@ -82,7 +82,7 @@ function planOf(call: GrpcLoadOptions['call']): Plan {
   if (call.kind === 'record') {
     return {
       method: method.recordPayment,
-      make: newPayment,
+      make: () => newPayment(call.accounts),
       check: (answer) => checkOutcome((answer as RecordPaymentResponse).outcome),
     }
   }
@@ -91,7 +91,7 @@ function planOf(call: GrpcLoadOptions['call']): Plan {
       method: method.recordPayments,
       make: () =>
         create(RecordPaymentsRequestSchema, {
-          payments: Array.from({ length: call.payments }, newPayment),
+          payments: Array.from({ length: call.payments }, () => newPayment(ACCOUNTS)),
         }),
       check: (answer) => {
         const { results } = answer as RecordPaymentsResponse
@@ -115,13 +115,13 @@ function planOf(call: GrpcLoadOptions['call']): Plan {
 }
 
 /** A payment into any account, in a session as banks name them: institution, second, number. */
-function newPayment(): RecordPaymentRequest {
+function newPayment(accounts: number): RecordPaymentRequest {
   const nowMs = Date.now()
   const second = new Date(nowMs).toISOString().replaceAll(/\D/g, '').slice(2, 14)
   const unique = String(Math.floor(Math.random() * 1e12)).padStart(12, '0')
   return create(RecordPaymentRequestSchema, {
     bank: Bank.BANK_9PSB,
-    accountNumber: accountNumberOf(1 + Math.floor(Math.random() * ACCOUNTS)),
+    accountNumber: accountNumberOf(1 + Math.floor(Math.random() * accounts)),
     sessionId: `000013${second}${unique}`,
     amountMinor: BigInt(1 + Math.floor(Math.random() * 10_000_000)),
     paidAt: timestampFromMs(nowMs),

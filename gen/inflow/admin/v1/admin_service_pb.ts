@@ -287,7 +287,8 @@ export type ListAuditEntriesResponse = Message<"inflow.admin.v1.ListAuditEntries
   entries: AuditEntry[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
+   * hold fewer than were asked for, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */

@@ -72,7 +72,8 @@ export type ListUnmatchedPaymentsResponse = Message<"inflow.reconciliation.v1.Li
   payments: UnmatchedPayment[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
+   * hold fewer than were asked for, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -317,7 +318,8 @@ export type ListRecordedPaymentsResponse = Message<"inflow.reconciliation.v1.Lis
   payments: RecordedPayment[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
+   * hold fewer than were asked for, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */

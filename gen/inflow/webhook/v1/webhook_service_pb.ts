@@ -426,7 +426,8 @@ export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesRe
   deliveries: Delivery[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
+   * hold fewer than were asked for, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */

@@ -1,0 +1,276 @@
+import pg from 'pg'
+import { newId } from '../../src/ids.ts'
+import { PAYMENT_PAYLOAD } from './payment-payload.ts'
+import { requireReferences } from './require-references.ts'
+import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
+
+/** What there is after years of business. */
+export interface GrowthSizes {
+  /** The first one has four fifths of accounts and transactions, the others share the rest. */
+  readonly businesses: number
+  readonly accounts: number
+  readonly transactions: number
+  /** With an attempt each, to endpoints of the first business. */
+  readonly deliveries: number
+  /** How many events the sequencer numbers at a time; absent: as many as it ever does. */
+  readonly numberedMax?: number
+}
+
+/** One in so many is of a tail business, or in that state; coprime, so that all is mixed with all. */
+const TAIL_EVERY = 5
+const FAILED_EVERY = 97
+const PENDING_EVERY = 101
+const REVERSED_EVERY = 499
+
+/** One in so many payments of the first business goes to its first account. */
+const BUSY_EVERY = 11
+
+/** Endpoints of the first business. */
+const ENDPOINTS = 4
+
+/** How many transactions one commit makes, and how many deliveries. */
+const CHUNK = 25_000
+
+/** How many events the sequencer numbers at a time, as in the service. */
+const NUMBERED_MAX = 5_000
+
+/** Payments come a second apart, the last of them just now. */
+const SECOND_MS = 1_000
+
+/** The payments of a database that `seedGrowth` filled, of its first business and live. */
+export function growthSessions({ transactions }: GrowthSizes): number {
+  return transactions - Math.floor(transactions / TAIL_EVERY)
+}
+
+/** The open accounts of the first business: those with the first numbers. */
+export function growthAccounts({ accounts }: GrowthSizes): number {
+  return accounts - Math.floor(accounts / TAIL_EVERY)
+}
+
+/**
+ * Fills an empty database in bulk with what payments leave: transactions with their postings and
+ * events, all numbered, and deliveries with their attempts. Foreign keys are checked afterwards, all
+ * at once. Connects as a superuser.
+ */
+export async function seedGrowth(
+  databaseUrl: string,
+  sizes: GrowthSizes,
+  nowMs = Date.now(),
+): Promise<void> {
+  const open = async (options: string) => {
+    const client = new pg.Client({ connectionString: databaseUrl, options })
+    await client.connect()
+    return client
+  }
+  // Without triggers, which is also without foreign keys; the sequencer has its triggers.
+  const unchecked = '-c session_replication_role=replica -c synchronous_commit=off'
+  const loader = await open(unchecked)
+  const poster = await open(unchecked)
+  const sequencer = await open('-c synchronous_commit=off')
+  try {
+    await seedBusinesses(loader, sizes)
+    await seedAccounts(loader, sizes)
+    await loader.query('analyze business, account')
+    let numbered: Promise<unknown> = Promise.resolve()
+    for (let from = 1; from <= sizes.transactions; from += CHUNK) {
+      const chunk = chunkOf(from, sizes, nowMs)
+      await seedTransactions(loader, sizes, chunk)
+      const posted = seedPostings(poster, chunk).then(() => seedReversals(poster, chunk))
+      await seedEvents(loader, chunk)
+      await posted
+      await numbered
+      // While the next transactions are written; it numbers what is committed.
+      numbered = numberEvents(sequencer, sizes.numberedMax ?? NUMBERED_MAX)
+      numbered.catch(() => undefined)
+    }
+    await numbered
+    await seedEndpoints(loader)
+    for (let from = 0; from < sizes.deliveries; from += CHUNK) {
+      await seedDeliveries(loader, from, Math.min(CHUNK, sizes.deliveries - from))
+    }
+    await seedAttempts(loader)
+    await loader.query('update webhook_dispatcher set position = (select position from sequencer)')
+    await requireReferences(loader)
+    await loader.query('vacuum (analyze)')
+  } finally {
+    await Promise.all([loader.end(), poster.end(), sequencer.end()])
+  }
+}
+
+async function numberEvents(sequencer: pg.Client, rowsMax: number): Promise<void> {
+  for (;;) {
+    const { rows } = await sequencer.query<{ more: boolean }>(
+      'select more from sequence_events($1)',
+      [rowsMax],
+    )
+    if (rows[0]?.more !== true) return
+  }
+}
+
+/** Some consecutive transactions. Their ids are in the order of time, as all ids are. */
+interface Chunk {
+  readonly from: number
+  readonly to: number
+  /** Ten characters of time. */
+  readonly time: string
+  /** When the first of them was paid. */
+  readonly startMs: number
+}
+
+function chunkOf(from: number, { transactions }: GrowthSizes, nowMs: number): Chunk {
+  const to = Math.min(from + CHUNK - 1, transactions)
+  const startMs = nowMs - (transactions - from + 1) * SECOND_MS
+  return { from, to, time: newId('txn', startMs).slice('txn_'.length, 'txn_'.length + 10), startMs }
+}
+
+/** The ids of a chunk's transactions, as a condition on a column. */
+const inChunk = (column: string) =>
+  `${column} between 'txn_' || $1::text || lpad($2::bigint::text, 16, '0')
+    and 'txn_' || $1 || lpad($3::bigint::text, 16, '0')`
+
+const idsOf = ({ time, from, to }: Chunk) => [time, from, to]
+
+const idOf = (prefix: string, number: string) =>
+  `'${prefix}_01' || lpad((${number})::text, 24, '0')`
+
+async function seedBusinesses(client: pg.Client, { businesses }: GrowthSizes): Promise<void> {
+  await client.query(
+    `insert into business (id, name, alias, created_at)
+      select ${idOf('biz', 'b')}, 'Business ' || b, 'Business ' || b, now()
+      from generate_series(1, $1::int) b`,
+    [businesses],
+  )
+}
+
+/** A tenth of the tail's accounts are of test mode. */
+async function seedAccounts(client: pg.Client, sizes: GrowthSizes): Promise<void> {
+  await client.query(
+    `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
+        account_name, status, first_name, last_name, email, phone, details_hash, attempts,
+        claimed_until, created_at)
+      select ${idOf('acc', 'a')},
+        ${idOf('biz', 'case when a <= $2 then 1 else 2 + a % ($3::int - 1) end')},
+        a <= $2 or a % 10 <> 0, 'R-' || lpad(a::text, 20, 'A'), 'order-' || a, '9PSB',
+        lpad(a::text, 10, '0'), 'Business/Ada Obi', 'ACTIVE', 'Ada', 'Obi',
+        'ada.obi' || a || '@example.com', '08012345678', sha256(a::text::bytea), 1, now(), now()
+      from generate_series(1, $1::int) a`,
+    [sizes.accounts, growthAccounts(sizes), sizes.businesses],
+  )
+}
+
+async function seedTransactions(
+  client: pg.Client,
+  sizes: GrowthSizes,
+  chunk: Chunk,
+): Promise<void> {
+  const firstAccounts = growthAccounts(sizes)
+  await client.query(
+    `insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
+        paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+        narration)
+      select 'txn_' || $1::text || lpad(t::text, 16, '0'), a.business_id, a.live, a.id, a.bank,
+        $5::text || lpad(session::text, 12, '0'), 100 + t % 10000000,
+        case when t % ${FAILED_EVERY} = 0 then 'FAILED' when t % ${PENDING_EVERY} = 0 then 'PENDING'
+          when t % ${REVERSED_EVERY} = 0 then 'REVERSED' else 'SUCCESS' end,
+        paid_at, paid_at, 'Chinedu Okafor', '0123456789', '000013', 'GTBank Plc',
+        'Transfer for order ' || t
+      from (
+        select t, $4::timestamptz + (t - $2::bigint) * interval '1 second' as paid_at,
+          case when t % ${TAIL_EVERY} = 0 then $8::bigint + t / ${TAIL_EVERY}
+            else t - t / ${TAIL_EVERY} end as session,
+          case when t % ${TAIL_EVERY} = 0 then $6::bigint + 1 + (t / ${TAIL_EVERY}) % $7::bigint
+            when t % ${BUSY_EVERY} = 0 then 1
+            else 1 + (t - t / ${TAIL_EVERY}) % $6::bigint end as account
+        from generate_series($2::bigint, $3::bigint) t
+      ) p join account a on a.id = ${idOf('acc', 'account')}
+      order by t`,
+    [
+      ...idsOf(chunk),
+      new Date(chunk.startMs),
+      sessionIdOf(0).slice(0, -12),
+      firstAccounts,
+      sizes.accounts - firstAccounts,
+      growthSessions(sizes),
+    ],
+  )
+}
+
+/** A posting of each payment that came, and the mirror of it where it was taken back. */
+async function seedPostings(client: pg.Client, chunk: Chunk): Promise<void> {
+  await client.query(
+    `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
+        credit_account, amount_minor, created_at)
+      select id, kind, business_id, live, debit, credit, amount_minor, created_at
+      from transaction cross join lateral (
+        values ('payment', 'clearing:' || bank, 'pending'),
+          ('payment_reversal', 'pending', 'clearing:' || bank)
+      ) p(kind, debit, credit)
+      where ${inChunk('id')} and status in ('SUCCESS', 'REVERSED')
+        and (kind = 'payment' or status = 'REVERSED')`,
+    idsOf(chunk),
+  )
+}
+
+async function seedReversals(client: pg.Client, chunk: Chunk): Promise<void> {
+  await client.query(
+    `insert into reversal (transaction_id, reason, reversed_at)
+      select id, 'recalled', created_at from transaction
+      where ${inChunk('id')} and status = 'REVERSED'`,
+    idsOf(chunk),
+  )
+}
+
+/** Each has the payload of one and the same payment: a size as payments have, and readable. */
+async function seedEvents(client: pg.Client, chunk: Chunk): Promise<void> {
+  await client.query(
+    `insert into outbox
+        (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
+      select 'evt_' || $1 || tag || substr(id, 16), business_id, live, kind, created_at, $4, id,
+        sign * amount_minor
+      from transaction cross join lateral (
+        values ('PAYMENT_NOTIFICATION', '0', 1), ('PAYMENT_REVERSED', 'r', -1)
+      ) e(kind, tag, sign)
+      where ${inChunk('id')} and status in ('SUCCESS', 'REVERSED')
+        and (sign = 1 or status = 'REVERSED')
+      order by id, sign desc`,
+    [...idsOf(chunk), PAYMENT_PAYLOAD],
+  )
+}
+
+/** They want none of what payments make, so that nothing is sent while something is measured. */
+async function seedEndpoints(client: pg.Client): Promise<void> {
+  await client.query(
+    `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
+        after_position, created_at)
+      select ${idOf('ep', 'e')}, $1, true, 'https://example.com/' || e, '{SETTLEMENT_COMPLETED}', '',
+        10, 0, now()
+      from generate_series(1, $2::int) e`,
+    [SEEDED_BUSINESS, ENDPOINTS],
+  )
+}
+
+/** Of the first business's next events, in turn to its endpoints; one in a hundred failed. */
+async function seedDeliveries(client: pg.Client, from: number, count: number): Promise<void> {
+  await client.query(
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, fence,
+        created_at, completed_at, failure)
+      select ${idOf('dlv', 'business_sequence')},
+        ${idOf('ep', `1 + business_sequence % ${ENDPOINTS}`)}, position,
+        case when failed then 'FAILED' else 'DELIVERED' end, 1, logged_at, 2, logged_at, logged_at,
+        case when failed then 'the last attempt failed' end
+      from (select *, business_sequence % 101 = 0 as failed from event_log) l
+      where business_id = $1 and live and business_sequence > $2
+        and business_sequence <= $2::bigint + $3::bigint
+      order by position`,
+    [SEEDED_BUSINESS, from, count],
+  )
+}
+
+async function seedAttempts(client: pg.Client): Promise<void> {
+  await client.query(
+    `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, answer, error)
+      select id, 1, created_at, 12, case when state = 'FAILED' then 500 else 204 end, '',
+        case when state = 'FAILED' then 'answered 500' else '' end
+      from webhook_delivery order by id`,
+  )
+}
