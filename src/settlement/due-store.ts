@@ -1,10 +1,9 @@
 import type { Pool } from 'pg'
 import { epochMs } from '../store/epoch-ms.ts'
 import { firstWaiting } from './money-events.ts'
-import { type Calendar, createCalendar } from './schedule.ts'
 import type { Book } from './settlement.ts'
 import { type Terms, USUAL_TERMS } from './terms.ts'
-import { listAllHolidays, type TermsRow, toTerms } from './terms-store.ts'
+import { type TermsRow, toTerms } from './terms-store.ts'
 
 /** A business and mode with money that is not settled. */
 export interface Waiting extends Book {
@@ -27,43 +26,13 @@ const FIRST_WAITING = `select ${epochMs('e.occurred_at')} as recorded_at_ms
       order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)`,
   )} e`
 
-/** Before the first of all. */
-const BEFORE_WAITING: Book = { businessId: '', live: false }
-
-const WAITING_MAX = 500
-
-/**
- * The businesses and modes that are due at a time, in their order.
- *
- * @param forced whatever the schedule
- */
-export async function* listDue(
-  pool: Pool,
-  nowMs: number,
-  forced: boolean,
-): AsyncGenerator<Waiting & { readonly calendar: Calendar }> {
-  const holidays = await listAllHolidays(pool)
-  for (let after: Book | undefined = BEFORE_WAITING; after !== undefined; ) {
-    const { waiting, last }: Awaited<ReturnType<typeof listWaiting>> = await listWaiting(
-      pool,
-      after,
-      WAITING_MAX,
-    )
-    for (const each of waiting) {
-      const calendar = createCalendar(each.terms, holidays)
-      if (forced || calendar.settlesAt(each.recordedAtMs) <= nowMs) yield { ...each, calendar }
-    }
-    after = last
-  }
-}
-
 /**
  * Businesses and modes with money that is not settled, in their order.
  *
  * @param after the last one of the part before
  * @returns and the one to go on after; undefined when there are no more
  */
-async function listWaiting(
+export async function listWaiting(
   pool: Pool,
   after: Book,
   limit: number,

@@ -28,6 +28,9 @@ export type WhenBusy = 'wait' | 'skip'
 /** How many events one transaction works off: some twenty milliseconds. */
 const EVENTS_MAX = 500
 
+/** By how much the clock of another instance may be ahead, when all that was received is asked for. */
+const CLOCKS_APART_MS = 60_000
+
 /** How long after it occurred an event gets its number at the latest; usually it is a moment. */
 const BOOKED_LATE_MS = 3_600_000
 
@@ -35,7 +38,7 @@ const BOOKED_LATE_MS = 3_600_000
 export interface Begin extends Book, Fee {
   readonly requestId: string | undefined
   readonly forced: boolean
-  /** What was recorded before is due. */
+  /** What was recorded before is due; of what is forced, what was when it was asked for. */
   readonly cutOffAtMs: number
 }
 
@@ -56,8 +59,11 @@ export async function beginSettlement(
       const running = await findRunning(client, begin)
       if (running !== undefined) return running
       const nowMs = clock.now()
-      const lastSequence = await lastThatMayBeDue(client, begin, nowMs)
-      return insertSettlement(client, { ...begin, lastSequence, id: newId('stl', nowMs), nowMs })
+      // A request may be gone on with late: what came after it is not what it was for.
+      const dueBeforeMs = begin.cutOffAtMs + (begin.forced ? CLOCKS_APART_MS : 0)
+      const lastSequence = await lastThatMayBeDue(client, begin, dueBeforeMs, nowMs)
+      const id = newId('stl', nowMs)
+      return insertSettlement(client, { ...begin, id, dueBeforeMs, lastSequence, nowMs })
     }),
   )
 }
@@ -66,11 +72,16 @@ export async function beginSettlement(
  * Where to look for the last event that is due. Without it all the events of the days that are not
  * due yet would be read. An event whose number was later still is of the next settlement.
  */
-async function lastThatMayBeDue(client: Queryable, begin: Begin, nowMs: number): Promise<bigint> {
-  const untilMs = begin.cutOffAtMs + BOOKED_LATE_MS
-  if (begin.forced || untilMs >= nowMs) return AFTER_ALL
-  const ends = await findEnds(client, begin)
-  return ends === undefined ? AFTER_ALL : lastBookedBefore(client, begin, untilMs, ends)
+async function lastThatMayBeDue(
+  client: Queryable,
+  book: Book,
+  dueBeforeMs: number,
+  nowMs: number,
+): Promise<bigint> {
+  const untilMs = dueBeforeMs + BOOKED_LATE_MS
+  if (untilMs >= nowMs) return AFTER_ALL
+  const ends = await findEnds(client, book)
+  return ends === undefined ? AFTER_ALL : lastBookedBefore(client, book, untilMs, ends)
 }
 
 /**

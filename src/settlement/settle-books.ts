@@ -1,5 +1,6 @@
 import { isDatabaseAway } from '../store/away.ts'
-import { listDue, type Waiting } from './due-store.ts'
+import type { Waiting } from './due-store.ts'
+import { listDue } from './list-due.ts'
 import { completeRequest, listOpenRequests, type SettlementRequest } from './requests-store.ts'
 import {
   type Begin,

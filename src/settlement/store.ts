@@ -127,7 +127,7 @@ export async function listSettlementsBy(
 const LAST_DUE = moneyEvents({
   where: ({ line, event }) => `${line}.business_id = $2 and ${line}.live = $10
     and ${line}.business_sequence > (select at from start) and ${line}.business_sequence <= $11
-    and ($4 or ${event}.occurred_at < $5)`,
+    and ${event}.occurred_at < $12`,
   order: 'desc',
   limit: '1',
 })
@@ -138,6 +138,8 @@ interface NewSettlement extends Book, Fee {
   readonly requestId: string | undefined
   readonly forced: boolean
   readonly cutOffAtMs: number
+  /** What was recorded before is due. */
+  readonly dueBeforeMs: number
   /** No number after this one is due. */
   readonly lastSequence: bigint
   readonly nowMs: number
@@ -145,9 +147,8 @@ interface NewSettlement extends Book, Fee {
 
 /**
  * Begins the next settlement of a locked business: of all its events from where the last one ended
- * to the last that was recorded before the cut-off, or to the very last when it is forced. Numbers
- * may be given a moment out of the order of recording; what stands before the last one that is due
- * is settled with it.
+ * to the last that was recorded before a time. Numbers may be given a moment out of the order of
+ * recording; what stands before the last one that is due is settled with it.
  *
  * @returns undefined when nothing there waits for settlement
  */
@@ -188,6 +189,7 @@ export async function insertSettlement(
       new Date(settlement.nowMs),
       settlement.live,
       settlement.lastSequence,
+      new Date(settlement.dueBeforeMs),
     ],
   )
   return rows[0] && toSettlement(rows[0])

@@ -249,15 +249,18 @@ async function seedEndpoints(client: pg.Client): Promise<void> {
   )
 }
 
-/** Of the first business's next events, in turn to its endpoints; one in a hundred failed. */
+/** Of the first business's next events, in turn to its endpoints; one in a hundred failed, twice. */
 async function seedDeliveries(client: pg.Client, from: number, count: number): Promise<void> {
   await client.query(
-    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, fence,
-        created_at, completed_at, failure)
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+        created_at, completed_at, failure, started_at, latency_ms, status, answer, error)
       select ${idOf('dlv', 'business_sequence')},
         ${idOf('ep', `1 + business_sequence % ${ENDPOINTS}`)}, position,
-        case when failed then 'FAILED' else 'DELIVERED' end, 1, logged_at, 2, logged_at, logged_at,
-        case when failed then 'the last attempt failed' end
+        case when failed then 'FAILED' else 'DELIVERED' end, 1 + failed::int, logged_at,
+        1 + failed::int, logged_at, logged_at,
+        case when failed then 'the last attempt failed' end, logged_at, 12,
+        case when failed then 500 else 204 end, '',
+        case when failed then 'answered 500' else '' end
       from (select *, business_sequence % 101 = 0 as failed from event_log) l
       where business_id = $1 and live and business_sequence > $2
         and business_sequence <= $2::bigint + $3::bigint
@@ -266,11 +269,11 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
   )
 }
 
+/** The latest attempt is in the row of its delivery. */
 async function seedAttempts(client: pg.Client): Promise<void> {
   await client.query(
     `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, answer, error)
-      select id, 1, created_at, 12, case when state = 'FAILED' then 500 else 204 end, '',
-        case when state = 'FAILED' then 'answered 500' else '' end
-      from webhook_delivery order by id`,
+      select id, 1, created_at, 12, 500, '', 'answered 500'
+      from webhook_delivery where state = 'FAILED' order by id`,
   )
 }

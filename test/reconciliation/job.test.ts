@@ -48,9 +48,9 @@ async function count(table: string, where = 'true'): Promise<number> {
 /** Has passes that failed go on with at once, until a condition holds. */
 const hurry = (condition: () => Promise<boolean>) =>
   until(async () => {
-    // One that is being worked on is claimed for up to three minutes.
+    // One that is being worked on is claimed for up to three minutes; one that is due keeps its turn.
     await service.database.pool.query(
-      `update reconciliation_pass set next_at = '2000-01-01' where failures > 0
+      `update reconciliation_pass set next_at = now() where failures > 0 and next_at > now()
         and (next_at < now() + interval '125 seconds' or next_at > now() + interval '185 seconds')`,
     )
     return condition()
