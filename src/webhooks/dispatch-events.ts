@@ -48,8 +48,9 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         from next n
         join outbox o on o.seq = n.outbox_seq
         -- "offset 0" keeps the planner on the index, whatever number of events it expects.
-        cross join lateral (select id, kinds, after_position from webhook_endpoint
+        cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null offset 0) e
+        left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
         where e.after_position < n.position
           and case
             -- A test is for its endpoint alone; what tells of an endpoint is for all the others.
@@ -57,7 +58,6 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
             when o.subject_id = e.id then false
             when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
             else o.kind = any(e.kinds) end
-        left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
       ), made as (
         insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
           leased_until, created_at)
