@@ -178,7 +178,8 @@ export function toStored(row: AccountRow): StoredAccount {
     email: row.email,
     phone: row.phone,
     bankAccountId: row.bank_account_id,
-    detailsHash: row.details_hash,
+    // A copy: what the driver gives is a part of 64 KiB that would be kept with it.
+    detailsHash: Uint8Array.from(row.details_hash),
     openingState: row.opening_state,
     lastCause: row.last_cause,
     nextTryAtMs: row.next_try_at_ms ?? undefined,

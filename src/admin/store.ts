@@ -33,7 +33,8 @@ export async function findToken(pool: Pool, tokenId: string): Promise<TokenRow |
   return (
     row && {
       name: row.name,
-      secretHash: row.secret_hash,
+      // Copied, as it is kept, and the 64 KiB that the driver read it in are not.
+      secretHash: Uint8Array.from(row.secret_hash),
       scopes: row.scopes,
       businessIds: row.business_ids ?? undefined,
       expiresAtMs: row.expires_at_ms ?? undefined,

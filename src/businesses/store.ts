@@ -46,7 +46,8 @@ export function createBusinessStore(pool: Pool): BusinessStore {
       return {
         businessId: row.business_id,
         live: row.live,
-        secretHash: row.secret_hash,
+        // Copied, as it is kept, and the 64 KiB that the driver read it in are not.
+        secretHash: Uint8Array.from(row.secret_hash),
         expiresAtMs: row.expires_at_ms ?? undefined,
         revoked: row.revoked,
         allowedCidrs: row.allowed_cidrs,
