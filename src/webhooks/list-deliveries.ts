@@ -4,8 +4,7 @@ import { cutScan } from '../store/bounded-scan.ts'
 import { cutPage, invalidPageToken, readPage } from '../store/page-token.ts'
 import {
   type DeliveryFilter,
-  findDelivery,
-  listAttempts,
+  findWithAttempts,
   listOfEndpoint,
   listOfEvent,
   type StoredAttempt,
@@ -47,9 +46,9 @@ export async function getDelivery(
   pool: Pool,
   id: string,
 ): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] }> {
-  const delivery = await findDelivery(pool, id)
-  if (delivery === undefined) throw noSuchDelivery()
-  return { delivery, attempts: await listAttempts(pool, id, ATTEMPTS_SHOWN) }
+  const found = await findWithAttempts(pool, id, ATTEMPTS_SHOWN)
+  if (found === undefined) throw noSuchDelivery()
+  return found
 }
 
 export function noSuchDelivery(): Fault {

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { boundedScan } from '../store/bounded-scan.ts'
+import { epochMs } from '../store/epoch-ms.ts'
 
 /** How far a delivery is: see the diagram of DeliveryStatus in delivery.proto. */
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
@@ -63,9 +64,7 @@ interface Row {
   latest: AttemptRow | null
 }
 
-const MS = (column: string) => `(extract(epoch from ${column}) * 1000)::float8`
-
-const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${MS('a.started_at')},
+const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${epochMs('a.started_at')},
   'latency_ms', a.latency_ms, 'status', a.status, 'answer', a.answer, 'error', a.error)`
 
 /**
@@ -79,9 +78,9 @@ const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.answer
   from webhook_attempt a where a.delivery_id = d.id`
 
 const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d.attempts,
-  ${MS('d.created_at')} as created_at_ms,
-  ${MS('coalesce(d.leased_until, d.due_at)')} as due_at_ms,
-  ${MS('d.completed_at')} as completed_at_ms, d.failure,
+  ${epochMs('d.created_at')} as created_at_ms,
+  ${epochMs('coalesce(d.leased_until, d.due_at)')} as due_at_ms,
+  ${epochMs('d.completed_at')} as completed_at_ms, d.failure,
   case when d.attempts > 0 then (select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
     order by a.number desc limit 1) end as latest`
 
@@ -174,20 +173,21 @@ export async function findDelivery(pool: Pool, id: string): Promise<StoredDelive
   return row && toDelivery(row)
 }
 
-/** The latest attempts of a delivery, in order. */
-export async function listAttempts(
+/** A delivery with its latest attempts, in order, as they were at one moment. */
+export async function findWithAttempts(
   pool: Pool,
-  deliveryId: string,
-  limit: number,
-): Promise<StoredAttempt[]> {
-  const result = await pool.query<{ attempt: AttemptRow }>({
-    name: 'webhook-attempts-list',
-    text: `select ${ATTEMPT} as attempt
-      from webhook_delivery d cross join lateral (${LATEST} union all ${EARLIER}) a
-      where d.id = $1 order by a.number desc limit $2`,
-    values: [deliveryId, limit],
+  id: string,
+  attemptsMax: number,
+): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] } | undefined> {
+  const result = await pool.query<Row & { made: AttemptRow[] }>({
+    name: 'webhook-delivery-with-attempts',
+    text: `select ${COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
+        order by a.number desc limit $2) as made
+      from webhook_delivery d ${EVENT} where d.id = $1`,
+    values: [id, attemptsMax],
   })
-  return result.rows.map((row) => toAttempt(row.attempt)).reverse()
+  const [row] = result.rows
+  return row && { delivery: toDelivery(row), attempts: row.made.map(toAttempt).reverse() }
 }
 
 function toDelivery(row: Row): StoredDelivery {

@@ -99,7 +99,7 @@ describe('a delivery', () => {
     expect(failed.deliveries[0]?.failure).toBe('the last attempt failed')
     expect((await client.listDeliveries({ endpointId: 'ep_none' })).deliveries).toEqual([])
     expect(await faultOf(client.listDeliveries({ endpointId: id, pageToken: 'nonsense' }))).toEqual(
-      [Code.InvalidArgument, 'Invalid request: page_token'],
+      [Code.InvalidArgument, 'Invalid request: pageToken'],
     )
     expect(await faultOf(client.getDelivery({ deliveryId: 'dlv_none' }))).toEqual([
       Code.NotFound,
