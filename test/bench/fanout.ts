@@ -13,8 +13,8 @@ import type { Row } from './row.ts'
 import { startServiceProcess } from './service-process.ts'
 import type { ConnectStreamOptions, ConnectStreamReady } from './yardstick/connect-stream.ts'
 
-const SUBSCRIBERS = 100
-const EVENTS = 2_000
+export const SUBSCRIBERS = 100
+export const EVENTS = 2_000
 const ROUND_LIMIT_MS = 60_000
 
 export const fanout: Row = {
@@ -75,7 +75,7 @@ async function reading(
 }
 
 /** Fills the log. @returns the messages that a subscriber gets, for the yardstick to send */
-async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
+export async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
   const events = Array.from({ length: EVENTS }, (_, i) =>
     create(EventSchema, {
       id: `evt_01${String(i).padStart(24, '0')}`,

@@ -11,8 +11,10 @@ import { latency } from './latency.ts'
 import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
+import { memory } from './memory.ts'
 import type { Result, Row } from './row.ts'
 import { settlement } from './settlement.ts'
+import { soak } from './soak.ts'
 import { start } from './start.ts'
 import { table, toJson } from './table.ts'
 import { webhookLatency } from './webhook-latency.ts'
@@ -32,13 +34,15 @@ const ROWS: readonly Row[] = [
   webhookLatency,
   settlement,
   growth,
+  memory,
   start,
+  soak,
 ]
 
 const USAGE = `npm run bench -- [--quick] [${ROWS.map((row) => row.name).join('|')}]…`
 
 /**
- * Measures the rows that are named, or all of them. Figures of a machine mean little; their ratio
+ * Measures the rows that are named, or all but the longest. Figures of a machine mean little; their ratio
  * to a yardstick measured in the same run is what counts.
  *
  * @returns the exit code: 1 when a measurement failed, 0 otherwise, also when a target is missed
@@ -82,7 +86,9 @@ function readArgs(args: readonly string[]): { quick: boolean; rows: readonly Row
   })
   const unknown = positionals.filter((name) => !ROWS.some((row) => row.name === name))
   if (unknown.length > 0) throw new Error(`there is no ${unknown.join(', ')}; ${USAGE}`)
-  const rows = ROWS.filter((row) => positionals.length === 0 || positionals.includes(row.name))
+  const rows = ROWS.filter((row) =>
+    positionals.length === 0 ? !row.onlyWhenNamed : positionals.includes(row.name),
+  )
   return { quick: values.quick, rows }
 }
 

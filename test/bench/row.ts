@@ -4,6 +4,8 @@ import type { Figure } from './in-turn.ts'
 /** One line that `npm run bench -- <name>` can ask for. */
 export interface Row {
   readonly name: string
+  /** It takes so long that it is measured only when it is named. */
+  readonly onlyWhenNamed?: boolean
   /** Measures on databases and processes of its own. Throws when that fails. */
   measure(bench: Bench): Promise<readonly Result[]>
 }
