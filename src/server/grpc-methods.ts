@@ -77,7 +77,7 @@ function decode(schema: DescMessage, bytes: Buffer): Message {
 }
 
 /** Many subscribers are sent the very same message: its bytes are kept as long as it is. */
-function createSharedEncoder(
+export function createSharedEncoder(
   schema: DescMessage,
 ): (message: MessageInitShape<DescMessage>) => Buffer {
   const encode = compileWireEncoder(schema)

@@ -1,7 +1,10 @@
+import { create, toBinary } from '@bufbuild/protobuf'
 import { beforeAll, expect, test } from 'vitest'
+import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import { findToken } from '../../src/admin/store.ts'
 import { createBusinessStore } from '../../src/businesses/store.ts'
+import { createSharedEncoder } from '../../src/server/grpc-methods.ts'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(2)
@@ -18,6 +21,16 @@ beforeAll(async () => {
       values ('key_1', 'biz_1', true, 'x', sha256('a'), now(), '{}');
     insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at)
       values ('tok_1', 'x', '', 'x', sha256('a'), '{read}', now())`)
+})
+
+test('the bytes of an event that is kept for subscribers keep nothing else', () => {
+  const encode = createSharedEncoder(SubscribeResponseSchema)
+  const item = { case: 'checkpoint', value: { cursor: 'somewhere' } } as const
+  const message = create(SubscribeResponseSchema, { item })
+  const bytes = encode(message)
+  expect(encode(message)).toBe(bytes)
+  expect(bytes.subarray(5).equals(toBinary(SubscribeResponseSchema, message))).toBe(true)
+  expect(bytes.buffer.byteLength).toBe(bytes.length)
 })
 
 test('bytes that are remembered do not keep what the driver read them in', async () => {
