@@ -38,6 +38,7 @@ const QUICK_SECONDS = 8
 /** Payments and look-ups of a database that is full, against those of one that is nearly empty. */
 export const growth: Row = {
   name: 'growth',
+  slow: true,
   async measure(bench) {
     const sizes = bench.seconds < QUICK_SECONDS ? LARGE_QUICK : LARGE
     const small = await open(bench, SMALL)

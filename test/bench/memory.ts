@@ -16,6 +16,7 @@ const MIB_MAX = 250
 /** How large one process is after payments and subscribers in turn, as they are in their own rows. */
 export const memory: Row = {
   name: 'memory',
+  slow: true,
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
     await seedAccounts(databaseUrl)

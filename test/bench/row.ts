@@ -6,6 +6,8 @@ export interface Row {
   readonly name: string
   /** It takes so long that it is measured only when it is named. */
   readonly onlyWhenNamed?: boolean
+  /** The same of a quick run. */
+  readonly slow?: boolean
   /** Measures on databases and processes of its own. Throws when that fails. */
   measure(bench: Bench): Promise<readonly Result[]>
 }

@@ -24,6 +24,7 @@ const WINDOWS_MAX = 300
 /** Payments into the business that is being settled, against themselves without the settlement. */
 export const settlement: Row = {
   name: 'settlement',
+  slow: true,
   async measure(bench) {
     const transactions = bench.seconds < QUICK_SECONDS ? TRANSACTIONS_QUICK : TRANSACTIONS
     const databaseUrl = await bench.createDatabase()

@@ -36,6 +36,7 @@ interface Scene {
  */
 export const webhookLatency: Row = {
   name: 'webhook-latency',
+  slow: true,
   async measure(bench) {
     const hostile = await startHostiles(bench)
     const scenes = [
