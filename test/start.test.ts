@@ -48,10 +48,13 @@ async function start() {
 const credentials = async () =>
   JSON.parse(await readFile(join(folder, '.inflow/credentials.json'), 'utf8'))
 
-/** The process id of the database server. */
+/** The process id of the database server, or of `initdb`'s, which writes it negated. */
 async function postmaster(): Promise<number> {
   const text = await readFile(join(folder, '.inflow/postgres/postmaster.pid'), 'utf8')
-  return Number(text.split('\n', 1)[0])
+  const [, pid] = /^-?([0-9]+)\n/.exec(text) ?? []
+  // Its writer makes the file first, and fills it then.
+  if (!pid) throw new Error('postmaster.pid is not written yet')
+  return Number(pid)
 }
 
 function isAlive(pid: number): boolean {
@@ -151,7 +154,7 @@ test.each([
       const server = await vi.waitFor(postmaster, { timeout: 20_000, interval: 5 })
       child.kill(signal)
       await exited
-      await vi.waitFor(() => expect(isAlive(server)).toBe(false), 10_000)
+      await vi.waitFor(() => expect(isAlive(server)).toBe(false), 20_000)
       await rm(join(folder, '.inflow'), { recursive: true })
     }
   },

@@ -9,8 +9,8 @@ export default defineConfig({
     // Each file has a process and a database of its own; two run at a time on two cores.
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
     outputFile: { json: 'node_modules/.vitest/report.json' },
   },

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
@@ -111,11 +110,11 @@ test('without a file the settings are printed, and a shell reads them as they ar
 })
 
 test('what cannot be is said in a line', async () => {
-  const server = createServer().listen(0, '127.0.0.1')
+  const port = Number(await freePort())
+  const server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
-  const { port } = server.address() as AddressInfo
-  const taken = await inflow(['fake-banks', '--port', String(Math.max(port - 2, 1024))])
+  const taken = await inflow(['fake-banks', '--port', String(port - 2)])
   expect(taken).toMatchObject({
     code: 1,
     stderr: `error: port ${port} is in use; choose others with --port\n`,

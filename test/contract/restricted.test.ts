@@ -68,6 +68,17 @@ const codesOf = (outcomes: readonly Outcome[]) =>
 /** Everything that a call could have changed, but for what changes by itself. */
 async function everything(): Promise<unknown> {
   const { pool } = service.database
+  // What the calls before had told the log goes on to its deliveries by itself.
+  await until(
+    () =>
+      pool.query<{ quiet: boolean }>(
+        `select (select count(*) from outbox) = (select count(*) from event_log)
+        and (select max(position) from event_log) = (select position from webhook_dispatcher)
+        as quiet`,
+      ),
+    ({ rows }) => rows[0]!.quiet,
+    10_000,
+  )
   const { rows } = await pool.query("select tablename from pg_tables where schemaname = 'public'")
   const byItself =
     /^(sequencer|webhook_dispatcher|webhook_attempt|internal_token|master_key_holder|outbox|event_.*)$/

@@ -1,12 +1,24 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+
+/** What systems give to connections begins at 32768 or above: none takes one of these meanwhile. */
+const FIRST = 20_000
+const LAST = 32_000
+const TRIES = 20
 
 /** A port that was free a moment ago: for who has to be named before it starts, and started again. */
 export async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return String(port)
+  for (let tries = 1; ; tries++) {
+    const port = randomInt(FIRST, LAST)
+    const server = createServer().listen(port, '127.0.0.1')
+    try {
+      await once(server, 'listening')
+    } catch (error) {
+      if (tries === TRIES) throw error
+      continue
+    }
+    await new Promise((resolve) => server.close(resolve))
+    return String(port)
+  }
 }
