@@ -69,7 +69,7 @@ export async function* subscribe(
       }
       if (entries.length === 0) {
         const untilMs = Math.min(checkpointMs, endsMs)
-        await tail.wait(position, untilMs - performance.now(), signal)
+        await tail.wait(position, Math.max(untilMs - performance.now(), 0), signal)
       }
     }
     watch.lost.throwIfAborted()

@@ -59,15 +59,17 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
 function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
   const encode = createBodyEncoder()
   const toEventBody = createToEventBody(timeText)
-  // By position: a number is found sooner than a text.
-  const known = new Map<number, Buffer>()
+  // By position, as a number is found sooner than a text. After a restore of the database a position
+  // may be another event's.
+  const known = new Map<number, { readonly eventId: string; readonly body: Buffer }>()
   return ({ entry }) => {
+    const { eventId } = entry
     const position = Number(entry.position)
     const found = known.get(position)
-    if (found !== undefined) return found
+    if (found?.eventId === eventId) return found.body
     const body = Buffer.from(encode(toEventBody(entry)))
     if (known.size >= BODIES_MAX) known.clear()
-    known.set(position, body)
+    known.set(position, { eventId, body })
     return body
   }
 }
