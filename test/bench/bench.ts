@@ -13,6 +13,10 @@ export interface Bench {
   readonly rounds: number
   /** How long one contender's turn takes. */
   readonly seconds: number
+  /** How long each is warmed up: with too little, the first round measures the compiler. */
+  readonly warmUpSeconds: number
+  /** Whether what is counted and not timed is to be less, too. */
+  readonly quick: boolean
   /** A folder for what a row needs; removed at the end. */
   readonly folder: string
   /** Process id of the database server; undefined where that cannot be told. */
@@ -38,7 +42,7 @@ export const MASTER_KEY = Buffer.alloc(32, 'bench')
 
 /** Starts a PostgreSQL of its own in a temporary folder, durable like the service's. */
 export async function openBench(
-  options: Pick<Bench, 'rounds' | 'seconds' | 'log'>,
+  options: Pick<Bench, 'rounds' | 'seconds' | 'warmUpSeconds' | 'quick' | 'log'>,
 ): Promise<Bench> {
   const folder = await makeFolder('bench')
   const removeFolder = () => rm(folder, { recursive: true, force: true })

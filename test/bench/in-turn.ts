@@ -1,6 +1,3 @@
-/** With less, what the first round measures is the compiler. */
-const WARM_UP_SECONDS = 5
-
 /** What one round measured. */
 export interface Sample {
   readonly value: number
@@ -27,6 +24,8 @@ export interface Figure {
 interface Rounds {
   readonly rounds: number
   readonly seconds: number
+  /** Of the round before the first. */
+  readonly warmUpSeconds: number
   /** Runs before every measurement, so that all begin alike. */
   readonly before?: () => Promise<void>
   readonly log: (line: string) => void
@@ -43,7 +42,7 @@ export async function inTurn<Names extends string>(
 ): Promise<Readonly<Record<Names, Figure>>> {
   const names = Object.keys(contenders) as Names[]
   const samples = new Map<Names, Sample[]>(names.map((name) => [name, []]))
-  for (const name of names) await contenders[name].measure(WARM_UP_SECONDS)
+  for (const name of names) await contenders[name].measure(options.warmUpSeconds)
   for (let round = 0; round < options.rounds; round++) {
     for (let turn = 0; turn < names.length; turn++) {
       const name = names[(round + turn) % names.length] as Names

@@ -13,6 +13,7 @@ const OFF = { RATE_LIMIT_KEY: 'off', RATE_LIMIT_ADDRESS: 'off', RATE_LIMIT_FAILE
 /** What rate limits cost a look-up: the service with them against itself without. */
 export const lookupLimits: Row = {
   name: 'lookup-limits',
+  slow: true,
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
     const on = await openDoor(bench, databaseUrl, ON)

@@ -39,11 +39,14 @@ const ROWS: readonly Row[] = [
   soak,
 ]
 
+const FULL = { seconds: 8, warmUpSeconds: 5 }
+const QUICK = { seconds: 1, warmUpSeconds: 2 }
+
 const USAGE = `npm run bench -- [--quick] [${ROWS.map((row) => row.name).join('|')}]…`
 
 /**
- * Measures the rows that are named, or all but the longest; quick, in a minute or two, those that take
- * seconds. Figures of a machine mean little; their ratio to a yardstick measured in the same run is what
+ * Measures the rows that are named, or all but the longest; quick, in less than two minutes, those that
+ * take seconds. Figures of a machine mean little; their ratio to a yardstick measured in the same run is what
  * counts.
  *
  * @returns the exit code: 1 when a measurement failed, 0 otherwise, also when a target is missed
@@ -51,7 +54,7 @@ const USAGE = `npm run bench -- [--quick] [${ROWS.map((row) => row.name).join('|
 async function main(args: readonly string[]): Promise<number> {
   const { quick, rows } = readArgs(args)
   const log = (line: string) => console.error(line)
-  const bench = await openBench({ rounds: 3, seconds: quick ? 1 : 8, log })
+  const bench = await openBench({ rounds: 3, ...(quick ? QUICK : FULL), quick, log })
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => void bench.close().finally(() => process.exit(1)))
   }
@@ -60,6 +63,7 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     for (const row of rows) {
       log(row.name)
+      const beganMs = performance.now()
       try {
         results.push(...(await row.measure(bench)))
       } catch (error) {
@@ -67,6 +71,7 @@ async function main(args: readonly string[]): Promise<number> {
         log(`${row.name} failed: ${error instanceof Error ? error.stack : error}`)
       } finally {
         await bench.endRow()
+        log(`  took ${Math.round((performance.now() - beganMs) / 1_000)} s`)
       }
     }
   } finally {

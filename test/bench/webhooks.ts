@@ -9,8 +9,8 @@ import type { Result, Row } from './row.ts'
 import { startServiceProcess } from './service-process.ts'
 import type { JobQueueCommand, JobQueueOptions } from './yardstick/job-queue.ts'
 
-/** How many deliveries one round makes. */
-const DELIVERIES = 10_000
+/** How many deliveries one round makes, and one of a quick run. */
+const DELIVERIES = { full: 10_000, quick: 3_000 }
 const ROUND_LIMIT_MS = 120_000
 
 /** What an endpoint, and all endpoints together, are sent at once; the yardsticks get as much. */
@@ -64,14 +64,15 @@ async function inflow(
   receiver: Receiver,
   urls: readonly string[],
 ): Promise<Contender> {
+  const deliveries = DELIVERIES[bench.quick ? 'quick' : 'full']
   const service = await startServiceProcess(bench, undefined, join(bench.folder, `w${urls.length}`))
   const payer = await openPayer(service, urls)
   return {
     name: 'Inflow',
     async measure() {
       await payer.enable(false)
-      await payer.pay(DELIVERIES / urls.length)
-      const received = receiver.run({ requests: DELIVERIES }, ROUND_LIMIT_MS)
+      await payer.pay(deliveries / urls.length)
+      const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
       await payer.enable(true)
       return { value: (await received).perSecond }
     },
@@ -84,6 +85,7 @@ async function jobQueue(
   urls: readonly string[],
   kind: JobQueueOptions['kind'],
 ): Promise<Contender> {
+  const deliveries = DELIVERIES[bench.quick ? 'quick' : 'full']
   const options: JobQueueOptions = {
     kind,
     databaseUrl: await bench.createDatabase(),
@@ -99,8 +101,8 @@ async function jobQueue(
   return {
     name: kind,
     async measure() {
-      const received = receiver.run({ requests: DELIVERIES }, ROUND_LIMIT_MS)
-      await queue.run({ jobs: DELIVERIES }, ROUND_LIMIT_MS)
+      const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
+      await queue.run({ jobs: deliveries }, ROUND_LIMIT_MS)
       return { value: (await received).perSecond }
     },
   }
