@@ -226,8 +226,9 @@ test.each([
       expect([200, 401]).toContain((await send({ ...told, body })).status)
     }
     const { rows } = await db.database.pool.query(
-      'select 1 from transaction t join account a on a.id = t.account_id where account_number = $1',
-      [accounts[0]],
+      `select 1 from transaction t join account a on a.id = t.account_id
+        where a.account_number = $1 and a.bank = $2`,
+      [accounts[0], desk.code],
     )
     expect(rows).toEqual([])
   }

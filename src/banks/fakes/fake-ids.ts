@@ -1,7 +1,10 @@
 import type { Clock } from '../../clock.ts'
 import { nuban } from '../nuban.ts'
 
-/** Numbers that a fake bank gives out; those of one run are not those of the one before it. */
+/**
+ * Numbers that a fake bank gives out; those of one run are not those of the one before it, nor of
+ * another fake beside it.
+ */
 export interface FakeIds {
   accountNumber(): string
   /** 30 digits: the sending institution, the time, and a serial. @param atMs epoch milliseconds */
@@ -19,8 +22,9 @@ const SERIALS = 1_000_000_000
  * @param sender six digits of the institution that payments come from
  */
 export function createFakeIds(clock: Clock, nubanCode: string, sender: string): FakeIds {
-  // A second has room for a thousand accounts before the next run's begin.
-  let serial = Math.floor(clock.now()) % SERIALS
+  // A second has room for a thousand accounts before the next run's begin, and between two banks' there
+  // are more than any run opens.
+  let serial = (Math.floor(clock.now()) + Number(nubanCode) * 1_000) % SERIALS
   let sessions = 0
   const localTime = (atMs: number) =>
     new Date(atMs + LAGOS_OFFSET_MS).toISOString().slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)
