@@ -1,59 +1,57 @@
-import { Client } from 'undici'
+import type { Connect, Peer } from './connect.ts'
+import { Connection, type ConnectionOwner, type Exchange } from './http1/connection.ts'
+import { FreeConnections } from './http1/free-connections.ts'
+import { NoAnswerError } from './http1/no-answer-error.ts'
 
 /** Connections to receivers, kept open between requests. */
 export interface Connections {
-  /** A connection with no request under way. It connects at its first one. */
-  take(origin: string): Client
-  /** Its request is over, however it ended. */
-  giveBack(origin: string, client: Client): void
-  /** Ends what is under way. */
+  /** Sends a request, on a connection that it has for itself. */
+  send(peer: Peer, exchange: Exchange): void
+  /** Ends what is under way. Nothing is sent any more. */
   destroy(): Promise<void>
 }
 
-/**
- * One undici client a connection, which has one request at a time. Its Agent would do the same at
- * more cost: for each request it looks twice for a free one among all of the origin.
- *
- * How many there are is bounded by how many requests `pacing` lets be under way.
- */
-export function createConnections(options: Client.Options): Connections {
-  const clients = new Set<Client>()
-  /** By origin. The one used last is used next, so that those not needed time out. */
-  const free = new Map<string, Client[]>()
+/** What the receiver did with a connection that was free for less than this is known. */
+const JUST_FREED_MS = 1
 
-  const drop = (client: Client): void => {
-    clients.delete(client)
-    // It may be destroyed already, which only the callback hears of.
-    client.close(() => undefined)
+/** How many have a request is bounded by how many requests `pacing` lets be under way. */
+export function createConnections(connect: Connect): Connections {
+  const all = new Set<Connection>()
+  const free = new FreeConnections()
+  let destroyed: Error | undefined
+
+  const owner: ConnectionOwner = {
+    freed: (connection) => free.put(connection),
+    closed(connection) {
+      all.delete(connection)
+      free.remove(connection)
+    },
   }
-  const open = (origin: string): Client => {
-    const client = new Client(origin, options)
-    clients.add(client)
-    // One that is closed while it is free is not needed any more.
-    client.on('disconnect', () => {
-      const others = free.get(origin)
-      if (others?.includes(client) !== true) return
-      if (others.length === 1) free.delete(origin)
-      else others.splice(others.indexOf(client), 1)
-      drop(client)
-    })
-    return client
+  const open = (peer: Peer, exchange: Exchange): void => {
+    all.add(new Connection(peer, exchange, connect, owner))
+  }
+  const sendOn = (connection: Connection, peer: Peer, exchange: Exchange): void => {
+    if (exchange.isOver) {
+      if (!connection.isClosed) free.put(connection)
+    } else if (destroyed) exchange.ended(undefined, destroyed)
+    else if (connection.isClosed) open(peer, exchange)
+    else connection.send(exchange)
   }
   return {
-    take: (origin) => {
-      const others = free.get(origin)
-      if (others?.length === 1) free.delete(origin)
-      return others?.pop() ?? open(origin)
-    },
-    giveBack(origin, client) {
-      if (!client.stats.connected) return drop(client)
-      const others = free.get(origin)
-      if (others === undefined) free.set(origin, [client])
-      else others.push(client)
+    send(peer, exchange) {
+      if (destroyed) return exchange.ended(undefined, destroyed)
+      const nowMs = performance.now()
+      const connection = free.take(peer.origin, nowMs)
+      if (connection === undefined) return open(peer, exchange)
+      if (nowMs - connection.freeSinceMs < JUST_FREED_MS) return sendOn(connection, peer, exchange)
+      // What waits to be read is heard of first, in a whole turn of the event loop: that the receiver
+      // has closed the connection, or sent what would be taken for the answer.
+      setImmediate(() => setImmediate(() => sendOn(connection, peer, exchange)))
     },
     async destroy() {
-      free.clear()
-      await Promise.all([...clients].map((client) => client.destroy()))
+      const error = new NoAnswerError('the service stopped')
+      destroyed = error
+      await Promise.all([...all].map((connection) => connection.destroy(error)))
     },
   }
 }

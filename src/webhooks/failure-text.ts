@@ -1,15 +1,13 @@
-import { errors } from 'undici'
 import { CertificateError } from './connect.ts'
+import { NoAnswerError } from './http1/no-answer-error.ts'
 import { RefusedError } from './lookup.ts'
 
 const TEXTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection closed without an answer',
   EPIPE: 'connection closed without an answer',
-  UND_ERR_SOCKET: 'connection closed without an answer',
   UND_ERR_CONNECT_TIMEOUT: 'could not connect within 5 s',
   ETIMEDOUT: 'could not connect within 5 s',
-  UND_ERR_HEADERS_OVERFLOW: 'the headers of the answer are too large',
   EHOSTUNREACH: 'host cannot be reached',
   ENETUNREACH: 'host cannot be reached',
   EADDRNOTAVAIL: 'host cannot be reached',
@@ -30,12 +28,12 @@ const TEXTS: Readonly<Record<string, string>> = {
 
 /** Why a request had no answer, in plain words. */
 export function failureText(error: unknown): string {
-  if (error instanceof RefusedError || error instanceof CertificateError) return error.message
+  if (error instanceof NoAnswerError || error instanceof RefusedError) return error.message
+  if (error instanceof CertificateError) return error.message
   const code = codeOf(error)
   const known = TEXTS[code]
   if (known) return known
   if (code.startsWith('ERR_SSL_')) return 'TLS handshake failed'
-  if (error instanceof errors.HTTPParserError) return 'the answer is not HTTP'
   return code === '' ? 'the request failed' : `the request failed (${code})`
 }
 

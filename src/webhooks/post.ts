@@ -1,9 +1,11 @@
-import type { IncomingHttpHeaders } from 'node:http'
-import type { Dispatcher } from 'undici'
-import { createConnector } from './connect.ts'
+import { createConnector, type Peer, peerOf } from './connect.ts'
 import { createConnections } from './connections.ts'
 import { type UrlRules, urlRefusal } from './endpoint-url.ts'
 import { failureText } from './failure-text.ts'
+import type { AnswerReader } from './http1/answer-reader.ts'
+import type { Connection, Exchange } from './http1/connection.ts'
+import { NoAnswerError } from './http1/no-answer-error.ts'
+import { encodeRequest, requestStart } from './http1/request.ts'
 import { createGuardedLookup, type Resolve, systemResolve } from './lookup.ts'
 import { createTimeLimit } from './time-limit.ts'
 
@@ -35,45 +37,38 @@ interface PosterOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
-const ANSWER_KEPT_BYTES = 4 * 1_024
-const ANSWER_READ_MAX_BYTES = 64 * 1_024
 
 /** How many URLs are remembered with what they may. */
 const TARGETS_MAX = 1_000
 
 /** Where a URL leads, or why nothing may be sent there. */
-type Target = { readonly origin: string; readonly path: string } | { readonly refusal: string }
+type Target = { readonly peer: Peer; readonly start: string } | { readonly refusal: string }
 
 export function createPoster(options: PosterOptions): Poster {
   const { rules, timeoutMs } = options
-  const connections = createConnections({
-    allowH2: false,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    connect: createConnector({
+  const connections = createConnections(
+    createConnector({
       allowH2: false,
       timeout: CONNECT_TIMEOUT_MS,
       lookup: createGuardedLookup(rules.guard, options.resolve ?? systemResolve),
     }),
-  })
+  )
   const targetOf = createTargets(rules)
-  const limit = createTimeLimit<Exchange>(timeoutMs, (exchange) => {
-    exchange.timeOut(`timed out after ${timeoutMs / 1_000} s`)
+  const limit = createTimeLimit<Post>(timeoutMs, (post) => {
+    post.giveUp(new NoAnswerError(`timed out after ${timeoutMs / 1_000} s`))
   })
   return {
     post(url, headers, body) {
       const target = targetOf(url)
       if ('refusal' in target) return Promise.resolve(failed(`refused: ${target.refusal}`))
-      const { origin, path } = target
+      const request = encodeRequest(target.start, headers, body)
       return new Promise((resolve) => {
-        const client = connections.take(origin)
-        const exchange = new Exchange((outcome) => {
-          limit.end(exchange)
-          connections.giveBack(origin, client)
+        const post = new Post(request, (outcome) => {
+          limit.end(post)
           resolve(outcome)
         })
-        limit.begin(exchange)
-        client.dispatch({ path, method: 'POST', headers, body }, exchange)
+        limit.begin(post)
+        connections.send(target.peer, post)
       })
     },
     close: connections.destroy,
@@ -94,92 +89,42 @@ function createTargets(rules: UrlRules): (url: string) => Target {
   }
 }
 
-function partsOf(url: string): Target {
-  const { origin, pathname, search } = new URL(url)
-  return { origin, path: pathname + search }
+function partsOf(text: string): Target {
+  const url = new URL(text)
+  return { peer: peerOf(url), start: requestStart(url) }
 }
 
-/**
- * One request and its answer. Of the body the start is read, for the log: the status line has
- * acknowledged or refused already, so a body that breaks off or never ends changes nothing.
- */
-class Exchange implements Dispatcher.DispatchHandler {
+/** One request under way. */
+class Post implements Exchange {
+  readonly request: Buffer
+  connection: Connection | undefined
+  isOver = false
   readonly #ended: (outcome: Outcome) => void
-  #over = false
-  #controller: Dispatcher.DispatchController | undefined
-  #timedOut = ''
-  #status: number | undefined
-  #retryAfter: string | undefined
-  #kept: Buffer[] | undefined
-  #keptBytes = 0
-  #readBytes = 0
 
-  constructor(ended: (outcome: Outcome) => void) {
+  constructor(request: Buffer, ended: (outcome: Outcome) => void) {
+    this.request = request
     this.#ended = ended
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    // It may have waited for its connection for too long.
-    if (this.#timedOut !== '') controller.abort(new Error('timed out'))
+  giveUp(error: Error): void {
+    if (this.connection) this.connection.close(error)
+    else this.ended(undefined, error)
   }
 
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-  ): void {
-    // An informational answer comes before the answer.
-    if (status < 200) return
-    this.#status = status
-    const retryAfter = headers['retry-after']
-    this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : undefined
+  ended(answer: AnswerReader | undefined, error: Error | undefined): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.#ended(outcomeOf(answer, error))
   }
+}
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const room = ANSWER_KEPT_BYTES - this.#keptBytes
-    if (room > 0) {
-      // A copy, as the chunk is a window on the buffer that the connection reads into.
-      this.#kept ??= []
-      this.#kept.push(Buffer.from(chunk.subarray(0, room)))
-      this.#keptBytes += Math.min(room, chunk.length)
-    }
-    this.#readBytes += chunk.length
-    if (this.#readBytes > ANSWER_READ_MAX_BYTES) controller.abort(new Error('read enough'))
-  }
-
-  onResponseEnd(): void {
-    this.#end(undefined)
-  }
-
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#end(error)
-  }
-
-  /** @param error what it failed with, unless it was acknowledged already */
-  timeOut(error: string): void {
-    this.#timedOut = error
-    this.#controller?.abort(new Error('timed out'))
-    this.#end(undefined)
-  }
-
-  /** The first end counts. */
-  #end(error: Error | undefined): void {
-    if (this.#over) return
-    this.#over = true
-    this.#ended(this.#outcome(error))
-  }
-
-  #outcome(error: Error | undefined): Outcome {
-    const status = this.#status
-    if (status === undefined) {
-      if (this.#timedOut !== '') return failed(this.#timedOut)
-      return failed(error === undefined ? 'there was no answer' : failureText(error))
-    }
-    // PostgreSQL stores no NUL in a text.
-    const answer = this.#kept ? Buffer.concat(this.#kept).toString('utf8').replaceAll('\0', '') : ''
-    return { status, answer, error: statusError(status), retryAfter: this.#retryAfter }
-  }
+/** The status line has acknowledged or refused already, so what came of the body changes nothing. */
+function outcomeOf(answer: AnswerReader | undefined, error: Error | undefined): Outcome {
+  const status = answer?.status
+  if (answer === undefined || status === undefined) return failed(failureText(error))
+  // PostgreSQL stores no NUL in a text.
+  const text = answer.body.toString('utf8').replaceAll('\0', '')
+  return { status, answer: text, error: statusError(status), retryAfter: answer.retryAfter }
 }
 
 function failed(error: string): Outcome {
