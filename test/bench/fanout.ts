@@ -15,13 +15,15 @@ import type { ConnectStreamOptions, ConnectStreamReady } from './yardstick/conne
 
 export const SUBSCRIBERS = 100
 export const EVENTS = 2_000
+const EVENTS_QUICK = 500
 const ROUND_LIMIT_MS = 60_000
 
 export const fanout: Row = {
   name: 'fanout',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
-    const messages = await seedEvents(databaseUrl)
+    const events = bench.quick ? EVENTS_QUICK : EVENTS
+    const messages = await seedEvents(databaseUrl, events)
     const service = await startServiceProcess(bench, databaseUrl)
     const options: ConnectStreamOptions = { messages }
     const server = await startProgram<ConnectStreamReady, never, never>(
@@ -29,19 +31,20 @@ export const fanout: Row = {
       options,
     )
     bench.onEnd(server.stop)
-    const { adminToken: token, grpcAddress } = service
-    const address = `127.0.0.1:${server.ready.port}`
+    const { adminToken: token, grpcAddress: address } = service
+    const toOurs = { address, token, messages: events, subscribers: SUBSCRIBERS }
+    const toTheirs = { ...toOurs, address: `127.0.0.1:${server.ready.port}` }
     const figures = await inTurn(
       {
-        ours: await reading(bench, 'Inflow', { address: grpcAddress, token }, service.pid),
-        connect: await reading(bench, "connect-node's streaming", { address, token }, server.pid),
+        ours: await reading(bench, 'Inflow', toOurs, service.pid),
+        connect: await reading(bench, "connect-node's streaming", toTheirs, server.pid),
       },
       bench,
     )
     return [
       {
         name: 'fanout',
-        what: `${SUBSCRIBERS} gRPC subscribers, ${EVENTS.toLocaleString('en')} events each`,
+        what: `${SUBSCRIBERS} gRPC subscribers, ${events.toLocaleString('en')} events each`,
         unit: ' messages/s',
         ours: figures.ours,
         yardstick: figures.connect,
@@ -55,10 +58,9 @@ export const fanout: Row = {
 async function reading(
   bench: Bench,
   name: string,
-  at: Pick<FanoutLoadOptions, 'address' | 'token'>,
+  options: FanoutLoadOptions,
   pid: number,
 ): Promise<Contender> {
-  const options: FanoutLoadOptions = { ...at, subscribers: SUBSCRIBERS, messages: EVENTS }
   const load = await startProgram<undefined, undefined, FanoutAnswer>(
     'load/fanout-load.ts',
     options,
@@ -74,9 +76,9 @@ async function reading(
   }
 }
 
-/** Fills the log. @returns the messages that a subscriber gets, for the yardstick to send */
-export async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
-  const events = Array.from({ length: EVENTS }, (_, i) =>
+/** Fills the log with so many events. @returns the messages that a subscriber gets, for the yardstick to send */
+export async function seedEvents(databaseUrl: string, count: number): Promise<Uint8Array[]> {
+  const events = Array.from({ length: count }, (_, i) =>
     create(EventSchema, {
       id: `evt_01${String(i).padStart(24, '0')}`,
       businessId: 'biz_bench',
@@ -112,7 +114,7 @@ export async function seedEvents(databaseUrl: string): Promise<Uint8Array[]> {
         from unnest($1::text[], $2::text[]) as e(id, payload)`,
       [events.map((event) => event.id), payloads.map((payload) => payload.toString('hex'))],
     )
-    await client.query('select sequence_events($1)', [EVENTS + 1])
+    await client.query('select sequence_events($1)', [count + 1])
   } finally {
     await client.end()
   }

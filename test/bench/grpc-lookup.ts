@@ -13,18 +13,22 @@ import { underLoad } from './load/under-load.ts'
 import { notes } from './notes.ts'
 import { startProgram } from './program.ts'
 import type { Row } from './row.ts'
-import { SEEDED_BUSINESS, seedAccounts, seedTransactions, sessionIdOf } from './seed.ts'
+import {
+  SEEDED_BUSINESS,
+  seedAccounts,
+  seedTransactions,
+  sessionIdOf,
+  transactionsOf,
+} from './seed.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 import type { GrpcServerOptions, GrpcServerReady } from './yardstick/grpc-server.ts'
-
-const TRANSACTIONS = 100_000
 
 export const grpcLookup: Row = {
   name: 'grpc-lookup',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
     await seedAccounts(databaseUrl)
-    await seedTransactions(databaseUrl, SEEDED_BUSINESS, TRANSACTIONS)
+    await seedTransactions(databaseUrl, SEEDED_BUSINESS, transactionsOf(bench))
     const service = await startServiceProcess(bench, databaseUrl)
     const options: GrpcServerOptions = { answer: await answerOf(service) }
     const bare = await startProgram<GrpcServerReady, never, never>(
@@ -76,7 +80,7 @@ async function underLookups(
     ...at,
     connections: 4,
     inFlight: 64,
-    call: { kind: 'look-up', businessId: SEEDED_BUSINESS, transactions: TRANSACTIONS },
+    call: { kind: 'look-up', businessId: SEEDED_BUSINESS, transactions: transactionsOf(bench) },
   }
   const load = await startProgram<undefined, LoadCommand, LoadAnswer>('load/grpc-load.ts', options)
   bench.onEnd(load.stop)

@@ -2,18 +2,17 @@ import { inTurn } from './in-turn.ts'
 import { notes } from './notes.ts'
 import { bareFastify, openDoor, ourRest, postOnce } from './rest.ts'
 import type { Row } from './row.ts'
-import { seedAccounts, seedTransactions, sessionIdOf } from './seed.ts'
-
-const TRANSACTIONS = 100_000
+import { seedAccounts, seedTransactions, sessionIdOf, transactionsOf } from './seed.ts'
 
 export const lookupCeiling: Row = {
   name: 'lookup-ceiling',
   async measure(bench) {
+    const transactions = transactionsOf(bench)
     const databaseUrl = await bench.createDatabase()
     const door = await openDoor(bench, databaseUrl)
     await seedAccounts(databaseUrl)
-    await seedTransactions(databaseUrl, door.businessId, TRANSACTIONS)
-    const body = { kind: 'look-up', transactions: TRANSACTIONS } as const
+    await seedTransactions(databaseUrl, door.businessId, transactions)
+    const body = { kind: 'look-up', transactions } as const
     const answer = await postOnce(door, 'getTransaction', { session_id: sessionIdOf(1) })
     const figures = await inTurn(
       {

@@ -2,22 +2,21 @@ import { inTurn } from './in-turn.ts'
 import { notes } from './notes.ts'
 import { bareFastify, openDoor, ourRest } from './rest.ts'
 import type { Row } from './row.ts'
-import { SEEDED_BUSINESS, seedAccounts, seedTransactions } from './seed.ts'
-
-const TRANSACTIONS = 100_000
+import { SEEDED_BUSINESS, seedAccounts, seedTransactions, transactionsOf } from './seed.ts'
 
 export const lookup: Row = {
   name: 'lookup',
   async measure(bench) {
+    const transactions = transactionsOf(bench)
     const databaseUrl = await bench.createDatabase()
     const door = await openDoor(bench, databaseUrl)
     await seedAccounts(databaseUrl)
-    await seedTransactions(databaseUrl, door.businessId, TRANSACTIONS)
+    await seedTransactions(databaseUrl, door.businessId, transactions)
     // The yardstick has the same rows in a database of its own, as a business it knows.
     const otherUrl = await bench.createDatabase()
     await seedAccounts(otherUrl)
-    await seedTransactions(otherUrl, SEEDED_BUSINESS, TRANSACTIONS)
-    const body = { kind: 'look-up', transactions: TRANSACTIONS } as const
+    await seedTransactions(otherUrl, SEEDED_BUSINESS, transactions)
+    const body = { kind: 'look-up', transactions } as const
     const bare = { route: 'look-up', databaseUrl: otherUrl } as const
     const figures = await inTurn(
       {

@@ -20,7 +20,7 @@ export const memory: Row = {
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
     await seedAccounts(databaseUrl)
-    await seedEvents(databaseUrl)
+    await seedEvents(databaseUrl, EVENTS)
     const service = await startServiceProcess(bench, databaseUrl)
     const { grpcAddress: address, adminToken: token } = service
     const options: GrpcLoadOptions = {

@@ -5,6 +5,11 @@ import { newId } from '../../src/ids.ts'
 /** What the rows pay into and look up. */
 export const ACCOUNTS = 10_000
 
+/** What the rows that look up choose from. */
+export function transactionsOf({ quick }: { readonly quick: boolean }): number {
+  return quick ? 20_000 : 100_000
+}
+
 /** The accounts are spread over these. */
 const BUSINESSES = 20
 

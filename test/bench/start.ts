@@ -11,6 +11,7 @@ const STOP_LIMIT_MS = 15_000
 /** `npm start`, as a person types it, until it says that it is ready. */
 export const start: Row = {
   name: 'start',
+  slow: true,
   async measure(bench) {
     const fresh: number[] = []
     const existing: number[] = []
