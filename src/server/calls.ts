@@ -12,7 +12,7 @@ import {
   type UnaryResponse,
 } from '@connectrpc/connect'
 import { type Source, sourceKey } from '../caller.ts'
-import type { Fault } from '../errors.ts'
+import type { Fault, FieldFault } from '../errors.ts'
 
 /** The doors that a call can come through. */
 export type Door = 'rest' | 'connect' | 'grpc'
@@ -25,8 +25,6 @@ export interface Origin extends Source {
   readonly authorization?: string | null
   /** Aborts when the caller is gone or its deadline has passed. */
   readonly signal: AbortSignal
-  /** What was wrong with the body. It is told after authentication. */
-  readonly bodyFault?: Fault | undefined
   /** The URI in the certificate that the client showed, where it had to. */
   readonly clientUri?: string | undefined
   /**
@@ -35,6 +33,8 @@ export interface Origin extends Source {
    * @throws Fault when it is not the message that it should be
    */
   readMessage?(): Message | Promise<Message>
+  /** What of the message could not be read, once it is: told with what else is wrong with it. */
+  readonly fieldFaults?: readonly FieldFault[] | undefined
   /** Ends the call, also where the caller does not read what it is sent. */
   abort?(fault: Fault): void
   /** Where the caller stands with its limit, when it has one; found out on the way. */

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { create } from '@bufbuild/protobuf'
+import type { Message } from '@bufbuild/protobuf'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Fault, invalidFields } from '../../errors.ts'
+import { Fault, type FieldFault } from '../../errors.ts'
 import { type Call, headersOf, type Origin } from '../calls.ts'
 import { rateLimitHeaders } from '../headers.ts'
 import { toErrorAnswer } from './envelope.ts'
@@ -40,10 +40,9 @@ export async function gateway(
 }
 
 async function answer(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<string> {
-  const { message, bodyFault } = readBody(route, request)
-  const origin = new RestOrigin(request, bodyFault)
+  const origin = new RestOrigin(route, request)
   try {
-    const response = await route.call.unary(message, origin)
+    const response = await route.call.unary(undefined, origin)
     tellRateLimit(reply, origin)
     headersOf(response)?.forEach((value, name) => {
       reply.header(name, value)
@@ -71,45 +70,51 @@ export function sendFault(reply: FastifyReply, fault: Fault): string {
   return body
 }
 
-/** A class, because the headers are made when they are asked for: this is on the path of every call. */
+/**
+ * A class, because headers and message are made when they are asked for: this is on the path of every
+ * call.
+ */
 class RestOrigin implements Origin {
   readonly door = 'rest'
   readonly signal = NEVER
   readonly authorization: string | null
   readonly address: string
   readonly requestId: string
-  readonly bodyFault: Fault | undefined
+  fieldFaults: readonly FieldFault[] | undefined
   rateLimit: Origin['rateLimit']
+  readonly #route: Route
+  readonly #request: FastifyRequest
 
-  constructor(request: FastifyRequest, bodyFault: Fault | undefined) {
+  constructor(route: Route, request: FastifyRequest) {
+    this.#route = route
+    this.#request = request
     this.authorization = request.headers.authorization ?? null
     this.address = request.ip
     this.requestId = request.id
-    this.bodyFault = bodyFault
   }
 
   get header(): Headers {
     const { authorization } = this
     return new Headers(authorization === null ? {} : { authorization })
   }
+
+  readMessage(): Message {
+    const { headers, body } = this.#request
+    requireJson(headers['content-type'])
+    const { message, faults } = this.#route.decode(parseObject(body))
+    this.fieldFaults = faults
+    return message
+  }
 }
 
-function readBody(route: Route, request: FastifyRequest) {
-  const bodyFault = checkMediaType(request.headers['content-type'])
-  const body = bodyFault ?? parseObject(request.body)
-  if (body instanceof Fault) return { message: create(route.call.method.input), bodyFault: body }
-  const { message, faults } = route.decode(body)
-  return { message, bodyFault: faults.length > 0 ? invalidFields(faults) : undefined }
-}
-
-function checkMediaType(contentType: string | undefined): Fault | undefined {
-  if (contentType === 'application/json') return undefined
+function requireJson(contentType: string | undefined): void {
+  if (contentType === 'application/json') return
   const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase()
-  if (mediaType === 'application/json') return undefined
-  return new Fault('unsupported_media_type', 'Send Content-Type: application/json')
+  if (mediaType === 'application/json') return
+  throw new Fault('unsupported_media_type', 'Send Content-Type: application/json')
 }
 
-function parseObject(body: unknown): Record<string, unknown> | Fault {
+function parseObject(body: unknown): Record<string, unknown> {
   try {
     if (Buffer.isBuffer(body) && isUtf8(body)) {
       const value: unknown = JSON.parse(body.toString())
@@ -120,5 +125,5 @@ function parseObject(body: unknown): Record<string, unknown> | Fault {
   } catch {
     // Falls through to the one answer for every body that is not a JSON object.
   }
-  return new Fault('malformed_json', 'The body must be one JSON object')
+  throw new Fault('malformed_json', 'The body must be one JSON object')
 }

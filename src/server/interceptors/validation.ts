@@ -37,17 +37,14 @@ export function createCheck(): Check {
  */
 export function validation(check: Check): Interceptor {
   return (next) => async (request) => {
-    const bodyFault = request.contextValues.get(originKey)?.bodyFault
-    if (bodyFault !== undefined && bodyFault.reason !== 'validation_failed') throw bodyFault
     if (request.stream) return next({ ...request, message: checked(request, check) })
     if (request.message === undefined) {
       const given = readMessage(request)
       ;(request as { message: Message }).message = given instanceof Promise ? await given : given
     }
     const faults = check(request.method.input, request.message)
-    if (bodyFault !== undefined) {
-      throw invalidFields(merge(request.method.input, bodyFault.fields, faults))
-    }
+    const unread = request.contextValues.get(originKey)?.fieldFaults ?? []
+    if (unread.length > 0) throw invalidFields(merge(request.method.input, unread, faults))
     if (faults.length > 0) throw invalidFields(faults)
     return next(request)
   }
