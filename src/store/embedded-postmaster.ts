@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type FileHandle, open, rename, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { disarmStaleLock, endPostmaster, ownerSetting, stopOrphan } from './embedded-rival.ts'
@@ -33,6 +34,8 @@ const SILENCE_MAX_MS = 30_000
 const POLL_MS = 10
 const LOG_MAX_BYTES = 10 * 1024 * 1024
 const LOG_TAIL_BYTES = 2048
+const SHARED_BUFFERS_MIN_MIB = 128
+const SHARED_BUFFERS_MAX_MIB = 1_024
 
 /**
  * What an embedded server has in common wherever it runs. Durability is spelled out, since it is
@@ -44,7 +47,7 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   synchronous_commit: 'on',
   full_page_writes: 'on',
   max_connections: '100',
-  shared_buffers: '256MB',
+  shared_buffers: `${sharedBuffersMib()}MB`,
   min_wal_size: '512MB',
   max_wal_size: '2GB',
   checkpoint_timeout: '15min',
@@ -54,6 +57,17 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   log_timezone: 'UTC',
   log_min_messages: 'warning',
   log_checkpoints: 'off',
+}
+
+/**
+ * An eighth of the memory, within bounds. For a machine of its own PostgreSQL's documentation names a
+ * quarter (19.4.1); here the service is on it too.
+ */
+function sharedBuffersMib(): number {
+  // 0: there is no limit but the machine's.
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
+  const eighth = Math.floor(bytes / 8 / 1024 ** 2)
+  return Math.max(SHARED_BUFFERS_MIN_MIB, Math.min(eighth, SHARED_BUFFERS_MAX_MIB))
 }
 
 /** Starts the server and waits until it accepts connections. */
