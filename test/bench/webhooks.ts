@@ -35,14 +35,13 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
   const urls = Array.from({ length: endpoints }, (_, i) => {
     return `http://127.0.0.1:${receiver.ready.port}/${i}`
   })
-  const figures = await inTurn(
-    {
-      ours: await inflow(bench, receiver, urls),
-      graphile: await jobQueue(bench, receiver, urls, 'graphile-worker'),
-      boss: await jobQueue(bench, receiver, urls, 'pg-boss'),
-    },
-    { ...bench, before: bench.checkpoint },
-  )
+  const [ours, graphile, boss] = await Promise.all([
+    inflow(bench, receiver, urls),
+    jobQueue(bench, receiver, urls, 'graphile-worker'),
+    jobQueue(bench, receiver, urls, 'pg-boss'),
+  ])
+  const options = { ...bench, before: bench.checkpoint }
+  const figures = await inTurn({ ours, graphile, boss }, options)
   const result = (yardstick: Result['yardstick'], atLeastTimes: number): Result => ({
     name: 'webhooks',
     what: `deliveries to ${endpoints} endpoint${endpoints > 1 ? 's' : ''}, with their log`,
