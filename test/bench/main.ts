@@ -40,7 +40,7 @@ const ROWS: readonly Row[] = [
 ]
 
 const FULL = { seconds: 8, warmUpSeconds: 5 }
-const QUICK = { seconds: 1, warmUpSeconds: 1 }
+const QUICK = { seconds: 0.7, warmUpSeconds: 0.7 }
 
 const USAGE = `npm run bench -- [--quick] [${ROWS.map((row) => row.name).join('|')}]…`
 

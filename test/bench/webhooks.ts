@@ -10,7 +10,7 @@ import { startServiceProcess } from './service-process.ts'
 import type { JobQueueCommand, JobQueueOptions } from './yardstick/job-queue.ts'
 
 /** How many deliveries one round makes, and one of a quick run. */
-const DELIVERIES = { full: 10_000, quick: 3_000 }
+const DELIVERIES = { full: 10_000, quick: 2_000 }
 const ROUND_LIMIT_MS = 120_000
 
 /** What an endpoint, and all endpoints together, are sent at once; the yardsticks get as much. */
