@@ -23,7 +23,11 @@ export interface Outcome {
 
 /** Sends webhooks to where they may go. */
 export interface Poster {
-  /** Answers for every fault of the receiver and the network; it does not throw. */
+  /**
+   * Answers for every fault of the receiver and the network.
+   *
+   * @throws for a header that must not be sent, which is a fault of the caller's
+   */
   post(url: string, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
   /** Ends what is under way. */
   close(): Promise<void>

@@ -2,97 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
 import { createServer as createTlsServer } from 'node:https'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import fc from 'fast-check'
-import { Client } from 'undici'
-import { afterEach, describe, expect, test } from 'vitest'
-import { createAddressGuard } from '../../src/webhooks/address.ts'
-import type { Resolve } from '../../src/webhooks/lookup.ts'
-import { createPoster } from '../../src/webhooks/post.ts'
+import { describe, expect, test } from 'vitest'
 import { makeFolder } from '../support/folder.ts'
 import { makeCertificate } from './certificate.ts'
-
-const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
-
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
-const LOOPBACK = [{ address: '127.0.0.1', family: 4 }]
-
-function poster(options: { resolve?: Resolve; timeoutMs?: number } = {}) {
-  const made = createPoster({
-    rules: { allowHttp: true, guard: createAddressGuard(['127.0.0.0/8']) },
-    timeoutMs: 15_000,
-    resolve: async () => LOOPBACK,
-    ...options,
-  })
-  closing.push(made.close)
-  return made
-}
-
-/** A connection that the receiver has. */
-interface Accepted {
-  readonly socket: Socket
-  /** What came so far. */
-  text(): string
-  /** When so many requests with a body of one byte came. */
-  requests(count: number): Promise<void>
-  readonly closed: Promise<unknown>
-}
-
-/** A receiver that does with each of its connections what it is told. */
-async function receiver(onConnection: (accepted: Accepted, index: number) => void) {
-  const all: Accepted[] = []
-  const server = createServer((socket) => {
-    let text = ''
-    const looks = new Set<() => void>()
-    socket.on('error', () => {})
-    socket.on('data', (chunk) => {
-      text += chunk.toString('latin1')
-      for (const look of looks) look()
-    })
-    const accepted: Accepted = {
-      socket,
-      text: () => text,
-      requests: (count) =>
-        new Promise((resolve) => {
-          const look = () => {
-            if (text.split(/content-length: 1\r\n\r\n./).length <= count) return
-            looks.delete(look)
-            resolve()
-          }
-          looks.add(look)
-          look()
-        }),
-      closed: new Promise((resolve) => socket.once('close', resolve)),
-    }
-    all.push(accepted)
-    onConnection(accepted, all.length - 1)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  closing.push(
-    () =>
-      new Promise((resolve) => {
-        server.close(resolve)
-        for (const { socket } of all) socket.destroy()
-      }),
-  )
-  const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}/`, port, all }
-}
-
-/** Answers each request with the next of these, and then with OK. */
-function answering(...answers: string[]) {
-  return receiver(async (accepted) => {
-    for (let count = 1; ; count++) {
-      await accepted.requests(count)
-      accepted.socket.write(answers.shift() ?? OK)
-    }
-  })
-}
+import { answering, closing, LOOPBACK, OK, poster, receiver } from './raw-receiver.ts'
 
 test('a request is written as it was before, in one piece', async () => {
   const peer = await answering()
@@ -230,75 +145,6 @@ test('of very many free connections, the oldest is closed', async () => {
   expect(peer.all).toHaveLength(501)
 }, 30_000)
 
-describe('an answer', () => {
-  test('comes after informational ones', async () => {
-    const peer = await answering(
-      `HTTP/1.1 100 Continue\r\n\r\n${'HTTP/1.1 102 Wait\r\n\r\n'.repeat(9)}${OK}`,
-    )
-    const { post } = poster()
-    for (let i = 0; i < 3; i++) {
-      expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, answer: 'ok' })
-    }
-    expect(peer.all).toHaveLength(1)
-  })
-
-  test.each([
-    ['switches to something else', 'HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n'],
-    ['is informational for ever', 'HTTP/1.1 102 Wait\r\n\r\n'.repeat(500)],
-    ['has two lengths', OK.replace('OK', 'OK\r\ncontent-length: 3')],
-    ['has a length and chunks', OK.replace('OK', 'OK\r\ntransfer-encoding: chunked')],
-    ['has lines that end with LF', OK.replaceAll('\r', '')],
-    ['has a folded header', OK.replace('OK', 'OK\r\nx: y\r\n z')],
-  ])('that %s is not HTTP', async (_, answer) => {
-    const peer = await answering(answer)
-    const { post } = poster()
-    const outcome = await post(peer.url, {}, '1')
-    expect(outcome).toMatchObject({ status: undefined, error: 'the answer is not HTTP' })
-    await peer.all[0]!.closed
-  })
-
-  test('may end with the connection, in good order or not', async () => {
-    const peer = await receiver(async ({ socket, requests }, index) => {
-      await requests(1)
-      socket.write('HTTP/1.1 200 OK\r\n\r\nall of it', () => {
-        if (index === 0) socket.end()
-        else socket.resetAndDestroy()
-      })
-    })
-    const { post } = poster()
-    expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, answer: 'all of it' })
-    expect(await post(peer.url, {}, '2')).toMatchObject({ status: 200, error: '' })
-  })
-
-  test.each(['reset', 'closed'])('that is %s within its head is none', async (how) => {
-    const peer = await receiver(async ({ socket, requests }) => {
-      await requests(1)
-      socket.write(OK.slice(0, 30), () => {
-        if (how === 'reset') socket.resetAndDestroy()
-        else socket.end()
-      })
-    })
-    const { error, status } = await poster().post(peer.url, {}, '1')
-    expect({ error, status }).toEqual({
-      error: 'connection closed without an answer',
-      status: undefined,
-    })
-  })
-
-  test('that is not whole when all is closed is none, and nothing is sent any more', async () => {
-    const peer = await receiver(({ socket }) => socket.write('HTTP/1.1 200 OK\r\n'))
-    const { post, close } = poster()
-    const under = post(peer.url, {}, '1')
-    const [accepted] = await until(() => (peer.all.length > 0 ? peer.all : undefined))
-    await accepted!.requests(1)
-    await close()
-    expect(await under).toMatchObject({ status: undefined, error: 'the service stopped' })
-    await accepted!.closed
-    expect((await post(peer.url, {}, '2')).error).toBe('the service stopped')
-    expect(peer.all).toHaveLength(1)
-  })
-})
-
 test('what takes too long to connect is given up, and never sent', async () => {
   const peer = await answering()
   const resolved = Promise.withResolvers<typeof LOOPBACK>()
@@ -359,63 +205,4 @@ async function posted(url: string, times: number, environment: NodeJS.ProcessEnv
   })
   const [code] = await once(child, 'close')
   return { code, output }
-}
-
-/** What undici makes of an answer. */
-async function throughUndici(url: string) {
-  const client = new Client(url)
-  closing.push(() => client.destroy())
-  const { statusCode, headers, body } = await client.request({
-    path: '/',
-    method: 'POST',
-    body: '1',
-  })
-  const text = Buffer.from(await body.arrayBuffer())
-    .toString('utf8')
-    .replaceAll('\0', '')
-  return { status: statusCode, answer: text, retryAfter: headers['retry-after'] }
-}
-
-test('what answers say is what undici makes of them', async () => {
-  let answer = ''
-  const peer = await receiver(async ({ socket, requests }) => {
-    await requests(1)
-    socket.end(answer)
-  })
-  const { post } = poster()
-  const text = fc.stringMatching(/^[ -~]{0,60}$/)
-  const framing = fc.constantFrom<'length' | 'chunks' | 'close'>('length', 'chunks', 'close')
-  const retry = fc.option(fc.stringMatching(/^[!-~]{1,9}$/), { nil: undefined })
-  await fc.assert(
-    fc.asyncProperty(
-      fc.integer({ min: 200, max: 599 }),
-      text,
-      framing,
-      retry,
-      async (status, body, how, after) => {
-        const bare = status === 204 || status === 304
-        const headers = [
-          'Server: some',
-          'Date: now',
-          ...(after === undefined ? [] : [`Retry-After: ${after}`]),
-        ]
-        if (how === 'length' && !bare) headers.push(`Content-Length: ${body.length}`)
-        if (how === 'chunks' && !bare) headers.push('Transfer-Encoding: chunked')
-        const chunk = body === '' ? '' : `${body.length.toString(16)}\r\n${body}\r\n`
-        const content = how === 'chunks' ? `${chunk}0\r\n\r\n` : body
-        answer = `HTTP/1.1 ${status} Some\r\n${headers.join('\r\n')}\r\n\r\n${bare ? '' : content}`
-        const { error: _, ...ours } = await post(peer.url, {}, '1')
-        expect(ours).toEqual(await throughUndici(peer.url))
-      },
-    ),
-    { numRuns: 50 },
-  )
-})
-
-async function until<T>(look: () => T | undefined): Promise<T> {
-  for (;;) {
-    const found = look()
-    if (found !== undefined) return found
-    await new Promise((resolve) => setImmediate(resolve))
-  }
 }
