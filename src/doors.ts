@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Config } from './config.ts'
 import { createRequestIds } from './ids.ts'
 import type { Call } from './server/calls.ts'
-import { type GrpcDoor, openGrpcDoor } from './server/grpc.ts'
+import { type GrpcServer, openGrpcServer } from './server/grpc/server.ts'
 import { type Exposition, type HttpDoor, openHttpDoor } from './server/http.ts'
 import type { NotificationReceiver } from './server/notifications.ts'
 import type { Tls } from './server/tls.ts'
@@ -21,7 +21,7 @@ interface DoorsOptions<Bank> {
 /** Opens both doors, or none. */
 export async function openDoors<Bank>(
   options: DoorsOptions<Bank>,
-): Promise<{ readonly http: HttpDoor; readonly grpc: GrpcDoor }> {
+): Promise<{ readonly http: HttpDoor; readonly grpc: GrpcServer }> {
   const { config, calls, notifications, exposition, ready, log, tls } = options
   const common = { calls, host: config.host, requestIds: createRequestIds(), log, tls }
   const http = await openHttpDoor({
@@ -36,7 +36,7 @@ export async function openDoors<Bank>(
   })
   try {
     const reflection = config.grpcReflection
-    const grpc = await openGrpcDoor({
+    const grpc = await openGrpcServer({
       ...common,
       port: config.grpcPort,
       reflection,

@@ -1,0 +1,81 @@
+import type { ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+import { addressGroup } from '../../limits/address-group.ts'
+import type { ClientIdentity } from './client-certificate.ts'
+import { GrpcConnection } from './connection.ts'
+import type { GrpcLimits } from './limits.ts'
+import { Usage } from './usage.ts'
+
+type Session = NonNullable<ServerHttp2Stream['session']>
+
+/** The connections to one gRPC server. */
+export interface GrpcConnections {
+  add(socket: Socket, identity: ClientIdentity | undefined): void
+  /** @param peer as grpc-js names it: `127.0.0.1:5000`; undefined when that is gone */
+  find(peer: string): GrpcConnection | undefined
+  /** The connection of a session of HTTP/2; undefined: it is of another server. */
+  of(session: Session): GrpcConnection | undefined
+  check(nowMs: number): void
+}
+
+export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
+  const all = new Usage({ streamsMax: limits.streamsMax, heldBytesMax: limits.heldBytesMax })
+  const addresses = new Map<string, { readonly usage: Usage; connections: number }>()
+  const byPeer = new Map<string, GrpcConnection>()
+  const bySession = new WeakMap<Session, GrpcConnection>()
+  let port: number | undefined
+
+  const enter = (group: string): Usage => {
+    let address = addresses.get(group)
+    if (address === undefined) {
+      const { streamsPerAddressMax, heldBytesPerAddressMax } = limits
+      const usage = new Usage(
+        { streamsMax: streamsPerAddressMax, heldBytesMax: heldBytesPerAddressMax },
+        all,
+      )
+      address = { usage, connections: 0 }
+      addresses.set(group, address)
+    }
+    address.connections += 1
+    return address.usage
+  }
+  const leave = (group: string): void => {
+    const address = addresses.get(group)
+    if (address === undefined) return
+    address.connections -= 1
+    if (address.connections === 0) addresses.delete(group)
+  }
+  return {
+    add(socket, identity) {
+      const { remoteAddress = '', remotePort } = socket
+      const peer = `${remoteAddress}:${remotePort}`
+      const group = addressGroup(remoteAddress)
+      const usage = new Usage(
+        {
+          streamsMax: limits.streamsPerConnectionMax,
+          heldBytesMax: limits.heldBytesPerConnectionMax,
+        },
+        enter(group),
+      )
+      port = socket.localPort
+      byPeer.set(peer, new GrpcConnection(socket, identity, usage, performance.now()))
+      socket.once('close', () => {
+        byPeer.delete(peer)
+        leave(group)
+      })
+    },
+    find: (peer) => byPeer.get(peer),
+    of(session) {
+      const known = bySession.get(session)
+      if (known !== undefined) return known
+      const { socket } = session
+      if (socket.localPort !== port) return undefined
+      const connection = byPeer.get(`${socket.remoteAddress}:${socket.remotePort}`)
+      if (connection !== undefined) bySession.set(session, connection)
+      return connection
+    },
+    check(nowMs) {
+      for (const connection of byPeer.values()) connection.check(nowMs, limits.greetingMs)
+    },
+  }
+}

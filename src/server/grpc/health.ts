@@ -1,0 +1,58 @@
+import {
+  type Server,
+  type ServerWritableStream,
+  status,
+  type UntypedHandleCall,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js'
+import { HealthImplementation } from 'grpc-health-check'
+import { boundRequests } from './open-services.ts'
+
+/** Watches of health, which anybody may open. */
+const WATCHES_MAX = 1_000
+
+/** `grpc.health.v1.Health`, for the server as a whole and for every service. */
+export interface Health {
+  /** Reports NOT_SERVING, and ends the watches: they would keep the server open for nothing. */
+  stopServing(): void
+}
+
+type Watch = ServerWritableStream<unknown, unknown>
+
+/** @param services what there is besides the server as a whole, which has the name "" */
+export function addHealth(
+  server: Server,
+  services: readonly string[],
+  messageBytesMax: number,
+): Health {
+  const names = ['', ...services]
+  const health = new HealthImplementation(
+    Object.fromEntries(names.map((name) => [name, 'SERVING' as const])),
+  )
+  const watches = new Set<Watch>()
+  health.addToServer({
+    addService: (definition, implementation) => {
+      const { watch } = implementation as UntypedServiceImplementation
+      const bounded = (rpc: Watch): void => {
+        if (watches.size >= WATCHES_MAX) {
+          const details = 'Too many watches of health'
+          rpc.emit('error', { code: status.RESOURCE_EXHAUSTED, details })
+          return
+        }
+        watches.add(rpc)
+        rpc.once('close', () => watches.delete(rpc))
+        ;(watch as (rpc: Watch) => void)(rpc)
+      }
+      server.addService(boundRequests(definition, messageBytesMax), {
+        ...(implementation as UntypedServiceImplementation),
+        watch: bounded as UntypedHandleCall,
+      })
+    },
+  })
+  return {
+    stopServing() {
+      for (const name of names) health.setStatus(name, 'NOT_SERVING')
+      for (const watch of watches) watch.end()
+    },
+  }
+}

@@ -1,0 +1,100 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ServerWritableStream } from '@grpc/grpc-js'
+import { Fault } from '../../errors.ts'
+import type { GrpcOrigin, RequestBox } from './call-origin.ts'
+import { type GrpcStatus, toGrpcStatus } from './status.ts'
+
+type Rpc = ServerWritableStream<RequestBox, Buffer>
+
+interface SendOptions<T> {
+  readonly encode: (message: T) => Buffer
+  /** Called when the source has run up to its first wait, before anything is sent. */
+  readonly opened: () => void
+  /** Resets the stream: its client takes nothing, not even the end. */
+  readonly reset: () => void
+  /** For the client to take something of what waits for it. */
+  readonly stallMs: number
+}
+
+/** How long the last status of a stream that was aborted has to reach its client. */
+const LAST_STATUS_MS = 250
+
+/**
+ * Sends what a source yields, no faster than the client reads: beyond the few messages that
+ * grpc-js holds, the source is not asked for the next. When the call is aborted, the source is
+ * told to return at once, also while it or the client is being waited for.
+ *
+ * @returns what the stream failed with by itself; undefined when it ended well or was aborted
+ */
+export async function sendStream<T>(
+  rpc: Rpc,
+  origin: GrpcOrigin,
+  source: AsyncIterable<T>,
+  { encode, opened, reset, stallMs }: SendOptions<T>,
+): Promise<unknown> {
+  const { signal } = origin
+  const iterator = source[Symbol.asyncIterator]()
+  const room = createRoom(rpc, stallMs, () => {
+    origin.abort(new Fault('unavailable', 'The subscriber takes nothing; resume the stream'))
+  })
+  const release = once(() => void (async () => iterator.return?.())().catch(() => undefined))
+  const end = once((status?: GrpcStatus) => {
+    origin.answered()
+    if (status === undefined) rpc.end()
+    else rpc.emit('error', status)
+  })
+  const onAbort = () => {
+    end(toGrpcStatus(signal.reason, origin.requestId))
+    void wait(LAST_STATUS_MS, undefined, { ref: false }).then(reset)
+    room.wake()
+    release()
+  }
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    if (signal.aborted) return onAbort()
+    let next = iterator.next()
+    opened()
+    for (let item = await next; item.done !== true; item = await next) {
+      if (signal.aborted) return undefined
+      if (!rpc.write(encode(item.value))) await room.wait()
+      if (signal.aborted) return undefined
+      next = iterator.next()
+    }
+    end()
+    return undefined
+  } catch (error) {
+    if (signal.aborted) return undefined
+    end(toGrpcStatus(error, origin.requestId))
+    return error
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    release()
+  }
+}
+
+/** Waits until the call takes more messages, or until woken. */
+function createRoom(rpc: Rpc, stallMs: number, stalled: () => void) {
+  let waiting: (() => void) | undefined
+  let timer: NodeJS.Timeout | undefined
+  const wake = () => {
+    clearTimeout(timer)
+    waiting?.()
+    waiting = undefined
+  }
+  rpc.on('drain', wake)
+  const room = () =>
+    new Promise<void>((resolve) => {
+      waiting = resolve
+      timer = setTimeout(stalled, stallMs).unref()
+    })
+  return { wait: room, wake }
+}
+
+function once<A extends unknown[]>(action: (...args: A) => void): (...args: A) => void {
+  let done = false
+  return (...args) => {
+    if (done) return
+    done = true
+    action(...args)
+  }
+}

@@ -1,0 +1,172 @@
+import type { DescService } from '@bufbuild/protobuf'
+import {
+  type ConnectionInjector,
+  logVerbosity,
+  Server,
+  ServerCredentials,
+  setLogVerbosity,
+} from '@grpc/grpc-js'
+import type { Logger } from 'pino'
+import { Fault } from '../../errors.ts'
+import { within } from '../../within.ts'
+import type { Call } from '../calls.ts'
+import type { ConnectionLimits } from '../connections.ts'
+import type { Tls } from '../tls.ts'
+import { createGrpcConnections } from './connections.ts'
+import { addHealth } from './health.ts'
+import { GRPC_LIMITS, type GrpcLimits } from './limits.ts'
+import { type GrpcListener, listen } from './listener.ts'
+import { type MethodHost, toHandler, toMethodDefinition } from './methods.ts'
+import { oneWrite } from './one-write.ts'
+import { addReflection, REFLECTION_PATHS } from './reflection.ts'
+import { type MethodTraits, type StreamWatch, watchStreams } from './watch-streams.ts'
+
+export interface GrpcServerOptions {
+  readonly calls: readonly Call[]
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  readonly reflection: boolean
+  readonly requestIds: () => string
+  readonly log: Logger
+  readonly limits: ConnectionLimits
+  /** Undefined: plain text. */
+  readonly tls?: Tls | undefined
+  /** In place of our own, so that tests need neither minutes nor gigabytes. */
+  readonly grpcLimits?: Partial<GrpcLimits>
+}
+
+export interface GrpcServer {
+  readonly port: number
+  /** How many are open. */
+  connections(): number
+  /**
+   * Health turns NOT_SERVING, new calls are refused, calls in progress finish. After `drainMs`
+   * streams end with UNAVAILABLE, and what is still open shortly after that is cut.
+   */
+  close(drainMs: number): Promise<void>
+}
+
+/** How long the last status of a stream has to reach its client. */
+const FLUSH_MS = 500
+
+/** In MiB. A session of HTTP/2 that holds more takes no new streams. */
+const SESSION_MEMORY_MIB = 32
+
+/**
+ * Serves the calls over gRPC, with the standard health and reflection services.
+ *
+ * @throws Error when the address cannot be listened at
+ */
+export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
+  // On an error grpc-js prints the header that it could not read, and that may be a key.
+  setLogVerbosity(logVerbosity.NONE)
+  const limits = { ...GRPC_LIMITS, ...options.grpcLimits }
+  const server = new Server(toServerOptions(limits))
+  const connections = createGrpcConnections(limits)
+  const watch = watchStreams(connections, traitsOf(options.calls), limits)
+  const host: MethodHost = {
+    requestIds: options.requestIds,
+    log: options.log,
+    connections,
+    streams: new Set(),
+    watch,
+    streamStallMs: limits.streamStallMs,
+  }
+  const services = addServices(server, options.calls, host)
+  const { openMessageBytesMax } = limits
+  const names = services.map((service) => service.typeName)
+  const health = addHealth(server, names, openMessageBytesMax)
+  if (options.reflection) addReflection(server, services, openMessageBytesMax)
+  // The connections are ours, so that they can be bounded and their certificates be changed.
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const listener = await listen(options, (socket, identity) => {
+    // A client that went away meanwhile.
+    if (socket.destroyed) return
+    connections.add(socket, identity)
+    injector.injectConnection(socket)
+  }).catch((error: unknown) => {
+    watch.stop()
+    throw error
+  })
+  let closing: Promise<void> | undefined
+  return {
+    port: listener.port,
+    connections: listener.connections,
+    close: (drainMs) => {
+      health.stopServing()
+      closing ??= drain({ server, injector, listener, watch }, host, drainMs)
+      return closing
+    },
+  }
+}
+
+function toServerOptions(limits: GrpcLimits): ConstructorParameters<typeof Server>[0] {
+  return {
+    'grpc.max_receive_message_length': limits.messageBytesMax,
+    'grpc.max_concurrent_streams': limits.streamsPerConnectionMax,
+    'grpc.keepalive_time_ms': limits.keepaliveMs,
+    'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
+    'grpc.max_connection_idle_ms': limits.idleMs,
+    'grpc.max_connection_age_ms': limits.connectionAgeMs,
+    'grpc.max_connection_age_grace_ms': limits.connectionAgeGraceMs,
+    // grpc-js lifts the limit of Node, 10 MiB, altogether.
+    'grpc-node.max_session_memory': SESSION_MEMORY_MIB,
+    // Statistics that nobody reads, and that cost on every message.
+    'grpc.enable_channelz': 0,
+    interceptors: [oneWrite],
+  }
+}
+
+function traitsOf(calls: readonly Call[]): ReadonlyMap<string, MethodTraits> {
+  const own = calls.map(({ service, method }): [string, MethodTraits] => [
+    `/${service.typeName}/${method.name}`,
+    { kind: method.methodKind === 'unary' ? 'unary' : 'stream', open: false },
+  ])
+  return new Map<string, MethodTraits>([
+    ...own,
+    ['/grpc.health.v1.Health/Watch', { kind: 'stream', open: true }],
+    ...REFLECTION_PATHS.map((path): [string, MethodTraits] => [
+      path,
+      { kind: 'reflection', open: true },
+    ]),
+  ])
+}
+
+function addServices(server: Server, calls: readonly Call[], host: MethodHost): DescService[] {
+  const services = [...new Set(calls.map((call) => call.service))]
+  for (const service of services) {
+    const own = calls.filter((call) => call.service === service)
+    server.addService(
+      Object.fromEntries(own.map((call) => [call.method.name, toMethodDefinition(call)])),
+      Object.fromEntries(own.map((call) => [call.method.name, toHandler(call, host)])),
+    )
+  }
+  return services
+}
+
+interface Parts {
+  readonly server: Server
+  readonly injector: ConnectionInjector
+  readonly listener: GrpcListener
+  readonly watch: StreamWatch
+}
+
+async function drain(
+  { server, injector, listener, watch }: Parts,
+  { streams }: MethodHost,
+  drainMs: number,
+): Promise<void> {
+  const closed = listener.stop()
+  injector.drain(drainMs + FLUSH_MS)
+  server.tryShutdown(() => undefined)
+  if (!(await within(closed, drainMs))) {
+    const text = 'The service is restarting; resume the stream'
+    for (const stream of streams) {
+      stream.abort(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
+    }
+    // What never came to be a session of HTTP/2 knows nothing of a drain.
+    if (!(await within(closed, 2 * FLUSH_MS))) listener.cut()
+  }
+  watch.stop()
+}

@@ -1,0 +1,308 @@
+import type { EventEmitter } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
+import { connect as dial, type Socket } from 'node:net'
+import { status } from '@grpc/grpc-js'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { callUnary, openClient, openDoor } from './fixture.ts'
+import { FRAME, frame, openRaw } from './http2-frames.ts'
+
+const { getTransaction } = TransactionService.method
+const LOOK_UP = { sessionId: 'session-1', businessId: 'biz_1' }
+const PATH = `/${TransactionService.typeName}/${getTransaction.name}`
+
+/** A door whose answers a well-behaved client checks. */
+async function openLookUps(options: Parameters<typeof openDoor>[0]['options'] = {}) {
+  let called = 0
+  const opened = await openDoor({
+    transactions: {
+      getTransaction: ({ sessionId }) => {
+        called += 1
+        return { transaction: { sessionId } }
+      },
+    },
+    options,
+  })
+  const client = openClient(opened.address)
+  const look = async () => {
+    const { message, error } = await callUnary(client, getTransaction, LOOK_UP)
+    expect(error).toBeUndefined()
+    expect(message?.transaction?.sessionId).toBe('session-1')
+  }
+  await look()
+  return { ...opened, look, called: () => called }
+}
+
+/** The end of a stream or session, whether in good order or not. */
+function closing(emitter: EventEmitter): Promise<void> {
+  return new Promise((resolve) => emitter.once('close', () => resolve()))
+}
+
+/** Calls again and again while the attack lasts, and once after. @returns how often */
+async function meanwhile(look: () => Promise<void>, attack: Promise<unknown>): Promise<number> {
+  let over = false
+  let count = 0
+  const ended = attack.finally(() => {
+    over = true
+  })
+  do {
+    await look()
+    count += 1
+  } while (!over)
+  await ended
+  await look()
+  return count
+}
+
+/** HPACK: literals that are not indexed, with lengths below 127. */
+function encodeHeaders(headers: Readonly<Record<string, string>>): Buffer {
+  const parts = Object.entries(headers).flatMap(([name, value]) => [
+    Buffer.of(0, name.length),
+    Buffer.from(name),
+    Buffer.of(value.length),
+    Buffer.from(value),
+  ])
+  return Buffer.concat(parts)
+}
+
+const HEADERS = encodeHeaders({
+  ':method': 'POST',
+  ':scheme': 'http',
+  ':path': PATH,
+  ':authority': 'x',
+  'content-type': 'application/grpc',
+  te: 'trailers',
+})
+
+test('rapid reset: who opens and resets streams in a loop is cut off', async () => {
+  const { address, look, door } = await openLookUps()
+  const raw = openRaw(address)
+  const attack = raw.flood((round) => {
+    const streams = Array.from({ length: 20 }, (_, index) => {
+      const id = (round * 20 + index) * 2 + 1
+      return [
+        frame(FRAME.headers, 0x4, id, HEADERS),
+        frame(FRAME.reset, 0, id, Buffer.from([0, 0, 0, 8])),
+      ]
+    })
+    return Buffer.concat(streams.flat())
+  })
+  await meanwhile(look, attack)
+  // The burst that is borne, and what was under way when it was used up.
+  expect(await attack).toBeLessThan(500)
+  await vi.waitFor(() => expect(door.connections()).toBe(1))
+})
+
+test('who makes the server reset its streams is cut off as well', async () => {
+  const { address, look, door } = await openLookUps()
+  const raw = openRaw(address)
+  const windowUpdate = 8
+  const attack = raw.flood((round) => {
+    const streams = Array.from({ length: 20 }, (_, index) => {
+      const id = (round * 20 + index) * 2 + 1
+      // A window that is widened by nothing is an error of the stream (RFC 9113, section 6.9).
+      return [frame(FRAME.headers, 0x4, id, HEADERS), frame(windowUpdate, 0, id, Buffer.alloc(4))]
+    })
+    return Buffer.concat(streams.flat())
+  })
+  await meanwhile(look, attack)
+  await vi.waitFor(() => expect(door.connections()).toBe(1))
+})
+
+test.each([
+  ['PING', () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))],
+  ['SETTINGS', () => frame(FRAME.settings, 0, 0, Buffer.from([0, 4, 0, 0, 255, 255]))],
+])('a flood of %s whose answers are not read is cut off', async (_, make) => {
+  const { address, look, door } = await openLookUps()
+  const raw = openRaw(address, false)
+  const many = Buffer.concat(Array.from({ length: 2_000 }, make))
+  await meanwhile(
+    look,
+    raw.flood(() => many),
+  )
+  await vi.waitFor(() => expect(door.connections()).toBe(1))
+})
+
+test('headers that never end are cut off', async () => {
+  const { address, look, door, called } = await openLookUps()
+  const before = called()
+  const raw = openRaw(address)
+  const attack = raw.flood((round) =>
+    round === 0
+      ? frame(FRAME.headers, 0, 1, HEADERS)
+      : frame(FRAME.continuation, 0, 1, encodeHeaders({ [`x-${round % 10}`]: 'y'.repeat(100) })),
+  )
+  const count = await meanwhile(look, attack)
+  expect(await attack).toBeLessThan(10_000)
+  expect(called()).toBe(before + count + 1)
+  await vi.waitFor(() => expect(door.connections()).toBe(1))
+})
+
+test('a client whose window stays shut holds no more calls than it may, and holds up nobody', async () => {
+  const { address, look, door } = await openLookUps({
+    grpcLimits: { streamsPerAddressMax: 50 },
+  })
+  const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
+  onTestFinished(() => session.destroy())
+  session.on('error', () => undefined)
+  const codes: number[] = []
+  const open = () => {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/grpc.health.v1.Health/Check',
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => undefined)
+    stream.on('close', () => codes.push(stream.rstCode))
+    stream.end(Buffer.alloc(5))
+  }
+  for (let count = 0; count < 70; count++) open()
+  // The well-behaved client has the same address here: the first to go are those over the bound.
+  await vi.waitFor(() => expect(codes.length).toBeGreaterThanOrEqual(20))
+  expect(new Set(codes)).toEqual(new Set([11]))
+  session.destroy()
+  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(look)
+})
+
+test('a call that does not come to its end is ended, and one that has come is not', async () => {
+  const { address, look, door } = await openLookUps({ grpcLimits: { requestMs: 100 } })
+  const session = connectHttp2(`http://${address}`)
+  onTestFinished(() => session.destroy())
+  session.on('error', () => undefined)
+  const streams = Array.from({ length: 50 }, () => {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': PATH,
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => undefined)
+    // A byte now and then, of a message of 1,000.
+    stream.write(Buffer.from([0, 0, 0, 3, 232, 1]))
+    return stream
+  })
+  await meanwhile(look, Promise.all(streams.map((stream) => closing(stream))))
+  expect(new Set(streams.map((stream) => stream.rstCode))).toEqual(new Set([11]))
+  expect(door.connections()).toBe(2)
+})
+
+test('large bodies of strangers are bounded, one address cannot fill the memory', async () => {
+  const { address, look } = await openLookUps({
+    grpcLimits: { heldBytesPerAddressMax: 2 * 1024 * 1024 },
+  })
+  const session = connectHttp2(`http://${address}`)
+  onTestFinished(() => session.destroy())
+  session.on('error', () => undefined)
+  let refused = 0
+  const over = Promise.withResolvers<void>()
+  const open = () => {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': PATH,
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => undefined)
+    stream.on('close', () => {
+      refused += 1
+      if (refused === 10) over.resolve()
+    })
+    const head = Buffer.alloc(5)
+    head.writeUInt32BE(4 * 1024 * 1024, 1)
+    // All but its last byte, so that it never is a message.
+    stream.write(Buffer.concat([head, Buffer.alloc(4 * 1024 * 1024 - 1)]))
+  }
+  for (let count = 0; count < 20; count++) open()
+  await meanwhile(look, over.promise)
+  expect(refused).toBeGreaterThanOrEqual(10)
+})
+
+test('who keeps on breaking limits loses the connection', async () => {
+  const { address, look, door } = await openLookUps({ grpcLimits: { requestMs: 20 } })
+  const session = connectHttp2(`http://${address}`)
+  session.on('error', () => undefined)
+  const closed = closing(session)
+  const again = () => {
+    if (session.destroyed || session.closed) return
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': PATH,
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => undefined)
+    stream.on('close', again)
+  }
+  for (let count = 0; count < 10; count++) again()
+  await meanwhile(look, closed)
+  await vi.waitFor(() => expect(door.connections()).toBe(1))
+})
+
+test('a connection that says nothing, or not what it should, does not stay', async () => {
+  const { address, look, door } = await openLookUps({
+    grpcLimits: { greetingMs: 100 },
+  })
+  const [host = '', port = ''] = address.split(':')
+  const sockets: Socket[] = []
+  const open = (text: string) => {
+    const socket = dial(Number(port), host)
+    sockets.push(socket)
+    socket.on('error', () => undefined)
+    socket.resume()
+    socket.write(text)
+    return new Promise((resolve) => socket.once('close', resolve))
+  }
+  const texts = ['', 'PRI * HT', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01 tls']
+  const attack = Promise.all(
+    Array.from({ length: 200 }, (_, index) => open(texts[index % 4] ?? '')),
+  )
+  await meanwhile(look, attack)
+  await vi.waitFor(() => expect(door.connections()).toBeLessThanOrEqual(1))
+})
+
+test('a connection on which nothing is asked is closed, and the next call opens another', async () => {
+  const { look, door } = await openLookUps({
+    grpcLimits: { idleMs: 50 },
+  })
+  await vi.waitFor(() => expect(door.connections()).toBe(0))
+  await look()
+})
+
+test('more than the header list may hold is refused', async () => {
+  const { address, look } = await openLookUps()
+  const session = connectHttp2(`http://${address}`)
+  onTestFinished(() => session.destroy())
+  session.on('error', () => undefined)
+  const headers = Object.fromEntries(
+    Array.from({ length: 200 }, (_, index) => [`x-${index}`, 'y'.repeat(400)]),
+  )
+  const stream = session.request({ ':method': 'POST', ':path': PATH, ...headers })
+  stream.on('error', () => undefined)
+  await closing(stream)
+  expect(stream.rstCode).not.toBe(0)
+  await look()
+})
+
+test('watches of health are bounded', async () => {
+  const { address, look } = await openLookUps()
+  const session = connectHttp2(`http://${address}`)
+  const other = connectHttp2(`http://${address}`)
+  onTestFinished(() => {
+    session.destroy()
+    other.destroy()
+  })
+  const watch = (from: typeof session) => {
+    const stream = from.request({
+      ':method': 'POST',
+      ':path': '/grpc.health.v1.Health/Watch',
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => undefined)
+    stream.end(Buffer.alloc(5))
+    return new Promise<string>((resolve) => {
+      stream.once('response', (headers) => resolve(String(headers['grpc-status'] ?? 'open')))
+    })
+  }
+  const first = await Promise.all(Array.from({ length: 1_000 }, () => watch(session)))
+  expect(new Set(first)).toEqual(new Set(['open']))
+  expect(await watch(other)).toBe(String(status.RESOURCE_EXHAUSTED))
+  await look()
+})

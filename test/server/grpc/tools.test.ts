@@ -1,0 +1,205 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { credentials, loadPackageDefinition, status } from '@grpc/grpc-js'
+import { service as healthService } from 'grpc-health-check'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { SubscribeResponse } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { callStream, callUnary, openClient, openDoor, openRawCall, statusOf } from './fixture.ts'
+
+const { getTransaction } = TransactionService.method
+const { subscribe } = EventService.method
+const LOOK_UP = { sessionId: 's-1', businessId: 'biz_1' }
+
+const BUF = fileURLToPath(new URL('../../../node_modules/.bin/buf', import.meta.url))
+
+async function bufCurl(address: string, path: string, ...args: string[]): Promise<string> {
+  const fixed = ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', ...args]
+  const { stdout } = await promisify(execFile)(BUF, [...fixed, `http://${address}${path}`])
+  return stdout
+}
+
+interface HealthClient {
+  check(
+    request: { service: string },
+    answer: (error: { code: number } | null, response?: { status: string }) => void,
+  ): void
+  watch(request: { service: string }): NodeJS.EventEmitter & AsyncIterable<{ status: string }>
+  close(): void
+}
+
+function healthClient(address: string): HealthClient {
+  const { Health } = loadPackageDefinition({ Health: healthService }) as unknown as {
+    Health: new (address: string, creds: unknown) => HealthClient
+  }
+  const client = new Health(address, credentials.createInsecure())
+  onTestFinished(() => client.close())
+  return client
+}
+
+function check(client: HealthClient, service: string): Promise<string | number | undefined> {
+  return new Promise((resolve) =>
+    client.check({ service }, (error, response) => resolve(error?.code ?? response?.status)),
+  )
+}
+
+describe('health', () => {
+  test('is SERVING for the server and every service, and unknown for others', async () => {
+    const { address } = await openDoor({})
+    const client = healthClient(address)
+    expect(await check(client, '')).toBe('SERVING')
+    expect(await check(client, 'inflow.event.v1.EventService')).toBe('SERVING')
+    expect(await check(client, 'inflow.nothing.v1.NoService')).toBe(status.NOT_FOUND)
+  })
+
+  test('watchers hear NOT_SERVING on a drain, and do not hold it up', async () => {
+    const { door, address } = await openDoor({})
+    const watch = healthClient(address).watch({ service: '' })
+    const heard: string[] = []
+    watch.on('data', (response: { status: string }) => heard.push(response.status))
+    watch.on('error', () => undefined)
+    await vi.waitFor(() => expect(heard).toEqual(['SERVING']))
+    await door.close(60_000)
+    await vi.waitFor(() => expect(heard).toEqual(['SERVING', 'NOT_SERVING']))
+  })
+})
+
+describe('reflection', () => {
+  test('lets buf curl list services and methods, and call with a body', async () => {
+    const { address } = await openDoor({
+      transactions: {
+        getTransaction: ({ sessionId }) => ({
+          transaction: { sessionId, amountMinor: 150_050n, paidAt: { seconds: 1_795_000_000n } },
+        }),
+      },
+      events: {
+        async *subscribe() {
+          yield { item: { case: 'checkpoint' as const, value: { cursor: 'c1' } } }
+        },
+      },
+    })
+    expect((await bufCurl(address, '', '--list-services')).trim().split('\n')).toEqual([
+      'grpc.health.v1.Health',
+      'inflow.event.v1.EventService',
+      'inflow.transaction.v1.TransactionService',
+    ])
+    const methods = await bufCurl(address, '', '--list-methods')
+    for (const method of TransactionService.methods) expect(methods).toContain(`/${method.name}`)
+    const found = await bufCurl(
+      address,
+      '/inflow.transaction.v1.TransactionService/GetTransaction',
+      '-d',
+      '{"sessionId": "s-1", "businessId": "biz_1"}',
+    )
+    expect(JSON.parse(found)).toEqual({
+      transaction: {
+        sessionId: 's-1',
+        amountMinor: '150050',
+        paidAt: new Date(1_795_000_000_000).toISOString().replace('.000', ''),
+      },
+    })
+    const streamed = await bufCurl(address, '/inflow.event.v1.EventService/Subscribe', '-d', '{}')
+    expect(JSON.parse(streamed)).toEqual({ checkpoint: { cursor: 'c1' } })
+    const health = await bufCurl(address, '/grpc.health.v1.Health/Check', '-d', '{}')
+    expect(JSON.parse(health)).toEqual({ status: 'SERVING' })
+  })
+
+  test('shows errors with their details to buf curl', async () => {
+    const { address } = await openDoor({ transactions: { getTransaction: () => ({}) } })
+    const call = bufCurl(
+      address,
+      '/inflow.transaction.v1.TransactionService/GetTransaction',
+      '-d',
+      '{}',
+    )
+    await expect(call).rejects.toThrow(/validation_failed|invalid_argument/)
+  })
+
+  test('can be off', async () => {
+    const { address } = await openDoor({ reflection: false })
+    await expect(bufCurl(address, '', '--list-services')).rejects.toThrow()
+  })
+})
+
+describe('closing the door', () => {
+  test('lets calls under way finish and refuses new ones', async () => {
+    const held = Promise.withResolvers<object>()
+    let calls = 0
+    const { door, address } = await openDoor({
+      transactions: {
+        getTransaction: () => {
+          calls++
+          return held.promise
+        },
+      },
+    })
+    const client = openClient(address)
+    const underWay = callUnary(client, getTransaction, LOOK_UP)
+    await vi.waitFor(() => expect(calls).toBe(1))
+    const closed = door.close(60_000)
+    const refused = await callUnary(openClient(address), getTransaction, LOOK_UP)
+    expect(refused.error?.code).toBe(status.UNAVAILABLE)
+    held.resolve({})
+    expect((await underWay).error).toBeUndefined()
+    await closed
+    expect(calls).toBe(1)
+  })
+
+  test('ends streams with UNAVAILABLE when the time is over, and frees their sources', async () => {
+    let freed = 0
+    const { door, address } = await openDoor({
+      events: {
+        async *subscribe(_, { signal }) {
+          try {
+            yield { item: { case: 'checkpoint' as const, value: { cursor: 'c1' } } }
+            await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          } finally {
+            freed++
+          }
+        },
+      },
+    })
+    const call = callStream(openClient(address), subscribe, {})
+    const ended = statusOf(call)
+    await new Promise<SubscribeResponse>((resolve) => call.on('data', resolve))
+    await Promise.all([door.close(20), door.close(20)])
+    expect(await ended).toMatchObject({ code: status.UNAVAILABLE })
+    expect((await ended).metadata.get('grpc-status-details-bin')).toHaveLength(1)
+    expect(freed).toBe(1)
+  })
+
+  test('cuts a client that does not read and a call that does not end', async () => {
+    const message = { item: { case: 'checkpoint' as const, value: { cursor: 'c'.repeat(50_000) } } }
+    let called = 0
+    let aborted = 0
+    let pulled = 0
+    const { door, address } = await openDoor({
+      transactions: {
+        getTransaction: (_, { signal }) =>
+          new Promise((_, reject) => {
+            called++
+            signal.addEventListener('abort', () => {
+              aborted++
+              reject(signal.reason)
+            })
+          }),
+      },
+      events: {
+        async *subscribe() {
+          for (;;) {
+            pulled++
+            yield message
+          }
+        },
+      },
+    })
+    openRawCall(address, subscribe, {})
+    const endless = callUnary(openClient(address), getTransaction, LOOK_UP)
+    await vi.waitFor(() => expect([pulled > 1, called]).toEqual([true, 1]))
+    await door.close(20)
+    expect((await endless).error).toBeDefined()
+    await vi.waitFor(() => expect(aborted).toBe(1))
+  })
+})
