@@ -64,10 +64,14 @@ export class GrpcConnection {
     this.#allowedBytes += bytes
   }
 
-  /** Ends a stream that is over a limit; clients see RESOURCE_EXHAUSTED. */
-  refuse(stream: ServerHttp2Stream): void {
+  /**
+   * Ends a stream that is over a limit; clients see RESOURCE_EXHAUSTED.
+   *
+   * @param weight how many refusals this one counts as
+   */
+  refuse(stream: ServerHttp2Stream, weight = 1): void {
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM)
-    this.#refusals += 1
+    this.#refusals += weight
     if (this.#refusals >= REFUSALS_MAX) this.#socket.destroy()
   }
 

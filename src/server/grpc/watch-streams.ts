@@ -33,6 +33,9 @@ const REPEATED_CHARACTERS_MAX = 200
 
 const CHECK_MS = 1_000
 
+/** Large headers are in memory before they can be refused, and cost a few bytes to repeat. */
+const LARGE_HEADERS_WEIGHT = 20
+
 /** Paths that are not known are answered UNIMPLEMENTED at once. */
 const UNKNOWN: MethodTraits = { kind: 'unary', open: true }
 
@@ -93,12 +96,15 @@ export function watchStreams(
       usage.release(headerBytes)
     })
     connection.streamOpened()
-    const fits = [usage.addStream(), usage.hold(headerBytes)].every(Boolean)
+    const fits = usage.addStream()
+    // Headers only count: a neighbour with large requests must not keep others from calling.
+    usage.hold(headerBytes)
+    if (isCompressed(headers)) watchCompressed(each, limits)
     // What follows comes after grpc-js has got the stream: it cannot answer one that is closed.
-    if (!fits || headerBytes > limits.headerBytesMax) {
+    if (headerBytes > limits.headerBytesMax) {
+      queueMicrotask(() => connection.refuse(stream, LARGE_HEADERS_WEIGHT))
+    } else if (!fits) {
       queueMicrotask(() => connection.refuse(stream))
-    } else if (isCompressed(headers)) {
-      queueMicrotask(() => watchCompressed(each, limits))
     } else if (fresh.push(each) === 1) setImmediate(watchFresh)
   }
   const check = (): void => {
@@ -153,19 +159,29 @@ function isCompressed({ 'grpc-encoding': encoding }: IncomingHttpHeaders): boole
 /** Deflate expands a byte to at most so many. */
 const EXPANSION_MAX = 1032
 
-/** grpc-js expands a request before anyone is asked who calls: what it may come to is counted. */
-function watchCompressed(each: OpenStream, limits: GrpcLimits): void {
-  const { usage } = each.connection
+/** For what is being expanded when its call ends early: nothing stops that. */
+const EXPANSION_MS = 5_000
+
+/**
+ * Counts what a compressed request may come to: grpc-js expands it before anyone is asked who
+ * calls. This listens before grpc-js does, which leaves alone what was refused.
+ */
+function watchCompressed({ stream, connection }: OpenStream, limits: GrpcLimits): void {
+  const { usage } = connection
   let expandedBytes = 0
-  each.stream.once('close', () => usage.release(expandedBytes))
-  each.stream.on('data', (chunk: Buffer) => {
-    if (each.stream.closed) return
+  stream.on('data', (chunk: Buffer) => {
+    if (stream.closed) return
     const bytes = Math.min(expandedBytes + chunk.length * EXPANSION_MAX, limits.messageBytesMax)
     const fits = usage.hold(bytes - expandedBytes)
     expandedBytes = bytes
-    if (!fits) each.connection.refuse(each.stream)
+    if (!fits) connection.refuse(stream)
   })
-  watchBody(each, limits)
+  stream.once('close', () => {
+    // Whoever got a message was let in, after the request was expanded.
+    const answered = stream.sentHeaders !== undefined && !('grpc-status' in stream.sentHeaders)
+    if (answered) usage.release(expandedBytes)
+    else setTimeout(() => usage.release(expandedBytes), EXPANSION_MS).unref()
+  })
 }
 
 /** Counts what comes of a request until it is complete. */

@@ -3,8 +3,9 @@ import { connect as connectHttp2 } from 'node:http2'
 import { connect as dial, type Socket } from 'node:net'
 import { status } from '@grpc/grpc-js'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { callUnary, openClient, openDoor } from './fixture.ts'
+import { callUnary, openClient, openDoor, openRawCall } from './fixture.ts'
 import { FRAME, frame, openRaw } from './http2-frames.ts'
 
 const { getTransaction } = TransactionService.method
@@ -304,5 +305,108 @@ test('watches of health are bounded', async () => {
   const first = await Promise.all(Array.from({ length: 1_000 }, () => watch(session)))
   expect(new Set(first)).toEqual(new Set(['open']))
   expect(await watch(other)).toBe(String(status.RESOURCE_EXHAUSTED))
+  await look()
+})
+
+test('a client that answers no PING is cut off, and one that answers stays', async () => {
+  const { address, look, door } = await openLookUps({
+    grpcLimits: { keepaliveMs: 50, keepaliveTimeoutMs: 200 },
+  })
+  const deaf = openRaw(address)
+  await meanwhile(look, deaf.closed)
+  expect(door.connections()).toBe(1)
+})
+
+test('an answer that its client does not take ends its stream, and its connection goes on', async () => {
+  const { address, look, door } = await openLookUps({ grpcLimits: { answerMs: 100 } })
+  const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
+  onTestFinished(() => session.destroy())
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/grpc.health.v1.Health/Check',
+    'content-type': 'application/grpc',
+  })
+  stream.on('error', () => undefined)
+  stream.end(Buffer.alloc(5))
+  await meanwhile(look, closing(stream))
+  expect(stream.rstCode).toBe(8)
+  expect(door.connections()).toBe(2)
+})
+
+test('answers that wait for one client are bounded in bytes', async () => {
+  const { address, door } = await openDoor({
+    transactions: { getTransaction: () => ({ transaction: { narration: 'n'.repeat(100_000) } }) },
+    interceptors: [],
+    options: { grpcLimits: { heldBytesPerConnectionMax: 1_000_000 } },
+  })
+  const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
+  onTestFinished(() => session.destroy())
+  const codes: string[] = []
+  for (let count = 0; count < 30; count++) {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': PATH,
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => undefined)
+    // An error is headers alone, and has no need of a window.
+    stream.on('response', (headers) => codes.push(String(headers['grpc-status'] ?? 'waits')))
+    stream.end(Buffer.alloc(5))
+  }
+  await vi.waitFor(() => expect(codes).toHaveLength(30))
+  expect(codes.filter((code) => code === 'waits').length).toBeLessThan(10)
+  expect(codes.filter((code) => code === String(status.RESOURCE_EXHAUSTED)).length).toBeGreaterThan(
+    20,
+  )
+  session.destroy()
+  await vi.waitFor(() => expect(door.connections()).toBe(0))
+})
+
+test('a subscriber that takes nothing is ended, and its source freed', async () => {
+  let freed = false
+  const cursor = 'c'.repeat(10_000)
+  const { address, door } = await openDoor({
+    events: {
+      async *subscribe() {
+        try {
+          for (;;) yield { item: { case: 'checkpoint' as const, value: { cursor } } }
+        } finally {
+          freed = true
+        }
+      },
+    },
+    options: { grpcLimits: { streamStallMs: 100 } },
+  })
+  const call = openRawCall(address, EventService.method.subscribe, {})
+  await closing(call)
+  expect(call.rstCode).toBe(8)
+  expect(freed).toBe(true)
+  expect(door.connections()).toBe(1)
+})
+
+test('a connection is replaced after its time, and what is in progress has a grace period', async () => {
+  const { address, look, door } = await openLookUps({
+    grpcLimits: { connectionAgeMs: 100, connectionAgeGraceMs: 300 },
+  })
+  const session = connectHttp2(`http://${address}`)
+  session.on('error', () => undefined)
+  const goneAway = new Promise<number>((resolve) => session.once('goaway', resolve))
+  const watch = session.request({
+    ':method': 'POST',
+    ':path': '/grpc.health.v1.Health/Watch',
+    'content-type': 'application/grpc',
+  })
+  watch.on('error', () => undefined)
+  let updates = 0
+  watch.on('data', () => {
+    updates += 1
+  })
+  watch.end(Buffer.alloc(5))
+  expect(await goneAway).toBe(0)
+  expect(watch.closed).toBe(false)
+  expect(updates).toBe(1)
+  // A well-behaved client opens another connection, and loses no call.
+  await meanwhile(look, closing(watch))
+  await vi.waitFor(() => expect(door.connections()).toBe(0))
   await look()
 })

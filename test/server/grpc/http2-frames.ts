@@ -1,7 +1,15 @@
 import { connect, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-export const FRAME = { headers: 1, reset: 3, settings: 4, ping: 6, continuation: 9 } as const
+export const FRAME = {
+  data: 0,
+  headers: 1,
+  reset: 3,
+  settings: 4,
+  ping: 6,
+  windowUpdate: 8,
+  continuation: 9,
+} as const
 
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 
@@ -22,17 +30,39 @@ export function framed(message: Buffer): Buffer {
   return Buffer.concat([head, message])
 }
 
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
 /** A client of HTTP/2 that keeps to no rule but those of frames. */
 export interface RawClient {
   readonly socket: Socket
-  /** Writes until the other end closes the connection. @returns how many times it wrote */
-  flood(next: (round: number) => Buffer): Promise<number>
+  /**
+   * Writes until the other end closes the connection, or until so much was written.
+   *
+   * @returns how many times it wrote
+   */
+  flood(next: (round: number) => Buffer, bytesMax?: number): Promise<number>
+  /** Comes true when the other end has answered what was sent before, or has closed the connection. */
+  settle(): Promise<void>
   /** Comes true when the connection is closed. */
   readonly closed: Promise<void>
 }
 
-/** @param reads whether it takes what the server sends */
-export function openRaw(address: string, reads = true): RawClient {
+/** What is sent in a PING to find out that all before it was read. */
+const MARK = Buffer.from('settled?')
+
+/**
+ * @param reads whether it takes what the server sends
+ * @param settings null: not even the preface is sent
+ */
+export function openRaw(
+  address: string,
+  reads = true,
+  settings: Buffer | null = Buffer.alloc(0),
+): RawClient {
   const [host = '', port = ''] = address.split(':')
   const socket = connect(Number(port), host)
   onTestFinished(() => void socket.destroy())
@@ -40,24 +70,40 @@ export function openRaw(address: string, reads = true): RawClient {
   if (reads) socket.resume()
   else socket.pause()
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
-  socket.write(Buffer.concat([PREFACE, frame(FRAME.settings, 0, 0, Buffer.alloc(0))]))
+  if (settings !== null) {
+    socket.write(Buffer.concat([PREFACE, frame(FRAME.settings, 0, 0, settings)]))
+  }
   return {
     socket,
     closed,
-    async flood(next) {
+    async flood(next, bytesMax = Number.POSITIVE_INFINITY) {
       let rounds = 0
+      let bytes = 0
       let over = false
       void closed.then(() => {
         over = true
       })
-      while (!over) {
-        if (!socket.write(next(rounds++))) {
+      while (!over && bytes < bytesMax) {
+        const chunk = next(rounds++)
+        bytes += chunk.length
+        if (!socket.write(chunk)) {
           await Promise.race([new Promise((drained) => socket.once('drain', drained)), closed])
         }
-        // The other end runs in this process, and needs its turn.
+        // The other end may run in this process, and needs its turn.
         await new Promise((turn) => setImmediate(turn))
       }
       return rounds
+    },
+    async settle() {
+      const answered = new Promise<void>((resolve) => {
+        let tail = Buffer.alloc(0)
+        socket.on('data', (chunk: Buffer) => {
+          tail = Buffer.concat([tail, chunk]).subarray(-MARK.length - chunk.length)
+          if (tail.includes(MARK)) resolve()
+        })
+      })
+      socket.write(frame(FRAME.ping, 0, 0, MARK))
+      await Promise.race([answered, closed])
     },
   }
 }
