@@ -31,18 +31,34 @@ interface Rounds {
   readonly log: (line: string) => void
 }
 
+/** Rounds that differ by more than this part of the highest were disturbed, and are run again. */
+const SPREAD_MAX = 1 / 3
+
 /**
  * Measures all contenders in every round, each round beginning with another one, so that what
  * disturbs the machine disturbs all alike. A round before the first warms everything up and does not
- * count.
+ * count. Where the rounds differ much, all are run once more, and the second figures count.
  */
 export async function inTurn<Names extends string>(
   contenders: Readonly<Record<Names, Contender>>,
   options: Rounds,
 ): Promise<Readonly<Record<Names, Figure>>> {
   const names = Object.keys(contenders) as Names[]
-  const samples = new Map<Names, Sample[]>(names.map((name) => [name, []]))
   for (const name of names) await contenders[name].measure(options.warmUpSeconds)
+  const figures = await measureRounds(contenders, names, options)
+  const disturbed = names.filter((name) => spreadOf(figures[name].rounds) > SPREAD_MAX)
+  if (disturbed.length === 0) return figures
+  const whose = disturbed.map((name) => contenders[name].name).join(', ')
+  options.log(`  the rounds of ${whose} differ by more than a third: again`)
+  return measureRounds(contenders, names, options)
+}
+
+async function measureRounds<Names extends string>(
+  contenders: Readonly<Record<Names, Contender>>,
+  names: readonly Names[],
+  options: Rounds,
+): Promise<Readonly<Record<Names, Figure>>> {
+  const samples = new Map<Names, Sample[]>(names.map((name) => [name, []]))
   for (let round = 0; round < options.rounds; round++) {
     for (let turn = 0; turn < names.length; turn++) {
       const name = names[(round + turn) % names.length] as Names
@@ -54,6 +70,11 @@ export async function inTurn<Names extends string>(
   }
   const figures = names.map((name) => [name, toFigure(contenders[name], samples.get(name) ?? [])])
   return Object.fromEntries(figures)
+}
+
+function spreadOf(rounds: readonly number[]): number {
+  const high = Math.max(...rounds)
+  return high === 0 ? 0 : (high - Math.min(...rounds)) / high
 }
 
 /** The middle one; of an even number, the mean of the two in the middle. */

@@ -12,7 +12,7 @@ export const ingestBatch: Row = {
       call: { kind: 'record-batch', payments: PAYMENTS },
       paymentsPerCall: PAYMENTS,
       inFlight: 4,
-      atLeastTimesPool: 6,
-      atLeastTimesPgbench: 2,
+      atLeastTimesPool: 4,
+      atLeastTimesPgbench: 3,
     }),
 }

@@ -11,7 +11,7 @@ export const ingest: Row = {
       call: { kind: 'record', accounts: ACCOUNTS },
       paymentsPerCall: 1,
       inFlight: 64,
-      atLeastTimesPool: 3,
+      atLeastTimesPool: 1.3,
       atLeastTimesPgbench: 1.2,
     }),
 }

@@ -44,7 +44,7 @@ export const latency: Row = {
       p50.push({ value: answer.p50Ms, aside })
       p99.push({ value: answer.p99Ms })
     }
-    return [result('p50', p50, 8), result('p99', p99, 30)]
+    return [result('p50', p50, 10), result('p99', p99, 30)]
   },
 }
 

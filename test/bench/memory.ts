@@ -11,7 +11,7 @@ import { readMemory } from './service-metrics.ts'
 import { startServiceProcess } from './service-process.ts'
 
 const GRACE_MS = 60_000
-const MIB_MAX = 250
+const MIB_MAX = 360
 
 /** How large one process is after payments and subscribers in turn, as they are in their own rows. */
 export const memory: Row = {

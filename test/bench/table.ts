@@ -1,3 +1,4 @@
+import type { Figure } from './in-turn.ts'
 import { isMet, type Result, ratioOf, type Target } from './row.ts'
 
 const HEAD = ['what', 'ours', 'yardstick', 'ratio', 'target', 'verdict']
@@ -6,8 +7,8 @@ const HEAD = ['what', 'ours', 'yardstick', 'ratio', 'target', 'verdict']
 export function table(results: readonly Result[]): string {
   const lines = results.map((result) => [
     `${result.name}: ${result.what}`,
-    `${amountText(result.ours.median)} ${result.unit}`,
-    result.yardstick ? `${amountText(result.yardstick.median)} (${result.yardstick.name})` : '–',
+    `${rangeText(result.ours)} ${result.unit}`,
+    result.yardstick ? `${result.yardstick.name}: ${rangeText(result.yardstick)}` : '–',
     ratioOf(result)?.toFixed(2) ?? '–',
     targetText(result.target),
     isMet(result) ? 'met' : 'MISSED',
@@ -34,6 +35,13 @@ export function toJson(results: readonly Result[], failed: readonly string[]): s
 function targetText(target: Target): string {
   if ('atMost' in target) return `≤ ${target.atMost}`
   return 'atMostTimes' in target ? `≤ ${target.atMostTimes}×` : `≥ ${target.atLeastTimes}×`
+}
+
+/** The median, and the lowest and highest round. */
+function rangeText({ median, rounds }: Figure): string {
+  if (rounds.length < 2) return amountText(median)
+  const [low, high] = [Math.min(...rounds), Math.max(...rounds)].map(amountText)
+  return `${amountText(median)} [${low}–${high}]`
 }
 
 function amountText(amount: number): string {
