@@ -54,14 +54,8 @@ const COMPOSITION = [
   'sealed-tables.ts',
 ]
 
-/** What the settings are checked against: the banks and what they need, the form of addresses. */
-const SETTINGS = [
-  'banks/bank.ts',
-  'banks/connectors.ts',
-  'banks/live-bank.ts',
-  'banks/settings.ts',
-  'webhooks/address.ts',
-]
+/** What the settings are checked against: the banks and what they need. */
+const SETTINGS = ['banks/bank.ts', 'banks/connectors.ts', 'banks/live-bank.ts']
 
 /** Where generated code may be imported: the edges, where messages are read and written. */
 const MAY_IMPORT_GEN = [
