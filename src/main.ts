@@ -8,6 +8,7 @@ import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start.t
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
 import { exitOnSignals } from './store/exit-on-signals.ts'
 import { connectionsOfService, type Database, migrate, openDatabase } from './store/orm.ts'
+import { choosePorts } from './workers/choose-ports.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
@@ -89,13 +90,14 @@ async function serveHere(serving: Serving): Promise<Running> {
 async function serveByWorkers(serving: Serving): Promise<Running> {
   const { config, database, adminToken, localWebhooks, log } = serving
   const lost = Promise.withResolvers<readonly string[]>()
+  const ports = await choosePorts(config)
   const workers = await startWorkers({
     workers: config.workers,
-    order: { databaseUrl: database.url, adminToken, localWebhooks },
+    order: { databaseUrl: database.url, adminToken, localWebhooks, ports },
     log,
     lost: ({ faults }) => lost.resolve(faults),
   })
-  return { ...workers, lost: lost.promise }
+  return { ...ports, ...workers, lost: lost.promise }
 }
 
 function roomFor(workers: number): Readonly<Record<string, string>> {

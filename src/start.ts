@@ -54,13 +54,7 @@ export async function startInstance(options: InstanceOptions): Promise<Service> 
 /** One line for each fault; where a setting is the cause, it names the setting. */
 export function startFaults(error: unknown): readonly string[] {
   if (error instanceof ConfigError) return error.faults
-  const { code, syscall, port } = error as NodeJS.ErrnoException & { port?: number }
-  const text = textOf(error)
-  if (code === 'EADDRINUSE') return [`HTTP_PORT ${port} is in use`]
-  if (syscall === 'listen' || syscall === 'bind' || syscall === 'getaddrinfo') {
-    return [`HOST and HTTP_PORT cannot be listened at: ${text}`]
-  }
-  return [text.startsWith('gRPC cannot listen') ? `GRPC_PORT: ${text}` : text]
+  return [textOf(error)]
 }
 
 export function textOf(error: unknown): string {
