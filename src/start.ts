@@ -19,7 +19,16 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
   const secrets = [config.adminToken, masterKeyText?.trim()].filter((text) => !!text)
   const shared = config.workers > 1 && { maxWrite: PIPE_BYTES }
   const stderr = pino.destination({ dest: 2, sync: false, ...shared })
-  return createLog(config.logLevel, secrets as string[], stderr)
+  // A terminal that was closed takes nothing. sonic-boom would try for ever to write what is left at
+  // the exit, and the service would never end.
+  let closed = false
+  stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EIO') throw error
+    closed = true
+    stderr.destroy()
+  })
+  const write = (line: string) => void (closed || stderr.write(line))
+  return createLog(config.logLevel, secrets as string[], { write })
 }
 
 /** What a process needs beside the settings to serve. */
