@@ -19,7 +19,16 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
   const secrets = [config.adminToken, masterKeyText?.trim()].filter((text) => !!text)
   const shared = config.workers > 1 && { maxWrite: PIPE_BYTES }
   const stderr = pino.destination({ dest: 2, sync: false, ...shared })
-  return createLog(config.logLevel, secrets as string[], stderr)
+  // A terminal that was closed takes nothing. sonic-boom would try for ever to write what is left at
+  // the exit, and the service would never end.
+  let closed = false
+  stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EIO') throw error
+    closed = true
+    stderr.destroy()
+  })
+  const write = (line: string) => void (closed || stderr.write(line))
+  return createLog(config.logLevel, secrets as string[], { write })
 }
 
 /** What a process needs beside the settings to serve. */
@@ -54,13 +63,7 @@ export async function startInstance(options: InstanceOptions): Promise<Service> 
 /** One line for each fault; where a setting is the cause, it names the setting. */
 export function startFaults(error: unknown): readonly string[] {
   if (error instanceof ConfigError) return error.faults
-  const { code, syscall, port } = error as NodeJS.ErrnoException & { port?: number }
-  const text = textOf(error)
-  if (code === 'EADDRINUSE') return [`HTTP_PORT ${port} is in use`]
-  if (syscall === 'listen' || syscall === 'bind' || syscall === 'getaddrinfo') {
-    return [`HOST and HTTP_PORT cannot be listened at: ${text}`]
-  }
-  return [text.startsWith('gRPC cannot listen') ? `GRPC_PORT: ${text}` : text]
+  return [textOf(error)]
 }
 
 export function textOf(error: unknown): string {

@@ -35,7 +35,7 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
     const options = { config, database, adminToken, localWebhooks, log, tls, link }
     const service = await startInstance(options)
     stop = closeOnce(service, database, log)
-    link.ready(service, {
+    link.ready({
       startBackground: service.startBackground,
       published: service.published,
       deliveriesDue: service.deliveriesDue,

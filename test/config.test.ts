@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Scope } from '../src/caller.ts'
 import { type Config, ConfigError, readConfig } from '../src/config.ts'
+import { SERVICE_SETTINGS } from '../src/service-settings.ts'
 
 const RECONCILE = { windowMs: 172_800_000, intervalMs: 3_600_000, settleMs: 300_000 }
 
@@ -73,6 +72,7 @@ test('what was read cannot be changed', () => {
   expect(Object.isFrozen(readConfig({}))).toBe(true)
 })
 
+const PROXY = 'http://user:hidden@proxy.example:3128'
 const TLS = { cert: '/c', key: '/k', clientCa: undefined }
 const PAIR = { TLS_CERT: '/c', TLS_KEY: '/k' }
 const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] => {
@@ -113,6 +113,7 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     '10.0.0.0/8, fd00::/8',
     { webhookAllowedCidrs: ['10.0.0.0/8', 'fd00::/8'] },
   ],
+  ['WEBHOOK_PROXY_URL', PROXY, { webhookProxyUrl: PROXY }],
   ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
   ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
   ['TLS_CERT', '/c', { tls: TLS }, { TLS_KEY: '/k' }],
@@ -150,6 +151,7 @@ test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
 
 const NO_PORT = 'must be a port, 0 to 65535'
 const NO_URL = 'must be a URL such as postgres://user:password@host:5432/database'
+const NO_PROXY = 'must be a URL such as http://proxy.example:3128'
 const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
 const NO_TOKEN = 'must be 16 to 200 printable ASCII characters without spaces'
 const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
@@ -163,9 +165,9 @@ const NO_LIMIT =
   'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first'
 
 /** A wrong value, and what is said of it. */
-const WRONG: [string, string, string][] = [
-  ['DATABASE_URL', 'db.example', NO_URL],
-  ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL],
+const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
+  ['DATABASE_URL', 'db.example', NO_URL, { MASTER_KEY: KEY }],
+  ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
   ['HOST', 'two words', NO_HOST],
   ['HOST', 'http://127.0.0.1', NO_HOST],
   ['HTTP_PORT', '65536', NO_PORT],
@@ -203,6 +205,8 @@ const WRONG: [string, string, string][] = [
     '10.0.0.0/33',
     'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "10.0.0.0/33" is none',
   ],
+  ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
   ['TRUSTED_PROXIES', 'all', 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "all" is none'],
   ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
   ['TLS_CERT', '/tls/cert.pem', 'needs TLS_KEY beside it'],
@@ -229,8 +233,8 @@ const WRONG: [string, string, string][] = [
 ]
 
 describe('a wrong setting', () => {
-  test.each(WRONG)('%s=%s is named, in one line', (name, value, text) => {
-    expect(faultsOf({ [name]: value })).toEqual([`${name} ${text}`])
+  test.each(WRONG)('%s=%s is named, in one line', (name, value, text, beside = {}) => {
+    expect(faultsOf({ ...beside, [name]: value })).toEqual([`${name} ${text}`])
   })
 
   test('is told with every other, and no line tells a secret', () => {
@@ -266,9 +270,7 @@ describe('a wrong setting', () => {
 })
 
 test('every setting that is read has a right row here, and all but a folder a wrong one', () => {
-  const source = readFileSync(join(import.meta.dirname, '../src/config.ts'), 'utf8')
-  const read = [...source.matchAll(/read\('([A-Z_]+)'|env\['([A-Z_]+)'\]/g)]
-  const names = new Set(read.map((match) => match[1] ?? match[2]))
+  const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
   const right = new Set(RIGHT.map(([name]) => name))
   const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
   expect(right).toEqual(names)

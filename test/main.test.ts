@@ -54,10 +54,16 @@ test.each([
       ],
       [
         { DATABASE_URL: db.url, HTTP_PORT: port },
-        new RegExp(`^inflow: HTTP_PORT ${port} is in use\n$`),
+        new RegExp(`^inflow: HTTP_PORT ${port} is in use: choose another[^\n]+\n$`),
       ],
-      [{ DATABASE_URL: db.url, GRPC_PORT: port }, /^inflow: GRPC_PORT: [^\n]+\n$/],
-      [{ DATABASE_URL: db.url, HOST: 'nowhere.invalid' }, /^inflow: HOST [^\n]+\n$/],
+      [
+        { DATABASE_URL: db.url, GRPC_PORT: port },
+        new RegExp(`^inflow: GRPC_PORT ${port} is in use: choose another[^\n]+\n$`),
+      ],
+      [
+        { DATABASE_URL: db.url, HOST: 'nowhere.invalid' },
+        /^inflow: HOST nowhere.invalid cannot be listened at: [^\n]+\n$/,
+      ],
     ]
     const results = await Promise.all(cases.map(([env]) => start({ ...workers, ...env })))
     taken.close()

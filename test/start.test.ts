@@ -1,12 +1,18 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { readFile, rm, stat } from 'node:fs/promises'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Client } from 'pg'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { findRunningEmbedded } from '../src/store/embedded.ts'
 import { makeFolder } from './support/folder.ts'
+import { makeCertificate } from './webhooks/certificate.ts'
 
 const ROOT = join(import.meta.dirname, '..')
+
+/** The sandbox answers for this telephone number after two seconds. */
+const TAKES_2_S = '08000000003'
 
 let folder: string
 const children = new Set<ReturnType<typeof spawn>>()
@@ -20,12 +26,20 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Starts it as `npm start` does, on a database of its own. */
-async function start() {
-  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' },
+const ENV = { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
+
+/** Runs a program that starts the service, on a database of its own, until that is ready. */
+async function start(
+  program = process.execPath,
+  args: readonly string[] = [join(ROOT, 'src/main.ts')],
+  env: NodeJS.ProcessEnv = {},
+) {
+  const child = spawn(program, args, {
+    cwd: program === process.execPath ? folder : ROOT,
+    env: { ...ENV, DATA_DIR: join(folder, '.inflow'), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // Without the terminal that the tests may be run in.
+    detached: true,
   })
   children.add(child)
   let said = ''
@@ -40,7 +54,7 @@ async function start() {
     return code ?? signal
   })
   await vi.waitFor(() => expect(said).toMatch(/^Inflow is ready[\s\S]*-d '\{.*\}'$/m), {
-    timeout: 20_000,
+    timeout: 40_000,
   })
   return { child, exited, said: () => said }
 }
@@ -68,23 +82,42 @@ function isAlive(pid: number): boolean {
   return !(existsSync(path) && / Z /.test(readFileSync(path, 'utf8')))
 }
 
-function hasCurl(): boolean {
+/** The service that started the database server. */
+function ownerOf(server: number): number {
+  return Number(execFileSync('ps', ['-o', 'ppid=', '-p', `${server}`], { encoding: 'utf8' }))
+}
+
+async function countAccounts(): Promise<number> {
+  const url = await findRunningEmbedded(join(folder, '.inflow/postgres'))
+  const client = new Client({ connectionString: url })
+  await client.connect()
   try {
-    execFileSync('curl', ['--version'], { stdio: 'ignore' })
+    return (await client.query('select from account')).rowCount ?? 0
+  } finally {
+    await client.end()
+  }
+}
+
+function has(program: string): boolean {
+  try {
+    execFileSync(program, ['--version'], { stdio: 'ignore' })
     return true
   } catch {
     return false
   }
 }
 
-async function createAccount({ http_url: url, secret_key: key }: Record<string, string>) {
+async function createAccount(
+  { http_url: url, secret_key: key }: Record<string, string>,
+  phone = '08012345678',
+) {
   const response = await fetch(`${url}/v2/thirdparty/generateVirtualAccount/`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
       reference: 'order-7',
       email: 'ada@example.com',
-      phone: '08012345678',
+      phone,
       firstName: 'Ada',
       lastName: 'Obi',
       bank: 'PROVIDUS',
@@ -143,10 +176,10 @@ test.each([
 ])(
   'a signal in the middle of %s takes the database along',
   async (_what, program, args) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       const child = spawn(process.execPath, [join(ROOT, program), ...args], {
         cwd: folder,
-        env: { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' },
+        env: ENV,
         stdio: 'ignore',
       })
       children.add(child)
@@ -161,7 +194,7 @@ test.each([
   60_000,
 )
 
-test.skipIf(!hasCurl())(
+test.skipIf(!has('curl'))(
   'the curl line that it prints works when pasted',
   async () => {
     const { child, exited, said } = await start()
@@ -173,3 +206,73 @@ test.skipIf(!hasCurl())(
   },
   60_000,
 )
+
+test('SIGTERM to npm alone ends the service and its database', async () => {
+  const { child } = await start('npm', ['start'])
+  const server = await postmaster()
+  const service = ownerOf(server)
+  expect(service).not.toBe(child.pid)
+  expect([service, server].filter(isAlive)).toEqual([service, server])
+  process.kill(child.pid!, 'SIGTERM')
+  await vi.waitFor(() => expect([service, server].filter(isAlive)).toEqual([]), 20_000)
+  expect(existsSync(join(folder, '.inflow/postgres/postmaster.pid'))).toBe(false)
+}, 60_000)
+
+test.skipIf(!has('script'))(
+  'closing the terminal ends the service and its database, also with TLS, and answers what it was asked',
+  async () => {
+    const { cert, key } = makeCertificate()
+    const tls = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
+    await writeFile(tls.TLS_CERT, cert)
+    await writeFile(tls.TLS_KEY, key)
+    for (const env of [{}, tls]) {
+      // Gives the command a terminal of its own; when it is killed, that is closed.
+      const settings = { LOG_LEVEL: 'info', ...env }
+      const { child } = await start('script', ['-qfec', 'npm start', '/dev/null'], settings)
+      const server = await postmaster()
+      const service = ownerOf(server)
+      const asked = env === tls ? undefined : createAccount(await credentials(), TAKES_2_S)
+      if (asked) await vi.waitFor(async () => expect(await countAccounts()).toBe(1), 20_000)
+      process.kill(child.pid!, 'SIGKILL')
+      await asked
+      await vi.waitFor(() => expect([service, server].filter(isAlive)).toEqual([]), 20_000)
+      expect(existsSync(join(folder, '.inflow/postgres/postmaster.pid'))).toBe(false)
+    }
+  },
+  90_000,
+)
+
+const OLD_NODE = oldNode()
+
+test.skipIf(OLD_NODE === undefined)('an old Node says which version is needed', () => {
+  const { status, stdout, stderr } = spawnSync(OLD_NODE!, [join(ROOT, 'src/main.ts')], {
+    encoding: 'utf8',
+    env: ENV,
+    cwd: folder,
+  })
+  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect([status, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(/^inflow: Node [0-9.]+ or newer is needed, and this is [^\n]+\n$/)
+  expect(`>=${/Node ([0-9.]+)/.exec(stderr)?.[1]}`).toBe(engines.node)
+})
+
+/** A Node of this machine that cannot read TypeScript. */
+function oldNode(): string | undefined {
+  const places = (process.env['PATH'] ?? '').split(':').map((place) => join(place, 'node'))
+  return places.find((node) => {
+    const { stdout } = spawnSync(node, ['-p', 'process.features.typescript ?? "none"'])
+    return existsSync(node) && String(stdout).trim() === 'none'
+  })
+}
+
+test('engines is what the dependencies need', () => {
+  const read = (path: string) => JSON.parse(readFileSync(join(ROOT, path), 'utf8'))
+  const { dependencies, engines } = read('package.json')
+  const needed = Object.keys(dependencies)
+    .map((name): string => read(`node_modules/${name}/package.json`).engines?.node ?? '>=0')
+    .map((range) => /(?:^|\|\|)\s*>=\s*([0-9.x]+)\s*$/.exec(range)?.[1])
+    .map((version) => (version ?? '0').split('.').slice(0, 2).map(Number))
+    .map(([major = 0, minor = 0]) => [major, minor || 0] as const)
+    .sort(([major, minor], [other, otherMinor]) => other - major || otherMinor - minor)
+  expect(engines.node).toBe(`>=${needed[0]!.join('.')}`)
+})

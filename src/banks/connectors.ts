@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import type { ReadSettings } from '../settings.ts'
 import { createNinePsb } from './9psb/9psb.ts'
 import { readNinePsbSettings } from './9psb/settings.ts'
 import type { BankCode, LiveConnector } from './bank.ts'
@@ -9,7 +10,6 @@ import { createProvidus } from './providus/providus.ts'
 import { readProvidusSettings } from './providus/settings.ts'
 import { createSafeHaven } from './safehaven/safehaven.ts'
 import { readSafeHavenSettings } from './safehaven/settings.ts'
-import type { SettingReader } from './settings.ts'
 
 /** What a connector is given. */
 export interface ConnectorParts {
@@ -31,35 +31,31 @@ export interface PreparedConnector {
   connect(parts: ConnectorParts): LiveConnector
 }
 
-/** Reads the settings of one connector, whose names begin with `BANK_<CODE>_`. */
-export type PrepareConnector = (read: SettingReader) => PreparedConnector
+/**
+ * Reads the settings of one connector, whose names begin with `BANK_<CODE>_`. Returns undefined if one
+ * is wrong.
+ */
+export type PrepareConnector = (read: ReadSettings) => PreparedConnector | undefined
 
 export type Connectors = Readonly<Partial<Record<BankCode, PrepareConnector>>>
 
 /** The connectors to real banks that there are. */
 export const CONNECTORS: Connectors = {
-  '9PSB': (read) => {
-    const settings = readNinePsbSettings(read)
-    const connect = (parts: ConnectorParts) => createNinePsb({ ...parts, settings })
-    return { ...addressOf(settings), binds: false, connect }
-  },
-  SAFEHAVEN: (read) => {
-    const settings = readSafeHavenSettings(read)
-    const connect = (parts: ConnectorParts) => createSafeHaven({ ...parts, settings })
-    return { ...addressOf(settings), binds: false, connect }
-  },
-  PROVIDUS: (read) => {
-    const settings = readProvidusSettings(read)
-    const connect = (parts: ConnectorParts) => createProvidus({ ...parts, settings })
-    return { ...addressOf(settings), binds: false, connect }
-  },
-  PALMPAY: (read) => {
-    const settings = readPalmPaySettings(read)
-    const connect = (parts: ConnectorParts) => createPalmPay({ ...parts, settings })
-    return { ...addressOf(settings), binds: true, connect }
-  },
+  '9PSB': prepare(readNinePsbSettings, createNinePsb, false),
+  SAFEHAVEN: prepare(readSafeHavenSettings, createSafeHaven, false),
+  PROVIDUS: prepare(readProvidusSettings, createProvidus, false),
+  PALMPAY: prepare(readPalmPaySettings, createPalmPay, true),
 }
 
-function addressOf({ baseUrl, timeoutMs }: Pick<PreparedConnector, 'baseUrl' | 'timeoutMs'>) {
-  return { baseUrl, timeoutMs }
+function prepare<Settings extends Pick<PreparedConnector, 'baseUrl' | 'timeoutMs'>>(
+  readSettings: (read: ReadSettings) => Settings | undefined,
+  create: (options: ConnectorParts & { readonly settings: Settings }) => LiveConnector,
+  binds: boolean,
+): PrepareConnector {
+  return (read) => {
+    const settings = readSettings(read)
+    if (settings === undefined) return undefined
+    const { baseUrl, timeoutMs } = settings
+    return { baseUrl, timeoutMs, binds, connect: (parts) => create({ ...parts, settings }) }
+  }
 }

@@ -1,23 +1,15 @@
-import type { SettingReader } from './settings.ts'
+import { parsed } from '../settings.ts'
 
 /** Fields of JSON objects, in any depth. */
 export interface JsonFields {
   readonly [name: string]: unknown
 }
 
-/** Reads a setting that holds a JSON object of further fields for a bank's request. */
-export function readCreateFields(read: SettingReader, name: string): JsonFields {
-  const text = read.text(name, { fallback: '' })
-  if (text === '') return {}
-  try {
-    const fields: unknown = JSON.parse(text)
-    if (isFields(fields)) return fields
-  } catch {
-    // Told below, as any other value that is no object.
-  }
-  read.fault(`${name} must be a JSON object such as {"order":{"country":"NGA"}}`)
-  return {}
-}
+/** A setting that holds a JSON object of further fields for a bank's request. */
+export const createFields = parsed(
+  parseFields,
+  'must be a JSON object such as {"order":{"country":"NGA"}}',
+).default({})
 
 /** @returns `fields` with those of `over` put over them, objects within objects likewise */
 export function mergeFields(fields: JsonFields, over: JsonFields): JsonFields {
@@ -37,4 +29,13 @@ export function mergeFields(fields: JsonFields, over: JsonFields): JsonFields {
 
 function isFields(value: unknown): value is JsonFields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function parseFields(text: string): JsonFields | undefined {
+  try {
+    const fields: unknown = JSON.parse(text)
+    return isFields(fields) ? fields : undefined
+  } catch {
+    return undefined
+  }
 }

@@ -1,7 +1,8 @@
+import { z } from 'zod'
+import { cidrs, createSettingReader, type Faults, integer, onOff } from '../settings.ts'
 import type { BankCode } from './bank.ts'
 import type { PrepareConnector, PreparedConnector } from './connectors.ts'
 import { BANK_HTTP_LIMITS, type BankHttpLimits } from './create-bank-http.ts'
-import type { SettingReader } from './settings.ts'
 
 /** How a real bank is served, as the settings have it. */
 export interface LiveBank {
@@ -13,29 +14,31 @@ export interface LiveBank {
   readonly allowedCidrs: readonly string[]
 }
 
-/** The settings that every live bank has, and those of its connector. */
+/** `BANK_<CODE>_…` of every live bank. */
+const SETTINGS = z.object({
+  CONNECT_TIMEOUT_MS: integer(1, 60_000).default(BANK_HTTP_LIMITS.connectTimeoutMs),
+  CONCURRENCY: integer(1, 200).default(BANK_HTTP_LIMITS.concurrency),
+  REQUERY: onOff,
+  ALLOWED_CIDRS: cidrs,
+})
+
+/** The settings that every live bank has, and those of its connector; undefined if one is wrong. */
 export function readLiveBank(
   code: BankCode,
   prepare: PrepareConnector,
-  read: SettingReader,
-): LiveBank {
+  env: NodeJS.ProcessEnv,
+  faults: Faults,
+): LiveBank | undefined {
+  const read = createSettingReader(env, faults, `BANK_${code}_`)
   const connector = prepare(read)
-  const count = (rest: string, fallback: number, max: number) =>
-    read.count(`BANK_${code}_${rest}`, { fallback, min: 1, max })
-  const { connectTimeoutMs, concurrency } = BANK_HTTP_LIMITS
-  const requery = read.choice(`BANK_${code}_REQUERY`, ['on', 'off'], 'on') === 'on'
+  const settings = read(SETTINGS)
+  if (connector === undefined || settings === undefined) return undefined
+  const { requery, connectTimeoutMs, concurrency, allowedCidrs } = settings
+  const name = `BANK_${code}_REQUERY`
   if (!requery && !connector.binds) {
-    read.fault(`BANK_${code}_REQUERY must be on: no signature binds what this bank notifies of`)
+    faults.set(name, `${name} must be on: no signature binds what this bank notifies of`)
   }
-  return {
-    connector,
-    requery,
-    limits: {
-      ...BANK_HTTP_LIMITS,
-      timeoutMs: connector.timeoutMs,
-      connectTimeoutMs: count('CONNECT_TIMEOUT_MS', connectTimeoutMs, 60_000),
-      concurrency: count('CONCURRENCY', concurrency, 200),
-    },
-    allowedCidrs: read.cidrs(`BANK_${code}_ALLOWED_CIDRS`),
-  }
+  const { timeoutMs } = connector
+  const limits = { ...BANK_HTTP_LIMITS, timeoutMs, connectTimeoutMs, concurrency }
+  return { connector, requery, limits, allowedCidrs }
 }

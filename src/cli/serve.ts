@@ -9,7 +9,7 @@ export function serve(noun: Command): void {
       '\nExample:\n  HTTP_PORT=8081 inflow serve\n\nIts settings are environment variables; see README.md.',
     )
     .action(async () => {
-      const { main } = await import('../main.ts')
-      await main(process.env)
+      const { run } = await import('../run.ts')
+      await run(process.env)
     })
 }

@@ -8,6 +8,7 @@ import Fastify, {
 } from 'fastify'
 import type { Logger } from 'pino'
 import { Fault, REASONS } from '../errors.ts'
+import { listenFault } from '../listen-fault.ts'
 import { within } from '../within.ts'
 import type { Call } from './calls.ts'
 import { connectDoor } from './connect.ts'
@@ -135,7 +136,9 @@ export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promis
       : new Fault('unknown_path', 'There is nothing at this path')
     return reply.send(sendFault(reply, fault))
   })
-  await app.listen({ host: options.host, port: options.port })
+  await app.listen({ host: options.host, port: options.port }).catch((error: unknown) => {
+    throw listenFault('HTTP_PORT', options, error)
+  })
   const address = app.server.address()
   const port = typeof address === 'object' && address !== null ? address.port : options.port
   const close = async (drainMs: number): Promise<void> => {

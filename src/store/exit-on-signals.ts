@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
  * Ends this process at a signal as it would end by itself, so that a database that it started goes

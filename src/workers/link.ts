@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client'
 import { expose } from './gather.ts'
-import type { Measured, Ports, StartOrder, ToPrimary, ToWorker } from './messages.ts'
+import type { Measured, StartOrder, ToPrimary, ToWorker } from './messages.ts'
 import { endpointShare } from './share.ts'
 
 interface Exposition {
@@ -33,7 +33,7 @@ export interface Obeying {
 /** The worker's side of its channel to the first process. */
 export interface Tie extends Link {
   /** Says that it serves, and does from now on as it is told. */
-  ready(ports: Ports, obeying: Obeying): void
+  ready(obeying: Obeying): void
 }
 
 interface Channel {
@@ -92,7 +92,7 @@ export function createTie(channel: Channel): Tie {
         return `${sums}\n${await common.metrics()}`
       },
     }),
-    ready({ httpPort, grpcPort }, obeying) {
+    ready(obeying) {
       onMessage((message) => {
         switch (message.kind) {
           case 'background':
@@ -119,7 +119,7 @@ export function createTie(channel: Channel): Tie {
             break
         }
       })
-      send({ kind: 'ready', ports: { httpPort, grpcPort } })
+      send({ kind: 'ready' })
     },
   }
 }

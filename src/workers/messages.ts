@@ -16,7 +16,7 @@ export type ToWorker =
 
 /** What a worker tells the first process. */
 export type ToPrimary =
-  | { readonly kind: 'ready'; readonly ports: Ports }
+  | { readonly kind: 'ready' }
   /** It cannot start: one line for each fault. */
   | { readonly kind: 'failed'; readonly faults: readonly string[] }
   | { readonly kind: 'published' }
@@ -32,8 +32,8 @@ export interface StartOrder {
   readonly adminToken: string | undefined
   /** Whether webhooks may go to this machine over http. */
   readonly localWebhooks: boolean
-  /** Where to listen; undefined: where the settings say, be it at whatever is free. */
-  readonly ports: Ports | undefined
+  /** Where to listen: neither is 0. */
+  readonly ports: Ports
 }
 
 export interface Ports {

@@ -1,19 +1,19 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { createGather } from './gather.ts'
-import type { Ports, StartOrder, ToPrimary } from './messages.ts'
+import type { StartOrder, ToPrimary } from './messages.ts'
 import { createTeam, type Unstartable } from './team.ts'
 
 interface Options {
   readonly workers: number
-  readonly order: Omit<StartOrder, 'number' | 'ports'>
+  readonly order: Omit<StartOrder, 'number'>
   readonly log: Logger
   /** No worker is left, and none can be started. */
   readonly lost: (error: Unstartable) => void
 }
 
 /** Workers that serve at the same ports. */
-export interface Workers extends Ports {
+export interface Workers {
   /** Has them read certificates again. */
   reload(): void
   /** Has them finish what is under way, and end. */
@@ -23,8 +23,8 @@ export interface Workers extends Ports {
 const EXEC = resolve(import.meta.dirname, '..', 'worker.ts')
 
 /**
- * Starts the workers and returns when all of them listen. This process hands connections to them in
- * turn, and passes on what they tell each other; it serves nobody.
+ * Starts the workers and returns when all of them listen. They accept connections for themselves; this
+ * process passes on what they tell each other, and serves nobody.
  *
  * Each is an instance like any other. What one of them does for all, as it gains nothing from being
  * done by several processes of one machine, is given to the first that is ready, and to another as
@@ -80,8 +80,8 @@ export async function startWorkers({ workers, order, log, lost }: Options): Prom
     ask: (number, id) => team.tell(number, { kind: 'measure', id }),
   })
   try {
-    const ports = await team.start()
-    return { ...ports, reload: () => team.tellAll({ kind: 'reload' }), close: team.stop }
+    await team.start()
+    return { reload: () => team.tellAll({ kind: 'reload' }), close: team.stop }
   } catch (error) {
     await team.stop()
     throw error

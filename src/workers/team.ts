@@ -1,12 +1,11 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { Logger } from 'pino'
-import { watchHandOver } from './hand-over.ts'
-import type { Ports, StartOrder, ToPrimary, ToWorker } from './messages.ts'
+import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
 
 /** The processes that serve. One that dies is replaced. */
 export interface Team {
   /** Starts one worker, and when it listens the others. Throws `Unstartable` when none can. */
-  start(): Promise<Ports>
+  start(): Promise<void>
   /** The numbers of those that serve. */
   ready(): readonly number[]
   tell(number: number, message: ToWorker): void
@@ -19,7 +18,7 @@ interface Options {
   readonly size: number
   /** The program of a worker. */
   readonly exec: string
-  readonly order: Omit<StartOrder, 'number' | 'ports'>
+  readonly order: Omit<StartOrder, 'number'>
   readonly log: Logger
   readonly heard: (number: number, message: ToPrimary) => void
   readonly joined: (number: number) => void
@@ -70,9 +69,8 @@ export function createTeam(options: Options): Team {
     const none = { worker: undefined, timer: undefined, faults: [] }
     return { number, ...none, ready: false, startedAtMs: 0, short: 0 }
   })
-  let ports: Ports | undefined
-  /** Whether ports that were free, and are ours, are asked for by their numbers. */
-  let numbered = false
+  /** Whether the first worker has come to serve. */
+  let served = false
   let failedInRow = 0
   let stopping = false
   let settle: { done(): void; fail(error: Unstartable): void } | undefined
@@ -82,18 +80,13 @@ export function createTeam(options: Options): Team {
     place.timer = undefined
     place.startedAtMs = performance.now()
     place.faults = []
-    // With the last worker its ports were closed. While one has them open, the others come to share
-    // them by asking for the same as it did.
-    numbered ||= ports !== undefined && places.every(({ worker }) => worker === undefined)
     // The number is for people who look at the list of processes.
     cluster.setupPrimary({ exec, args: [`${place.number}`], serialization: 'advanced' })
     const worker = cluster.fork()
     place.worker = worker
-    const closeConnection = watchHandOver(worker.process)
     const end = (how: string): void => {
       if (place.worker !== worker) return
       clearTimeout(late)
-      closeConnection()
       over(place, how)
     }
     const late = setTimeout(() => worker.process.kill('SIGKILL'), START_MS)
@@ -112,19 +105,15 @@ export function createTeam(options: Options): Team {
       // One that never came to be has no end to tell of.
       if (worker.process.pid === undefined) end(error.message)
     })
-    const { number } = place
-    send(worker, {
-      kind: 'start',
-      order: { ...order, number, ports: numbered ? ports : undefined },
-    })
+    send(worker, { kind: 'start', order: { ...order, number: place.number } })
   }
   const hear = (place: Place, message: ToPrimary): void => {
     if (message.kind === 'failed') place.faults = message.faults
-    else if (message.kind === 'ready') welcome(place, message.ports)
+    else if (message.kind === 'ready') welcome(place)
     else heard(place.number, message)
   }
-  const welcome = (place: Place, at: Ports): void => {
-    ports ??= at
+  const welcome = (place: Place): void => {
+    served = true
     place.ready = true
     failedInRow = 0
     log.info({ worker: place.number, workerPid: place.worker?.process.pid }, 'worker ready')
@@ -145,8 +134,8 @@ export function createTeam(options: Options): Team {
     failedInRow = ready ? 0 : failedInRow + 1
     place.short = ready && livedMs > LONG_MS ? 0 : place.short + 1
     // While others serve, they go on doing so, and it is tried again and again.
-    const served = settle === undefined && places.some((each) => each.ready)
-    if (ports === undefined || (failedInRow >= FAILED_MAX && !served)) {
+    const serves = settle === undefined && places.some((each) => each.ready)
+    if (!served || (failedInRow >= FAILED_MAX && !serves)) {
       giveUp(new Unstartable(faults.length > 0 ? faults : [`worker ${number} ended (${how})`]))
       return
     }
@@ -164,7 +153,9 @@ export function createTeam(options: Options): Team {
   }
   return {
     async start() {
-      cluster.schedulingPolicy = cluster.SCHED_RR
+      // Workers accept on the sockets that they share. No connection goes through this process, so none
+      // waits for a worker that hangs or was killed: the next free one takes it.
+      cluster.schedulingPolicy = cluster.SCHED_NONE
       try {
         await new Promise<void>((resolve, reject) => {
           settle = { done: resolve, fail: reject }
@@ -174,7 +165,6 @@ export function createTeam(options: Options): Team {
       } finally {
         settle = undefined
       }
-      return ports as Ports
     },
     ready: () => places.filter(({ ready }) => ready).map(({ number }) => number),
     tell,

@@ -36,6 +36,10 @@ export async function aNinePsb(
   }
   const bank = await startFakeNinePsb({ port: 0, credentials, ...options })
   onTestFinished(() => bank.close())
-  const settings = settingsOf(readNinePsbSettings, { ...ENV, BANK_9PSB_BASE_URL: bank.url, ...env })
+  const settings = settingsOf(readNinePsbSettings, '9PSB', {
+    ...ENV,
+    BANK_9PSB_BASE_URL: bank.url,
+    ...env,
+  })
   return { bank, connector: createNinePsb({ settings, http: httpTo(settings.baseUrl), clock }) }
 }

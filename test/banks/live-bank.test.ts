@@ -1,24 +1,32 @@
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
+import { timeoutMs, url } from '../../src/banks/settings.ts'
 import { ConfigError, readConfig } from '../../src/config.ts'
+import { secret } from '../../src/settings.ts'
+
+const SETTINGS = z.object({
+  URL: url.default('https://bank.example/api'),
+  TIMEOUT_MS: timeoutMs(8_000, 60_000),
+})
 
 const prepare =
-  (code: string, binds: boolean): PrepareConnector =>
-  (read) => ({
-    baseUrl: read.url(`BANK_${code}_URL`, 'https://bank.example/api'),
-    timeoutMs: read.count(`BANK_${code}_TIMEOUT_MS`, { fallback: 8_000, min: 100, max: 60_000 }),
-    binds,
-    connect() {
+  (binds: boolean): PrepareConnector =>
+  (read) => {
+    const settings = read(SETTINGS)
+    if (!settings) return undefined
+    const connect = () => {
       throw new Error('not connected here')
-    },
-  })
+    }
+    return { baseUrl: settings.url, timeoutMs: settings.timeoutMs, binds, connect }
+  }
 
 const CONNECTORS: Connectors = {
   PROVIDUS: (read) => {
-    read.secret('BANK_PROVIDUS_KEY')
-    return prepare('PROVIDUS', false)(read)
+    read(z.object({ KEY: secret(z.string()) }))
+    return prepare(false)(read)
   },
-  PALMPAY: prepare('PALMPAY', true),
+  PALMPAY: prepare(true),
 }
 
 function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {

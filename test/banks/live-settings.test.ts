@@ -11,10 +11,11 @@ import { ENV as PROVIDUS } from './providus-scene.ts'
 
 describe('the settings of 9PSB', () => {
   test('are the bank’s own where nothing is said', () => {
-    expect(settingsOf(readNinePsbSettings, NINE_PSB)).toMatchObject({
+    expect(settingsOf(readNinePsbSettings, '9PSB', NINE_PSB)).toMatchObject({
       baseUrl: 'https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount',
       publicKey: NINE_PSB.BANK_9PSB_PUBLIC_KEY,
-      paths: { create: 'create', confirm: 'confirmpayment' },
+      createPath: 'create',
+      confirmPath: 'confirmpayment',
     })
   })
 
@@ -27,7 +28,7 @@ describe('the settings of 9PSB', () => {
       BANK_9PSB_NOTIFICATION_USER: 'a:b',
       BANK_9PSB_PUBLIC_KEY: 's3cret',
     }
-    const read = () => settingsOf(readNinePsbSettings, env)
+    const read = () => settingsOf(readNinePsbSettings, '9PSB', env)
     const names = [...Object.keys(env), 'BANK_9PSB_PRIVATE_KEY', 'BANK_9PSB_NOTIFICATION_PASSWORD']
     for (const name of names.filter((each) => each !== 'BANK_9PSB_PUBLIC_KEY')) {
       expect(read).toThrow(new RegExp(`^${name} `, 'm'))
@@ -38,11 +39,11 @@ describe('the settings of 9PSB', () => {
 
 describe('the settings of Providus', () => {
   test('are the bank’s own where nothing is said', () => {
-    expect(settingsOf(readProvidusSettings, PROVIDUS)).toMatchObject({
+    expect(settingsOf(readProvidusSettings, 'PROVIDUS', PROVIDUS)).toMatchObject({
       baseUrl: 'https://vps.providusbank.com/vps/api',
       amountField: 'transactionAmount',
       deniedCode: '03',
-      paths: { bySettlement: 'PiPverifyTransaction_settlementid' },
+      verifySettlementPath: 'PiPverifyTransaction_settlementid',
     })
   })
 
@@ -53,7 +54,7 @@ describe('the settings of Providus', () => {
     await writeFile(file, 'from-a-file\n')
     const { BANK_PROVIDUS_CLIENT_ID } = PROVIDUS
     const env = { BANK_PROVIDUS_CLIENT_ID, BANK_PROVIDUS_CLIENT_SECRET_FILE: file }
-    expect(settingsOf(readProvidusSettings, env).clientSecret).toBe('from-a-file')
+    expect(settingsOf(readProvidusSettings, 'PROVIDUS', env).clientSecret).toBe('from-a-file')
   })
 
   test.each([
@@ -63,7 +64,7 @@ describe('the settings of Providus', () => {
     ['BANK_PROVIDUS_VERIFY_SESSION_PATH', '../x?y'],
     ['BANK_PROVIDUS_CLIENT_ID', 'a b'],
   ])('say what is wrong with %s', (name, value) => {
-    const read = () => settingsOf(readProvidusSettings, { ...PROVIDUS, [name]: value })
+    const read = () => settingsOf(readProvidusSettings, 'PROVIDUS', { ...PROVIDUS, [name]: value })
     expect(read).toThrow(new RegExp(`^${name} must be`))
   })
 })

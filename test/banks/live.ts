@@ -1,9 +1,9 @@
 import { onTestFinished, vi } from 'vitest'
-import type { AccountOrder, BankNotification, BankPayment } from '../../src/banks/bank.ts'
+import type { AccountOrder, BankCode, BankNotification, BankPayment } from '../../src/banks/bank.ts'
 import type { BankHttp } from '../../src/banks/bank-http.ts'
 import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/create-bank-http.ts'
-import { createSettingReader, type SettingReader } from '../../src/banks/settings.ts'
 import { systemClock } from '../../src/clock.ts'
+import { createSettingReader, type ReadSettings } from '../../src/settings.ts'
 
 export const signal = new AbortController().signal
 
@@ -53,15 +53,26 @@ export function aNotification(
   return { rawBody: Buffer.from(body), headers, pathSecret: '' }
 }
 
-/** Reads settings from names and texts. @throws Error naming every fault */
+/** The settings of a bank, and the faults of those that are wrong. */
+export function readSettingsOf<T>(
+  read: (reader: ReadSettings) => T | undefined,
+  code: BankCode,
+  env: NodeJS.ProcessEnv,
+): { readonly found: T | undefined; readonly faults: readonly string[] } {
+  const faults = new Map<string, string>()
+  const found = read(createSettingReader(env, faults, `BANK_${code}_`))
+  return { found, faults: [...faults.values()] }
+}
+
+/** The settings of a bank. @throws Error naming every fault */
 export function settingsOf<T>(
-  read: (reader: SettingReader) => T,
+  read: (reader: ReadSettings) => T | undefined,
+  code: BankCode,
   env: Readonly<Record<string, string>>,
 ): T {
-  const faults: string[] = []
-  const settings = read(createSettingReader(env, faults))
-  if (faults.length > 0) throw new Error(faults.join('\n'))
-  return settings
+  const { found, faults } = readSettingsOf(read, code, env)
+  if (found === undefined || faults.length > 0) throw new Error(faults.join('\n'))
+  return found
 }
 
 /** Gives a call up as soon as the bank has got it. */

@@ -8,10 +8,9 @@ import { makePalmPayCredentials } from '../../src/banks/fakes/palmpay-keys.ts'
 import { notificationBody } from '../../src/banks/fakes/palmpay-order.ts'
 import { createPalmPay } from '../../src/banks/palmpay/palmpay.ts'
 import { readPalmPaySettings } from '../../src/banks/palmpay/settings.ts'
-import { createSettingReader } from '../../src/banks/settings.ts'
 import { systemClock } from '../../src/clock.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { httpTo } from './live.ts'
+import { httpTo, readSettingsOf } from './live.ts'
 
 const credentials = makePalmPayCredentials()
 const signal = new AbortController().signal
@@ -25,10 +24,7 @@ afterAll(() => fake.close())
 beforeEach(() => fake.faults.clear())
 
 function settings(environment: NodeJS.ProcessEnv = {}) {
-  const faults: string[] = []
-  const read = createSettingReader({ ...fake.environment, ...environment }, faults)
-  const found = readPalmPaySettings(read)
-  return { found, faults }
+  return readSettingsOf(readPalmPaySettings, 'PALMPAY', { ...fake.environment, ...environment })
 }
 
 function connector(environment: NodeJS.ProcessEnv = {}, url = fake.url, timeoutMs = 5_000) {
@@ -36,7 +32,7 @@ function connector(environment: NodeJS.ProcessEnv = {}, url = fake.url, timeoutM
   const { found, faults } = settings(environment)
   expect(faults).toEqual([])
   const bank = createPalmPay({
-    settings: found,
+    settings: found!,
     http: httpTo(url, timeoutMs),
     clock: systemClock,
     random: randomBytes,

@@ -33,7 +33,7 @@ export async function aProvidus(
   }
   const bank = await startFakeProvidus({ port: 0, credentials, ...options })
   onTestFinished(() => bank.close())
-  const settings = settingsOf(readProvidusSettings, {
+  const settings = settingsOf(readProvidusSettings, 'PROVIDUS', {
     ...ENV,
     BANK_PROVIDUS_BASE_URL: bank.url,
     ...env,

@@ -11,10 +11,9 @@ import { makeSafeHavenCredentials } from '../../src/banks/fakes/safehaven-keys.t
 import type { SafeHavenTransfer } from '../../src/banks/fakes/safehaven-transfer.ts'
 import { createSafeHaven } from '../../src/banks/safehaven/safehaven.ts'
 import { readSafeHavenSettings } from '../../src/banks/safehaven/settings.ts'
-import { createSettingReader } from '../../src/banks/settings.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { httpTo } from './live.ts'
+import { httpTo, readSettingsOf } from './live.ts'
 
 const SECRET = 'a-secret-of-the-path-0123456789'
 const VIRTUAL = { BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual', BANK_SAFEHAVEN_POLL_MS: '10' }
@@ -39,13 +38,15 @@ afterAll(async () => {
 beforeEach(() => fake.faults.clear())
 
 function settings(environment: NodeJS.ProcessEnv = {}, bank = fake) {
-  const faults: string[] = []
   const own = {
     BANK_SAFEHAVEN_CALLBACK_URL: 'http://127.0.0.1:9/banks/safehaven/notifications',
     BANK_SAFEHAVEN_CALLBACK_SECRET: SECRET,
   }
-  const read = createSettingReader({ ...bank.environment, ...own, ...environment }, faults)
-  return { found: readSafeHavenSettings(read), faults }
+  return readSettingsOf(readSafeHavenSettings, 'SAFEHAVEN', {
+    ...bank.environment,
+    ...own,
+    ...environment,
+  })
 }
 
 interface Setting {
@@ -68,7 +69,7 @@ function connector(environment: NodeJS.ProcessEnv = {}, setting: Setting = {}) {
     },
   }
   const warn = (text: string) => void warnings.push(text)
-  return { ...createSafeHaven({ settings: found, http, clock, warn }), warnings, bodies }
+  return { ...createSafeHaven({ settings: found!, http, clock, warn }), warnings, bodies }
 }
 
 function order(overrides: Partial<AccountOrder> = {}): AccountOrder {

@@ -90,7 +90,7 @@ test('an old Node, without one of the project, gets one line that says what is n
   const command = join(root, 'node_modules/.bin/inflow')
   const { code, stdout, stderr } = await run(command, ['--help'], root, `${fakeNode('v20.20.2')}:`)
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-  expect(stderr).toMatch(/^error: inflow needs Node 22\.18 or newer \(found: v20\.20\.2\); .*\n$/)
+  expect(stderr).toMatch(/^error: inflow needs Node 22\.19 or newer \(found: v20\.20\.2\); .*\n$/)
 })
 
 /** A folder with a `node` that cannot run TypeScript. */

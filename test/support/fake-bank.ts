@@ -136,8 +136,8 @@ function send(response: ServerResponse, answer: unknown): void {
 }
 
 function prepare(url: string, next: NextStep, binds: boolean): PrepareConnector {
-  return (read) => ({
-    baseUrl: read.url('BANK_FAKE_URL', url),
+  return () => ({
+    baseUrl: url,
     timeoutMs: 2_000,
     binds,
     connect: ({ http }) => connect(http, next, binds),

@@ -47,6 +47,8 @@ export async function startProcess(
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // Without the terminal that the tests may be run in: SIGHUP then means something else.
+    detached: true,
   })
   // A test that fails must not leave it behind.
   const reap = () => child.kill('SIGKILL')

@@ -274,38 +274,44 @@ test('whichever worker is asked for metrics tells of all of them, and of the one
   }
 })
 
+/** A connection to the HTTP server that is kept, and what became of it. */
+function keepOpen() {
+  const { hostname, port } = new URL(service.httpUrl)
+  const socket = connect(Number(port), hostname)
+  const state = { answers: 0, closed: false, ask: () => void 0, end: () => void socket.destroy() }
+  socket.on('data', () => {
+    state.answers += 1
+  })
+  socket
+    .on('error', () => undefined)
+    .on('close', () => {
+      state.closed = true
+    })
+  state.ask = () => void socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n')
+  state.ask()
+  return state
+}
+
 describe('a worker that was stopped by the system', () => {
-  test('holds up neither calls to the others nor metrics, and its connection ends with it', async () => {
+  test('holds up neither new connections nor metrics, and its connections alone end with it', async () => {
+    const before = Array.from({ length: 10 * WORKERS }, keepOpen)
+    await vi.waitFor(() => expect(before.every(({ answers }) => answers === 1)).toBe(true), WAIT_MS)
     const stopped = workersOf(service).get(2)!
     process.kill(stopped, 'SIGSTOP')
-    const { hostname, port } = new URL(service.httpUrl)
-    // Given out in turn, so that at least one of them is on its way to the one that does not take it.
-    const sockets = Array.from({ length: 2 * WORKERS }, () => {
-      const socket = connect(Number(port), hostname)
-      const state = { answered: false, closed: false, socket }
-      socket.on('data', () => {
-        state.answered = true
-      })
-      socket
-        .on('error', () => undefined)
-        .on('close', () => {
-          state.closed = true
-        })
-      socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n')
-      return state
-    })
-    await vi.waitFor(
-      () => expect(sockets.filter(({ answered }) => answered).length).toBe(sockets.length - 1),
-      WAIT_MS,
-    )
+    const later = Array.from({ length: 2 * WORKERS }, keepOpen)
+    await vi.waitFor(() => expect(later.every(({ answers }) => answers === 1)).toBe(true), WAIT_MS)
     const startedMs = performance.now()
     await scrape()
     expect(performance.now() - startedMs).toBeLessThan(5_000)
     process.kill(stopped, 'SIGKILL')
-    const left = sockets.find(({ answered }) => !answered)!
-    await vi.waitFor(() => expect(left.closed).toBe(true), WAIT_MS)
-    for (const { socket } of sockets) socket.destroy()
+    await vi.waitFor(() => expect(before.some(({ closed }) => closed)).toBe(true), WAIT_MS)
     await vi.waitUntil(() => workersOf(service).get(2) !== stopped, 20_000)
+    // What it had ended with it; every other connection is still served.
+    const left = [...before, ...later].filter(({ closed }) => !closed)
+    for (const { ask } of left) ask()
+    await vi.waitFor(() => expect(left.every(({ answers }) => answers === 2)).toBe(true), WAIT_MS)
+    expect(later.some(({ closed }) => closed)).toBe(false)
+    for (const { end } of [...before, ...later]) end()
   }, 60_000)
 })
 

@@ -33,21 +33,20 @@ interface NinePsbOptions {
  */
 export function createNinePsb({ settings, http, clock }: NinePsbOptions): LiveConnector {
   const calls = createCalls({ settings, http, clock })
-  const { paths } = settings
   /** One of reference and session id is needed beside the account; ten payments at most come. */
   const confirm = (fields: JsonFields, signal: AbortSignal) =>
-    calls.post(paths.confirm, fields, signal)
+    calls.post(settings.confirmPath, fields, signal)
   return {
     // It recognises our reference.
     afterCrash: 'repeat',
     async openAccount(order, signal) {
-      const answer = await calls.post(paths.create, orderBody(order, settings), signal)
+      const answer = await calls.post(settings.createPath, orderBody(order, settings), signal)
       return toAccountResult(order, answer)
     },
     async closeAccount({ reference, accountNumber }, signal) {
       const customer = { account: { number: accountNumber } }
       const answer = await calls.post(
-        paths.deactivate,
+        settings.deactivatePath,
         { transaction: { reference }, customer },
         signal,
       )

@@ -93,12 +93,11 @@ function isNotLetIn(answer: NinePsbAnswer): boolean {
 }
 
 async function authenticate(
-  { publicKey, privateKey, paths }: NinePsbSettings,
+  { publicKey, privateKey, authenticatePath: path }: NinePsbSettings,
   http: BankHttp,
   signal: AbortSignal,
 ): Promise<IssuedToken> {
   const body = JSON.stringify({ publickey: publicKey, privatekey: privateKey })
-  const path = paths.authenticate
   const answer = await http.send({ method: 'POST', path, headers: JSON_HEADERS, body, signal })
   const issued = parseBankJson(answer.text)
   const token = textAt(issued, 'access_token')

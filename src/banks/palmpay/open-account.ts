@@ -29,7 +29,7 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
   const findOpened = async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
     if (settings.findBy === '') return ambiguous('PalmPay is not asked for accounts')
     const question = { [settings.findBy]: order.reference }
-    const answer = await call(settings.paths.find, question, signal)
+    const answer = await call(settings.findPath, question, signal)
     if (answer.kind !== 'answered') return ambiguous(answer.cause)
     if (answer.code === NOT_FOUND) return { kind: 'unavailable', cause: 'nothing was opened' }
     return answer.code === SUCCESS ? readAccount(order, answer) : ambiguous(answer.cause)
@@ -48,7 +48,7 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
   return {
     findOpened,
     async openAccount(order, signal) {
-      const answer = await call(settings.paths.create, fieldsOfOrder(order, settings), signal)
+      const answer = await call(settings.createPath, fieldsOfOrder(order, settings), signal)
       if (answer.kind === 'refused') return { kind: 'unavailable', cause: answer.cause }
       if (answer.kind === 'unclear') return ambiguous(answer.cause)
       if (answer.code === IDENTITY_NOT_VERIFIED) return rejected('was not verified by the bank')

@@ -40,7 +40,7 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
     ...(settings.findBy === '' ? {} : { findOpened }),
     async closeAccount({ accountNumber }, signal) {
       const fields = { virtualAccountNo: accountNumber, status: 'Disabled' }
-      const answer = await call(settings.paths.update, fields, signal)
+      const answer = await call(settings.updatePath, fields, signal)
       const done = answer.kind === 'answered' && answer.code === SUCCESS
       return done ? { kind: 'closed' } : { kind: 'unavailable', cause: answer.cause }
     },
@@ -62,12 +62,12 @@ function acknowledge(outcome: NotificationOutcome): Acknowledgement {
 
 /** Whatever is not a paid order says nothing: PalmPay may not know of it yet. */
 async function requery(
-  { paths }: PalmPaySettings,
+  { orderPath }: PalmPaySettings,
   call: PalmPayCall,
   payment: BankPayment,
   signal: AbortSignal,
 ): Promise<Requery> {
-  const answer = await call(paths.order, { orderNo: payment.bankKey }, signal)
+  const answer = await call(orderPath, { orderNo: payment.bankKey }, signal)
   if (answer.kind !== 'answered' || answer.code !== SUCCESS) {
     return { kind: 'unknown', cause: answer.cause }
   }
@@ -92,7 +92,7 @@ async function listOrders(
     pageSize: PAGE_SIZE,
     ...(listing.account && { accountNo: listing.account.accountNumber }),
   }
-  const answer = await call(settings.paths.orders, fields, signal)
+  const answer = await call(settings.ordersPath, fields, signal)
   if (answer.kind !== 'answered' || answer.code !== SUCCESS) {
     throw new BankUnreachable(`PalmPay listed no orders: ${answer.cause}`, true)
   }

@@ -1,78 +1,36 @@
-import type { KeyObject } from 'node:crypto'
-import { type JsonFields, readCreateFields } from '../create-fields.ts'
+import { z } from 'zod'
+import { parsed, type ReadSettings, type Settings, secret } from '../../settings.ts'
+import { createFields } from '../create-fields.ts'
 import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
-import type { SettingReader } from '../settings.ts'
+import { NO_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
 
-/** What serving PalmPay needs. The keys stay inside node: printing them shows nothing. */
-export interface PalmPaySettings {
-  readonly baseUrl: string
-  /** Of one request. */
-  readonly timeoutMs: number
-  readonly appId: string
-  readonly privateKey: KeyObject
+/** `BANK_PALMPAY_…`. The keys stay inside node: printing them shows nothing. */
+const SETTINGS = z.object({
+  BASE_URL: url.default('https://open-gw-prod.palmpay-inc.com'),
+  TIMEOUT_MS: timeoutMs(8_000, 60_000),
+  APP_ID: text(/^[\x21-\x7e]{1,100}$/, 'an app id'),
+  PRIVATE_KEY: secret(parsed(parsePrivateKey, NO_RSA_KEY)),
   /** PalmPay's own, which its notifications are verified with. */
-  readonly publicKey: KeyObject
-  readonly countryCode: string
-  readonly version: string
+  PUBLIC_KEY: secret(parsed(parsePublicKey, NO_RSA_KEY)),
+  COUNTRY_CODE: z.string().default('NG'),
+  VERSION: z.string().default('V2.0'),
   /**
-   * The field by which `queryOne` finds an account by our reference; '' where it cannot, and then a
-   * person has to look after an opening without a clear end.
+   * The field by which `queryOne` finds an account by our reference; '' where it cannot, and then an
+   * operator has to look after an opening without a clear end.
    */
-  readonly findBy: string
-  readonly createFields: JsonFields
-  readonly paths: PalmPayPaths
-}
+  FIND_BY: text(/^[A-Za-z]{1,40}$/, 'the name of a field, or none')
+    .default('accountReference')
+    .transform((field) => (field === 'none' ? '' : field)),
+  CREATE_FIELDS: createFields,
+  CREATE_PATH: path('api/v2/virtual/account/label/create'),
+  FIND_PATH: path('api/v2/virtual/account/label/queryOne'),
+  UPDATE_PATH: path('api/v2/virtual/account/label/update'),
+  ORDER_PATH: path('api/v2/virtual/order/detail'),
+  ORDERS_PATH: path('api/v2/virtual/order/pageList'),
+})
 
-export interface PalmPayPaths {
-  readonly create: string
-  readonly find: string
-  readonly update: string
-  readonly order: string
-  readonly orders: string
-}
+export type PalmPaySettings = Settings<typeof SETTINGS>
 
-const PATH = { pattern: /^[\w.~-]+(\/[\w.~-]+)*$/, expects: 'a path below the base URL' }
-
-/** Names begin with `BANK_PALMPAY_`. */
-export function readPalmPaySettings(read: SettingReader): PalmPaySettings {
-  const name = (rest: string) => `BANK_PALMPAY_${rest}`
-  const path = (rest: string, fallback: string) =>
-    read.text(name(`${rest}_PATH`), { ...PATH, fallback })
-  const privateKey = keyOf(read, name('PRIVATE_KEY'), parsePrivateKey)
-  const publicKey = keyOf(read, name('PUBLIC_KEY'), parsePublicKey)
-  const findBy = read.text(name('FIND_BY'), {
-    fallback: 'accountReference',
-    pattern: /^[A-Za-z]{1,40}$/,
-    expects: 'the name of a field, or none',
-  })
-  return {
-    baseUrl: read.url(name('BASE_URL'), 'https://open-gw-prod.palmpay-inc.com'),
-    timeoutMs: read.count(name('TIMEOUT_MS'), { fallback: 8_000, min: 100, max: 60_000 }),
-    appId: read.text(name('APP_ID'), { pattern: /^[\x21-\x7e]{1,100}$/, expects: 'an app id' }),
-    privateKey,
-    publicKey,
-    countryCode: read.text(name('COUNTRY_CODE'), { fallback: 'NG' }),
-    version: read.text(name('VERSION'), { fallback: 'V2.0' }),
-    findBy: findBy === 'none' ? '' : findBy,
-    createFields: readCreateFields(read, name('CREATE_FIELDS')),
-    paths: {
-      create: path('CREATE', 'api/v2/virtual/account/label/create'),
-      find: path('FIND', 'api/v2/virtual/account/label/queryOne'),
-      update: path('UPDATE', 'api/v2/virtual/account/label/update'),
-      order: path('ORDER', 'api/v2/virtual/order/detail'),
-      orders: path('ORDERS', 'api/v2/virtual/order/pageList'),
-    },
-  }
-}
-
-function keyOf(
-  read: SettingReader,
-  name: string,
-  parse: (text: string) => KeyObject | undefined,
-): KeyObject {
-  const text = read.secret(name)
-  const key = parse(text)
-  if (!key && text !== '') read.fault(`${name} must be an RSA key, as PEM or as base64 of its DER`)
-  // Settings with a fault never serve anything.
-  return key as KeyObject
+export function readPalmPaySettings(read: ReadSettings): PalmPaySettings | undefined {
+  return read(SETTINGS)
 }

@@ -24,7 +24,7 @@ interface ProvidusOptions {
  * bank then does not tell. Blocked here instead, its payments are seen, and kept as unmatched.
  */
 export function createProvidus({ settings, http }: ProvidusOptions): LiveConnector {
-  const { clientId, clientSecret, amountField, paths } = settings
+  const { clientId, clientSecret, amountField, createPath } = settings
   const signature = authSignature(clientId, clientSecret)
   const headers = {
     'client-id': clientId,
@@ -42,7 +42,7 @@ export function createProvidus({ settings, http }: ProvidusOptions): LiveConnect
       }
       const body = JSON.stringify(orderBody(order, settings.createFields))
       try {
-        const request = { method: 'POST', path: paths.create, headers, body, signal } as const
+        const request = { method: 'POST', path: createPath, headers, body, signal } as const
         return toAccountResult(order, await http.send(request))
       } catch (error) {
         if (!(error instanceof BankUnreachable)) throw error

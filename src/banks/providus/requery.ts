@@ -5,7 +5,7 @@ import { readTransaction, said } from './notification.ts'
 import type { ProvidusSettings } from './settings.ts'
 
 interface RequeryOptions {
-  readonly settings: Pick<ProvidusSettings, 'amountField' | 'paths'>
+  readonly settings: ProvidusSettings
   readonly http: BankHttp
   readonly headers: Readonly<Record<string, string>>
 }
@@ -20,7 +20,7 @@ export async function requery(
   payment: BankPayment,
   signal: AbortSignal,
 ): Promise<Requery> {
-  const { paths, amountField } = settings
+  const { verifySettlementPath, verifySessionPath, amountField } = settings
   const ask = async (path: string): Promise<Requery> => {
     try {
       const answer = await http.send({ method: 'GET', path, headers, signal })
@@ -31,12 +31,12 @@ export async function requery(
     }
   }
   const settlementId = encodeURIComponent(payment.bankKey)
-  const bySettlement = await ask(`${paths.bySettlement}?settlement_id=${settlementId}`)
+  const bySettlement = await ask(`${verifySettlementPath}?settlement_id=${settlementId}`)
   if (bySettlement.kind === 'confirmed' || payment.sessionId === payment.bankKey) {
     return bySettlement
   }
   const sessionId = encodeURIComponent(payment.sessionId)
-  const bySession = await ask(`${paths.bySession}?session_id=${sessionId}`)
+  const bySession = await ask(`${verifySessionPath}?session_id=${sessionId}`)
   // A question that had no answer could have found it.
   const unclear = bySession.kind === 'denied' && bySettlement.kind === 'unknown'
   return unclear ? bySettlement : bySession

@@ -1,57 +1,29 @@
-import { type JsonFields, readCreateFields } from '../create-fields.ts'
-import type { SettingReader } from '../settings.ts'
+import { z } from 'zod'
+import { choice, type ReadSettings, type Settings, secret } from '../../settings.ts'
+import { createFields } from '../create-fields.ts'
+import { path, text, timeoutMs, url } from '../settings.ts'
 
-/** How Providus is reached, and what it means by what it says. */
-export interface ProvidusSettings {
-  readonly baseUrl: string
-  /** Of one request. */
-  readonly timeoutMs: number
-  readonly clientId: string
-  readonly clientSecret: string
+/** `BANK_PROVIDUS_…`: how Providus is reached, and what it means by what it says. */
+const SETTINGS = z.object({
+  BASE_URL: url.default('https://vps.providusbank.com/vps/api'),
+  TIMEOUT_MS: timeoutMs(20_000, 120_000),
+  CLIENT_ID: text(/^[\x21-\x7e]+$/, 'printable characters without spaces'),
+  CLIENT_SECRET: secret(z.string()),
   /** Which amount is credited: what the payer sent, or what is left of it after the bank's fee. */
-  readonly amountField: 'transactionAmount' | 'settledAmount'
+  AMOUNT_FIELD: choice(['transactionAmount', 'settledAmount']).default('transactionAmount'),
   /**
    * The answer to a notification that the bank itself does not confirm: 03 asks for it again, 02
    * rejects it for good, and the bank logs the money as failed.
    */
-  readonly deniedCode: '02' | '03'
-  readonly createFields: JsonFields
-  readonly paths: {
-    readonly create: string
-    readonly bySettlement: string
-    readonly bySession: string
-  }
-}
+  DENIED_CODE: choice(['03', '02']).default('03'),
+  CREATE_FIELDS: createFields,
+  CREATE_PATH: path('PiPCreateReservedAccountNumber'),
+  VERIFY_SETTLEMENT_PATH: path('PiPverifyTransaction_settlementid'),
+  VERIFY_SESSION_PATH: path('PiPverifyTransaction_sessionid'),
+})
 
-const PRODUCTION = 'https://vps.providusbank.com/vps/api'
+export type ProvidusSettings = Settings<typeof SETTINGS>
 
-/** Reads the settings `BANK_PROVIDUS_…`. The reader keeps what is wrong with them. */
-export function readProvidusSettings(read: SettingReader): ProvidusSettings {
-  const path = (name: string, fallback: string) =>
-    read.text(`BANK_PROVIDUS_${name}_PATH`, {
-      fallback,
-      pattern: /^[\w.~-]+(\/[\w.~-]+)*$/,
-      expects: 'a path below the base URL without a leading slash',
-    })
-  return {
-    baseUrl: read.url('BANK_PROVIDUS_BASE_URL', PRODUCTION),
-    timeoutMs: read.count('BANK_PROVIDUS_TIMEOUT_MS', { fallback: 20_000, min: 100, max: 120_000 }),
-    clientId: read.text('BANK_PROVIDUS_CLIENT_ID', {
-      pattern: /^[\x21-\x7e]+$/,
-      expects: 'printable characters without spaces',
-    }),
-    clientSecret: read.secret('BANK_PROVIDUS_CLIENT_SECRET'),
-    amountField: read.choice(
-      'BANK_PROVIDUS_AMOUNT_FIELD',
-      ['transactionAmount', 'settledAmount'],
-      'transactionAmount',
-    ),
-    deniedCode: read.choice('BANK_PROVIDUS_DENIED_CODE', ['03', '02'], '03'),
-    createFields: readCreateFields(read, 'BANK_PROVIDUS_CREATE_FIELDS'),
-    paths: {
-      create: path('CREATE', 'PiPCreateReservedAccountNumber'),
-      bySettlement: path('VERIFY_SETTLEMENT', 'PiPverifyTransaction_settlementid'),
-      bySession: path('VERIFY_SESSION', 'PiPverifyTransaction_sessionid'),
-    },
-  }
+export function readProvidusSettings(read: ReadSettings): ProvidusSettings | undefined {
+  return read(SETTINGS)
 }

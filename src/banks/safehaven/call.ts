@@ -106,7 +106,7 @@ async function fetchToken({ settings, http, clock }: Options, signal: AbortSigna
       ? ['application/x-www-form-urlencoded', new URLSearchParams(fields).toString()]
       : ['application/json', JSON.stringify(fields)]
   const headers = { Accept: 'application/json', 'Content-Type': contentType }
-  const request = { method: 'POST' as const, path: settings.paths.token, headers, body, signal }
+  const request = { method: 'POST' as const, path: settings.tokenPath, headers, body, signal }
   const { status, text } = await http.send(request)
   const answer = fieldsOf(parseBankJson(text)) ?? {}
   const bearer = textOf(answer, 'access_token')

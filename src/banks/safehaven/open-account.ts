@@ -14,9 +14,9 @@ type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
  * look after an opening without a clear end.
  */
 export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCall) {
-  const { account, paths } = settings
+  const { account, virtualAccountsPath, subAccountsPath } = settings
   return async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
-    const path = account.kind === 'virtual' ? paths.virtualAccounts : paths.subAccounts
+    const path = account.kind === 'virtual' ? virtualAccountsPath : subAccountsPath
     const answer = await call('POST', path, fieldsOfOrder(order, settings), signal)
     if (answer.kind === 'unreached') return { kind: 'unavailable', cause: answer.cause }
     if (answer.kind === 'unclear') return person(answer.cause)
@@ -48,7 +48,7 @@ function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings) {
     }
     return mergeFields(fields, createFields)
   }
-  const { identityType, identityNumber, identityId, otp } = account
+  const { identityType, identityNumber, identityId, identityOtp: otp } = account
   const fields = {
     ...common,
     phoneNumber: withCountryCode(order.phone),
@@ -70,8 +70,8 @@ function withCountryCode(phone: string): string {
 
 /** A number comes seconds after the account. When it does not come, the last answer is returned. */
 async function pollForNumber(
-  { paths }: SafeHavenSettings,
-  { pollsMax, pollMs }: VirtualSettings,
+  { virtualAccountsPath }: SafeHavenSettings,
+  { polls, pollMs }: VirtualSettings,
   call: SafeHavenCall,
   opened: BankFields,
   signal: AbortSignal,
@@ -79,10 +79,10 @@ async function pollForNumber(
   const id = textOf(opened, '_id')
   if (!isId(id)) return opened
   let latest = opened
-  for (let poll = 0; poll < pollsMax && textOf(latest, 'accountNumber') === ''; poll++) {
+  for (let poll = 0; poll < polls && textOf(latest, 'accountNumber') === ''; poll++) {
     await wait(pollMs, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) break
-    const answer = await call('GET', `${paths.virtualAccounts}/${id}`, undefined, signal)
+    const answer = await call('GET', `${virtualAccountsPath}/${id}`, undefined, signal)
     const found = answer.kind === 'done' ? fieldsOf(answer.body['data']) : undefined
     if (found && textOf(found, '_id') === id) latest = found
   }

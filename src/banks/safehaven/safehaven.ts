@@ -55,7 +55,7 @@ export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
     async listPayments(listing: PaymentListing, signal: AbortSignal): Promise<PaymentPage> {
       const { account } = listing
       assert(account, 'a statement is asked for with its account')
-      return listStatement(settings.paths.accounts, call, { ...listing, account }, signal, warn)
+      return listStatement(settings.accountsPath, call, { ...listing, account }, signal, warn)
     },
   }
 }
@@ -80,13 +80,13 @@ function acknowledge(outcome: NotificationOutcome): Acknowledgement {
 }
 
 async function requery(
-  { account, paths }: SafeHavenSettings,
+  { account, virtualStatusPath, transferStatusPath }: SafeHavenSettings,
   call: SafeHavenCall,
   { bankKey }: BankPayment,
   signal: AbortSignal,
 ): Promise<Requery> {
   const isVirtual = account.kind === 'virtual'
-  const path = isVirtual ? paths.virtualStatus : paths.transferStatus
+  const path = isVirtual ? virtualStatusPath : transferStatusPath
   const answer = await call('POST', path, { sessionId: bankKey }, signal)
   // An unknown session is HTTP 400.
   if (answer.kind === 'refused' && [400, 404].includes(answer.code)) {
@@ -106,12 +106,12 @@ async function requery(
 }
 
 async function closeAccount(
-  { paths }: SafeHavenSettings,
+  { virtualAccountsPath }: SafeHavenSettings,
   call: SafeHavenCall,
   { bankAccountId }: AccountAtBank,
   signal: AbortSignal,
 ) {
-  const path = `${paths.virtualAccounts}/${encodeURIComponent(bankAccountId)}`
+  const path = `${virtualAccountsPath}/${encodeURIComponent(bankAccountId)}`
   const answer = await call('DELETE', path, undefined, signal)
   // One that is not there any more is closed: a repeat after a lost answer comes to the same.
   const gone = answer.kind === 'refused' && answer.code === 404

@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { boundConnections, type ConnectionLimits } from '../connections.ts'
+import { listenFault } from '../listen-fault.ts'
 import type { Tls } from '../tls.ts'
 import { type ClientIdentity, identityOf } from './client-certificate.ts'
 
@@ -33,7 +34,7 @@ export interface GrpcListener {
  * Accepts the connections of the gRPC door, within bounds, and after the handshake where there is
  * TLS. Connections stay as they are when certificates are read again.
  *
- * @throws Error when the address cannot be listened at
+ * @throws ConfigError when the address cannot be listened at
  */
 export async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
   const { host, limits, tls } = options
@@ -42,10 +43,7 @@ export async function listen(options: GrpcListenerOptions, accept: Accept): Prom
     : createServer(SOCKET, (socket) => accept(socket, undefined))
   const connections = boundConnections(server, limits)
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) => {
-      const address = `${host.includes(':') ? `[${host}]` : host}:${options.port}`
-      reject(new Error(`gRPC cannot listen at ${address}`, { cause }))
-    })
+    server.once('error', (error) => reject(listenFault('GRPC_PORT', options, error)))
     server.listen({ host, port: options.port }, () => resolve())
   })
   // A connection that cannot be accepted, for want of descriptors say, harms no other.
