@@ -10,6 +10,7 @@ import {
   parseClientScopes,
   parseConnections,
   parseOrigins,
+  parseProxyUrl,
   type TlsFiles,
 } from './door-settings.ts'
 import { PREVIOUS_MAX } from './key-files.ts'
@@ -53,6 +54,8 @@ export interface Config {
   }
   /** Ranges of addresses that webhooks may go to although they are not public: "10.1.0.0/16". */
   readonly webhookAllowedCidrs: readonly string[]
+  /** An egress proxy for webhooks, perhaps with its user and password: "http://proxy.example:3128". */
+  readonly webhookProxyUrl: string | undefined
   /** How long a webhook that was under way in a process that died waits for another one. */
   readonly webhookLeaseMs: number
   /** Undefined: the doors speak plain text. */
@@ -136,6 +139,7 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
       settleMs: read('RECONCILE_SETTLE_MINUTES', (text) => parseCount(text, 5, 1_440)) * 60_000,
     },
     webhookAllowedCidrs: read('WEBHOOK_ALLOWED_CIDRS', parseCidrs),
+    webhookProxyUrl: read('WEBHOOK_PROXY_URL', parseProxyUrl),
     webhookLeaseMs: read('WEBHOOK_LEASE_SECONDS', (text) => parseLease(text) * 1_000),
     tls: pairTls(read('TLS_CERT', asIs), read('TLS_KEY', asIs), tlsClientCa, faults),
     tlsClientScopes: read('TLS_CLIENT_SCOPES', (text) => parseClientScopes(text, tlsClientCa)),

@@ -66,3 +66,15 @@ export function parseConnections(text: string | undefined, fallback: number): nu
   if (!/^\d{1,6}$/.test(text) || count < 1) throw new Error('must be 1 to 999999 connections')
   return count
 }
+
+/** Of an egress proxy. The text may hold a password, and so is not part of the error. */
+export function parseProxyUrl(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  try {
+    const { protocol, pathname, search, hash, username, password } = new URL(text)
+    // They are sent to the proxy decoded.
+    decodeURIComponent(username + password)
+    if (/^https?:$/.test(protocol) && pathname + search + hash === '/') return text
+  } catch {}
+  throw new Error('must be a URL such as http://user:password@proxy.example:3128, without a path')
+}

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
@@ -74,8 +75,8 @@ export function createWorker(options: WorkerOptions): Worker {
   let left: readonly PendingEndpoint[] | undefined
   /** Whether the next turn is to claim more for those, without looking for others. */
   let refilling = false
-  /** Those claimed for lately, the latest last. */
-  const recent = new Map<string, PacedEndpoint>()
+  /** Those claimed for lately. */
+  const recent = new LRUCache<string, PacedEndpoint>({ max: WALK_MAX })
   let woken = false
   let closing = false
   let stopped = false
@@ -114,12 +115,7 @@ export function createWorker(options: WorkerOptions): Worker {
     return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs()), 0)
   }
   const remember = (endpoints: readonly PacedEndpoint[]): void => {
-    for (const endpoint of endpoints) {
-      recent.delete(endpoint.id)
-      recent.set(endpoint.id, endpoint)
-      const [oldest] = recent.keys()
-      if (recent.size > WALK_MAX && oldest !== undefined) recent.delete(oldest)
-    }
+    for (const endpoint of endpoints) recent.set(endpoint.id, endpoint)
   }
   const drained = async (): Promise<void> => {
     await loop.stop()
@@ -158,9 +154,10 @@ export function createWorker(options: WorkerOptions): Worker {
     allot() {
       if (closing || left === undefined || attempts.count() >= ATTEMPTS_MAX) return []
       const behind = new Set(left.map(({ id }) => id))
-      const keepUp = [...recent.values()].filter(({ id }) => {
-        return !behind.has(id) && !pacing.isTroubled(id)
-      })
+      // Those claimed for longest ago come first.
+      const keepUp = [...recent.rvalues()]
+        .filter((endpoint) => endpoint !== undefined)
+        .filter(({ id }) => !behind.has(id) && !pacing.isTroubled(id))
       return pacing.allot(keepUp, attempts.waiting)
     },
     async offer(claims, endpoints) {
