@@ -48,6 +48,7 @@ const ATTEMPTS_MAX = 1_000
 const WAIT_PART_OF_LEASE = 4
 
 const IDLE_MS = 1_000
+const FULL_LOOK_MS = 200
 const DRAIN_MS = 5_000
 const DRAIN_LOOK_MS = 20
 const GIVE_BACK_MS = 2_000
@@ -112,7 +113,9 @@ export function createWorker(options: WorkerOptions): Worker {
     // Some may have answered all that they had while this turn was under way.
     refilling = left?.some(({ id }) => pacing.wantsMore(id, attempts.waiting(id))) ?? false
     if (refilling) return 0
-    return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs()), 0)
+    // While there is no room, it looks more often for attempts that have become slow.
+    const lookMs = pacing.hasRoom() ? IDLE_MS : FULL_LOOK_MS
+    return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs(), lookMs), 0)
   }
   const remember = (endpoints: readonly PacedEndpoint[]): void => {
     for (const endpoint of endpoints) recent.set(endpoint.id, endpoint)
