@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Bench } from './bench.ts'
+import { watchCores } from './cores.ts'
 import { type Contender, inTurn } from './in-turn.ts'
 import type { ReceiverAnswer, ReceiverCommand, ReceiverReady } from './load/receiver.ts'
 import { notes } from './notes.ts'
@@ -55,7 +56,7 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
     ours: figures.ours,
     yardstick,
     target,
-    notes: notes(figures.ours),
+    notes: notes(figures.ours, ...(yardstick ? [yardstick] : [])),
   })
   const target = { atLeastTimes: AT_LEAST_TIMES[endpoints > 1 ? 'many' : 'one'] }
   return [
@@ -83,9 +84,10 @@ async function inflow(
     async measure() {
       await payer.enable(false)
       await payer.pay(deliveries / urls.length)
+      const cores = watchCores({ process: service.pid })
       const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
       await payer.enable(true)
-      return { value: (await received).perSecond }
+      return { value: (await received).perSecond, aside: cores() }
     },
   }
 }
@@ -114,9 +116,10 @@ async function jobQueue(
   return {
     name: logged ? kind : `${kind}, neither signed nor logged`,
     async measure() {
+      const cores = watchCores({ process: queue.pid })
       const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
       await queue.run({ jobs: deliveries }, ROUND_LIMIT_MS)
-      return { value: (await received).perSecond }
+      return { value: (await received).perSecond, aside: cores() }
     },
   }
 }
