@@ -67,7 +67,10 @@ export const SERVICE_SETTINGS = z
     WEBHOOK_LEASE_SECONDS: integer(2, 3_600, '2 to 3600 seconds').default(60),
     /** The proxy that webhooks go through; undefined: none. */
     WEBHOOK_PROXY_URL: z
-      .url({ protocol: /^https?$/, error: 'must be a URL such as http://proxy.example:3128' })
+      .string()
+      .refine(isProxyUrl, {
+        error: 'must be a URL such as http://user:password@proxy.example:3128, without a path',
+      })
       .optional(),
     /** Ranges of the proxies before the HTTP server, whose word on who calls is taken. */
     TRUSTED_PROXIES: cidrs,
@@ -153,6 +156,17 @@ function isHost(text: string): boolean {
 }
 
 /** Origins as browsers write them, exactly; there is no "any". */
+function isProxyUrl(text: string): boolean {
+  try {
+    const { protocol, pathname, search, hash, username, password } = new URL(text)
+    // They are sent to the proxy decoded.
+    decodeURIComponent(username + password)
+    return /^https?:$/.test(protocol) && pathname + search + hash === '/'
+  } catch {
+    return false
+  }
+}
+
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
 }

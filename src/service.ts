@@ -134,6 +134,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     leaseMs: config.webhookLeaseMs,
     // A request must be over, and be written down, before its lease is.
     requestTimeoutMs: Math.min(WEBHOOK_TIMEOUT_MS, config.webhookLeaseMs / 2),
+    proxyUrl: config.webhookProxyUrl,
   })
   const tail = createTail(pool, log)
   const advanced = (): void => {

@@ -8,7 +8,9 @@ const ROOT = join(import.meta.dirname, '..')
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // What is made under the master key, wherever it is; a domain says what it has.
   encryption: [],
-  banks: [],
+  // How names are resolved, for whatever calls out.
+  dns: [],
+  banks: ['dns'],
   limits: [],
   businesses: ['banks'],
   // Whoever has a fact to tell appends to `events`, which imports none of them.
@@ -25,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'notifications',
   ],
   events: [],
-  webhooks: ['banks', 'businesses', 'events', 'encryption'],
+  webhooks: ['banks', 'businesses', 'dns', 'events', 'encryption'],
   admin: ['businesses'],
   // What stands on top of the domains; nothing but the composition imports it.
   sandbox: ['banks', 'accounts', 'transactions'],

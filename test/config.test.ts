@@ -48,6 +48,7 @@ test('without any setting, everything has its default', () => {
     reconcile: RECONCILE,
     webhookAllowedCidrs: [],
     webhookLeaseMs: 60_000,
+    webhookProxyUrl: undefined,
     tls: undefined,
     tlsClientScopes: new Map(),
     corsOrigins: [],
@@ -116,6 +117,12 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['WEBHOOK_PROXY_URL', PROXY, { webhookProxyUrl: PROXY }],
   ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
   ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
+  ['WEBHOOK_PROXY_URL', 'http://proxy:3128', { webhookProxyUrl: 'http://proxy:3128' }],
+  [
+    'WEBHOOK_PROXY_URL',
+    'https://user:p%40ss@proxy.example/',
+    { webhookProxyUrl: 'https://user:p%40ss@proxy.example/' },
+  ],
   ['TLS_CERT', '/c', { tls: TLS }, { TLS_KEY: '/k' }],
   ['TLS_KEY', '/k', { tls: TLS }, { TLS_CERT: '/c' }],
   ['TLS_CLIENT_CA', '/a', { tls: { ...TLS, clientCa: '/a' } }, PAIR],
@@ -151,9 +158,9 @@ test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
 
 const NO_PORT = 'must be a port, 0 to 65535'
 const NO_URL = 'must be a URL such as postgres://user:password@host:5432/database'
-const NO_PROXY = 'must be a URL such as http://proxy.example:3128'
 const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
 const NO_TOKEN = 'must be 16 to 200 printable ASCII characters without spaces'
+const NO_PROXY = 'must be a URL such as http://user:password@proxy.example:3128, without a path'
 const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
 
 const URI = 'spiffe://example.org/feed'
@@ -205,10 +212,12 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     '10.0.0.0/33',
     'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "10.0.0.0/33" is none',
   ],
-  ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
-  ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
   ['TRUSTED_PROXIES', 'all', 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "all" is none'],
   ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
+  ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'http://user:hidden@proxy.example/path', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'http://user:hidden%@proxy.example', NO_PROXY],
   ['TLS_CERT', '/tls/cert.pem', 'needs TLS_KEY beside it'],
   ['TLS_KEY', '/tls/key.pem', 'needs TLS_CERT beside it'],
   ['TLS_CLIENT_CA', '/tls/ca.pem', 'needs TLS_CERT and TLS_KEY beside it'],

@@ -1,4 +1,12 @@
+import {
+  type CircuitBreakerPolicy,
+  CircuitState,
+  circuitBreaker,
+  handleWhen,
+  type IBreaker,
+} from 'cockatiel'
 import type { Clock } from '../clock.ts'
+import type { BankAnswer } from './bank-http.ts'
 
 /** How much of a bank's silence is enough. */
 export interface BreakerLimits {
@@ -15,56 +23,52 @@ export interface BreakerLimits {
  */
 export type BreakerState = 'closed' | 'open' | 'half open'
 
+/** The caller gave up before the bank could be called silent: it says nothing of the bank. */
+export class ImpatientError extends Error {
+  override readonly name = 'ImpatientError'
+}
+
 /** Keeps requests from a bank that does not answer. */
-export interface CircuitBreaker {
-  /**
-   * Asks for leave to send one request; it has to be followed by one call of what it returns.
-   *
-   * @returns undefined while the breaker is open, or its one probe is under way
-   */
-  admit(): ((ending: 'success' | 'failure' | 'neither') => void) | undefined
+interface CircuitBreaker {
+  readonly policy: CircuitBreakerPolicy
   state(): BreakerState
 }
 
 export function createCircuitBreaker(limits: BreakerLimits, clock: Clock): CircuitBreaker {
-  /** Times of the latest failures since the last success, the oldest first. */
-  let failures: number[] = []
-  let openedAtMs: number | undefined
-  let probing = false
-
-  const open = (): void => {
-    failures = []
+  let openedAtMs = 0
+  const policy: CircuitBreakerPolicy = circuitBreaker(
+    handleWhen((error) => {
+      // A probe whose caller gave up shows nothing either, and cockatiel knows good and bad alone.
+      return !(error instanceof ImpatientError) || policy.state === CircuitState.HalfOpen
+    }).orWhenResult((answer) => (answer as BankAnswer).status >= 500),
+    { halfOpenAfter: limits.openMs, breaker: recentFailures(limits, clock) },
+  )
+  policy.onBreak(() => {
     openedAtMs = clock.now()
-  }
-  const failed = (): void => {
-    const nowMs = clock.now()
-    failures = [...failures, nowMs].filter((atMs) => atMs > nowMs - limits.windowMs)
-    if (failures.length >= limits.failuresMax) open()
-  }
+  })
   const state = (): BreakerState => {
-    if (openedAtMs === undefined) return 'closed'
-    return clock.now() < openedAtMs + limits.openMs ? 'open' : 'half open'
+    if (policy.state === CircuitState.Closed) return 'closed'
+    // Cockatiel calls it half open once a request tries.
+    const mayTry =
+      policy.state === CircuitState.HalfOpen || clock.now() >= openedAtMs + limits.openMs
+    return mayTry ? 'half open' : 'open'
   }
-  const probe: ReturnType<CircuitBreaker['admit']> = (ending) => {
-    probing = false
-    if (ending === 'failure') open()
-    if (ending === 'success') openedAtMs = undefined
-  }
+  return { policy, state }
+}
+
+/** Cockatiel's own count of failures one after another has no end of time. */
+function recentFailures({ failuresMax, windowMs }: BreakerLimits, clock: Clock): IBreaker {
+  let timesMs: readonly number[] = []
   return {
-    admit() {
-      const now = state()
-      if (now === 'open' || (now === 'half open' && probing)) return undefined
-      if (now === 'half open') {
-        probing = true
-        return probe
-      }
-      return (ending) => {
-        // A request from before it opened says nothing about the bank of now.
-        if (openedAtMs !== undefined) return
-        if (ending === 'success') failures = []
-        if (ending === 'failure') failed()
-      }
+    // For keeping it over a restart, which nobody does.
+    state: undefined,
+    success() {
+      timesMs = []
     },
-    state,
+    failure() {
+      const nowMs = clock.now()
+      timesMs = [...timesMs, nowMs].filter((atMs) => atMs > nowMs - windowMs)
+      return timesMs.length >= failuresMax
+    },
   }
 }

@@ -1,8 +1,22 @@
+import {
+  BrokenCircuitError,
+  BulkheadRejectedError,
+  bulkhead,
+  CircuitState,
+  TimeoutStrategy,
+  timeout,
+  wrap,
+} from 'cockatiel'
 import { type Dispatcher, Pool } from 'undici'
 import type { Clock } from '../clock.ts'
+import { createLookup, createNameResolver, type Resolve } from '../dns/name-resolver.ts'
 import { type BankAnswer, type BankHttp, type BankRequest, BankUnreachable } from './bank-http.ts'
-import { type BreakerLimits, type BreakerState, createCircuitBreaker } from './circuit-breaker.ts'
-import { createGate } from './gate.ts'
+import {
+  type BreakerLimits,
+  type BreakerState,
+  createCircuitBreaker,
+  ImpatientError,
+} from './circuit-breaker.ts'
 
 /** Limits of what is sent to one bank. */
 export interface BankHttpLimits {
@@ -36,6 +50,7 @@ interface BankHttpOptions {
   readonly baseUrl: string
   readonly limits: BankHttpLimits
   readonly clock: Clock
+  readonly resolve?: Resolve
   /** Told of every request. */
   readonly observe: (result: RequestResult, durationMs: number) => void
 }
@@ -54,8 +69,7 @@ const ANSWER_BYTES_MAX = 1_048_576
 const KEEP_ALIVE_MS = 4_000
 
 const LEFT_ALONE = 'the bank does not answer, and is left alone for a while'
-
-const since = (started: number): number => performance.now() - started
+const NO_ANSWER = 'no answer in time'
 
 /** Redirects are answers like any other: nobody but the bank is asked. */
 export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
@@ -70,39 +84,44 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
     keepAliveMaxTimeout: KEEP_ALIVE_MS,
     headersTimeout: limits.timeoutMs,
     bodyTimeout: limits.timeoutMs,
-    connect: { timeout: limits.connectTimeoutMs },
+    connect: {
+      timeout: limits.connectTimeoutMs,
+      lookup: createLookup(options.resolve ?? createNameResolver()),
+    },
   })
   const breaker = createCircuitBreaker(limits.breaker, clock)
-  const gate = createGate(limits.concurrency, limits.waitingMax)
-
+  // Aggressive: a caller who gives up while waiting for a place is told at once. The breaker comes
+  // last, as the bank may have fallen silent in the meantime.
+  const policy = wrap(
+    timeout(limits.timeoutMs, TimeoutStrategy.Aggressive),
+    bulkhead(limits.concurrency, limits.waitingMax),
+    breaker.policy,
+  )
   const refuse = (text: string): BankUnreachable => {
     observe('refused here', 0)
     return new BankUnreachable(text, false)
   }
   return {
     async send(request) {
-      if (breaker.state() === 'open') throw refuse(LEFT_ALONE)
-      const late = AbortSignal.timeout(limits.timeoutMs)
-      const signal = AbortSignal.any([request.signal, late])
-      const started = performance.now()
-      const leave = await gate.enter(signal)
-      if (!leave) throw refuse('too many requests wait for the bank')
-      // Asked after the wait, in which the bank may have fallen silent.
-      const end = breaker.admit()
+      // The probe is in progress. Cockatiel lets others wait for it; their callers should not.
+      if (breaker.policy.state === CircuitState.HalfOpen) throw refuse(LEFT_ALONE)
+      const startedMs = performance.now()
+      const waitedMs = (): number => performance.now() - startedMs
+      const progress = { isAdmitted: false, isSent: false, isGivenUp: false }
       try {
-        if (!end) throw refuse(LEFT_ALONE)
-        const answer = await exchange(pool, root, request, signal)
-        end(answer.status >= 500 ? 'failure' : 'success')
-        observe(`${Math.floor(answer.status / 100)}xx` as RequestResult, since(started))
+        const answer = await policy.execute(async ({ signal }) => {
+          progress.isAdmitted = true
+          return exchange(pool, root, request, signal, progress).catch((error: unknown) => {
+            const isImpatient = request.signal.aborted && waitedMs() < limits.silenceMs
+            throw isImpatient ? new ImpatientError() : error
+          })
+        }, request.signal)
+        observe(`${Math.floor(answer.status / 100)}xx` as RequestResult, waitedMs())
         return answer
       } catch (error) {
-        const waitedMs = since(started)
-        const impatient = signal.aborted && !late.aborted && waitedMs < limits.silenceMs
-        end?.(impatient ? 'neither' : 'failure')
-        if (end) observe(signal.aborted ? 'timeout' : 'unreachable', waitedMs)
-        throw error
-      } finally {
-        leave()
+        if (!progress.isAdmitted) throw refuse(refusalText(error))
+        observe(progress.isGivenUp ? 'timeout' : 'unreachable', waitedMs())
+        throw progress.isGivenUp ? new BankUnreachable(NO_ANSWER, progress.isSent, error) : error
       }
     },
     breakerState: breaker.state,
@@ -110,12 +129,24 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
   }
 }
 
-/** One request and its answer. Rejects with BankUnreachable alone. */
+function refusalText(error: unknown): string {
+  if (error instanceof BrokenCircuitError) return LEFT_ALONE
+  return error instanceof BulkheadRejectedError
+    ? 'too many requests wait for the bank'
+    : 'no place among the requests to the bank in time'
+}
+
+/**
+ * One request and its answer. Rejects with BankUnreachable alone.
+ *
+ * @param progress kept up to date, for a caller who does not wait for the end
+ */
 function exchange(
   pool: Pool,
   root: string,
   { method, path, headers, body }: BankRequest,
   signal: AbortSignal,
+  progress: { isSent: boolean; isGivenUp: boolean },
 ): Promise<BankAnswer> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | undefined
@@ -124,19 +155,23 @@ function exchange(
     const chunks: Buffer[] = []
     const fail = (text: string, cause?: unknown): void => {
       signal.removeEventListener('abort', giveUp)
-      // It starts when the connection stands, right before the first byte is written.
-      reject(new BankUnreachable(text, controller !== undefined, cause))
+      reject(new BankUnreachable(text, progress.isSent, cause))
       controller?.abort(new Error(text))
     }
-    const giveUp = (): void => fail('no answer in time')
+    const giveUp = (): void => {
+      progress.isGivenUp = true
+      fail(NO_ANSWER)
+    }
     signal.addEventListener('abort', giveUp, { once: true })
     pool.dispatch(
       { method, path: root + path, headers, body: body ?? null },
       {
         onRequestStart(started) {
           // Whoever gave up before the connection stood was told that nothing was sent.
-          if (signal.aborted) started.abort(new Error('given up'))
-          else controller = started
+          if (signal.aborted) return started.abort(new Error('given up'))
+          // It starts when the connection stands, right before the first byte is written.
+          controller = started
+          progress.isSent = true
         },
         onResponseStart(_controller, statusCode) {
           status = statusCode

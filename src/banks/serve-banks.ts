@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
+import { createNameResolver } from '../dns/name-resolver.ts'
 import {
   BANK_CODES,
   type BankCode,
@@ -40,6 +41,7 @@ interface Options {
 export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
   const opened: PooledBankHttp[] = []
+  const resolve = createNameResolver()
   for (const code of BANK_CODES) {
     const bank = liveBanks[code]
     if (bank === undefined) continue
@@ -48,6 +50,7 @@ export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options)
       baseUrl: prepared.baseUrl,
       limits,
       clock,
+      resolve,
       observe: (result, durationMs) => metrics.request(code, result, durationMs),
     })
     opened.push(http)

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { addressRanges } from '../address-ranges.ts'
+import { addressRanges, parseAddress } from '../address-ranges.ts'
 import { type FieldFault, invalidFields } from '../errors.ts'
 
 /** Tells whether a key works from an address. */
@@ -41,9 +41,7 @@ export function createAllowsAddress(cidrs: readonly string[]): AllowsAddress {
   if (cidrs.length === 0) return () => true
   const ranges = addressRanges(cidrs)
   return (given) => {
-    // A link-local peer may come with the interface it was reached at: fe80::1%eth0.
-    const address = given.split('%', 1)[0] as string
-    const version = isIP(address)
-    return version !== 0 && ranges.check(address, version === 4 ? 'ipv4' : 'ipv6')
+    const address = parseAddress(given)
+    return address !== undefined && ranges.contains(address)
   }
 }

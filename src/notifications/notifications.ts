@@ -1,4 +1,4 @@
-import { addressRanges } from '../address-ranges.ts'
+import { addressRanges, parseAddress } from '../address-ranges.ts'
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop } from '../loop.ts'
@@ -44,8 +44,10 @@ export function createNotifications(options: Options): Notifications {
   return {
     bankOf: (pathName) => [...live.keys()].find((code) => code === pathName.toUpperCase()),
     allows(bank, address) {
-      const family = address.includes(':') ? 'ipv6' : 'ipv4'
-      const allows = allowed.get(bank)?.check(address, family) ?? true
+      const ranges = allowed.get(bank)
+      if (ranges === undefined) return true
+      const parsed = parseAddress(address)
+      const allows = parsed !== undefined && ranges.contains(parsed)
       if (!allows) observe(bank, 'refused')
       return allows
     },

@@ -1,5 +1,5 @@
-import { isIP, isIPv4 } from 'node:net'
-import { addressRanges } from '../address-ranges.ts'
+import ipaddr from 'ipaddr.js'
+import { type Address, addressRanges, parseAddress } from '../address-ranges.ts'
 
 /** Tells which network addresses webhooks may not be sent to. */
 export interface AddressGuard {
@@ -37,13 +37,10 @@ const NON_PUBLIC: readonly (readonly [kind: string, ranges: readonly string[]])[
 ]
 
 /** What is public in IPv6 is inside this one range; new ranges outside it start as refused. */
-const GLOBAL_UNICAST = '2000::/3'
+const GLOBAL_UNICAST = addressRanges(['2000::/3'])
 
-/** Prefixes whose last 32 bits are an IPv4 address that the packet goes to: mapped and NAT64. */
-const EMBEDDING = [
-  [0, 0, 0, 0, 0, 0xffff],
-  [0x64, 0xff9b, 0, 0, 0, 0],
-]
+/** NAT64 (RFC 6052): the last 32 bits are an IPv4 address that the packet goes to. */
+const NAT64 = addressRanges(['64:ff9b::/96'])
 
 /**
  * @param allowedCidrs ranges that an operator opens, such as "10.1.0.0/16"
@@ -51,18 +48,16 @@ const EMBEDDING = [
  */
 export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuard {
   const allowed = addressRanges(allowedCidrs)
-  const global = addressRanges([GLOBAL_UNICAST])
   const refused = NON_PUBLIC.map(([kind, ranges]) => [kind, addressRanges(ranges)] as const)
   return {
     refusal(given) {
-      const address = withoutZone(given)
-      if (isIP(address) === 0) return `not an address (${given})`
-      const reached = embeddedIpv4(address) ?? address
-      const family = isIPv4(reached) ? 'ipv4' : 'ipv6'
-      if (allowed.check(reached, family)) return undefined
-      const kind = refused.find(([, list]) => list.check(reached, family))?.[0]
+      const address = parseAddress(given)
+      if (address === undefined) return `not an address (${given})`
+      const reached = NAT64.contains(address) ? lastIPv4(address) : address
+      if (allowed.contains(reached)) return undefined
+      const kind = refused.find(([, ranges]) => ranges.contains(reached))?.[0]
       if (kind) return `${kind} (${reached})`
-      if (family === 'ipv6' && !global.check(reached, family)) {
+      if (reached.kind() === 'ipv6' && !GLOBAL_UNICAST.contains(reached)) {
         return `a reserved address (${reached})`
       }
       return undefined
@@ -70,32 +65,6 @@ export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuar
   }
 }
 
-/** A resolver may say on which interface a link-local address is: fe80::1%eth0. */
-function withoutZone(address: string): string {
-  return address.split('%', 1)[0] as string
-}
-
-function embeddedIpv4(address: string): string | undefined {
-  if (isIPv4(address)) return undefined
-  const words = ipv6Words(address)
-  if (!EMBEDDING.some((prefix) => prefix.every((word, index) => words[index] === word))) {
-    return undefined
-  }
-  const [high = 0, low = 0] = words.slice(6)
-  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
-}
-
-/** The eight 16-bit words of an IPv6 address. */
-function ipv6Words(address: string): number[] {
-  // The URL parser writes every spelling, dotted endings too, as hexadecimal words.
-  const hexadecimal = new URL(`http://[${address}]/`).hostname.slice(1, -1)
-  const [head = '', tail] = hexadecimal.split('::')
-  const left = words(head)
-  if (tail === undefined) return left
-  const right = words(tail)
-  return [...left, ...new Array<number>(8 - left.length - right.length).fill(0), ...right]
-}
-
-function words(text: string): number[] {
-  return text === '' ? [] : text.split(':').map((word) => Number.parseInt(word, 16))
+function lastIPv4(address: Address): Address {
+  return ipaddr.fromByteArray(address.toByteArray().slice(-4))
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { Claim } from './claim-deliveries.ts'
-import type { Ending, Pacing } from './pacing.ts'
+import { type Ending, type Pacing, SLOW_MS } from './pacing.ts'
 import type { Outcome } from './post.ts'
 
 /** One attempt under way. */
@@ -57,9 +57,6 @@ interface Waiting {
   readonly claim: Claim
   readonly claimedTickMs: number
 }
-
-/** An attempt that takes this long counts its endpoint among those in trouble. */
-const SLOW_MS = 2_000
 
 export function createAttempts(options: AttemptsOptions): Attempts {
   const { clock, pacing, steps, waitMaxMs, onRoom, onWritten, onUnused } = options
@@ -130,9 +127,9 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       startAll()
     },
     tellSlow() {
-      const slowSinceMs = performance.now() - SLOW_MS
+      const nowTickMs = performance.now()
       for (const { claim, startedTickMs } of underWay) {
-        if (startedTickMs >= slowSinceMs) continue
+        if (nowTickMs - startedTickMs <= pacing.slowAfterMs(claim.endpointId)) continue
         pacing.slow(claim.endpointId)
         clear(claim.endpointId)
       }

@@ -12,6 +12,8 @@ export interface Claim {
   readonly attempts: number
   readonly fence: number
   readonly url: string
+  /** How many requests its endpoint may get at once. */
+  readonly concurrency: number
   /** The secrets that sign, encrypted, the newest first. */
   readonly secretsSealed: readonly Buffer[]
   readonly entry: LogEntry
@@ -125,6 +127,7 @@ function readClaim(text: string, row: ClaimRow) {
     attempts: Number(attempts),
     fence: Number(fence),
     url: row.url,
+    concurrency: row.concurrency,
     secretsSealed: row.secrets_sealed,
     position,
   }

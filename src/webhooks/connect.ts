@@ -1,30 +1,12 @@
-import { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
+import { createLookup, type Resolve } from '../dns/name-resolver.ts'
 
-type ConnectorOptions = buildConnector.BuildOptions
+/** Connects, and calls back once with the socket or an error. */
+export type Connect = buildConnector.connector
 
-/** Where a connection goes. */
-export interface Peer {
-  /** "https://example.com:8443": what connections to it are kept under. */
-  readonly origin: string
-  readonly protocol: string
-  readonly host: string
-  /** An IPv6 address without brackets. */
-  readonly hostname: string
-  /** Empty for the usual one. */
-  readonly port: string
-}
-
-/**
- * Connects, and calls back once with the socket or an error.
- *
- * @returns the socket that it begins with, so that it can be given up
- */
-export type Connect = (
-  peer: Peer,
-  callback: (...outcome: [null, Socket] | [Error, null]) => void,
-) => Socket | undefined
+/** For a connection, with its name and its TLS. */
+export const CONNECT_TIMEOUT_MS = 5_000
 
 /** The receiver's certificate is not valid now. */
 export class CertificateError extends Error {
@@ -41,12 +23,16 @@ interface Validity {
  * undici's way to connect, which also tells since when a certificate is not valid. It changes
  * nothing of what is accepted.
  */
-export function createConnector(options: ConnectorOptions): Connect {
-  const connect = buildConnector(options)
-  return ({ protocol, host, hostname, port }, callback) => {
+export function createConnect(resolve: Resolve): Connect {
+  const connect = buildConnector({
+    allowH2: false,
+    timeout: CONNECT_TIMEOUT_MS,
+    lookup: createLookup(resolve),
+  })
+  return (target, callback) => {
     let validity: Validity = {}
     // The types leave out that it returns the socket. Without it, only the date is not known.
-    const socket: unknown = connect({ protocol, host, hostname, port }, (...[error, connected]) => {
+    const socket: unknown = connect(target, (...[error, connected]) => {
       if (error) callback(withDate(error, validity), null)
       else callback(null, connected)
     })
@@ -56,14 +42,7 @@ export function createConnector(options: ConnectorOptions): Connect {
         validity = socket.getPeerCertificate()
       })
     }
-    return socket instanceof Socket ? socket : undefined
   }
-}
-
-/** Where a URL leads to. */
-export function peerOf(url: URL): Peer {
-  const { origin, protocol, host, port } = url
-  return { origin, protocol, host, hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'), port }
 }
 
 function withDate(error: NodeJS.ErrnoException, { valid_from, valid_to }: Validity): Error {

@@ -1,11 +1,24 @@
+import { errors } from 'undici'
 import { CertificateError } from './connect.ts'
-import { NoAnswerError } from './http1/no-answer-error.ts'
-import { RefusedError } from './lookup.ts'
+import { RefusedError } from './guarded-resolve.ts'
+
+/** A request has no answer. Its message is told to users. */
+export class NoAnswerError extends Error {
+  override readonly name = 'NoAnswerError'
+}
+
+export const NOT_HTTP = 'the answer is not HTTP'
 
 const TEXTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection closed without an answer',
   EPIPE: 'connection closed without an answer',
+  UND_ERR_SOCKET: 'connection closed without an answer',
+  UND_ERR_HEADERS_OVERFLOW: 'the headers of the answer are too large',
+  // Headers of which two say how long the answer is.
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: NOT_HTTP,
+  // An answer of 101, which nobody asked for.
+  ERR_ASSERTION: NOT_HTTP,
   UND_ERR_CONNECT_TIMEOUT: 'could not connect within 5 s',
   ETIMEDOUT: 'could not connect within 5 s',
   EHOSTUNREACH: 'host cannot be reached',
@@ -13,7 +26,6 @@ const TEXTS: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'host cannot be reached',
   ENOTFOUND: 'host name not found',
   EAI_AGAIN: 'host name could not be resolved',
-  EAI_NODATA: 'host name not found',
   CERT_HAS_EXPIRED: 'TLS certificate expired',
   CERT_NOT_YET_VALID: 'TLS certificate not valid yet',
   CERT_REVOKED: 'TLS certificate revoked',
@@ -30,6 +42,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 export function failureText(error: unknown): string {
   if (error instanceof NoAnswerError || error instanceof RefusedError) return error.message
   if (error instanceof CertificateError) return error.message
+  if (error instanceof errors.HTTPParserError) return NOT_HTTP
   const code = codeOf(error)
   const known = TEXTS[code]
   if (known) return known

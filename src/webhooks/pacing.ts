@@ -46,7 +46,12 @@ export interface Pacing {
   resumesInMs(): number
   /** An attempt was begun. */
   started(endpointId: string): void
-  /** An attempt has been under way for long. */
+  /**
+   * After how long an attempt counts as slow: sooner for an endpoint that has not answered yet, as
+   * very many that hang from the beginning would hold all the room of those that are well.
+   */
+  slowAfterMs(endpointId: string): number
+  /** An attempt has been under way for so long. */
   slow(endpointId: string): void
   /** The attempt is over. */
   ended(endpointId: string, ending: Ending, latencyMs: number): void
@@ -74,6 +79,7 @@ export const PACING_LIMITS: PacingLimits = {
 }
 
 interface Pace {
+  hasAnswered: boolean
   underWay: number
   /** What it is trusted with. */
   limit: number
@@ -89,6 +95,10 @@ interface Pace {
 }
 
 const LIMIT_AT_FIRST = 2
+
+/** An attempt that takes this long counts its endpoint among those in trouble. */
+export const SLOW_MS = 2_000
+const SLOW_AT_FIRST_MS = 500
 
 /** What is claimed ahead for an endpoint is what it takes in this time, and no more than so many. */
 const AHEAD_MS = 250
@@ -119,6 +129,7 @@ export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing 
     if (known) return known
     if (paces.size >= REMEMBERED_MAX && forgetOne(paces)?.troubled) troubledCount -= 1
     const pace = {
+      hasAnswered: false,
       underWay: 0,
       limit: LIMIT_AT_FIRST,
       max: LIMIT_AT_FIRST,
@@ -191,12 +202,14 @@ export function createPacing(limits: PacingLimits, nowMs: () => number): Pacing 
       pace.underWay += 1
       underWay[lane(pace)] += 1
     },
+    slowAfterMs: (endpointId) => (paceOf(endpointId).hasAnswered ? SLOW_MS : SLOW_AT_FIRST_MS),
     slow(endpointId) {
       move(paceOf(endpointId), true)
     },
     ended(endpointId, ending, latencyMs) {
       const pace = paceOf(endpointId)
       const well = ending === 'well'
+      if (ending !== 'unanswered') pace.hasAnswered = true
       pace.underWay -= 1
       underWay[lane(pace)] -= 1
       if (well && !pace.troubled) pace.limit = Math.min(pace.limit + 1, pace.max)

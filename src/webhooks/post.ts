@@ -1,13 +1,12 @@
-import { createConnector, type Peer, peerOf } from './connect.ts'
-import { createConnections } from './connections.ts'
-import { type UrlRules, urlRefusal } from './endpoint-url.ts'
-import { failureText } from './failure-text.ts'
-import type { AnswerReader } from './http1/answer-reader.ts'
-import type { Connection, Exchange } from './http1/connection.ts'
-import { NoAnswerError } from './http1/no-answer-error.ts'
-import { encodeRequest, requestStart } from './http1/request.ts'
-import { createGuardedLookup, type Resolve, systemResolve } from './lookup.ts'
-import { createTimeLimit } from './time-limit.ts'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher } from 'undici'
+import { createNameResolver, type Resolve } from '../dns/name-resolver.ts'
+import { createConnect } from './connect.ts'
+import { createProxyConnect } from './connect-through-proxy.ts'
+import { createEndpointPools, type Destination } from './endpoint-pools.ts'
+import type { UrlRules } from './endpoint-url.ts'
+import { failureText, NOT_HTTP, NoAnswerError } from './failure-text.ts'
+import { createGuardedResolve } from './guarded-resolve.ts'
 
 /** What came of one request. */
 export interface Outcome {
@@ -28,8 +27,8 @@ export interface Poster {
    *
    * @throws for a header that must not be sent, which is a fault of the caller's
    */
-  post(url: string, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
-  /** Ends what is under way. */
+  post(to: Destination, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
+  /** Ends what is in progress. */
   close(): Promise<void>
 }
 
@@ -37,98 +36,141 @@ interface PosterOptions {
   readonly rules: UrlRules
   /** For the whole request and its answer. */
   readonly timeoutMs: number
-  readonly resolve?: Resolve
+  /** An egress proxy that every request goes through. */
+  readonly proxyUrl?: string | undefined
+  readonly resolve?: Resolve | undefined
 }
 
-const CONNECT_TIMEOUT_MS = 5_000
+/** Of a body that goes on, so much is read. */
+const BODY_READ_MAX_BYTES = 64 * 1_024
+const BODY_KEPT_BYTES = 4 * 1_024
 
-/** How many URLs are remembered with what they may. */
-const TARGETS_MAX = 1_000
+/** Of answers such as 102, which come before the answer. */
+const INFORMATIONAL_MAX = 16
 
-/** Where a URL leads, or why nothing may be sent there. */
-type Target = { readonly peer: Peer; readonly start: string } | { readonly refusal: string }
+const STOPPED = 'the service stopped'
+const NO_BYTES = Buffer.alloc(0)
 
 export function createPoster(options: PosterOptions): Poster {
-  const { rules, timeoutMs } = options
-  const connections = createConnections(
-    createConnector({
-      allowH2: false,
-      timeout: CONNECT_TIMEOUT_MS,
-      lookup: createGuardedLookup(rules.guard, options.resolve ?? systemResolve),
-    }),
-  )
-  const targetOf = createTargets(rules)
-  const limit = createTimeLimit<Post>(timeoutMs, (post) => {
-    post.giveUp(new NoAnswerError(`timed out after ${timeoutMs / 1_000} s`))
+  const { rules, timeoutMs, proxyUrl, resolve = createNameResolver() } = options
+  const guardedResolve = createGuardedResolve(rules.guard, resolve)
+  const pools = createEndpointPools({
+    rules,
+    createConnect: () =>
+      proxyUrl === undefined
+        ? createConnect(guardedResolve)
+        : createProxyConnect({ proxyUrl, resolve, guardedResolve }),
   })
+  let stopped = false
   return {
-    post(url, headers, body) {
-      const target = targetOf(url)
+    post(to, headers, body) {
+      if (stopped) return Promise.resolve(failed(STOPPED))
+      const target = pools.find(to)
       if ('refusal' in target) return Promise.resolve(failed(`refused: ${target.refusal}`))
-      const request = encodeRequest(target.start, headers, body)
-      return new Promise((resolve) => {
-        const post = new Post(request, (outcome) => {
-          limit.end(post)
-          resolve(outcome)
-        })
-        limit.begin(post)
-        connections.send(target.peer, post)
+      const { path } = target
+      return new Promise((resolve, reject) => {
+        const exchange = new Exchange(timeoutMs, resolve, reject)
+        target.pool.dispatch({ method: 'POST', path, headers, body }, exchange)
       })
     },
-    close: connections.destroy,
+    close() {
+      stopped = true
+      return pools.destroy(new NoAnswerError(STOPPED))
+    },
   }
 }
 
-/** The rules do not change while the process runs, so a URL is checked once. */
-function createTargets(rules: UrlRules): (url: string) => Target {
-  const known = new Map<string, Target>()
-  return (url) => {
-    const found = known.get(url)
-    if (found) return found
-    const refusal = urlRefusal(url, rules)
-    const target = refusal === undefined ? partsOf(url) : { refusal: `the URL ${refusal}` }
-    if (known.size >= TARGETS_MAX) known.clear()
-    known.set(url, target)
-    return target
-  }
-}
+/**
+ * One request in progress. The status counts as soon as it is there: a body that breaks off or never
+ * ends changes nothing.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #resolve: (outcome: Outcome) => void
+  readonly #reject: (error: Error) => void
+  readonly #timer: NodeJS.Timeout
+  /** Undefined until the connection stands. */
+  #controller: Dispatcher.DispatchController | undefined
+  #informational = 0
+  #status: number | undefined
+  #retryAfter: string | undefined
+  #body = NO_BYTES
+  #readBytes = 0
+  #isOver = false
 
-function partsOf(text: string): Target {
-  const url = new URL(text)
-  return { peer: peerOf(url), start: requestStart(url) }
-}
-
-/** One request under way. */
-class Post implements Exchange {
-  readonly request: Buffer
-  connection: Connection | undefined
-  isOver = false
-  readonly #ended: (outcome: Outcome) => void
-
-  constructor(request: Buffer, ended: (outcome: Outcome) => void) {
-    this.request = request
-    this.#ended = ended
+  constructor(
+    timeoutMs: number,
+    resolve: (outcome: Outcome) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#timer = setTimeout(() => {
+      this.#giveUp(new NoAnswerError(`timed out after ${timeoutMs / 1_000} s`))
+    }, timeoutMs)
   }
 
-  giveUp(error: Error): void {
-    if (this.connection) this.connection.close(error)
-    else this.ended(undefined, error)
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // What was given up before the connection stood is not sent any more.
+    if (this.#isOver) controller.abort(new NoAnswerError(STOPPED))
+    else this.#controller = controller
   }
 
-  ended(answer: AnswerReader | undefined, error: Error | undefined): void {
-    if (this.isOver) return
-    this.isOver = true
-    this.#ended(outcomeOf(answer, error))
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    if (status < 200) {
+      this.#informational += 1
+      if (this.#informational > INFORMATIONAL_MAX) this.#giveUp(new NoAnswerError(NOT_HTTP))
+      return
+    }
+    this.#status = status
+    const retryAfter: string | string[] | undefined = headers['retry-after']
+    if (typeof retryAfter === 'string') this.#retryAfter = retryAfter
   }
-}
 
-/** The status line has acknowledged or refused already, so what came of the body changes nothing. */
-function outcomeOf(answer: AnswerReader | undefined, error: Error | undefined): Outcome {
-  const status = answer?.status
-  if (answer === undefined || status === undefined) return failed(failureText(error))
-  // PostgreSQL stores no NUL in a text.
-  const text = answer.body.toString('utf8').replaceAll('\0', '')
-  return { status, answer: text, error: statusError(status), retryAfter: answer.retryAfter }
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const room = BODY_KEPT_BYTES - this.#body.length
+    // A copy, as what comes is a part of something larger.
+    if (room > 0) this.#body = Buffer.concat([this.#body, chunk.subarray(0, room)])
+    this.#readBytes += chunk.length
+    if (this.#readBytes > BODY_READ_MAX_BYTES) this.#giveUp(new NoAnswerError('cut off'))
+  }
+
+  onResponseEnd(): void {
+    this.#end(undefined)
+  }
+
+  onResponseError(_controller: unknown, error: Error & { readonly code?: string }): void {
+    if (error.code === 'UND_ERR_INVALID_ARG') {
+      clearTimeout(this.#timer)
+      this.#reject(error)
+    } else this.#end(error)
+  }
+
+  #giveUp(error: Error): void {
+    if (this.#controller) this.#controller.abort(error)
+    this.#end(error)
+  }
+
+  #end(error: Error | undefined): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    const status = this.#status
+    this.#resolve(status === undefined ? failed(failureText(error)) : this.#answered(status))
+  }
+
+  #answered(status: number): Outcome {
+    return {
+      status,
+      // PostgreSQL stores no NUL in a text.
+      answer: this.#body.toString('utf8').replaceAll('\0', ''),
+      error: statusError(status),
+      retryAfter: this.#retryAfter,
+    }
+  }
 }
 
 function failed(error: string): Outcome {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Sealer } from '../secrets.ts'
 
 const PREFIX = 'whsec_'
@@ -22,13 +23,12 @@ export function openSecret(sealer: Sealer, endpointId: string, sealed: Buffer): 
 
 /** Opens sealed secrets: the bytes that sign. Those of busy endpoints are kept open. */
 export function createSecretOpener(sealer: Sealer): (endpointId: string, sealed: Buffer) => Buffer {
-  const opened = new Map<string, Buffer>()
+  const opened = new LRUCache<string, Buffer>({ max: OPENED_MAX })
   return (endpointId, sealed) => {
     const key = endpointId + sealed.toString('latin1')
     const known = opened.get(key)
     if (known) return known
     const bytes = secretBytes(openSecret(sealer, endpointId, sealed))
-    if (opened.size >= OPENED_MAX) opened.clear()
     opened.set(key, bytes)
     return bytes
   }

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import type { TimeText } from '../clock.ts'
 import { assert } from '../errors.ts'
@@ -41,7 +42,7 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   return async (attempt) => {
     try {
       const { headers, body } = compose(attempt)
-      return await poster.post(attempt.claim.url, headers, body)
+      return await poster.post(attempt.claim, headers, body)
     } catch (error) {
       // An event or a secret that cannot be read must not take the others' deliveries with it.
       log.error({ err: error, delivery: attempt.claim.id }, 'a webhook could not be composed')
@@ -61,14 +62,15 @@ function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
   const toEventBody = createToEventBody(timeText)
   // By position, as a number is found sooner than a text. After a restore of the database a position
   // may be another event's.
-  const known = new Map<number, { readonly eventId: string; readonly body: Buffer }>()
+  const known = new LRUCache<number, { readonly eventId: string; readonly body: Buffer }>({
+    max: BODIES_MAX,
+  })
   return ({ entry }) => {
     const { eventId } = entry
     const position = Number(entry.position)
     const found = known.get(position)
     if (found?.eventId === eventId) return found.body
     const body = Buffer.from(encode(toEventBody(entry)))
-    if (known.size >= BODIES_MAX) known.clear()
     known.set(position, { eventId, body })
     return body
   }

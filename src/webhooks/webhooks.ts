@@ -2,6 +2,7 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import type { Logger } from 'pino'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { Clock, TimeText } from '../clock.ts'
+import type { Resolve } from '../dns/name-resolver.ts'
 import type { Sealer } from '../secrets.ts'
 import type { Database } from '../store/orm.ts'
 import { createAddressGuard } from './address.ts'
@@ -34,6 +35,10 @@ export interface WebhooksOptions {
   readonly leaseMs: number
   /** For one request and its answer. Well below the lease. */
   readonly requestTimeoutMs: number
+  /** An egress proxy that requests go through. */
+  readonly proxyUrl?: string | undefined
+  /** Finds the addresses of endpoints' names; by default as the system's settings say. */
+  readonly resolve?: Resolve | undefined
   readonly retryScheduleMs?: readonly number[]
   readonly pacingLimits?: PacingLimits
   /** Where other processes of this machine send too. */
@@ -73,7 +78,12 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const pool = database.relaxedPool
   const guard = createAddressGuard(options.allowedCidrs)
   const rules = { allowHttp: options.allowHttp, guard }
-  const poster = createPoster({ rules, timeoutMs: options.requestTimeoutMs })
+  const poster = createPoster({
+    rules,
+    timeoutMs: options.requestTimeoutMs,
+    proxyUrl: options.proxyUrl,
+    resolve: options.resolve,
+  })
   const worker = createWorker({
     pool,
     clock,

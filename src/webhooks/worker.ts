@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
@@ -47,6 +48,7 @@ const ATTEMPTS_MAX = 1_000
 const WAIT_PART_OF_LEASE = 4
 
 const IDLE_MS = 1_000
+const FULL_LOOK_MS = 200
 const DRAIN_MS = 5_000
 const DRAIN_LOOK_MS = 20
 const GIVE_BACK_MS = 2_000
@@ -74,8 +76,8 @@ export function createWorker(options: WorkerOptions): Worker {
   let left: readonly PendingEndpoint[] | undefined
   /** Whether the next turn is to claim more for those, without looking for others. */
   let refilling = false
-  /** Those claimed for lately, the latest last. */
-  const recent = new Map<string, PacedEndpoint>()
+  /** Those claimed for lately. */
+  const recent = new LRUCache<string, PacedEndpoint>({ max: WALK_MAX })
   let woken = false
   let closing = false
   let stopped = false
@@ -111,15 +113,12 @@ export function createWorker(options: WorkerOptions): Worker {
     // Some may have answered all that they had while this turn was under way.
     refilling = left?.some(({ id }) => pacing.wantsMore(id, attempts.waiting(id))) ?? false
     if (refilling) return 0
-    return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs()), 0)
+    // While there is no room, it looks more often for attempts that have become slow.
+    const lookMs = pacing.hasRoom() ? IDLE_MS : FULL_LOOK_MS
+    return Math.max(Math.min(nextDueAtMs - clock.now(), pacing.resumesInMs(), lookMs), 0)
   }
   const remember = (endpoints: readonly PacedEndpoint[]): void => {
-    for (const endpoint of endpoints) {
-      recent.delete(endpoint.id)
-      recent.set(endpoint.id, endpoint)
-      const [oldest] = recent.keys()
-      if (recent.size > WALK_MAX && oldest !== undefined) recent.delete(oldest)
-    }
+    for (const endpoint of endpoints) recent.set(endpoint.id, endpoint)
   }
   const drained = async (): Promise<void> => {
     await loop.stop()
@@ -158,9 +157,10 @@ export function createWorker(options: WorkerOptions): Worker {
     allot() {
       if (closing || left === undefined || attempts.count() >= ATTEMPTS_MAX) return []
       const behind = new Set(left.map(({ id }) => id))
-      const keepUp = [...recent.values()].filter(({ id }) => {
-        return !behind.has(id) && !pacing.isTroubled(id)
-      })
+      // Those claimed for longest ago come first.
+      const keepUp = [...recent.rvalues()]
+        .filter((endpoint) => endpoint !== undefined)
+        .filter(({ id }) => !behind.has(id) && !pacing.isTroubled(id))
       return pacing.allot(keepUp, attempts.waiting)
     },
     async offer(claims, endpoints) {

@@ -5,7 +5,7 @@ import {
   type Server as RawServer,
   type Socket,
 } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type BankRequest, BankUnreachable } from '../../src/banks/bank-http.ts'
 import {
   BANK_HTTP_LIMITS,
@@ -14,6 +14,7 @@ import {
   type PooledBankHttp,
   type RequestResult,
 } from '../../src/banks/create-bank-http.ts'
+import { systemClock } from '../../src/clock.ts'
 import { until } from '../contract/rest.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void
@@ -52,14 +53,12 @@ async function bank(answer: Answer, path = '') {
   return { asked, baseUrl: `http://127.0.0.1:${port}${path}` }
 }
 
-let nowMs = 0
-
 function httpTo(baseUrl: string, limits: Partial<BankHttpLimits> = {}) {
   const seen: RequestResult[] = []
   const http = createBankHttp({
     baseUrl,
     limits: { ...BANK_HTTP_LIMITS, ...limits },
-    clock: { now: () => nowMs },
+    clock: systemClock,
     observe: (result) => void seen.push(result),
   })
   opened.push(() => http.close())
@@ -213,7 +212,26 @@ test('who waits longer than the limit for a place leaves, and it was not sent', 
   expect(asked.map((each) => each.url)).toEqual(['/a'])
 })
 
+test('who gives up while waiting for a place is told at once', async () => {
+  const { baseUrl, asked } = await bank(() => undefined)
+  const { http, seen } = httpTo(baseUrl, { concurrency: 1 })
+  const first = refusal(http.send(get('a')))
+  await until(
+    async () => asked.length,
+    (length) => length === 1,
+  )
+  const error = await refusal(http.send(get('b', AbortSignal.timeout(20))))
+  expect([error.sent, seen]).toEqual([false, ['refused here']])
+  await opened.pop()?.()
+  expect((await first).sent).toBe(true)
+})
+
 describe('the breaker', () => {
+  // Cockatiel reads the time from Date.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
+  afterEach(() => void vi.useRealTimers())
+  const advance = (ms: number) => void vi.setSystemTime(Date.now() + ms)
+
   const breaker = { failuresMax: 3, windowMs: 1_000, openMs: 500 }
   const send = (http: PooledBankHttp) => http.send(get()).catch((error: unknown) => error)
 
@@ -238,7 +256,7 @@ describe('the breaker', () => {
 
   test('lets one request try after a while, and closes when it goes well', async () => {
     const { http, asked, mend } = await broken()
-    nowMs += 500
+    advance(500)
     mend()
     const [one, ...others] = await Promise.all([1, 2, 3].map(() => send(http)))
     expect(one).toMatchObject({ status: 200 })
@@ -247,9 +265,34 @@ describe('the breaker', () => {
     expect(await send(http)).toMatchObject({ status: 200 })
   })
 
+  test('says that one may try as soon as one may', async () => {
+    const { http } = await broken()
+    advance(499)
+    expect(http.breakerState()).toBe('open')
+    advance(1)
+    expect(http.breakerState()).toBe('half open')
+  })
+
+  test('stays open when nobody waits for that one', async () => {
+    let hangs = false
+    const { baseUrl, asked } = await bank((_request, response) => {
+      if (!hangs) response.writeHead(500).end()
+    })
+    const { http } = httpTo(baseUrl, { breaker })
+    for (let i = 0; i < 3; i++) await send(http)
+    hangs = true
+    advance(500)
+    await refusal(http.send(get('x', AbortSignal.timeout(30))))
+    await until(
+      async () => http.breakerState(),
+      (state) => state === 'open',
+    )
+    expect(asked).toHaveLength(4)
+  })
+
   test('stays open when that one fails', async () => {
     const { http } = await broken()
-    nowMs += 500
+    advance(500)
     await send(http)
     expect(http.breakerState()).toBe('open')
   })
@@ -266,7 +309,7 @@ describe('the breaker', () => {
     await send(http)
     await send(http)
     expect(http.breakerState()).toBe('closed')
-    nowMs += 1_000
+    advance(1_000)
     await send(http)
     expect(http.breakerState()).toBe('closed')
   })

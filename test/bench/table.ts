@@ -11,7 +11,7 @@ export function table(results: readonly Result[]): string {
     result.yardstick ? `${result.yardstick.name}: ${rangeText(result.yardstick)}` : '–',
     ratioOf(result)?.toFixed(2) ?? '–',
     targetText(result.target),
-    isMet(result) ? 'met' : 'MISSED',
+    verdict(result),
   ])
   const all = [HEAD, ...lines]
   const widths = HEAD.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
@@ -27,12 +27,18 @@ export function toJson(results: readonly Result[], failed: readonly string[]): s
     ...result,
     ratio: ratioOf(result) ?? null,
     yardstick: result.yardstick ?? null,
-    verdict: isMet(result) ? 'met' : 'missed',
+    verdict: verdict(result).toLowerCase(),
   }))
   return `${JSON.stringify({ results: rows, failed }, undefined, 2)}\n`
 }
 
+function verdict(result: Result): string {
+  if ('none' in result.target) return '–'
+  return isMet(result) ? 'met' : 'MISSED'
+}
+
 function targetText(target: Target): string {
+  if ('none' in target) return '–'
   if ('atMost' in target) return `≤ ${target.atMost}`
   return 'atMostTimes' in target ? `≤ ${target.atMostTimes}×` : `≥ ${target.atLeastTimes}×`
 }

@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import type { Bench } from './bench.ts'
+import { watchCores } from './cores.ts'
 import { type Contender, inTurn } from './in-turn.ts'
 import type { ReceiverAnswer, ReceiverCommand, ReceiverReady } from './load/receiver.ts'
 import { notes } from './notes.ts'
 import { openPayer } from './payer.ts'
 import { type Program, startProgram } from './program.ts'
-import type { Result, Row } from './row.ts'
+import type { Result, Row, Target } from './row.ts'
 import { startServiceProcess } from './service-process.ts'
 import type { JobQueueCommand, JobQueueOptions } from './yardstick/job-queue.ts'
 
@@ -19,6 +20,8 @@ const CONCURRENCY_ALL = 100
 
 /** What a notification takes. */
 const BODY_BYTES = 750
+
+const AT_LEAST_TIMES = { one: 1, many: 1.3 }
 
 type Receiver = Program<ReceiverReady, ReceiverCommand, ReceiverAnswer>
 
@@ -35,23 +38,33 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
   const urls = Array.from({ length: endpoints }, (_, i) => {
     return `http://127.0.0.1:${receiver.ready.port}/${i}`
   })
-  const [ours, graphile, boss] = await Promise.all([
+  const queue = (kind: JobQueueOptions['kind'], logged: boolean) =>
+    jobQueue(bench, receiver, urls, kind, logged)
+  const [ours, graphile, boss, bareGraphile, bareBoss] = await Promise.all([
     inflow(bench, receiver, urls),
-    jobQueue(bench, receiver, urls, 'graphile-worker'),
-    jobQueue(bench, receiver, urls, 'pg-boss'),
+    queue('graphile-worker', true),
+    queue('pg-boss', true),
+    queue('graphile-worker', false),
+    queue('pg-boss', false),
   ])
   const options = { ...bench, before: bench.checkpoint }
-  const figures = await inTurn({ ours, graphile, boss }, options)
-  const result = (yardstick: Result['yardstick'], atLeastTimes: number): Result => ({
+  const figures = await inTurn({ ours, graphile, boss, bareGraphile, bareBoss }, options)
+  const result = (yardstick: Result['yardstick'], target: Target): Result => ({
     name: 'webhooks',
-    what: `deliveries to ${endpoints} endpoint${endpoints > 1 ? 's' : ''}, with their log`,
+    what: `deliveries to ${endpoints} endpoint${endpoints > 1 ? 's' : ''}, signed and logged`,
     unit: '/s',
     ours: figures.ours,
     yardstick,
-    target: { atLeastTimes },
-    notes: notes(figures.ours),
+    target,
+    notes: notes(figures.ours, ...(yardstick ? [yardstick] : [])),
   })
-  return [result(figures.graphile, 1), result(figures.boss, 2)]
+  const target = { atLeastTimes: AT_LEAST_TIMES[endpoints > 1 ? 'many' : 'one'] }
+  return [
+    result(figures.graphile, target),
+    result(figures.boss, target),
+    result(figures.bareGraphile, { none: true }),
+    result(figures.bareBoss, { none: true }),
+  ]
 }
 
 /**
@@ -71,9 +84,10 @@ async function inflow(
     async measure() {
       await payer.enable(false)
       await payer.pay(deliveries / urls.length)
+      const cores = watchCores({ process: service.pid })
       const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
       await payer.enable(true)
-      return { value: (await received).perSecond }
+      return { value: (await received).perSecond, aside: cores() }
     },
   }
 }
@@ -83,6 +97,7 @@ async function jobQueue(
   receiver: Receiver,
   urls: readonly string[],
   kind: JobQueueOptions['kind'],
+  logged: boolean,
 ): Promise<Contender> {
   const deliveries = DELIVERIES[bench.quick ? 'quick' : 'full']
   const options: JobQueueOptions = {
@@ -91,6 +106,7 @@ async function jobQueue(
     urls,
     concurrency: Math.min(CONCURRENCY_ALL, CONCURRENCY_EACH * urls.length),
     bodyBytes: BODY_BYTES,
+    logged,
   }
   const queue = await startProgram<undefined, JobQueueCommand, undefined>(
     'yardstick/job-queue.ts',
@@ -98,11 +114,12 @@ async function jobQueue(
   )
   bench.onEnd(queue.stop)
   return {
-    name: kind,
+    name: logged ? kind : `${kind}, neither signed nor logged`,
     async measure() {
+      const cores = watchCores({ process: queue.pid })
       const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
       await queue.run({ jobs: deliveries }, ROUND_LIMIT_MS)
-      return { value: (await received).perSecond }
+      return { value: (await received).perSecond, aside: cores() }
     },
   }
 }

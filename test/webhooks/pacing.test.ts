@@ -52,6 +52,17 @@ test('endpoints in trouble share a lane and leave the others’ room alone', () 
   ])
 })
 
+test('an attempt turns slow sooner while its endpoint has never answered', () => {
+  const pacing = createPacing(limits, still)
+  expect(pacing.slowAfterMs('ep')).toBe(500)
+  pacing.started('ep')
+  pacing.ended('ep', 'unanswered', 10)
+  expect(pacing.slowAfterMs('ep')).toBe(500)
+  pacing.started('ep')
+  pacing.ended('ep', 'refused', 10)
+  expect(pacing.slowAfterMs('ep')).toBe(2_000)
+})
+
 test('attempts that turn slow give their room back to the others', () => {
   const pacing = createPacing({ ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 }, still)
   for (const id of ['a', 'b', 'c', 'd', 'e']) {

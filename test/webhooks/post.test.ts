@@ -1,31 +1,14 @@
 import { createServer, type Server, type Socket } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
-import { createAddressGuard } from '../../src/webhooks/address.ts'
+import { describe, expect, test } from 'vitest'
+import type { Resolve } from '../../src/dns/name-resolver.ts'
 import { failureText } from '../../src/webhooks/failure-text.ts'
-import type { Resolve } from '../../src/webhooks/lookup.ts'
-import { createPoster } from '../../src/webhooks/post.ts'
 import { startReceiver } from '../support/receiver.ts'
-
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+import { closing, poster } from './raw-receiver.ts'
 
 async function receiver() {
   const started = await startReceiver()
   closing.push(started.close)
   return started
-}
-
-function poster(options: { cidrs?: string[]; resolve?: Resolve; timeoutMs?: number } = {}) {
-  const { cidrs = ['127.0.0.0/8'], ...rest } = options
-  const made = createPoster({
-    rules: { allowHttp: true, guard: createAddressGuard(cidrs) },
-    timeoutMs: 15_000,
-    ...rest,
-  })
-  closing.push(made.close)
-  return made
 }
 
 /** A peer that speaks no proper HTTP. @returns its URL */
@@ -136,11 +119,7 @@ describe('a request', () => {
   })
 
   test('is not sent through http where only https is allowed', async () => {
-    const made = createPoster({
-      rules: { allowHttp: false, guard: createAddressGuard([]) },
-      timeoutMs: 1_000,
-    })
-    closing.push(made.close)
+    const made = poster({ allowHttp: false })
     const { error } = await made.post('http://example.com/', {}, '')
     expect(error).toBe('refused: the URL must be an https URL')
   })
@@ -149,17 +128,18 @@ describe('a request', () => {
 describe('a connection', () => {
   const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n'
 
-  test('is used again, and there is one for each request under way', async () => {
+  test('is used again, and there are as many as requests that the endpoint may get at once', async () => {
     const sockets: Socket[] = []
     const url = await rawServer((socket) => {
       sockets.push(socket)
       socket.on('data', () => socket.write(NO_CONTENT))
     })
-    const { post } = poster()
+    const { post } = poster({ concurrency: 4 })
     for (let i = 0; i < 5; i++) expect((await post(url, {}, 'a')).status).toBe(204)
-    expect(sockets).toHaveLength(1)
-    const outcomes = await Promise.all(Array.from({ length: 4 }, () => post(url, {}, 'b')))
-    expect(outcomes.map(({ status }) => status)).toEqual([204, 204, 204, 204])
+    // The next request may begin while the connection of the one before is being put back.
+    expect(sockets.length).toBeLessThanOrEqual(2)
+    const outcomes = await Promise.all(Array.from({ length: 8 }, () => post(url, {}, 'b')))
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill(204))
     expect(sockets).toHaveLength(4)
   })
 

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
+import type { Resolve } from '../../src/dns/name-resolver.ts'
 import { createAddressGuard } from '../../src/webhooks/address.ts'
-import type { Resolve } from '../../src/webhooks/lookup.ts'
 import { createPoster } from '../../src/webhooks/post.ts'
 
 export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
@@ -14,15 +14,34 @@ afterEach(async () => {
 
 export const LOOPBACK = [{ address: '127.0.0.1', family: 4 }]
 
-export function poster(options: { resolve?: Resolve; timeoutMs?: number } = {}) {
+interface PosterSettings {
+  /** Non-public ranges that are opened. */
+  readonly cidrs?: readonly string[]
+  readonly allowHttp?: boolean
+  readonly resolve?: Resolve
+  readonly timeoutMs?: number
+  readonly proxyUrl?: string
+  readonly concurrency?: number
+}
+
+/** Posts to URLs, each of an endpoint of its own. */
+export function poster(settings: PosterSettings = {}) {
+  const { cidrs = ['127.0.0.0/8'], allowHttp = true, concurrency = 10, ...options } = settings
   const made = createPoster({
-    rules: { allowHttp: true, guard: createAddressGuard(['127.0.0.0/8']) },
+    rules: { allowHttp, guard: createAddressGuard(cidrs) },
     timeoutMs: 15_000,
     resolve: async () => LOOPBACK,
     ...options,
   })
   closing.push(made.close)
-  return made
+  return {
+    post: (url: string, headers: Record<string, string>, body: string | Buffer) =>
+      made.post({ endpointId: url, url, concurrency }, headers, body),
+    /** Posts to the URL of an endpoint. */
+    postTo: (endpointId: string, url: string) =>
+      made.post({ endpointId, url, concurrency }, {}, '1'),
+    close: made.close,
+  }
 }
 
 /** A connection that the receiver has. */

@@ -32,6 +32,7 @@ test('a place of the log that is another event’s after a restore has that even
         attempts: 0,
         fence: 1,
         url: 'https://example.com/',
+        concurrency: 1,
         secretsSealed,
         entry: { ...place, eventId: id, businessId, kind, payload },
       },

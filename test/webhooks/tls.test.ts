@@ -27,7 +27,11 @@ async function postTo(certificate: TestCertificate, host = '127.0.0.1') {
   })
   closing.push(poster.close, () => new Promise((resolve) => server.close(resolve)))
   const { port } = server.address() as AddressInfo
-  const { error } = await poster.post(`https://${host}:${port}/`, {}, '{}')
+  const { error } = await poster.post(
+    { endpointId: 'ep_1', url: `https://${host}:${port}/`, concurrency: 1 },
+    {},
+    '{}',
+  )
   return { error, requests }
 }
 

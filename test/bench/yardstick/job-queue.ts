@@ -1,16 +1,23 @@
+import { randomBytes, randomUUID } from 'node:crypto'
 import { Logger, run as runGraphile } from 'graphile-worker'
 import pg from 'pg'
 import { PgBoss } from 'pg-boss'
+import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
 import { asProgram } from '../as-program.ts'
 
-/** A queue of jobs in PostgreSQL whose jobs are POSTs. */
+/**
+ * A queue of jobs in PostgreSQL whose jobs are POSTs, done as the documents of its libraries say: signed by
+ * `standardwebhooks`, sent by undici, and each attempt written down in a row.
+ */
 export interface JobQueueOptions {
   readonly kind: 'graphile-worker' | 'pg-boss'
   readonly databaseUrl: string
   readonly urls: readonly string[]
   readonly concurrency: number
   readonly bodyBytes: number
+  /** Whether requests are signed, and attempts written down. */
+  readonly logged: boolean
 }
 
 /** Adds so many jobs. */
@@ -19,6 +26,7 @@ export interface JobQueueCommand {
 }
 
 interface Job {
+  readonly id: string
   readonly url: string
 }
 
@@ -28,24 +36,63 @@ const BOSS_WORKERS = 4
 const BOSS_BATCH = 1_000
 
 asProgram<JobQueueOptions, undefined, JobQueueCommand, undefined>(async (options) => {
-  const { urls, concurrency } = options
-  const agent = new Agent({ connections: concurrency })
-  const body = 'x'.repeat(options.bodyBytes)
-  const headers = { 'content-type': 'application/json' }
-  const post = async ({ url }: Job): Promise<void> => {
-    const answer = await request(url, { method: 'POST', body, headers, dispatcher: agent })
-    await answer.body.dump()
-    if (answer.statusCode !== 204) throw new Error(`answered ${answer.statusCode}`)
-  }
+  const { urls } = options
+  const post = await createPost(options)
   const add = await (options.kind === 'pg-boss' ? startBoss : startGraphile)(options, post)
   return {
     ready: undefined,
     async run({ jobs }) {
-      await add(Array.from({ length: jobs }, (_, i) => ({ url: urls[i % urls.length] as string })))
+      await add(
+        Array.from({ length: jobs }, (_, i) => ({
+          id: `evt_${randomUUID()}`,
+          url: urls[i % urls.length] as string,
+        })),
+      )
       return undefined
     },
   }
 })
+
+async function createPost(options: JobQueueOptions): Promise<(job: Job) => Promise<void>> {
+  const agent = new Agent({ connections: options.concurrency })
+  const body = 'x'.repeat(options.bodyBytes)
+  const send = async (url: string, headers: Record<string, string>) => {
+    const answer = await request(url, { method: 'POST', body, headers, dispatcher: agent })
+    const text = await answer.body.text()
+    if (answer.statusCode !== 204) throw new Error(`answered ${answer.statusCode}`)
+    return { status: answer.statusCode, text }
+  }
+  if (!options.logged) {
+    return async ({ url }) => void (await send(url, { 'content-type': 'application/json' }))
+  }
+  const signer = new Webhook(`whsec_${randomBytes(32).toString('base64')}`)
+  const log = await openAttemptLog(options.databaseUrl)
+  return async ({ id, url }) => {
+    const startedAt = new Date()
+    const { status, text } = await send(url, {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'webhook-timestamp': `${Math.floor(startedAt.getTime() / 1_000)}`,
+      'webhook-signature': signer.sign(id, startedAt, body),
+    })
+    await log([id, startedAt, Date.now() - startedAt.getTime(), status, text])
+  }
+}
+
+/** As ours, its commits do not wait for the disk. */
+async function openAttemptLog(databaseUrl: string): Promise<(row: unknown[]) => Promise<unknown>> {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: 10,
+    options: '-c synchronous_commit=off',
+  })
+  await pool.query(
+    `create table attempt (job text, started_at timestamptz, latency_ms int, status int, answer text,
+      primary key (job, started_at))`,
+  )
+  return (values) =>
+    pool.query({ name: 'attempt', text: 'insert into attempt values ($1, $2, $3, $4, $5)', values })
+}
 
 type Add = (jobs: readonly Job[]) => Promise<void>
 
@@ -74,9 +121,9 @@ async function startGraphile(
     await pool.query(
       `select graphile_worker.add_jobs(array(
         select json_populate_record(null::graphile_worker.job_spec,
-          json_build_object('identifier', $2::text, 'payload', json_build_object('url', url)))
-        from unnest($1::text[]) as url))`,
-      [jobs.map((job) => job.url), QUEUE],
+          json_build_object('identifier', $2::text, 'payload', payload))
+        from unnest($1::json[]) as payload))`,
+      [jobs.map((job) => JSON.stringify(job)), QUEUE],
     )
   }
 }

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/create-bank-http.ts'
+import { systemClock } from '../../src/clock.ts'
+import { createNameResolver } from '../../src/dns/name-resolver.ts'
+import { type Nameserver, startNameserver } from '../support/nameserver.ts'
+import { paymentEvent } from '../webhooks/fixture.ts'
+import { addEndpoint, until, useWebhooks } from '../webhooks/harness.ts'
+
+const harness = useWebhooks()
+const EVENTS = 20
+const HANGING = 100
+
+/** With the system's four threads, 100 such names take minutes. */
+const LIMIT_MS = 5_000
+
+let nameserver: Nameserver
+beforeAll(async () => {
+  nameserver = await startNameserver((name) =>
+    name.startsWith('hangs') ? 'hangs' : { ipv4: ['127.0.0.1'] },
+  )
+})
+afterAll(() => nameserver.close())
+
+const resolver = () => createNameResolver({ servers: [nameserver.address] })
+
+test('100 names whose nameserver says nothing hold up neither a webhook nor a bank', async () => {
+  const webhooks = harness.started({ resolve: resolver(), retryScheduleMs: [60_000] })
+  const receiver = await harness.receiver()
+  const { port } = new URL(receiver.url)
+  const hostile = [await harness.business(), await harness.business()]
+  const honest = await harness.business()
+  for (let i = 0; i < HANGING; i++) {
+    await addEndpoint(webhooks, hostile[i % 2]!, `http://hangs${i}.example:${port}/`)
+  }
+  await addEndpoint(webhooks, honest, `http://well.example:${port}/`)
+  const http = createBankHttp({
+    baseUrl: `http://bank.example:${port}`,
+    limits: BANK_HTTP_LIMITS,
+    clock: systemClock,
+    resolve: resolver(),
+    observe: () => undefined,
+  })
+  harness.closing(http.close)
+
+  await harness.publish(...Array.from({ length: EVENTS }, (_, i) => paymentEvent(hostile[i % 2]!)))
+  await until(async () => nameserver.asked.filter((name) => name.startsWith('hangs')).length >= 50)
+  const answer = await http.send({
+    method: 'POST',
+    path: '',
+    headers: {},
+    body: '{}',
+    signal: AbortSignal.timeout(2_000),
+  })
+  expect(answer.status).toBe(200)
+  await harness.publish(...Array.from({ length: EVENTS }, () => paymentEvent(honest)))
+  await receiver.waitFor((requests) => requests.length >= EVENTS + 1, LIMIT_MS)
+  expect(receiver.requests.every(({ headers }) => !headers.host?.startsWith('hangs'))).toBe(true)
+})

@@ -1,0 +1,54 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+
+/** An HTTP proxy on this machine that takes CONNECT, and finds every name here. */
+export interface EgressProxy {
+  readonly port: number
+  /** What it was asked to connect to: "example.com:443". */
+  readonly targets: readonly string[]
+  /** Of each of those, as it was sent. */
+  readonly authorizations: readonly (string | undefined)[]
+  close(): Promise<void>
+}
+
+/** @param refusal what it answers instead of connecting to a target; `hangs`: nothing, for ever */
+export async function startEgressProxy(
+  refusal: (target: string) => number | 'hangs' | undefined = () => undefined,
+): Promise<EgressProxy> {
+  const targets: string[] = []
+  const authorizations: (string | undefined)[] = []
+  const sockets = new Set<Socket>()
+  const server = createServer()
+  server.on('connection', (socket) => sockets.add(socket))
+  server.on('connect', (request: IncomingMessage, socket: Socket) => {
+    const target = `${request.url}`
+    targets.push(target)
+    authorizations.push(request.headers['proxy-authorization'])
+    socket.on('error', () => undefined)
+    const status = refusal(target)
+    if (status === 'hangs') return
+    if (status !== undefined) {
+      socket.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`)
+      return
+    }
+    const peer = connect(Number(target.split(':').at(-1)), '127.0.0.1', () => {
+      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+      peer.pipe(socket).pipe(peer)
+    })
+    sockets.add(peer)
+    peer.on('error', () => socket.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    targets,
+    authorizations,
+    close: async () => {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      if (server.listening) await once(server, 'close')
+    },
+  }
+}
