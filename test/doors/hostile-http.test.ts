@@ -1,9 +1,10 @@
 import { connect, type Socket } from 'node:net'
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { exchange, GET_TRANSACTION } from '../contract/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const service = useService()
 const db = useDatabase()
@@ -37,7 +38,7 @@ test.each([
   const greedy = Array.from({ length: 60 }, () => open(url(), '127.0.0.2'))
   const closed: number[] = []
   for (const [index, each] of greedy.entries()) void each.closed.then(() => closed.push(index))
-  await vi.waitFor(() => expect(closed.length).toBeGreaterThanOrEqual(40))
+  await waitFor(() => expect(closed.length).toBeGreaterThanOrEqual(40))
   expect(closed).toHaveLength(40)
   const welcome = (from: string) =>
     new Promise<boolean>((resolve) => {
@@ -54,9 +55,9 @@ test.each([
     Array.from({ length: 20 }, () => open(url(), from)),
   )
   // 40 are the most: of 20, one and 40 some have gone, and nobody new comes in.
-  await vi.waitFor(async () => expect(await welcome('127.0.0.5')).toBe(false))
+  await waitFor(async () => expect(await welcome('127.0.0.5')).toBe(false))
   for (const { socket } of [...greedy, ...others]) socket.destroy()
-  await vi.waitFor(async () => expect(await welcome('127.0.0.5')).toBe(true))
+  await waitFor(async () => expect(await welcome('127.0.0.5')).toBe(true))
 })
 
 test('headers are bounded, and so is their number by it', async () => {
