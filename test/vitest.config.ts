@@ -1,17 +1,27 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
+/** What both runs have in common. @param name of the report for `.ci/run` */
+export const common = (name: string) => ({
+  root: join(import.meta.dirname, '..'),
+  globalSetup: ['test/support/global-setup.ts'],
+  setupFiles: ['test/support/no-orphans.ts'],
+  // Each file has a database of its own. Two processes on two cores take the files in turn, and load
+  // the code once, as no module of ours has state that a file could leave to the next.
+  pool: 'forks' as const,
+  isolate: false,
+  maxWorkers: 2,
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  expect: { poll: { timeout: 15_000 } },
+  reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
+  outputFile: { json: `node_modules/.vitest/${name}.json` },
+})
+
 export default defineConfig({
   test: {
-    root: join(import.meta.dirname, '..'),
+    ...common('tests'),
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/global-setup.ts'],
-    // Each file has a process and a database of its own; two run at a time on two cores.
-    pool: 'forks',
-    maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
-    outputFile: { json: 'node_modules/.vitest/report.json' },
+    exclude: ['test/faults/**'],
   },
 })

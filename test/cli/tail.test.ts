@@ -7,6 +7,7 @@ import { startProxy } from '../client/proxy.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { startInflow } from './run-inflow.ts'
 
 const service = useService()
@@ -38,7 +39,7 @@ async function pay(sessionId: string) {
     sessionId,
     payerName: 'Chidi\u001b[2J',
   })
-  return vi.waitFor(async () => {
+  return waitFor(async () => {
     const { events } = await service.client(EventService).listEvents({ businessId, limit: 500 })
     const event = events.find(({ payload }) => {
       return payload.case === 'transaction' && payload.value.sessionId === sessionId
@@ -112,12 +113,12 @@ test('a cut before the first event loses none of those after the start', async (
   onTestFinished(instance.close)
   const way = await startProxy(new URL(instance.grpcUrl).host)
   const running = tail(way.url, '--json')
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     const metrics = await (await fetch(`${instance.httpUrl}/metrics`)).text()
     expect(metrics).toMatch(/^inflow_event_subscribers_waiting 1$/m)
   })
   // The checkpoint has left the instance; it is here once nothing more comes.
-  await vi.waitFor(() => expect(way.bytes()).toBeGreaterThan(100))
+  await waitFor(() => expect(way.bytes()).toBeGreaterThan(100))
   way.cut()
   const { id } = await pay('EARLY-1')
   expect(idOf(await running.nextLine())).toBe(id)

@@ -17,6 +17,7 @@ import { sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { freePort, startProxy } from './proxy.ts'
 
 const service = useService()
@@ -130,7 +131,7 @@ test('without a start it starts now, and keeps that now when the first attempts 
   await wait(2)
   const { stream, interruptions } = open({ addresses: [way.address] })
   const first = take(stream, 3)
-  await vi.waitFor(() => expect(interruptions.length).toBeGreaterThan(1))
+  await waitFor(() => expect(interruptions.length).toBeGreaterThan(1))
   const ids = await publish(3)
   await way.unblock()
   expect(idsOf(await first)).toEqual(ids)
@@ -234,10 +235,10 @@ test('aborting ends it promptly and without an error, and lets go of the connect
   const onCheckpoint = (cursor: string) => void checkpoints.push(cursor)
   const waiting = open({ addresses: [way.address], onCheckpoint })
   const next = waiting.stream.next()
-  await vi.waitFor(() => expect(checkpoints).toHaveLength(1))
+  await waitFor(() => expect(checkpoints).toHaveLength(1))
   waiting.stop.abort()
   expect(await next).toEqual({ done: true, value: undefined })
-  await vi.waitFor(() => expect(way.connections()).toBe(0))
+  await waitFor(() => expect(way.connections()).toBe(0))
 
   // With events that arrived already.
   const start = await here()
@@ -251,7 +252,7 @@ test('aborting ends it promptly and without an error, and lets go of the connect
   await way.block()
   const away = open({ addresses: [way.address], retryMinMs: 60_000 })
   const never = away.stream.next()
-  await vi.waitFor(() => expect(away.interruptions).toHaveLength(1))
+  await waitFor(() => expect(away.interruptions).toHaveLength(1))
   away.stop.abort()
   expect((await never).done).toBe(true)
   const aborted = open({ signal: AbortSignal.abort() })
@@ -263,7 +264,7 @@ test('leaving the loop lets go of the connection', async () => {
   const start = await here()
   await publish(2)
   for await (const _ of open({ addresses: [way.address], start }).stream) break
-  await vi.waitFor(() => expect(way.connections()).toBe(0))
+  await waitFor(() => expect(way.connections()).toBe(0))
 })
 
 test('a service without its database is waited for, and holds no connection meanwhile', async () => {
@@ -287,7 +288,7 @@ test('a service without its database is waited for, and holds no connection mean
     retryMinMs: 500,
   })
   const first = take(stream, 1)
-  await vi.waitFor(() => expect(waits).toHaveLength(1))
+  await waitFor(() => expect(waits).toHaveLength(1))
   await vi.waitFor(() => expect(way.connections()).toBe(0), { timeout: 200, interval: 5 })
   await wire.unblock()
   expect(idsOf(await first)).toEqual(ids)
@@ -298,10 +299,10 @@ test('a slow consumer gets everything in order, and holds the stream back', asyn
   const start = await here()
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push(...(await publish(4_000)))
-  const { stream, interruptions } = open({ addresses: [way.address], start, silenceMs: 100 })
+  const { stream, interruptions } = open({ addresses: [way.address], start, silenceMs: 600 })
   const events = await take(stream, 1)
   // Neither does its slowness look like silence of the service.
-  await wait(500)
+  await wait(1_200)
   expect(way.bytes()).toBeLessThan(500_000)
   events.push(...(await take(stream, ids.length - 1)))
   expect(way.bytes()).toBeGreaterThan(2_000_000)

@@ -88,7 +88,7 @@ export function restPath(method: DescMethod): string | undefined {
 
 export const DOORS: Readonly<Record<string, Door>> = {
   'gRPC from connect-node': byTransport(({ grpcUrl }) => createGrpcTransport({ baseUrl: grpcUrl })),
-  'gRPC from grpc-js': byGrpcJs,
+  'gRPC from grpc-js': byGrpcJs(),
   'Connect in JSON': byTransport(({ httpUrl }) =>
     createConnectTransport({ baseUrl: httpUrl, httpVersion: '1.1', useBinaryFormat: false }),
   ),
@@ -159,25 +159,25 @@ function byTransport(open: (at: Addresses) => Transport): Door {
   }
 }
 
-async function byGrpcJs(
-  { grpcUrl }: Addresses,
-  { method, request, authorization, take = 1 }: DoorCall,
-): Promise<Outcome> {
-  const client = new Client(new URL(grpcUrl).host, credentials.createInsecure())
-  const metadata = new Metadata()
-  if (authorization !== undefined) metadata.set('authorization', authorization)
-  const path = `/${method.parent.typeName}/${method.name}`
-  const write = () => Buffer.from(toBinary(method.input, create(method.input, request)))
-  const read = (bytes: Buffer) => show(method, fromBinary(method.output, bytes))
-  try {
+function byGrpcJs(): Door {
+  const clients = new Map<string, Client>()
+  return ({ grpcUrl }, { method, request, authorization, take = 1 }) => {
+    const client =
+      clients.get(grpcUrl) ?? new Client(new URL(grpcUrl).host, credentials.createInsecure())
+    clients.set(grpcUrl, client)
+    const metadata = new Metadata()
+    if (authorization !== undefined) metadata.set('authorization', authorization)
+    const path = `/${method.parent.typeName}/${method.name}`
+    const write = () => Buffer.from(toBinary(method.input, create(method.input, request)))
+    const read = (bytes: Buffer) => show(method, fromBinary(method.output, bytes))
     if (method.methodKind === 'unary') {
-      return await new Promise((resolve) => {
+      return new Promise((resolve) => {
         client.makeUnaryRequest(path, write, read, null, metadata, (error, answer) =>
           resolve(error ? fromServiceError(error) : { messages: [answer as JsonValue] }),
         )
       })
     }
-    return await new Promise((resolve) => {
+    return new Promise((resolve) => {
       const messages: JsonValue[] = []
       const stream = client.makeServerStreamRequest(path, write, read, null, metadata)
       stream.on('data', (message: JsonValue) => {
@@ -188,8 +188,6 @@ async function byGrpcJs(
         resolve(messages.length >= take ? { messages } : fromServiceError(error)),
       )
     })
-  } finally {
-    client.close()
   }
 }
 

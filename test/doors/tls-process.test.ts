@@ -5,7 +5,11 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
+import pino from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { ConfigError, readConfig } from '../../src/config.ts'
+import { openTls } from '../../src/server/tls.ts'
+import { COMPILE_CACHE } from '../support/compile-cache.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
@@ -49,7 +53,7 @@ async function shownAt(url: string): Promise<string> {
   return String(subject.CN)
 }
 
-test('files that cannot be used stop the start with one line that names the setting', async () => {
+test('files that cannot be used are told in one line that names the setting', () => {
   const encrypted = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
     type: 'pkcs8',
     format: 'pem',
@@ -90,28 +94,40 @@ test('files that cannot be used stop the start with one line that names the sett
     ],
     [{ TLS_CERT: at('cert.pem') }, 'TLS_CERT needs TLS_KEY beside it'],
   ]
-  const results = await Promise.all(
-    cases.map(async ([env]) => {
-      const child = spawn(process.execPath, [MAIN], {
-        env: {
-          PATH: process.env['PATH'],
-          DATABASE_URL: db.url,
-          MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),
-          HTTP_PORT: '0',
-          GRPC_PORT: '0',
-          ...env,
-        },
-        stdio: ['ignore', 'ignore', 'pipe'],
-      })
-      let errors = ''
-      child.stderr.on('data', (text) => {
-        errors += text
-      })
-      const [code] = await once(child, 'close')
-      return [code, errors]
-    }),
-  )
-  expect(results).toEqual(cases.map(([, line]) => [1, `inflow: ${line}\n`]))
+  const log = pino({ level: 'silent' })
+  const faultsOf = (env: NodeJS.ProcessEnv) => {
+    try {
+      openTls(readConfig(env).tls!, log)
+    } catch (error) {
+      if (error instanceof ConfigError) return error.faults
+      throw error
+    }
+    return []
+  }
+  expect(cases.map(([env]) => faultsOf(env))).toEqual(cases.map(([, line]) => [line]))
+})
+
+test('such files stop the start', async () => {
+  const child = spawn(process.execPath, [MAIN], {
+    env: {
+      ...COMPILE_CACHE,
+      PATH: process.env['PATH'],
+      DATABASE_URL: db.url,
+      MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),
+      HTTP_PORT: '0',
+      GRPC_PORT: '0',
+      TLS_CERT: at('none.pem'),
+      TLS_KEY: at('key.pem'),
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let errors = ''
+  child.stderr.on('data', (text) => {
+    errors += text
+  })
+  const [code] = await once(child, 'close')
+  const line = `inflow: TLS_CERT is a file that does not exist: ${at('none.pem')}\n`
+  expect([code, errors]).toEqual([1, line])
 })
 
 test('the start says https, and SIGHUP brings the new certificate', async () => {

@@ -5,12 +5,13 @@ import { Code, createClient, type Interceptor } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import type { ServiceError } from '@grpc/grpc-js'
 import pino from 'pino'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
 import { inflow, startInflow } from '../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { makeCertificate } from '../webhooks/certificate.ts'
 import { useTls } from './tls-fixture.ts'
 
@@ -193,7 +194,7 @@ test('certificates are read again without a connection lost, and bad ones are no
   rmSync(tls.path('key'))
   tls.reloadTls()
   expect(await shownAt(tls.grpcUrl)).toBe('Second')
-  await vi.waitFor(() =>
+  await waitFor(() =>
     expect(logged.filter(({ level }) => level === 50).map(({ faults }) => faults)).toEqual([
       [expect.stringMatching(/^TLS_CERT is a file without a certificate in PEM: /)],
       [expect.stringMatching(/^TLS_KEY is not the key of the certificate in TLS_CERT: /)],

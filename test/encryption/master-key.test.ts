@@ -7,7 +7,7 @@ import { sealedAccounts } from '../../src/accounts/reseal-accounts.ts'
 import { reseal } from '../../src/encryption/reseal.ts'
 import { sealedTables } from '../../src/sealed-tables.ts'
 import { createSealer } from '../../src/secrets.ts'
-import { inflow, temporaryFolder } from '../cli/run-inflow.ts'
+import { inflow, runHere, temporaryFolder } from '../cli/run-inflow.ts'
 import { asJson, creation, GENERATE, send, until } from '../contract/rest.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
@@ -118,12 +118,10 @@ describe('a rotation', () => {
 
 describe('a rotation to a key that a running instance lacks', () => {
   const rotate = () =>
-    inflow(['master-key', 'rotate'], {
-      env: {
-        DATABASE_URL: service.url,
-        MASTER_KEY: asText(OTHER),
-        MASTER_KEY_PREVIOUS: asText(MASTER_KEY),
-      },
+    runHere(['master-key', 'rotate'], {
+      DATABASE_URL: service.url,
+      MASTER_KEY: asText(OTHER),
+      MASTER_KEY_PREVIOUS: asText(MASTER_KEY),
     })
   const otherId = createSealer(OTHER).keyId
 
@@ -190,8 +188,8 @@ describe('in a data folder', () => {
     expect(await create(httpUrl)).toEqual([200, undefined])
     const before = read('master.key')
 
-    const env = { DATA_DIR: folder, NO_COLOR: '1' }
-    const rotated = await inflow(['master-key', 'rotate'], { env })
+    const env = { DATA_DIR: folder }
+    const rotated = await runHere(['master-key', 'rotate'], env)
     expect(rotated.code, rotated.stderr).toBe(0)
     expect(rotated.stderr).toMatch(
       /^Made a new key, ([0-9a-f]{8})\. .*\nEncrypting everything with the key \1\.\nWaiting for the running service/,
@@ -206,7 +204,7 @@ describe('in a data folder', () => {
 
     // Also without a service; and what was left half-way is gone on with, under the same key.
     await running?.stop()
-    const again = await inflow(['master-key', 'rotate'], { env })
+    const again = await runHere(['master-key', 'rotate'], env)
     expect(again.code, again.stderr).toBe(0)
     const { httpUrl: second } = await start()
     expect(await create(second)).toEqual([200, 'true'])
@@ -215,7 +213,7 @@ describe('in a data folder', () => {
 
   test('without a database there is nothing to rotate, and nothing is made', async () => {
     const DATA_DIR = join(temporaryFolder(), 'data')
-    const refused = await inflow(['master-key', 'rotate'], { env: { DATA_DIR } })
+    const refused = await runHere(['master-key', 'rotate'], { DATA_DIR })
     expect(refused.code).toBe(1)
     expect(refused.stderr).toMatch(/^error: there is no database in /)
     expect(existsSync(DATA_DIR)).toBe(false)

@@ -118,7 +118,7 @@ async function run(steps: readonly Step[]): Promise<Written[]> {
   return committed
 }
 
-test('thousands of schedules: no gap, no repeat, no inversion of cause and effect', async () => {
+test('random schedules: no gap, no repeat, no inversion of cause and effect', async () => {
   const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
   console.log(`sequencer schedules: SEED=${seed}`)
   let last = 0
@@ -152,6 +152,6 @@ test('thousands of schedules: no gap, no repeat, no inversion of cause and effec
         }
       }
     }),
-    { seed, numRuns: Number(process.env['SCHEDULES'] ?? 2_000), endOnFailure: true },
+    { seed, numRuns: Number(process.env['SCHEDULES'] ?? 300), endOnFailure: true },
   )
 }, 240_000)

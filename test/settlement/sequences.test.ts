@@ -22,7 +22,7 @@ const db = useDatabase(8)
 
 /** Printed, and read back: SEED=… repeats a run. */
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-const SEQUENCES = Number(process.env['SEQUENCES'] ?? 500)
+const SEQUENCES = Number(process.env['SEQUENCES'] ?? 60)
 
 const clock = testClock(Date.UTC(2026, 10, 20, 12))
 let first: ReturnType<typeof createInstance>

@@ -23,13 +23,19 @@ const DAY_MS = 86_400_000
 
 /** The last row before a part of a table in the order of a list: what a page token is made of. */
 function tokenAt(columns: string, from: string, order: string): NonNullable<ListRow['at']> {
+  // The whole table is counted for it: once, not for every combination of filters.
+  const found = new WeakMap<Pool, Map<number, Request>>()
   return async (pool, part) => {
+    const known = found.get(pool)?.get(part)
+    if (known) return known
     const { rows } = await pool.query<{ key: string[] }>(
       `select array[${columns}] as key from ${from} order by ${order}
         offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
       [part],
     )
-    return { pageToken: pageTokenOf(rows[0]!.key) }
+    const request = { pageToken: pageTokenOf(rows[0]!.key) }
+    found.set(pool, (found.get(pool) ?? new Map()).set(part, request))
+    return request
   }
 }
 
@@ -40,6 +46,9 @@ const TRANSACTIONS_AT = tokenAt(
   `transaction where ${OF_BUSINESS}`,
   'paid_at desc, id desc',
 )
+
+const AUDIT_AT = tokenAt('number::text', 'audit_entry', 'number desc')
+const AUDIT_FROM_OLDEST_AT = tokenAt('number::text', 'audit_entry', 'number asc')
 
 const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   const { rows } = await pool.query<{ last: string }>(
@@ -84,12 +93,8 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         oldestFirst: [true],
       },
       refused: isOpenPeriod,
-      at: (pool, part, { oldestFirst }) =>
-        tokenAt('number::text', 'audit_entry', `number ${oldestFirst ? 'asc' : 'desc'}`)(
-          pool,
-          part,
-          {},
-        ),
+      at: (pool, part, request) =>
+        (request['oldestFirst'] ? AUDIT_FROM_OLDEST_AT : AUDIT_AT)(pool, part, request),
       buffersMax: 2_000,
     },
     'BusinessService.ListBusinesses': { filters: {}, at: tokenAt('id', 'business', 'id desc') },

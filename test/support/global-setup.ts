@@ -5,6 +5,7 @@ import { startEmbedded } from '../../src/store/embedded.ts'
 import { migrate, openDatabase } from '../../src/store/orm.ts'
 import { createTemplate } from './database.ts'
 import { makeFolder } from './folder.ts'
+import { killAll, listProcesses } from './processes.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,13 +14,24 @@ declare module 'vitest' {
   }
 }
 
+const ROOT = join(import.meta.dirname, '../..')
+
+/** Processes of this project whose parent has ended without them. */
+const orphans = () =>
+  listProcesses().filter(({ parent, command }) => parent === 1 && command.includes(ROOT))
+
 /** One PostgreSQL for all tests, with a migrated template that each test file clones. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const before = new Set(orphans().map(({ pid }) => pid))
   const folder = await makeFolder('test')
   const postgres = await startEmbedded({
     folder: join(folder, 'postgres'),
     // Tests that pull the plug start a server of their own, with fsync on.
-    settings: { fsync: 'off', max_connections: '200' },
+    settings: {
+      fsync: 'off',
+      full_page_writes: 'off',
+      max_connections: '200',
+    },
   })
   const templateUrl = await createTemplate(postgres.url)
   const database = await openDatabase(templateUrl, 2)
@@ -29,5 +41,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     await postgres.stop()
     await rm(folder, { recursive: true, force: true })
+    const killed = killAll(orphans().filter(({ pid }) => !before.has(pid)))
+    if (killed !== '') throw new Error(`the tests left processes behind:\n${killed}`)
   }
 }

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { COMPILE_CACHE } from './compile-cache.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
 /** A start takes seconds, also on a machine that has much else to do. */
@@ -26,7 +27,7 @@ export interface ServiceProcess {
 
 /**
  * Starts `node src/main.ts` and waits until it is ready. With WORKERS in the environment of the tests,
- * whatever does not say otherwise has as many: `npm run test:workers`.
+ * whatever does not say otherwise has as many.
  *
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
  * @param keepOutput whether all that it writes is kept
@@ -37,6 +38,7 @@ export async function startProcess(
 ): Promise<ServiceProcess> {
   const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
     env: {
+      ...COMPILE_CACHE,
       PATH: process.env['PATH'],
       HTTP_PORT: '0',
       GRPC_PORT: '0',

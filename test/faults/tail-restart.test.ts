@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { startInflow } from '../cli/run-inflow.ts'
 import { freePort } from '../client/proxy.ts'
 import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
-import { startInflow } from './run-inflow.ts'
 
 const db = useDatabase()
 

@@ -1,0 +1,112 @@
+import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { asJson, GET_TRANSACTION, send } from '../contract/rest.ts'
+import { useTls } from '../doors/tls-fixture.ts'
+import { useDatabase } from '../support/database.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+
+const tls = useTls(false)
+const db = useDatabase()
+
+/** The service as it is, in a process of its own, with the limits that it has. */
+let running: ServiceProcess
+
+beforeAll(async () => {
+  running = await startProcess({
+    DATABASE_URL: db.url,
+    // What is held for clients that do not read has to fit in here, or the process ends.
+    NODE_OPTIONS: '--max-old-space-size=192',
+    RATE_LIMIT_FAILED: 'off',
+  })
+})
+
+afterAll(() => running?.kill())
+
+/** A connection that is attacked by, and when it is closed. */
+function open(url: string): { socket: Socket; closed: Promise<void> } {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' })
+  socket.on('error', () => undefined)
+  onTestFinished(() => void socket.destroy())
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  return { socket, closed }
+}
+
+const metric = async (url: string, name: string): Promise<number> => {
+  const text = (await send(url, { method: 'GET', path: '/metrics' })).text
+  const line = text.split('\n').find((each) => each.startsWith(`${name} `))
+  return Number(line?.split(' ')[1])
+}
+
+const HEAD = `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\n`
+
+/** How many of the attackers ask for much in one go, and read nothing. */
+const UNREAD = 50
+
+test('500 connections that send byte by byte or read nothing: others are served, and they are cut off', async () => {
+  const url = running.httpUrl
+  const drips: (() => void)[] = []
+  const sockets: Socket[] = []
+  for (let index = 0; index < 500; index++) {
+    const { socket } = open(url)
+    sockets.push(socket)
+    if (index < UNREAD) {
+      socket.pause()
+      socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000))
+      continue
+    }
+    socket.resume()
+    const body = index % 2 === 0
+    const length = 'Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n{'
+    socket.write(body ? HEAD + length : HEAD)
+    drips.push(() => socket.write(body ? 'x' : `X-${index}: y\r\n`))
+  }
+  const dripping = setInterval(() => {
+    for (const drip of drips) drip()
+  }, 1_000)
+  onTestFinished(() => clearInterval(dripping))
+  // Whoever reads nothing does not hear of the end: the service knows who is still there.
+  const others = async () => (await metric(url, 'inflow_connections{door="http"}')) - 1
+  let served = 0
+  let most = 0
+  for (let left = await others(); left > 0 || most < 500 - UNREAD; left = await others()) {
+    most = Math.max(most, left)
+    const answer = await send(url, { headers: asJson('no-key'), body: '{"session_id":"1"}' })
+    expect(answer.status).toBe(401)
+    served += 1
+  }
+  expect(served).toBeGreaterThan(100)
+  expect(running.child.exitCode).toBeNull()
+}, 120_000)
+
+test('a TLS handshake that does not come holds nobody up, and does not stay', async () => {
+  const doors = [tls.httpUrl, tls.grpcUrl]
+  const slow = doors.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
+  for (const [index, { socket }] of slow.entries()) {
+    socket.resume()
+    // Some say nothing at all, some begin a record of a handshake.
+    if (index % 2 === 0) socket.write(Buffer.from([22, 3, 1, 2, 0, 1]))
+  }
+  let over = false
+  const attack = Promise.all(slow.map(({ closed }) => closed)).then(() => {
+    over = true
+  })
+  while (!over) {
+    for (const url of doors) {
+      await new Promise<void>((resolve, reject) => {
+        const socket = connectTls({
+          host: '127.0.0.1',
+          port: Number(new URL(url).port),
+          ca: tls.authority.cert,
+          ALPNProtocols: ['h2', 'http/1.1'],
+        })
+        socket.once('secureConnect', () => {
+          socket.destroy()
+          resolve()
+        })
+        socket.on('error', reject)
+      })
+    }
+  }
+  await attack
+}, 60_000)
