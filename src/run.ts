@@ -4,12 +4,13 @@ import type { Logger } from 'pino'
 import { systemClock } from './clock.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './credentials.ts'
+import { freePorts } from './free-ports.ts'
+import { listenFault } from './listen-fault.ts'
 import { openTls } from './server/tls.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start.ts'
 import { type EmbeddedPostgres, startEmbedded } from './store/embedded.ts'
 import { exitOnSignals } from './store/exit-on-signals.ts'
 import { connectionsOfService, type Database, migrate, openDatabase } from './store/orm.ts'
-import { choosePorts } from './workers/choose-ports.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
@@ -99,6 +100,18 @@ async function serveByWorkers(serving: Serving): Promise<Running> {
     lost: ({ faults }) => lost.resolve(faults),
   })
   return { ...ports, ...workers, lost: lost.promise }
+}
+
+/**
+ * All workers listen at the same ports, also those that come later, when the ones before have ended: so
+ * a 0 is settled here.
+ */
+async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<Ports> {
+  const free = await freePorts(host, 2).catch((error: unknown) => {
+    throw listenFault('HTTP_PORT', { host, port: 0 }, error)
+  })
+  const [http = 0, grpc = 0] = free
+  return { httpPort: httpPort || http, grpcPort: grpcPort || grpc }
 }
 
 function roomFor(workers: number): Readonly<Record<string, string>> {

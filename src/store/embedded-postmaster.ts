@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type FileHandle, open, rename, stat } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { freePorts } from '../free-ports.ts'
 import { disarmStaleLock, endPostmaster, ownerSetting, stopOrphan } from './embedded-rival.ts'
 import { type ServerUser, spawnAs } from './embedded-user.ts'
 
@@ -77,7 +77,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
   let said = ''
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     await stopOrphan(cluster, folder, log)
-    const port = await freePort()
+    const [port = 0] = await freePorts('127.0.0.1', 1)
     const launched = await launch(options, port)
     if (typeof launched !== 'string') return running(launched, port, log)
     said = launched
@@ -190,17 +190,6 @@ function hasEnded(child: ChildProcess): boolean {
 function endChild(child: ChildProcess): Promise<void> {
   const send = (signal: NodeJS.Signals) => void child.kill(signal)
   return endPostmaster(child.pid ?? 0, send, () => hasEnded(child))
-}
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no TCP port to listen on')
-  return address.port
 }
 
 function logPath(folder: string): string {
