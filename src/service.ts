@@ -161,7 +161,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
   const businesses = createBusinessStore(pool)
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
-  const aliasOf = createAliasOf(businesses, clock)
+  const aliasOf = createAliasOf(businesses)
   const payments = composePayments({
     config,
     database,
