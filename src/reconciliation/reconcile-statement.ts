@@ -26,8 +26,15 @@ interface Statement {
   readonly apply: boolean
 }
 
-/** What was done about a row; `again`: the bank, or the time, did not suffice. */
-export type StatementAction = 'none' | 'recorded' | 'unmatched' | 'held' | 'denied' | 'again'
+/** What was done about a row; `again`: the bank did not answer clearly; `late`: the call ran out of time. */
+export type StatementAction =
+  | 'none'
+  | 'recorded'
+  | 'unmatched'
+  | 'held'
+  | 'denied'
+  | 'again'
+  | 'late'
 
 export interface StatementResult {
   readonly finding: Found['finding']
@@ -78,7 +85,7 @@ export async function reconcileStatement(
     const late = clock.now() >= untilMs
     const settling = open.slice(at, at + atOnce).map(async ({ row, each, index }) => {
       const { finding, recorded } = each
-      const settled = late ? AGAIN : await settle(dependencies, bank, served, row, each)
+      const settled = late ? LATE : await settle(dependencies, bank, served, row, each)
       results[index] = toResult(finding, recorded, settled.action, settled.cause)
     })
     await Promise.all(settling)
@@ -103,7 +110,7 @@ function note(
 
 type Settled = Pick<StatementResult, 'action' | 'cause'>
 
-const AGAIN: Settled = { action: 'again', cause: 'the time of this call was up' }
+const LATE: Settled = { action: 'late', cause: 'the time of this call was up' }
 
 function toResult(
   finding: Found['finding'],
