@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import type { Actor } from '../caller.ts'
@@ -104,7 +104,7 @@ function note(
   const details: Record<string, number> = { rows: results.length }
   for (const { action } of results) details[action] = (details[action] ?? 0) + 1
   return inTransaction(pool, (client) =>
-    appendAuditOn(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
+    appendAudit(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
   )
 }
 

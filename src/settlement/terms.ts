@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
@@ -51,7 +51,7 @@ export async function updateTerms(
   await inTransaction(database.pool, async (client) => {
     await upsertTerms(client, businessId, terms, clock.now())
     const { feeFlatMinor, feeCapMinor, ...rest } = terms
-    await appendAuditOn(client, actor, {
+    await appendAudit(client, actor, {
       action: 'terms.update',
       targetId: businessId,
       businessId,
