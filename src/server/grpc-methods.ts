@@ -5,10 +5,10 @@ import {
   isMessage,
   type Message,
   type MessageInitShape,
+  toBinary,
 } from '@bufbuild/protobuf'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../errors.ts'
-import { compileWireEncoder } from '../wire.ts'
 import { type Call, headersOf } from './calls.ts'
 import type { GrpcCall } from './grpc-call.ts'
 import { frameMessage } from './grpc-messages.ts'
@@ -37,11 +37,10 @@ export function toGrpcMethod(call: Call, host: MethodHost): GrpcMethod {
 }
 
 function unaryHandler(call: Call, { log }: MethodHost) {
-  const encode = compileWireEncoder(call.method.output)
   return async (rpc: GrpcCall): Promise<void> => {
     try {
       const response = await call.unary(undefined, rpc)
-      rpc.answer(encode(response.message as Message), headersOf(response))
+      rpc.answer(toBinary(call.method.output, response.message as Message), headersOf(response))
     } catch (error) {
       if (!(error instanceof Fault)) logFailure(log, error, call, rpc.requestId)
       rpc.fail(toGrpcStatus(error, rpc.requestId))
@@ -80,13 +79,12 @@ function decode(schema: DescMessage, bytes: Buffer): Message {
 export function createSharedEncoder(
   schema: DescMessage,
 ): (message: MessageInitShape<DescMessage>) => Buffer {
-  const encode = compileWireEncoder(schema)
   const known = new WeakMap<Message, Buffer>()
   return (given) => {
     const message = isMessage(given, schema) ? given : create(schema, given)
     let framed = known.get(message)
     if (framed === undefined) {
-      framed = frameMessage(encode(message))
+      framed = frameMessage(toBinary(schema, message))
       known.set(message, framed)
     }
     return framed
