@@ -56,23 +56,20 @@ const COLUMNS = `actor_kind, actor_id, actor_name, address, request_id, action, 
  * Appends to the audit log, in the transaction of the change. From there to the end of the
  * transaction nobody else appends, so it comes last.
  */
-export async function appendAudit(em: EntityManager, actor: Actor, note: AuditNote): Promise<void> {
-  await em.flush()
-  const values = toValues(actor, note)
-  const places = values.map(() => '?').join(', ')
-  await em.execute(`insert into audit_entry (${COLUMNS}) values (${places})`, values)
-}
-
-/** The same, for a transaction of a client of the pool. */
-export async function appendAuditOn(
-  client: ClientBase,
+export async function appendAudit(
+  transaction: EntityManager | ClientBase,
   actor: Actor,
   note: AuditNote,
 ): Promise<void> {
   const values = toValues(actor, note)
-  const places = values.map((_, index) => `$${index + 1}`).join(', ')
-  await client.query(`insert into audit_entry (${COLUMNS}) values (${places})`, values)
+  if ('flush' in transaction) {
+    await transaction.flush()
+    await transaction.execute(insert(values.map(() => '?')), values)
+  } else await transaction.query(insert(values.map((_, index) => `$${index + 1}`)), values)
 }
+
+const insert = (places: readonly string[]) =>
+  `insert into audit_entry (${COLUMNS}) values (${places.join(', ')})`
 
 function toValues(actor: Actor, note: AuditNote): (string | null)[] {
   const [targetKind = ''] = note.action.split('.', 1)

@@ -1,3 +1,5 @@
+import { LRUCache } from 'lru-cache'
+
 /** The time, passed in so that tests can set it. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
@@ -34,7 +36,7 @@ export function createTimeText(timeZone: string): TimeText {
   })
   // Intl costs microseconds a call; zones change offset only on quarter hours, so one offset
   // serves every time within the same quarter.
-  const offsets = new Map<number, number>()
+  const offsets = new LRUCache<number, number>({ max: 1_000 })
   const offsetMs = (epochMs: number): number => {
     const withinMs = Math.min(Math.max(epochMs, YEARS_MS.from), YEARS_MS.to)
     const quarter = Math.floor(withinMs / 900_000)
@@ -42,7 +44,6 @@ export function createTimeText(timeZone: string): TimeText {
     if (known !== undefined) return known
     const parts = intl.format(quarter * 900_000).replace(', ', 'T')
     const offset = Date.parse(`${parts}Z`) - quarter * 900_000
-    if (offsets.size > 1_000) offsets.clear()
     offsets.set(quarter, offset)
     return offset
   }

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { backoffMs } from './backoff.ts'
 import { within } from './within.ts'
 
 /** Work that is done when there is some: on waking, and by itself every so often. */
@@ -15,21 +16,35 @@ interface LoopOptions {
   /** What it does, for the log. */
   readonly name: string
   readonly log: Logger
-  /** One turn. @returns milliseconds until the next one is due; 0: there is more to do now */
-  turn(): Promise<number>
+  /** The longest wait between two turns, in milliseconds; absent: a second. */
+  readonly everyMs?: number
+  /** For the jitter. */
+  readonly random?: () => number
+  /**
+   * One turn. The signal aborts when the loop is stopped.
+   *
+   * @returns milliseconds until the next turn is due; 0: there is more to do now; undefined: `everyMs`
+   */
+  turn(signal: AbortSignal): Promise<number | undefined>
 }
 
-/** The longest wait between turns: a wake that was lost costs no more than this. */
+/** A wake that was lost costs no more than this. */
 const POLL_MS = 1_000
+
+/** The longest wait is shorter by up to this part, so that instances do not keep step. */
+const JITTER = 0.2
+
 const BACKOFF_MIN_MS = 100
 const BACKOFF_MAX_MS = 5_000
 const STOP_MAX_MS = 5_000
 
 /** A turn that throws is logged and repeated, with growing waits. */
 export function createLoop(options: LoopOptions): Loop {
-  const { name, log } = options
+  const { name, log, everyMs = POLL_MS, random = Math.random } = options
+  const backoff = { minMs: BACKOFF_MIN_MS, maxMs: Math.min(everyMs, BACKOFF_MAX_MS) }
+  const stopping = new AbortController()
+  const { signal } = stopping
   let woken = false
-  let stopped = false
   let failures = 0
   let endWait = (): void => {}
   let running: Promise<void> = Promise.resolve()
@@ -45,22 +60,25 @@ export function createLoop(options: LoopOptions): Loop {
   /** @returns milliseconds until the next turn */
   const turn = async (): Promise<number> => {
     try {
-      const waitMs = await options.turn()
+      const waitMs = (await options.turn(signal)) ?? everyMs
       if (failures > 0) log.info({ loop: name, failures }, 'works again')
       failures = 0
-      return woken ? 0 : Math.min(waitMs, POLL_MS)
+      if (woken) return 0
+      return waitMs < everyMs ? waitMs : everyMs * (1 - JITTER * random())
     } catch (error) {
       failures += 1
-      const waitMs = Math.min(BACKOFF_MIN_MS * 2 ** (failures - 1), BACKOFF_MAX_MS)
-      log.warn({ loop: name, failures, waitMs, err: error }, 'failed, and is tried again')
+      const waitMs = backoffMs(failures, backoff, random)
+      if (!signal.aborted) {
+        log.warn({ loop: name, failures, waitMs, err: error }, 'failed, and is tried again')
+      }
       return waitMs
     }
   }
   const run = async (): Promise<void> => {
-    while (!stopped) {
+    while (!signal.aborted) {
       woken = false
       const waitMs = await turn()
-      if (stopped) return
+      if (signal.aborted) return
       if (waitMs > 0) await wait(waitMs)
       else await setImmediate()
     }
@@ -75,7 +93,7 @@ export function createLoop(options: LoopOptions): Loop {
       if (failures === 0) endWait()
     },
     async stop() {
-      stopped = true
+      stopping.abort()
       endWait()
       await within(running, STOP_MAX_MS)
     },

@@ -143,13 +143,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   }
   const sequencer = createSequencer({ pool, log, advanced })
   let background = false
-  const published = link ? () => (background ? sequencer.kick() : link.published()) : sequencer.kick
-  const listener = createListener({
-    url: database.url,
-    log,
-    heard: advanced,
-    random: Math.random,
-  })
+  const published = link ? () => (background ? sequencer.wake() : link.published()) : sequencer.wake
+  const listener = createListener({ url: database.url, log, heard: advanced })
 
   const retention = createRetention({
     pool,
@@ -162,7 +157,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
   const businesses = createBusinessStore(pool)
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
-  const aliasOf = createAliasOf(businesses, clock)
+  const aliasOf = createAliasOf(businesses)
   const payments = composePayments({
     config,
     database,
@@ -273,14 +268,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     grpcPort: grpc.port,
     metrics,
     startBackground,
-    published: sequencer.kick,
+    published: sequencer.wake,
     deliveriesDue: webhooks.deliveriesDue,
     close: async () => {
       draining.abort()
       const doors = [http, grpc].map((door) => door.close(DRAIN_MS))
       await Promise.all([...doors, webhooks.stop(), settlements.stop()])
-      tail.stop()
       await Promise.all([
+        tail.stop(),
         sequencer.stop(),
         listener.stop(),
         retention.stop(),

@@ -1,10 +1,11 @@
+import { LRUCache } from 'lru-cache'
 import type { Clock } from './clock.ts'
 
 /** How long a credential is trusted without asking anew: a revoked one is refused within this. */
 const TRUST_MS = 800
 
-/** How many credentials each of the two generations remembers. */
-const REMEMBERED_MAX = 10_000
+/** How many credentials are remembered. */
+const REMEMBERED_MAX = 20_000
 
 /** Whom a credential was found to be of. */
 export interface Found<Who> {
@@ -39,27 +40,19 @@ interface Question<Who> {
  * guard nothing: whoever reads this memory finds the same texts in the requests that brought them.
  * Nor does the time of a look-up tell of a credential: the map compares texts only where their
  * hashes, seeded anew in each process, are equal. Texts that were not proved right are never kept,
- * and the others for two generations at the most.
+ * and the others are purged when their time is over.
  */
 export function createTrust<Who>(clock: Clock): Trust<Who> {
-  let young = new Map<string, Remembered<Who>>()
-  let old = new Map<string, Remembered<Who>>()
-  let turnedMs = Number.NEGATIVE_INFINITY
+  const remembered = new LRUCache<string, Remembered<Who>>({
+    max: REMEMBERED_MAX,
+    // lru-cache still gives what is exactly as old as this.
+    ttl: TRUST_MS - 1,
+    ttlAutopurge: true,
+    ttlResolution: 0,
+    perf: clock,
+  })
   const asking = new Map<string, Question<Who>>()
 
-  const recall = (credential: string, nowMs: number): Who | undefined => {
-    if (!isRecent(turnedMs, nowMs) || young.size >= REMEMBERED_MAX) {
-      old = young
-      young = new Map()
-      turnedMs = nowMs
-    }
-    const known = young.get(credential) ?? old.get(credential)
-    if (known === undefined) return undefined
-    if (isRecent(known.askedMs, nowMs) && nowMs < known.untilMs) return known.who
-    young.delete(credential)
-    old.delete(credential)
-    return undefined
-  }
   const ask = async (
     credential: string,
     find: () => Promise<Found<Who> | undefined>,
@@ -70,13 +63,13 @@ export function createTrust<Who>(clock: Clock): Trust<Who> {
     const untilMs = found.expiresAtMs ?? Number.POSITIVE_INFINITY
     if (untilMs <= askedMs) return undefined
     // From the question on, not from the answer: a revocation in between has not been seen.
-    young.set(credential, { who: found.who, askedMs, untilMs })
+    remembered.set(credential, { who: found.who, askedMs, untilMs }, { start: askedMs })
     return found.who
   }
   return (credential, find) => {
     const askedMs = clock.now()
-    const known = recall(credential, askedMs)
-    if (known !== undefined) return known
+    const known = remembered.get(credential)
+    if (known && known.askedMs <= askedMs && askedMs < known.untilMs) return known.who
     const underWay = asking.get(credential)
     if (underWay !== undefined && isRecent(underWay.askedMs, askedMs)) return underWay.answer
     const answer = ask(credential, find, askedMs).finally(() => {

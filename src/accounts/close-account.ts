@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { BankOf } from '../banks/bank.ts'
 import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
@@ -46,7 +46,7 @@ export async function closeAccount(
   const closed = await inTransaction(pool, async (client) => {
     if (!(await closeActive(client, account.id, { eventId, occurredAtMs, payload }))) return false
     const { accountNumber, bank } = account
-    await appendAuditOn(client, actor, {
+    await appendAudit(client, actor, {
       action: 'account.close',
       targetId: account.id,
       businessId,

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import type { OpenAccount } from './account.ts'
@@ -26,7 +27,11 @@ export type FindOpenAccounts = (
  * the same number meanwhile, and then the money is its own.
  */
 export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
-  const remembered = { live: new Map<string, OpenAccount>(), test: new Map<string, OpenAccount>() }
+  const max = ACCOUNTS_MAX
+  const remembered = {
+    live: new LRUCache<string, OpenAccount>({ max }),
+    test: new LRUCache<string, OpenAccount>({ max }),
+  }
   const keyOf = (key: Omit<AccountKey, 'live'>) => key.bank + key.accountNumber
   return async (keys) => {
     const missing = new Map<string, AccountKey>()
@@ -42,7 +47,6 @@ export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
     if (missing.size > 0) {
       for (const account of await findByNumbers(pool, [...missing.values()])) {
         const [known, found] = account.live ? [remembered.live, live] : [remembered.test, test]
-        if (known.size >= ACCOUNTS_MAX) forgetOldest(known)
         known.set(keyOf(account), account)
         found.set(keyOf(account), account)
       }
@@ -52,15 +56,5 @@ export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
       if (key.live !== undefined) return (key.live ? live : test).get(text)
       return live.get(text) ?? test.get(text)
     })
-  }
-}
-
-/** Drops a tenth at a time, the longest known first. */
-function forgetOldest(remembered: Map<string, OpenAccount>): void {
-  let left = ACCOUNTS_MAX / 10
-  for (const key of remembered.keys()) {
-    if (left === 0) return
-    remembered.delete(key)
-    left -= 1
   }
 }

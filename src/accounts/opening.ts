@@ -1,3 +1,4 @@
+import { backoffMs } from '../backoff.ts'
 import type { AccountResult, NextStep } from '../banks/bank.ts'
 
 /**
@@ -27,8 +28,7 @@ export interface Unopened {
 /** After so many attempts the bank will not say by itself. */
 export const ATTEMPTS_MAX = 48
 
-const WAIT_FIRST_MS = 5_000
-const WAIT_MAX_MS = 1_800_000
+const BACKOFF = { minMs: 5_000, maxMs: 1_800_000 }
 
 const STEPS: Readonly<Record<NextStep, 'REPEAT' | 'QUERY' | 'PERSON'>> = {
   repeat: 'REPEAT',
@@ -52,10 +52,5 @@ export function unopened(
     const text = `no clear end after ${attempt} attempts; the last: ${cause}`
     return { state: 'PERSON', cause: text, nextTryAtMs: undefined }
   }
-  return { state, cause, nextTryAtMs: nowMs + waitMs(attempt) }
-}
-
-/** Doubles from one attempt to the next. */
-export function waitMs(attempt: number): number {
-  return Math.min(WAIT_FIRST_MS * 2 ** (attempt - 1), WAIT_MAX_MS)
+  return { state, cause, nextTryAtMs: nowMs + backoffMs(attempt, BACKOFF) }
 }

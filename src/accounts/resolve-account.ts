@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import { Fault, invalidFields } from '../errors.ts'
@@ -51,7 +51,7 @@ export async function resolveAccount(
   if (opened === undefined) {
     const deleted = await inTransaction(pool, async (client) => {
       if (!(await deleteUnclaimed(client, stored.id, nowMs))) return false
-      await appendAuditOn(client, actor, noteOf(stored, { opened: false }))
+      await appendAudit(client, actor, noteOf(stored, { opened: false }))
       return true
     })
     if (deleted) return undefined
@@ -65,7 +65,7 @@ export async function resolveAccount(
     const done = await inTransaction(pool, async (client) => {
       const opening = newOpening(account, bankAccountId, nowMs)
       if (!(await openPending(client, [opening], nowMs)).has(stored.id)) return false
-      await appendAuditOn(client, actor, noteOf(stored, { opened: true, accountNumber }))
+      await appendAudit(client, actor, noteOf(stored, { opened: true, accountNumber }))
       return true
     })
     if (!done) throw await underWay(pool, businessId, reference)

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import { LRUCache } from 'lru-cache'
 import { noSuchBusiness } from './get-business.ts'
 import type { BusinessStore } from './store.ts'
 
@@ -11,18 +11,16 @@ const TRUST_MS = 800
 export type AliasOf = (businessId: string) => Promise<string>
 
 /** Remembers what it found for less than a second, as UpdateBusiness may change it anywhere. */
-export function createAliasOf(store: BusinessStore, clock: Clock): AliasOf {
-  const remembered = new Map<string, { readonly alias: string; readonly askedMs: number }>()
+export function createAliasOf(store: BusinessStore): AliasOf {
+  // The cache goes by a monotonic time: a clock that is set back prolongs nothing.
+  const remembered = new LRUCache<string, string>({ max: ALIASES_MAX, ttl: TRUST_MS })
   return async (businessId) => {
-    const nowMs = clock.now()
     const known = remembered.get(businessId)
-    if (known !== undefined && known.askedMs <= nowMs && nowMs < known.askedMs + TRUST_MS) {
-      return known.alias
-    }
+    if (known !== undefined) return known
+    const start = performance.now()
     const alias = await store.findAlias(businessId)
     if (alias === undefined) throw noSuchBusiness()
-    if (remembered.size >= ALIASES_MAX) remembered.clear()
-    remembered.set(businessId, { alias, askedMs: nowMs })
+    remembered.set(businessId, alias, { start })
     return alias
   }
 }

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
+import { createLoop } from '../loop.ts'
 import { writeKeyUses } from './store.ts'
 
 /** Between two statements that write down which keys were used. */
@@ -27,9 +28,6 @@ interface Options {
 /** Gathers uses in memory and writes them in the background, all in one statement. */
 export function createKeyUses({ pool, log, everyMs = EVERY_MS }: Options): KeyUses {
   let waiting = new Map<string, number>()
-  let writing: Promise<void> | undefined
-  let timer: NodeJS.Timeout | undefined
-
   const note = (keyId: string, atMs: number): void => {
     if (waiting.size < KEYS_MAX || waiting.has(keyId)) waiting.set(keyId, atMs)
   }
@@ -40,25 +38,24 @@ export function createKeyUses({ pool, log, everyMs = EVERY_MS }: Options): KeyUs
     try {
       await writeKeyUses(pool, uses)
     } catch (error) {
-      log.warn({ err: error, keys: uses.size }, 'uses of keys not written down; trying again')
       for (const [keyId, atMs] of uses) if (!waiting.has(keyId)) note(keyId, atMs)
+      throw error
     }
   }
-  const writeOnce = (): Promise<void> => {
-    writing ??= write().finally(() => {
-      writing = undefined
-    })
-    return writing
-  }
+  const loop = createLoop({
+    name: 'uses of keys',
+    log,
+    everyMs,
+    turn: async () => void (await write()),
+  })
   return {
     note,
-    start() {
-      timer = setInterval(() => void writeOnce(), everyMs)
-    },
+    start: loop.start,
     async stop() {
-      clearInterval(timer)
-      await writing
-      await writeOnce()
+      await loop.stop()
+      await write().catch((error: unknown) => {
+        log.warn({ err: error, keys: waiting.size }, 'uses of keys were not written down')
+      })
     },
   }
 }

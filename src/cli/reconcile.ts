@@ -4,6 +4,7 @@ import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconc
 import {
   Action,
   Finding,
+  RetryReason,
   type StatementResult,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -167,8 +168,7 @@ async function sendPage(run: Run, page: readonly Sent[]): Promise<void> {
   for (const [index, sent] of page.entries()) tell(run, sent, results[index] as StatementResult)
 }
 
-const isLate = ({ action, cause }: StatementResult) =>
-  action === Action.AGAIN && cause.startsWith('the time of this call')
+const isLate = ({ retryReason }: StatementResult) => retryReason === RetryReason.TIME
 
 function indexesOf<T>(values: readonly T[], wanted: (value: T) => boolean): number[] {
   return values.flatMap((value, index) => (wanted(value) ? [index] : []))

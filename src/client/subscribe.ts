@@ -4,6 +4,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ChannelCredentials } from '@grpc/grpc-js'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import type { SubscribeRequestSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { backoffMs } from '../backoff.ts'
 import { connect } from './connection.ts'
 import type { ClientTls } from './credentials.ts'
 import { Interruption, toInterruption } from './interruption.ts'
@@ -105,13 +106,13 @@ export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Even
 /** Waits longer from failure to failure, and starts again after a connection that was good. */
 function createPause(options: SubscribeOptions, signal: AbortSignal) {
   const { retryMinMs = RETRY_MIN_MS, retryMaxMs = RETRY_MAX_MS, onInterruption } = options
-  let nextMs = retryMinMs
+  let failures = 0
   return async (fault: Interruption | undefined, wasGood: boolean): Promise<void> => {
-    if (wasGood) nextMs = retryMinMs
+    if (wasGood) failures = 0
     // The service ends streams in good order now and then, and means them to go on at once.
     if (wasGood && fault === undefined) return
-    const retryMs = nextMs * (0.5 + Math.random())
-    nextMs = Math.min(nextMs * 2, retryMaxMs)
+    failures += 1
+    const retryMs = backoffMs(failures, { minMs: retryMinMs, maxMs: retryMaxMs }, Math.random)
     onInterruption?.(fault ?? new Interruption('the stream ended'), retryMs)
     // The only way it rejects is the signal, which the loop looks at.
     await wait(retryMs, undefined, { signal }).catch(() => undefined)

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
+import { createLoop } from '../loop.ts'
 import type { KeyRing, Sealer } from '../secrets.ts'
 import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
 import type { SealedRows } from './sealed-rows.ts'
@@ -34,9 +35,6 @@ export interface HeldKeys {
  * forgotten that one still encrypts with. So each says what it has, every few seconds.
  */
 export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Options): HeldKeys {
-  let timer: NodeJS.Timeout | undefined
-  let running: Promise<void> | undefined
-
   const check = async (): Promise<void> => {
     await checkMasterKey(pool, sealer, tables)
     await registerMasterKey(pool, sealer)
@@ -45,32 +43,32 @@ export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Option
     const { keyId: currentKeyId, knownKeyIds } = sealer
     return touchHolder(pool, { id, currentKeyId, knownKeyIds })
   }
-  const tell = async (): Promise<void> => {
-    if (reread) sealer.use(await reread())
-    // Above all an instance that lacks a key has to be heard of: a rotation must wait for it.
-    await touch()
-    await check()
-  }
-  const attempt = (): void => {
-    running ??= tell()
-      .catch((error: unknown) => {
-        const level = error instanceof MasterKeyError ? 'error' : 'warn'
-        log[level]({ err: error }, 'the master key could not be confirmed')
-      })
-      .finally(() => {
-        running = undefined
-      })
-  }
+  const loop = createLoop({
+    name: 'master key',
+    log,
+    everyMs: EVERY_MS,
+    async turn() {
+      try {
+        if (reread) sealer.use(await reread())
+        // Above all an instance that lacks a key has to be heard of: a rotation must wait for it.
+        await touch()
+        await check()
+      } catch (error) {
+        if (!(error instanceof MasterKeyError)) throw error
+        log.error({ err: error }, 'the master key could not be confirmed')
+      }
+      return undefined
+    },
+  })
   return {
     async start() {
       if (reread) sealer.use(await reread())
       await check()
       await touch()
-      timer = setInterval(attempt, EVERY_MS)
+      loop.start()
     },
     async stop() {
-      clearInterval(timer)
-      await running
+      await loop.stop()
       // Without the database, it is forgotten for not being heard of.
       await deleteHolder(pool, id).catch(() => undefined)
     },

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { Actor } from '../caller.ts'
 import { assert, Fault } from '../errors.ts'
 import { inTransaction } from '../store/in-transaction.ts'
@@ -87,7 +87,7 @@ export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly ep
     const [row] = rows
     assert(row, 'bump_event_epoch always returns a row')
     const targetId = `${row.new_epoch}`
-    await appendAuditOn(client, actor, { action: 'epoch.bump', targetId })
+    await appendAudit(client, actor, { action: 'epoch.bump', targetId })
     return { epoch: row.new_epoch }
   })
 }

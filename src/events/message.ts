@@ -1,15 +1,16 @@
-import { create, fromBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { compileWireEncoder, type WireEncoder } from '../wire.ts'
 import { encodeCursor } from './cursor.ts'
 import type { LogEntry } from './read-log.ts'
 
 /** Writes an event as the outbox keeps it: without its place in the log. */
-export const encodeEvent: WireEncoder = compileWireEncoder(EventSchema)
+export function encodeEvent(event: Event): Uint8Array {
+  return toBinary(EventSchema, event)
+}
 
 /** A stored event with its place in the log, and its mode, which those from before it lack. */
 export function toEventMessage(entry: LogEntry, epoch: number): Event {

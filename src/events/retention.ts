@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
+import { createLoop, type Loop } from '../loop.ts'
 
 /** How many events one statement deletes, and how many statements one run makes. */
 const ROWS_MAX = 5_000
@@ -21,11 +22,9 @@ interface Options {
 }
 
 /** Deletes old events, a little at a time. */
-export interface Retention {
-  start(): void
-  /** One run. @returns how many events were deleted */
-  run(): Promise<number>
-  stop(): Promise<void>
+export interface Retention extends Pick<Loop, 'start' | 'stop'> {
+  /** One run, until the signal aborts. @returns how many events were deleted */
+  run(signal?: AbortSignal): Promise<number>
 }
 
 /**
@@ -34,13 +33,9 @@ export interface Retention {
  */
 export function createRetention(options: Options): Retention {
   const { pool, clock, log, retentionDays, deliveredUpTo } = options
-  let running: Promise<number> | undefined
-  let stopped = false
-  let timer: NodeJS.Timeout | undefined
-
-  const runOnce = async (): Promise<number> => {
+  const run = async (signal?: AbortSignal): Promise<number> => {
     let deleted = 0
-    for (let i = 0; i < STATEMENTS_MAX && !stopped; i++) {
+    for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
       const cutoffMs = clock.now() - retentionDays * DAY_MS
       await raiseFloor(pool, cutoffMs, await deliveredUpTo())
       const rows = await deleteBelowFloor(pool)
@@ -49,27 +44,13 @@ export function createRetention(options: Options): Retention {
     }
     return deleted
   }
-  const run = (): Promise<number> => {
-    running ??= runOnce().finally(() => {
-      running = undefined
-    })
-    return running
-  }
-  const attempt = (): void => {
-    run().catch((error: unknown) => log.warn({ err: error }, 'deleting old events failed'))
-  }
-  return {
-    start() {
-      timer = setInterval(attempt, EVERY_MS)
-      attempt()
-    },
-    run,
-    async stop() {
-      stopped = true
-      clearInterval(timer)
-      await running?.catch(() => undefined)
-    },
-  }
+  const loop = createLoop({
+    name: 'event retention',
+    log,
+    everyMs: EVERY_MS,
+    turn: async (signal) => void (await run(signal)),
+  })
+  return { start: loop.start, stop: loop.stop, run }
 }
 
 /** First the floor, so that a reader is refused before it could miss what is being deleted. */

@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { SubscribeResponse } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../errors.ts'
+import { createLoop } from '../loop.ts'
 import { encodeCursor } from './cursor.ts'
 import { readLogState, staleCursor } from './log-state.ts'
 import { toEventItem } from './message.ts'
@@ -14,9 +15,6 @@ const BYTES_MAX = 16 * 1024 * 1024
 /** How many events one read of the log brings, and how many a subscriber takes at a time. */
 const READ_MAX = 500
 const TAKE_MAX = 64
-
-/** How often the end of the log is looked at when nobody told of it. */
-const POLL_MS = 1_000
 
 /** An event on its way to subscribers. The item is shared: it is encoded once for all of them. */
 export interface TailEntry {
@@ -44,7 +42,7 @@ export interface Tail {
   wait(after: bigint, timeoutMs: number, signal: AbortSignal): Promise<void>
   /** How many subscribers wait, and how many events are kept. */
   sizes(): { readonly waiting: number; readonly entries: number }
-  stop(): void
+  stop(): Promise<void>
 }
 
 export function createTail(pool: Pool, log: Logger): Tail {
@@ -123,7 +121,8 @@ export function createTail(pool: Pool, log: Logger): Tail {
     epochNow = state.epoch
     wakeAll()
   }
-  const timer = setInterval(() => void poll(), POLL_MS)
+  const loop = createLoop({ name: 'event tail', log, turn: async () => void (await poll()) })
+  loop.start()
   return {
     wake,
     async read(after, epoch) {
@@ -168,7 +167,7 @@ export function createTail(pool: Pool, log: Logger): Tail {
       })
     },
     sizes: () => ({ waiting: waiting.size, entries: entries.length }),
-    stop: () => clearInterval(timer),
+    stop: loop.stop,
   }
 }
 

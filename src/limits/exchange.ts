@@ -49,6 +49,9 @@ const BUSY_MAX = 50 * BUCKETS_MAX
  * while a caller stays at its limit rate × URGENT_MS each. That excess is owed (the common level
  * goes below zero, by one burst at most), so that later admissions make up for it: the rate holds
  * over time, whatever N. While the others cannot be reached, it holds for each by itself.
+ *
+ * Written by hand: no library shares buckets without asking the database on the way of a request. Nor
+ * is it a loop: a timer runs only while something is spent, sooner where that is urgent.
  */
 export function createExchange({ share, clock, log }: Options): Exchange {
   const busy = new Set<SharedBucket>()

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Caller } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import type { RateLimit, TokenBucket } from '../token-bucket.ts'
 import { addressGroup, isLoopback } from './address-group.ts'
-import { RecentMap } from './recent-map.ts'
 import { SharedBucket } from './shared-bucket.ts'
 
 /** The limits of everybody who has none of their own; undefined: none. */
@@ -63,12 +63,12 @@ interface Known {
  * from there is a proxy that was not declared, or a program of the operator.
  */
 export function createRateLimits({ defaults, clock, tell }: Options): RateLimits {
-  // null for this machine's own.
-  const addresses = new RecentMap<SharedBucket | null>(BUCKETS_MAX)
-  const failures = new RecentMap<SharedBucket>(BUCKETS_MAX)
-  const callers = new RecentMap<Known>(BUCKETS_MAX)
+  const max = BUCKETS_MAX
+  const addresses = new LRUCache<string, SharedBucket | 'unlimited'>({ max })
+  const failures = new LRUCache<string, SharedBucket>({ max })
+  const callers = new LRUCache<string, Known>({ max })
   // Digests, so that no credential is kept for longer than authentication keeps it.
-  const proofs = new RecentMap<Known>(BUCKETS_MAX)
+  const proofs = new LRUCache<string, Known>({ max })
   const open = (name: string, limit: RateLimit) => new SharedBucket(name, limit, clock.now(), tell)
   const prove = (known: Known, { header }: Credentialed, nowMs: number): void => {
     known.provedAtMs = nowMs
@@ -91,11 +91,12 @@ export function createRateLimits({ defaults, clock, tell }: Options): RateLimits
     address(address) {
       if (defaults.address === undefined) return undefined
       const group = addressGroup(address)
-      const known = addresses.get(group)
-      if (known !== undefined) return known ?? undefined
-      const bucket = isLoopback(group) ? null : open(`address ${group}`, defaults.address)
-      addresses.set(group, bucket)
-      return bucket ?? undefined
+      let bucket = addresses.get(group)
+      if (bucket === undefined) {
+        bucket = isLoopback(group) ? 'unlimited' : open(`address ${group}`, defaults.address)
+        addresses.set(group, bucket)
+      }
+      return bucket === 'unlimited' ? undefined : bucket
     },
     failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
     fail(address, credential) {

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { backoffMs } from '../backoff.ts'
 import type { BankCode, BankPayment, NotificationOutcome, Reading } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import type { Clock } from '../clock.ts'
@@ -49,8 +50,7 @@ const OUTCOMES: Readonly<Record<RecordOutcome, Verdict['outcome']>> = {
 /** The waits between looks double up to an hour: some two days in all, and some two hours. */
 const TRIES_MAX = 54
 const TRIES_DENIED_MAX = 8
-const WAIT_FIRST_MS = 30_000
-const WAIT_MAX_MS = 3_600_000
+const BACKOFF = { minMs: 30_000, maxMs: 3_600_000 }
 
 /** Does what a notification asks for, as far as its bank confirms it. Looking again is safe. */
 export async function look(dependencies: LookDependencies, notified: Notified): Promise<Looked> {
@@ -64,7 +64,7 @@ export function failedLook(tries: number, nowMs: number): Looked {
 }
 
 function decide({ outcome, cause }: Verdict, tries: number, nowMs: number): Looked {
-  const nextTryAtMs = nowMs + Math.min(WAIT_FIRST_MS * 2 ** Math.min(tries, 20), WAIT_MAX_MS)
+  const nextTryAtMs = nowMs + backoffMs(tries + 1, BACKOFF)
   if (outcome === 'try again') {
     if (tries < TRIES_MAX) return { state: 'OPEN', outcome, cause, nextTryAtMs }
     return { state: 'HELD', outcome: 'held', cause, nextTryAtMs: undefined }

@@ -65,17 +65,14 @@ export function createNotifications(options: Options): Notifications {
 
 /** Deletes what is settled and old, a little at a time. What needs somebody is kept. */
 function createRetention({ pool, clock, log, retentionDays }: Options) {
-  let dueMs = 0
   return createLoop({
     name: 'notification retention',
     log,
+    everyMs: DELETE_EVERY_MS,
     async turn() {
-      const nowMs = clock.now()
-      if (nowMs < dueMs) return dueMs - nowMs
-      const deleted = await deleteOldNotifications(pool, nowMs - retentionDays * DAY_MS, ROWS_MAX)
-      if (deleted === ROWS_MAX) return 0
-      dueMs = nowMs + DELETE_EVERY_MS
-      return DELETE_EVERY_MS
+      const beforeMs = clock.now() - retentionDays * DAY_MS
+      const deleted = await deleteOldNotifications(pool, beforeMs, ROWS_MAX)
+      return deleted === ROWS_MAX ? 0 : undefined
     },
   })
 }

@@ -1,3 +1,4 @@
+import { backoffMs } from '../backoff.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop, type Loop } from '../loop.ts'
@@ -33,10 +34,9 @@ interface Options extends RecordMissedDependencies {
 const LEASE_MS = 180_000
 const RENEW_MS = 30_000
 
-const IDLE_MS = 1_000
 /** Between two portions, so that banks and database have room for others. */
 const PAUSE_MS = 50
-const WAIT_FIRST_MS = 30_000
+const BACKOFF = { minMs: 30_000, maxMs: 1_920_000 }
 
 /** However long the service was away, it does not ask for what is older. */
 const BACK_MAX_MS = 31 * 86_400_000
@@ -49,29 +49,21 @@ const BACK_MAX_MS = 31 * 86_400_000
 export function createReconciliationJob(options: Options): Loop {
   const { pool, clock, log, times, live } = options
   const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : passesOf(live)
-  const stopping = new AbortController()
   let added = false
-  const loop = createLoop({
+  return createLoop({
     name: 'reconciliation',
     log,
-    async turn() {
-      if (keys.length === 0) return IDLE_MS
+    async turn(signal) {
+      if (keys.length === 0) return undefined
       const nowMs = clock.now()
       if (!added) await addPasses(pool, keys, nowMs)
       added = true
       const claimed = await claimPass(pool, keys, nowMs, nowMs + LEASE_MS)
-      if (claimed === undefined) return IDLE_MS
-      await work(options, claimed, stopping.signal)
+      if (claimed === undefined) return undefined
+      await work(options, claimed, signal)
       return PAUSE_MS
     },
   })
-  return {
-    ...loop,
-    stop() {
-      stopping.abort()
-      return loop.stop()
-    },
-  }
 }
 
 function passesOf(live: ReadonlyMap<BankCode, ServedBank>): PassKey[] {
@@ -123,7 +115,7 @@ async function work(options: Options, claimed: ClaimedPass, signal: AbortSignal)
     log.info({ bank, scope, missed }, 'asked the bank for missed payments')
   } catch (error) {
     // On stopping another instance goes on at once; else the bank is given time.
-    const waitMs = signal.aborted ? 0 : WAIT_FIRST_MS * 2 ** Math.min(begun.failures, 6)
+    const waitMs = signal.aborted ? 0 : backoffMs(begun.failures + 1, BACKOFF)
     if (!signal.aborted) {
       log.warn({ err: error, bank, scope, waitMs }, 'asking the bank for missed payments failed')
     }

@@ -6,6 +6,7 @@ import {
   type RecordedPayment as RecordedMessage,
   RecordedPaymentSchema,
   type StatementResult as ResultMessage,
+  RetryReason,
   type StatementRow as RowMessage,
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
@@ -29,6 +30,12 @@ const ACTIONS: Readonly<Record<StatementAction, Action>> = {
   held: Action.HELD,
   denied: Action.DENIED,
   again: Action.AGAIN,
+  late: Action.AGAIN,
+}
+
+const RETRY_REASONS: Readonly<Partial<Record<StatementAction, RetryReason>>> = {
+  again: RetryReason.BANK,
+  late: RetryReason.TIME,
 }
 
 /**
@@ -64,6 +71,7 @@ export function toResultMessage(
     finding: FINDINGS[finding],
     action: ACTIONS[action],
     cause,
+    retryReason: RETRY_REASONS[action] ?? RetryReason.UNSPECIFIED,
     ...(recorded && { recorded: { ...toRecorded(recorded), sessionId } }),
   })
 }

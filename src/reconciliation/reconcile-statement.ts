@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import type { Actor } from '../caller.ts'
@@ -26,8 +26,15 @@ interface Statement {
   readonly apply: boolean
 }
 
-/** What was done about a row; `again`: the bank, or the time, did not suffice. */
-export type StatementAction = 'none' | 'recorded' | 'unmatched' | 'held' | 'denied' | 'again'
+/** What was done about a row; `again`: the bank did not answer clearly; `late`: the call ran out of time. */
+export type StatementAction =
+  | 'none'
+  | 'recorded'
+  | 'unmatched'
+  | 'held'
+  | 'denied'
+  | 'again'
+  | 'late'
 
 export interface StatementResult {
   readonly finding: Found['finding']
@@ -78,7 +85,7 @@ export async function reconcileStatement(
     const late = clock.now() >= untilMs
     const settling = open.slice(at, at + atOnce).map(async ({ row, each, index }) => {
       const { finding, recorded } = each
-      const settled = late ? AGAIN : await settle(dependencies, bank, served, row, each)
+      const settled = late ? LATE : await settle(dependencies, bank, served, row, each)
       results[index] = toResult(finding, recorded, settled.action, settled.cause)
     })
     await Promise.all(settling)
@@ -97,13 +104,13 @@ function note(
   const details: Record<string, number> = { rows: results.length }
   for (const { action } of results) details[action] = (details[action] ?? 0) + 1
   return inTransaction(pool, (client) =>
-    appendAuditOn(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
+    appendAudit(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
   )
 }
 
 type Settled = Pick<StatementResult, 'action' | 'cause'>
 
-const AGAIN: Settled = { action: 'again', cause: 'the time of this call was up' }
+const LATE: Settled = { action: 'late', cause: 'the time of this call was up' }
 
 function toResult(
   finding: Found['finding'],

@@ -75,6 +75,7 @@ export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promis
   const { tls } = options
   const secured = securityHeaders(tls !== undefined)
   const headers = Object.entries(secured)
+  const malformed = answerMalformed(options.requestIds, headers)
   const app = Fastify({
     logger: false,
     genReqId: options.requestIds,
@@ -89,11 +90,12 @@ export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promis
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
-    clientErrorHandler: answerMalformed(options.requestIds, headers),
+    clientErrorHandler: malformed.onClientError,
     // No hook runs for these.
     frameworkErrors: (error, _request, reply: FastifyReply) =>
       reply.headers(secured).send(sendFault(reply, fromFastify(error))),
   }) as unknown as FastifyInstance
+  app.server.prependListener('request', malformed.onRequest)
   const connections = boundConnections(app.server, options.limits)
   const served = createPipelineBound()
   // Who did not come through the handshake is not told in HTTP what was wrong.

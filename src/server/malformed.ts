@@ -1,4 +1,4 @@
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { Fault } from '../errors.ts'
 import { toErrorAnswer } from './gateway/envelope.ts'
@@ -8,23 +8,38 @@ export function malformedRequest(text: string, cause?: unknown): Fault {
   return new Fault('malformed_request', text, { cause })
 }
 
-/** A socket of an HTTP server: Node keeps the answer that is being written on it. */
-type HttpSocket = Socket & { readonly _httpMessage?: ServerResponse }
-
 type HeaderList = readonly (readonly [name: string, value: string])[]
+
+interface MalformedAnswers {
+  /** To hear of every request of the server, before anything answers it. */
+  readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void
+  readonly onClientError: (error: Error & { readonly code?: string }, socket: Socket) => void
+}
 
 /**
  * Answers what never becomes a request, because Node's parser gave it up or it did not come in
  * time, in the one form of errors, and closes the connection.
  */
-export function answerMalformed(requestIds: () => string, securityHeaders: HeaderList) {
-  return (error: Error & { readonly code?: string }, socket: HttpSocket): void => {
-    if (error.code === 'ECONNRESET' || socket.destroyed) return
-    // An answer that has begun cannot be followed by another one.
-    if (socket.writable && socket._httpMessage?.headersSent !== true) {
-      socket.write(answerTo(error, requestIds(), securityHeaders))
-    }
-    socket.destroySoon()
+export function answerMalformed(
+  requestIds: () => string,
+  securityHeaders: HeaderList,
+): MalformedAnswers {
+  const latest = new WeakMap<Socket, ServerResponse>()
+  // An answer that has begun, or waits for the one before it, cannot be followed by another one.
+  const hasBegun = (socket: Socket): boolean => {
+    const response = latest.get(socket)
+    if (response === undefined || response.writableFinished) return false
+    return response.socket === null || response.headersSent
+  }
+  return {
+    onRequest: (request, response) => latest.set(request.socket, response),
+    onClientError(error, socket) {
+      if (error.code === 'ECONNRESET' || socket.destroyed) return
+      if (socket.writable && !hasBegun(socket)) {
+        socket.write(answerTo(error, requestIds(), securityHeaders))
+      }
+      socket.destroySoon()
+    },
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { Actor } from '../caller.ts'
 import { Fault, invalidFields } from '../errors.ts'
 import { inTransaction } from '../store/in-transaction.ts'
@@ -23,7 +23,7 @@ export async function addHoliday(pool: Pool, holiday: Holiday, actor: Actor): Pr
       'insert into holiday (day, name) values ($1, $2) on conflict (day) do update set name = $2',
       [day, name],
     )
-    await appendAuditOn(client, actor, { action: 'holiday.add', targetId: day, details: { name } })
+    await appendAudit(client, actor, { action: 'holiday.add', targetId: day, details: { name } })
   })
   return holiday
 }
@@ -34,7 +34,7 @@ export async function removeHoliday(pool: Pool, day: string, actor: Actor): Prom
   await inTransaction(pool, async (client) => {
     const { rowCount } = await client.query('delete from holiday where day = $1', [day])
     if (rowCount === 0) throw new Fault('not_found', 'That day is not a holiday')
-    await appendAuditOn(client, actor, { action: 'holiday.remove', targetId: day })
+    await appendAudit(client, actor, { action: 'holiday.remove', targetId: day })
   })
 }
 

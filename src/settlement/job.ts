@@ -1,3 +1,4 @@
+import { createLoop, type Loop } from '../loop.ts'
 import type { SettlementContext } from './run-settlement.ts'
 import { WORK_MS } from './settle.ts'
 import {
@@ -10,16 +11,13 @@ import {
 } from './settle-books.ts'
 
 /** Settles by the schedule. */
-export interface SettlementJob {
-  start(): void
+export interface SettlementJob extends Pick<Loop, 'start' | 'stop'> {
   /**
-   * One run: ends what was left unfinished, and settles what is due.
+   * One run, until the signal aborts: ends what was left unfinished, and settles what is due.
    *
    * @throws when a business could not be settled; the others are
    */
-  run(): Promise<void>
-  /** Waits for the part under way. */
-  stop(): Promise<void>
+  run(signal?: AbortSignal): Promise<void>
 }
 
 /** Between runs; what is due meanwhile is looked for as often in a long one. */
@@ -31,12 +29,8 @@ const EVERY_MS = 5_000
  */
 export function createSettlementJob(context: SettlementContext): SettlementJob {
   const { clock, log } = context
-  let running: Promise<void> | undefined
-  let stopped = false
-  let timer: NodeJS.Timeout | undefined
-
-  const runOnce = async (): Promise<void> => {
-    const goOn = () => !stopped
+  const run = async (signal?: AbortSignal): Promise<void> => {
+    const goOn = () => !signal?.aborted
     const run: Run = { ...context, goOn, whenBusy: 'skip', failed: new Map() }
     let progress: Progress
     do {
@@ -52,25 +46,11 @@ export function createSettlementJob(context: SettlementContext): SettlementJob {
     const [cause] = run.failed.values()
     throw new Error(`${run.failed.size} books could not be settled`, { cause })
   }
-  const run = (): Promise<void> => {
-    running ??= runOnce().finally(() => {
-      running = undefined
-    })
-    return running
-  }
-  const attempt = (): void => {
-    run().catch((error: unknown) => log.warn({ err: error }, 'settling failed; trying again'))
-  }
-  return {
-    start() {
-      timer = setInterval(attempt, EVERY_MS)
-      attempt()
-    },
-    run,
-    async stop() {
-      stopped = true
-      clearInterval(timer)
-      await running?.catch(() => undefined)
-    },
-  }
+  const loop = createLoop({
+    name: 'settlement',
+    log,
+    everyMs: EVERY_MS,
+    turn: async (signal) => void (await run(signal)),
+  })
+  return { start: loop.start, stop: loop.stop, run }
 }

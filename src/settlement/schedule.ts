@@ -50,7 +50,6 @@ function workingDays(
   { workingDays: count, cutOffMinutes }: Schedule,
   holidays: ReadonlySet<number>,
 ): Calendar {
-  const known = new Map<number, number>()
   const isWorkingDay = (day: number): boolean => {
     // 1 January 1970 was a Thursday.
     const weekday = (day + 4) % 7
@@ -58,18 +57,13 @@ function workingDays(
   }
   /** When the payments of a day are due. */
   const dueOf = (day: number): number => {
-    const remembered = known.get(day)
-    if (remembered !== undefined) return remembered
     let left = count
     let at = day
     while (left > 0) {
       at += 1
       if (isWorkingDay(at) || at - day > DAYS_MAX) left -= 1
     }
-    const dueMs = startOf(at) + cutOffMinutes * MINUTE_MS
-    if (known.size >= DAYS_MAX) known.clear()
-    known.set(day, dueMs)
-    return dueMs
+    return startOf(at) + cutOffMinutes * MINUTE_MS
   }
   return {
     settlesAt: (recordedAtMs) => dueOf(lagosDay(recordedAtMs)),

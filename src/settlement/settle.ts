@@ -1,4 +1,4 @@
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Actor } from '../caller.ts'
 import { Fault } from '../errors.ts'
@@ -70,7 +70,7 @@ function keepRequest(
   const id = wanted.requestId || newId('str', createdAtMs)
   return inTransaction(pool, async (client) => {
     if (await insertRequest(client, { id, businessId, live, forced, createdAtMs })) {
-      await appendAuditOn(client, actor, {
+      await appendAudit(client, actor, {
         action: 'settlement.settle',
         targetId: id,
         businessId: businessId || undefined,

@@ -1,5 +1,6 @@
+import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
@@ -50,7 +51,7 @@ export async function updateTerms(
   await inTransaction(database.pool, async (client) => {
     await upsertTerms(client, businessId, terms, clock.now())
     const { feeFlatMinor, feeCapMinor, ...rest } = terms
-    await appendAuditOn(client, actor, {
+    await appendAudit(client, actor, {
       action: 'terms.update',
       targetId: businessId,
       businessId,
@@ -78,14 +79,17 @@ const REMEMBER_MS = 2_000
 export type CalendarOf = (businessId: string) => Promise<Calendar>
 
 export function createCalendarOf(pool: Pool, clock: Clock): CalendarOf {
-  const remembered = new Map<string, { readonly untilMs: number; calendar: Promise<Calendar> }>()
+  const remembered = new LRUCache<string, Promise<Calendar>>({
+    max: REMEMBERED_MAX,
+    ttl: REMEMBER_MS,
+    ttlResolution: 0,
+    perf: clock,
+  })
   return (businessId) => {
-    const nowMs = clock.now()
     const known = remembered.get(businessId)
-    if (known !== undefined && known.untilMs > nowMs) return known.calendar
+    if (known !== undefined) return known
     const calendar = readCalendar(pool, businessId).then((found) => found.calendar)
-    if (remembered.size >= REMEMBERED_MAX) remembered.clear()
-    remembered.set(businessId, { untilMs: nowMs + REMEMBER_MS, calendar })
+    remembered.set(businessId, calendar)
     // What could not be read is not remembered.
     calendar.catch(() => remembered.delete(businessId))
     return calendar

@@ -27,6 +27,9 @@ interface Waiting<Item, Result> {
  * Turns many calls into few statements. Calls that arrive while batches are under way form the
  * next one. Unless it gathers, there is no timer: an idle batcher starts at the end of the current
  * turn of the event loop.
+ *
+ * Written by hand: the batchers that there are wait for a time or a number, and so add to every call
+ * of an idle service.
  */
 export function createBatcher<Item, Result>(
   options: BatcherOptions<Item, Result>,

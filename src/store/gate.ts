@@ -9,6 +9,9 @@ const WAITING_MAX = 10_000
 /**
  * Lets so many in at once. Work that waits for rows or locks holds a connection meanwhile: without
  * a bound, much of it takes the whole pool, and payments then wait for connections.
+ *
+ * Not cockatiel's bulkhead: between two that wait, that lets in whoever comes just then, and puts the
+ * one whose turn it was back to the end of the queue.
  */
 export function createGate(atOnceMax: number): Gate {
   const enter = createBatcher<() => Promise<unknown>, unknown>({

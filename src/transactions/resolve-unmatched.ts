@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { isOpened, type OpenAccount } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
@@ -83,7 +83,7 @@ export async function assignUnmatched(
     const ids = tellings.map(({ id }) => id)
     const row = toRow(transaction, account, nowMs)
     if (!(await assignOpen(client, telling.id, ids, row, note))) return undefined
-    await appendAuditOn(client, actor, {
+    await appendAudit(client, actor, {
       action: 'unmatched_payment.assign',
       targetId: payment.id,
       businessId: account.businessId,
@@ -165,7 +165,7 @@ export async function returnUnmatched(
   const returned = await inTransaction(pool, async (client) => {
     const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
     if (row) {
-      await appendAuditOn(client, actor, {
+      await appendAudit(client, actor, {
         action: 'unmatched_payment.return',
         targetId: unmatchedPaymentId,
         details: { note },

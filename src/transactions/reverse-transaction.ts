@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { appendAuditOn } from '../audit.ts'
+import { appendAudit } from '../audit.ts'
 import type { Actor } from '../caller.ts'
 import type { Clock } from '../clock.ts'
 import { Fault } from '../errors.ts'
@@ -50,7 +50,7 @@ export async function reverseTransaction(
       const eventId = newId('evt', nowMs)
       const payload = encodeTransactionEvent('PAYMENT_REVERSED', after, eventId, nowMs)
       await undoPostings(client, transaction.id, { ...reversal, eventId, payload })
-      await appendAuditOn(client, actor, {
+      await appendAudit(client, actor, {
         action: 'transaction.reverse',
         targetId: transaction.id,
         businessId: transaction.account.businessId,

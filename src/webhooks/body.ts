@@ -1,4 +1,10 @@
-import { type DescEnum, fromBinary, type Message, type MessageInitShape } from '@bufbuild/protobuf'
+import {
+  create,
+  type DescEnum,
+  fromBinary,
+  type MessageInitShape,
+  toJson,
+} from '@bufbuild/protobuf'
 import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../gen/inflow/account/v1/account_pb.ts'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
@@ -21,7 +27,6 @@ import { toBankCode } from '../banks/message.ts'
 import type { TimeText } from '../clock.ts'
 import { assert } from '../errors.ts'
 import type { LogEntry } from '../events/read-log.ts'
-import { compileEncoder } from '../json.ts'
 import { formatAmount } from '../money.ts'
 
 /** An event as businesses see it, in webhooks and in listEvents. */
@@ -45,14 +50,12 @@ export function createToEventBody(timeText: TimeText): (entry: LogEntry) => Even
 }
 
 /**
- * Makes the writer of bodies, as they are sent and signed. Keys are in the order of the field
- * numbers, which is that of the interface; fields that the kind lacks are left out, and empty texts
- * are not.
+ * Writes a body, as it is sent and signed. Keys are in the order of the field numbers, which is that
+ * of the interface; fields that the kind lacks are left out, and empty texts are not.
  */
-export function createBodyEncoder(): (body: EventBodyFields) => string {
-  const encode = compileEncoder(EventBodySchema)
-  // It reads fields alone, and those that must be there are.
-  return (body) => encode(body as Message)
+export function encodeEventBody(body: EventBodyFields): string {
+  const message = create(EventBodySchema, body)
+  return JSON.stringify(toJson(EventBodySchema, message, { alwaysEmitImplicit: true }))
 }
 
 type Payload = NonNullable<Exclude<Event['payload'], { case: undefined }>>

@@ -1,3 +1,4 @@
+import { backoffMs } from '../backoff.ts'
 /** How many deliveries of an endpoint may be claimed now. */
 export interface Allotment {
   readonly endpointId: string
@@ -237,8 +238,8 @@ function isShort(pace: Pace, held: number): boolean {
 
 function pauseMs(failures: number, ending: Ending, limits: PacingLimits): number {
   if (failures <= FAILURES_FREE) return 0
-  const max = ending === 'refused' ? limits.refusedPauseMaxMs : limits.unansweredPauseMaxMs
-  return Math.min(PAUSE_MIN_MS * 2 ** Math.min(failures - FAILURES_FREE - 1, 20), max)
+  const maxMs = ending === 'refused' ? limits.refusedPauseMaxMs : limits.unansweredPauseMaxMs
+  return backoffMs(failures - FAILURES_FREE, { minMs: PAUSE_MIN_MS, maxMs })
 }
 
 /** Forgets the endpoint known longest among those with nothing under way. */

@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../clock.ts'
 import { newId } from '../ids.ts'
+import { createLoop, type Loop } from '../loop.ts'
 import { deleteOldDeliveries, deleteRemovedEndpoints, giveUpHeld } from './delete-deliveries.ts'
 
 interface RetentionOptions {
@@ -14,12 +15,9 @@ interface RetentionOptions {
 }
 
 /** Keeps deliveries and attempts from growing for ever, a little at a time. */
-export interface DeliveryRetention {
-  start(): void
-  /** One run. @returns how many deliveries were given up and how many deleted */
-  run(): Promise<{ givenUp: number; deleted: number }>
-  /** Waits for the statement under way. */
-  stop(): Promise<void>
+export interface DeliveryRetention extends Pick<Loop, 'start' | 'stop'> {
+  /** One run, until the signal aborts. @returns how many were given up and how many deleted */
+  run(signal?: AbortSignal): Promise<{ givenUp: number; deleted: number }>
 }
 
 const DAY_MS = 86_400_000
@@ -36,14 +34,10 @@ const ID_PREFIX_LENGTH = 14
 
 export function createDeliveryRetention(options: RetentionOptions): DeliveryRetention {
   const { pool, clock, log, retentionDays, holdMs } = options
-  let running: Promise<{ givenUp: number; deleted: number }> | undefined
-  let stopped = false
-  let timer: NodeJS.Timeout | undefined
-
-  const runOnce = async () => {
+  const run = async (signal?: AbortSignal) => {
     const nowMs = clock.now()
     let givenUp = 0
-    for (let i = 0; i < STATEMENTS_MAX && !stopped; i++) {
+    for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
       const rows = await giveUpHeld(pool, { nowMs, heldSinceMs: nowMs - holdMs, rowsMax: ROWS_MAX })
       givenUp += rows
       if (rows < ROWS_MAX) break
@@ -52,34 +46,20 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
     const beforeId = newId('dlv', beforeMs).slice(0, ID_PREFIX_LENGTH)
     let deleted = 0
     let after = ''
-    for (let i = 0; i < STATEMENTS_MAX && !stopped; i++) {
+    for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
       const part = await deleteOldDeliveries(pool, { after, beforeId, beforeMs, rowsMax: ROWS_MAX })
       deleted += part.deleted
       if (part.last === undefined) break
       after = part.last
     }
-    if (!stopped) await deleteRemovedEndpoints(pool, beforeMs)
+    if (!signal?.aborted) await deleteRemovedEndpoints(pool, beforeMs)
     return { givenUp, deleted }
   }
-  const run = () => {
-    running ??= runOnce().finally(() => {
-      running = undefined
-    })
-    return running
-  }
-  const attempt = (): void => {
-    run().catch((error: unknown) => log.warn({ err: error }, 'deleting old deliveries failed'))
-  }
-  return {
-    start() {
-      timer = setInterval(attempt, EVERY_MS)
-      attempt()
-    },
-    run,
-    async stop() {
-      stopped = true
-      clearInterval(timer)
-      await running?.catch(() => undefined)
-    },
-  }
+  const loop = createLoop({
+    name: 'delivery retention',
+    log,
+    everyMs: EVERY_MS,
+    turn: async (signal) => void (await run(signal)),
+  })
+  return { start: loop.start, stop: loop.stop, run }
 }

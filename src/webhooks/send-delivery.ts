@@ -4,7 +4,7 @@ import type { TimeText } from '../clock.ts'
 import { assert } from '../errors.ts'
 import type { Sealer } from '../secrets.ts'
 import type { Attempt } from './attempts.ts'
-import { createBodyEncoder, createToEventBody } from './body.ts'
+import { createToEventBody, encodeEventBody } from './body.ts'
 import type { Claim } from './claim-deliveries.ts'
 import type { Outcome, Poster } from './post.ts'
 import { createSecretOpener } from './secret.ts'
@@ -58,7 +58,6 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
 
 /** Bodies, each written once for all the endpoints that it goes to. */
 function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
-  const encode = createBodyEncoder()
   const toEventBody = createToEventBody(timeText)
   // By position, as a number is found sooner than a text. After a restore of the database a position
   // may be another event's.
@@ -70,7 +69,7 @@ function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
     const position = Number(entry.position)
     const found = known.get(position)
     if (found?.eventId === eventId) return found.body
-    const body = Buffer.from(encode(toEventBody(entry)))
+    const body = Buffer.from(encodeEventBody(toEventBody(entry)))
     known.set(position, { eventId, body })
     return body
   }

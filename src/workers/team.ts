@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { Logger } from 'pino'
+import { backoffMs } from '../backoff.ts'
 import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
 
 /** The processes that serve. One that dies is replaced. */
@@ -45,8 +46,7 @@ const START_MS = 60_000
 const FAILED_MAX = 5
 
 /** Before a worker is replaced that did not live long; longer with each in a row. */
-const PAUSE_MIN_MS = 100
-const PAUSE_MAX_MS = 30_000
+const BACKOFF = { minMs: 100, maxMs: 30_000 }
 const LONG_MS = 10_000
 
 /** A place in the team, and who has it. */
@@ -140,8 +140,8 @@ export function createTeam(options: Options): Team {
       return
     }
     log.error({ worker: number, how, livedMs, faults }, 'a worker ended; another takes its place')
-    const pauseMs = place.short === 0 ? 0 : PAUSE_MIN_MS * 2 ** Math.min(place.short - 1, 20)
-    place.timer = setTimeout(() => begin(place), Math.min(pauseMs, PAUSE_MAX_MS))
+    const pauseMs = place.short === 0 ? 0 : backoffMs(place.short, BACKOFF)
+    place.timer = setTimeout(() => begin(place), pauseMs)
   }
   const giveUp = (error: Unstartable): void => {
     if (settle) settle.fail(error)

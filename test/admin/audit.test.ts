@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { AuditEntry } from '../../gen/inflow/admin/v1/audit_pb.ts'
 import { listAuditEntries } from '../../src/admin/list-audit-entries.ts'
 import { toAuditEntryMessage } from '../../src/admin/message.ts'
-import { appendAudit, appendAuditOn } from '../../src/audit.ts'
+import { appendAudit } from '../../src/audit.ts'
 import { type Actor, SYSTEM } from '../../src/caller.ts'
 import { createChain } from '../../src/cli/audit-chain.ts'
 import { inTransaction } from '../../src/store/in-transaction.ts'
@@ -84,7 +84,7 @@ describe('appending', () => {
         const actor = { ...OPERATOR, name }
         const businessId = business === '' ? undefined : business
         await inTransaction(pool(), (client) =>
-          appendAuditOn(client, actor, {
+          appendAudit(client, actor, {
             action: 'key.issue',
             targetId,
             businessId,

@@ -18,8 +18,8 @@ afterEach(async () => {
   running.clear()
 })
 
-function open(everyMs: number, pool = service.database.relaxedPool): KeyUses {
-  const uses = createKeyUses({ pool, log, everyMs })
+function open(everyMs: number): KeyUses {
+  const uses = createKeyUses({ pool: service.database.relaxedPool, log, everyMs })
   running.add(uses)
   return uses
 }
@@ -83,17 +83,25 @@ test('while the database is away uses are kept, and written when it is back', as
   const wire = await startWire(service.url)
   const database = await openDatabase(wire.url, 2)
   try {
-    const uses = open(20, database.relaxedPool)
+    const failures: string[] = []
+    const heard = pino({}, { write: (line: string) => void failures.push(line) })
+    const uses = createKeyUses({ pool: database.relaxedPool, log: heard, everyMs: 20 })
+    running.add(uses)
     await wire.cut()
     uses.note(keyIdOf(key)!, 2_000_000)
-    await uses.stop()
-    await wire.mend()
     uses.start()
+    await until(
+      async () => failures.length,
+      (count) => count > 0,
+      30_000,
+    )
+    await wire.mend()
     await until(
       () => lastUsedMs(id),
       (atMs) => atMs === 2_000_000,
     )
     await uses.stop()
+    running.delete(uses)
   } finally {
     await database.close()
     await wire.close()

@@ -28,9 +28,9 @@ beforeEach(() => {
   draining = new AbortController()
 })
 
-afterEach(() => {
+afterEach(async () => {
   cancel.abort()
-  tail.stop()
+  await tail.stop()
 })
 
 const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
@@ -84,7 +84,7 @@ test('every place of the log can be resumed at, by cursor', async () => {
   // One event at a time, each from a new stream and a fresh tail: nothing is lost or repeated.
   const { end } = await readLogState(db.database.pool)
   while (all.length < Number(end)) {
-    tail.stop()
+    await tail.stop()
     tail = createTail(db.database.pool, log)
     const cursor = all.at(-1)!.cursor
     all.push(...(await take(open({ start: { case: 'cursor', value: cursor } }), 1)))

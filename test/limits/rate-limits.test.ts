@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import { addressGroup, isLoopback } from '../../src/limits/address-group.ts'
 import { createExchange, type Share, type Spending, URGENT_MS } from '../../src/limits/exchange.ts'
 import { createRateLimits } from '../../src/limits/rate-limits.ts'
-import { RecentMap } from '../../src/limits/recent-map.ts'
 import { EXCHANGE_MS, SharedBucket } from '../../src/limits/shared-bucket.ts'
 import { TokenBucket } from '../../src/token-bucket.ts'
 
@@ -33,20 +32,6 @@ describe('an address counts', () => {
       expect(isLoopback(addressGroup(address))).toBe(false)
     }
   })
-})
-
-test('a map of the recent holds no more than its bound, and keeps what is asked for', () => {
-  const map = new RecentMap<number>(100)
-  map.set('kept', 1)
-  for (let each = 0; each < 10_000; each++) {
-    map.set(`k${each}`, each)
-    expect(map.get('kept')).toBe(1)
-    expect(map.size).toBeLessThanOrEqual(101)
-  }
-  expect(map.get('k0')).toBeUndefined()
-  expect(map.get('k9999')).toBe(9_999)
-  map.delete('kept')
-  expect(map.get('kept')).toBeUndefined()
 })
 
 describe('instances that exchange what they spend', () => {

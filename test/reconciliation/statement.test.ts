@@ -1,10 +1,21 @@
+import { create } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { Action, Finding } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import {
+  Action,
+  Finding,
+  RetryReason,
+  StatementRowSchema,
+} from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { PalmPayOrder } from '../../src/banks/fakes/palmpay-order.ts'
+import { toResultMessage, toStatementRow } from '../../src/reconciliation/message.ts'
+import {
+  type ReconcileDependencies,
+  reconcileStatement,
+} from '../../src/reconciliation/reconcile-statement.ts'
 import { payee, recordedIn } from '../notifications/scene.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, SETTLED_MS } from './scene.ts'
@@ -46,7 +57,10 @@ describe('a row of a live bank’s statement', () => {
     expect(await reconcile([rowOf(order, { amountMinor: 9n })])).toEqual([[missing, denied]])
     expect(await reconcile([rowOf(order, { bankKey: '' })])).toEqual([[missing, denied]])
     palmPay.faults.add('detail', '500')
-    expect(await reconcile([rowOf(order)])).toEqual([[missing, again]])
+    const failed = { bank: Bank.BANK_PALMPAY, rows: [rowOf(order)], apply: true }
+    expect(await service.client(ReconciliationService).reconcile(failed)).toMatchObject({
+      results: [{ finding: missing, action: again, retryReason: RetryReason.BANK }],
+    })
     expect(await reconcile([rowOf(order)], false)).toEqual([[missing, none]])
     expect(await recordedIn(service, account)).toEqual([])
     expect(await reconcile([rowOf(order)])).toEqual([[missing, recorded]])
@@ -139,4 +153,28 @@ test('however notifications and statements come between each other, a payment co
     }),
     { numRuns: 25 },
   )
+})
+
+test('a call that runs out of time says which rows it did not come to', async () => {
+  const row = create(StatementRowSchema, {
+    sessionId: 'late-1',
+    bankKey: 'late-1',
+    accountNumber: '0000000000',
+    amountMinor: 100n,
+  })
+  let nowMs = Date.now()
+  // Twenty seconds pass before the first row's turn. What its turn would need is not there.
+  const late = {
+    pool: service.database.pool,
+    live: new Map(),
+    clock: { now: () => (nowMs += 20_000) },
+  } as unknown as ReconcileDependencies
+  const actor = { kind: 'bootstrap', id: '', name: '', address: '', requestId: '' } as const
+  const statement = { bank: 'PALMPAY', told: [toStatementRow(row)], apply: true } as const
+  const [result] = await reconcileStatement(late, statement, actor)
+  expect(result && toResultMessage(result, row)).toMatchObject({
+    finding: Finding.MISSING,
+    action: Action.AGAIN,
+    retryReason: RetryReason.TIME,
+  })
 })

@@ -19,10 +19,8 @@ test('a request that does not come in time is told so, in the form of every erro
   // The service waits half a minute; this server is as it is, but for the time.
   const limits = { requestTimeout: 100, headersTimeout: 100, connectionsCheckingInterval: 20 }
   server = createServer(limits, () => undefined)
-  server.on(
-    'clientError',
-    answerMalformed(() => `req_${'0'.repeat(24)}`, []),
-  )
+  const malformed = answerMalformed(() => `req_${'0'.repeat(24)}`, [])
+  server.on('request', malformed.onRequest).on('clientError', malformed.onClientError)
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const answer = await exchange(url, `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\nContent-L`)
@@ -68,4 +66,33 @@ test('a body that waits to be asked for is asked for', async () => {
   const body = '{"session_id":"1"}'
   const headers = { ...asJson(key), expect: '100-continue' }
   expect((await send(service.httpUrl, { headers, body })).status).toBe(404)
+})
+
+/** Sends a request, and what is no HTTP as soon as its answer begins. @returns all that comes */
+async function sendGarbageAfterAnswer(port: number): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  let answer = ''
+  socket.on('data', (bytes) => {
+    if (answer === '') socket.write('no HTTP\r\n\r\n')
+    answer += bytes
+  })
+  socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+  await new Promise((resolve) => socket.on('close', resolve))
+  return answer
+}
+
+test('what is no HTTP after an answer that has begun closes the connection and says no more', async () => {
+  server = createServer((_request, response) => response.write('begun'))
+  const malformed = answerMalformed(() => `req_${'0'.repeat(24)}`, [])
+  server.prependListener('request', malformed.onRequest)
+  server.on('clientError', malformed.onClientError)
+  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
+  const answer = await sendGarbageAfterAnswer((server.address() as AddressInfo).port)
+  expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+  expect(answer).toContain('begun')
+})
+
+test('what is no HTTP after an answer that is over is answered', async () => {
+  const answer = await sendGarbageAfterAnswer(Number(new URL(service.httpUrl).port))
+  expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400'])
 })

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
-import { createBodyEncoder, createToEventBody } from '../../src/webhooks/body.ts'
+import { createToEventBody, encodeEventBody } from '../../src/webhooks/body.ts'
 import { accountEvent, paymentEvent, type TestEvent, timeText } from './fixture.ts'
 
-const encodeEventBody = createBodyEncoder()
 const toEventBody = createToEventBody(timeText)
 
 function entryOf(event: TestEvent) {

@@ -1,6 +1,5 @@
-import { type DescMethod, getOption } from '@bufbuild/protobuf'
+import { type DescMethod, getOption, type Message, toJson } from '@bufbuild/protobuf'
 import { http } from '../../../gen/google/api/annotations_pb.ts'
-import { compileEncoder, type Encoder } from '../../json.ts'
 import type { Call } from '../calls.ts'
 import { compileDecoder, type Decoder } from './decode.ts'
 
@@ -10,7 +9,8 @@ export interface Route {
   readonly path: string
   readonly call: Call
   readonly decode: Decoder
-  readonly encode: Encoder
+  /** Every field of the answer, but for those with explicit presence that are not set. */
+  readonly encode: (answer: Message) => string
 }
 
 /**
@@ -22,7 +22,8 @@ export function readRoutes(calls: readonly Call[]): readonly Route[] {
     const path = postPath(call.method)
     if (path === undefined) return []
     const decode = compileDecoder(call.method.input)
-    const encode = compileEncoder(call.method.output)
+    const encode = (answer: Message) =>
+      JSON.stringify(toJson(call.method.output, answer, { alwaysEmitImplicit: true }))
     return [{ path, call, decode, encode }]
   })
 }

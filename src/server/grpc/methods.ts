@@ -5,11 +5,11 @@ import {
   isMessage,
   type Message,
   type MessageInitShape,
+  toBinary,
 } from '@bufbuild/protobuf'
 import type { handleServerStreamingCall, handleUnaryCall, MethodDefinition } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
 import { assert, Fault, REASONS } from '../../errors.ts'
-import { compileWireEncoder } from '../../wire.ts'
 import { type Call, headersOf } from '../calls.ts'
 import { toFault } from '../status.ts'
 import { GrpcOrigin, type RequestBox } from './call-origin.ts'
@@ -61,14 +61,13 @@ export function toHandler(call: Call, host: MethodHost): UnaryHandler | StreamHa
 
 function unaryHandler(call: Call, host: MethodHost): UnaryHandler {
   const { input, output } = call.method
-  const encode = compileWireEncoder(output)
   const decode = (bytes: Buffer) => decodeMessage(input, bytes)
   return async (rpc, callback) => {
     const requestId = host.requestIds()
     const origin = new GrpcOrigin(rpc, requestId, host.connections.find(rpc.getPeer()), decode)
     try {
       const response = await call.unary(undefined, origin)
-      const bytes = encode(response.message as Message)
+      const bytes = asBuffer(toBinary(output, response.message as Message))
       holdAnswer(rpc, bytes, origin.connection)
       const header = toMetadata(headersOf(response), requestId)
       origin.answered()
@@ -139,20 +138,24 @@ function decodeMessage(schema: DescMessage, bytes: Buffer): Message {
   }
 }
 
+/** The same memory, as grpc-js copies from it. */
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength)
+}
+
 /** Many subscribers are sent the very same message: its bytes are kept as long as it is. */
 export function createSharedEncoder(
   schema: DescMessage,
 ): (message: MessageInitShape<DescMessage>) => Buffer {
-  const encode = compileWireEncoder(schema)
   const known = new WeakMap<Message, Buffer>()
   return (given) => {
     const message = isMessage(given, schema) ? given : create(schema, given)
     let bytes = known.get(message)
     if (bytes === undefined) {
-      const encoded = encode(message)
+      const encoded = toBinary(schema, message)
       // Memory of its own: a part of Node's pool would keep the 64 KiB around it for as long.
       bytes = Buffer.allocUnsafeSlow(encoded.length)
-      encoded.copy(bytes)
+      bytes.set(encoded)
       known.set(message, bytes)
     }
     return bytes

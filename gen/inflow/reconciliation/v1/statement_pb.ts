@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/reconciliation/v1/statement.proto.
  */
 export const file_inflow_reconciliation_v1_statement: GenFile = /*@__PURE__*/
-  fileDesc("CihpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvc3RhdGVtZW50LnByb3RvEhhpbmZsb3cucmVjb25jaWxpYXRpb24udjEi6AMKDFN0YXRlbWVudFJvdxIyCgpzZXNzaW9uX2lkGAEgASgJQh66SBtyGTIXXltBLVphLXowLTlfLi8tXXswLDY0fSQSMAoIYmFua19rZXkYAiABKAlCHrpIG3IZMhdeW0EtWmEtejAtOV8uLy1dezAsNjR9JBIqCg5hY2NvdW50X251bWJlchgDIAEoCUISukgPcg0yC15bMC05XXsxMH0kEiYKDGFtb3VudF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEgABIrCgdwYWlkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJICgZzdGF0dXMYBiABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCDrpIC4IBCBgAGAIYAxgEEisKBXBheWVyGAcgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgIIAEoCUIIukgFcgMY9AM6XbpIWhpYCgppZGVudGlmaWVkEhxuZWVkcyBzZXNzaW9uX2lkIG9yIGJhbmtfa2V5Gix0aGlzLnNlc3Npb25faWQgIT0gJycgfHwgdGhpcy5iYW5rX2tleSAhPSAnJyLDAQoPU3RhdGVtZW50UmVzdWx0EjIKB2ZpbmRpbmcYASABKA4yIS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuRmluZGluZxIwCgZhY3Rpb24YAiABKA4yIC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuQWN0aW9uEg0KBWNhdXNlGAMgASgJEjsKCHJlY29yZGVkGAQgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudCLSAQoPUmVjb3JkZWRQYXltZW50EhYKDnRyYW5zYWN0aW9uX2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkSFgoOYWNjb3VudF9udW1iZXIYAyABKAkSFAoMYW1vdW50X21pbm9yGAQgASgDEjgKBnN0YXR1cxgFIAEoDjIoLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvblN0YXR1cxIrCgdwYWlkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCp4CgdGaW5kaW5nEhcKE0ZJTkRJTkdfVU5TUEVDSUZJRUQQABITCg9GSU5ESU5HX01BVENIRVMQARITCg9GSU5ESU5HX01JU1NJTkcQAhITCg9GSU5ESU5HX0RJRkZFUlMQAxIVChFGSU5ESU5HX1VOTUFUQ0hFRBAEKpIBCgZBY3Rpb24SFgoSQUNUSU9OX1VOU1BFQ0lGSUVEEAASDwoLQUNUSU9OX05PTkUQARITCg9BQ1RJT05fUkVDT1JERUQQAhIUChBBQ1RJT05fVU5NQVRDSEVEEAMSDwoLQUNUSU9OX0hFTEQQBBIRCg1BQ1RJT05fREVOSUVEEAUSEAoMQUNUSU9OX0FHQUlOEAZiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction]);
+  fileDesc("CihpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvc3RhdGVtZW50LnByb3RvEhhpbmZsb3cucmVjb25jaWxpYXRpb24udjEi6AMKDFN0YXRlbWVudFJvdxIyCgpzZXNzaW9uX2lkGAEgASgJQh66SBtyGTIXXltBLVphLXowLTlfLi8tXXswLDY0fSQSMAoIYmFua19rZXkYAiABKAlCHrpIG3IZMhdeW0EtWmEtejAtOV8uLy1dezAsNjR9JBIqCg5hY2NvdW50X251bWJlchgDIAEoCUISukgPcg0yC15bMC05XXsxMH0kEiYKDGFtb3VudF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEgABIrCgdwYWlkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJICgZzdGF0dXMYBiABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCDrpIC4IBCBgAGAIYAxgEEisKBXBheWVyGAcgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgIIAEoCUIIukgFcgMY9AM6XbpIWhpYCgppZGVudGlmaWVkEhxuZWVkcyBzZXNzaW9uX2lkIG9yIGJhbmtfa2V5Gix0aGlzLnNlc3Npb25faWQgIT0gJycgfHwgdGhpcy5iYW5rX2tleSAhPSAnJyKAAgoPU3RhdGVtZW50UmVzdWx0EjIKB2ZpbmRpbmcYASABKA4yIS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuRmluZGluZxIwCgZhY3Rpb24YAiABKA4yIC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuQWN0aW9uEg0KBWNhdXNlGAMgASgJEjsKCHJlY29yZGVkGAQgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBI7CgxyZXRyeV9yZWFzb24YBSABKA4yJS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0cnlSZWFzb24i0gEKD1JlY29yZGVkUGF5bWVudBIWCg50cmFuc2FjdGlvbl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhQKDGFtb3VudF9taW5vchgEIAEoAxI4CgZzdGF0dXMYBSABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSKwoHcGFpZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqeAoHRmluZGluZxIXChNGSU5ESU5HX1VOU1BFQ0lGSUVEEAASEwoPRklORElOR19NQVRDSEVTEAESEwoPRklORElOR19NSVNTSU5HEAISEwoPRklORElOR19ESUZGRVJTEAMSFQoRRklORElOR19VTk1BVENIRUQQBCqSAQoGQWN0aW9uEhYKEkFDVElPTl9VTlNQRUNJRklFRBAAEg8KC0FDVElPTl9OT05FEAESEwoPQUNUSU9OX1JFQ09SREVEEAISFAoQQUNUSU9OX1VOTUFUQ0hFRBADEg8KC0FDVElPTl9IRUxEEAQSEQoNQUNUSU9OX0RFTklFRBAFEhAKDEFDVElPTl9BR0FJThAGKlkKC1JldHJ5UmVhc29uEhwKGFJFVFJZX1JFQVNPTl9VTlNQRUNJRklFRBAAEhUKEVJFVFJZX1JFQVNPTl9CQU5LEAESFQoRUkVUUllfUkVBU09OX1RJTUUQAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction]);
 
 /**
  * One credit of a bank's statement. It needs a session id or the bank's key.
@@ -121,6 +121,13 @@ export type StatementResult = Message<"inflow.reconciliation.v1.StatementResult"
    * @generated from field: inflow.reconciliation.v1.RecordedPayment recorded = 4;
    */
   recorded?: RecordedPayment | undefined;
+
+  /**
+   * Of ACTION_AGAIN: why the row is to be sent again.
+   *
+   * @generated from field: inflow.reconciliation.v1.RetryReason retry_reason = 5;
+   */
+  retryReason: RetryReason;
 };
 
 /**
@@ -309,4 +316,45 @@ export type Action = (typeof Action)[keyof typeof Action] | UnknownEnum;
  */
 export const ActionSchema: GenEnum<Action> = /*@__PURE__*/
   enumDesc(file_inflow_reconciliation_v1_statement, 1);
+
+/**
+ * Why a row of a statement is to be sent again.
+ *
+ * @generated from enum inflow.reconciliation.v1.RetryReason
+ */
+export const RetryReason = {
+  /**
+   * The row need not be sent again.
+   *
+   * @generated from enum value: RETRY_REASON_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The bank did not answer clearly; wait before sending the row again.
+   *
+   * @generated from enum value: RETRY_REASON_BANK = 1;
+   */
+  BANK: 1,
+
+  /**
+   * The call ran out of time before it came to the row; send the row again at once.
+   *
+   * @generated from enum value: RETRY_REASON_TIME = 2;
+   */
+  TIME: 2,
+} as const;
+
+/**
+ * Why a row of a statement is to be sent again.
+ *
+ * @generated from enum inflow.reconciliation.v1.RetryReason
+ */
+export type RetryReason = (typeof RetryReason)[keyof typeof RetryReason] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.reconciliation.v1.RetryReason.
+ */
+export const RetryReasonSchema: GenEnum<RetryReason> = /*@__PURE__*/
+  enumDesc(file_inflow_reconciliation_v1_statement, 2);
 

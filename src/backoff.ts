@@ -1,0 +1,23 @@
+/** How long to wait between attempts, in milliseconds. */
+interface Backoff {
+  /** After the first failure. */
+  readonly minMs: number
+  readonly maxMs: number
+}
+
+/**
+ * The wait before the next attempt: it doubles with each failure in a row, up to `maxMs`.
+ *
+ * @param failures in a row, from 1
+ * @param random where given, the wait is half to one and a half times as long, so that those who
+ * fail together do not come back together
+ * @returns milliseconds
+ */
+export function backoffMs(
+  failures: number,
+  { minMs, maxMs }: Backoff,
+  random?: () => number,
+): number {
+  const waitMs = Math.min(minMs * 2 ** (failures - 1), maxMs)
+  return random === undefined ? waitMs : waitMs * (0.5 + random())
+}
