@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster'
+import { getCompileCacheDir } from 'node:module'
 import type { Logger } from 'pino'
 import { backoffMs } from '../backoff.ts'
 import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
@@ -82,7 +83,8 @@ export function createTeam(options: Options): Team {
     place.faults = []
     // The number is for people who look at the list of processes.
     cluster.setupPrimary({ exec, args: [`${place.number}`], serialization: 'advanced' })
-    const worker = cluster.fork()
+    // What this process has compiled need not be compiled again.
+    const worker = cluster.fork({ NODE_COMPILE_CACHE: getCompileCacheDir() })
     place.worker = worker
     const end = (how: string): void => {
       if (place.worker !== worker) return
