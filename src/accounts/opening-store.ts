@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray, timestampArray } from '../store/binary.ts'
 import type { Queryable } from '../store/in-transaction.ts'
 import type { StoredAccount } from './account.ts'
@@ -143,6 +144,15 @@ export async function deleteUnclaimed(
   return result.rowCount === 1
 }
 
+const CREATED_EVENT = { kind: "'ACCOUNT_CREATED'", occurred_at: 'occurred_at' }
+
+const CLOSED_EVENT = {
+  kind: "'ACCOUNT_CLOSED'",
+  event_id: '$2',
+  occurred_at: '$3',
+  payload: '$4',
+}
+
 /**
  * Opens pending accounts and tells of it, in one commit.
  *
@@ -169,9 +179,7 @@ export async function openPending(
           and ($8::timestamptz is null or a.claimed_until <= $8)
         returning a.id, a.business_id, a.live
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select i.event_id, o.business_id, o.live, 'ACCOUNT_CREATED', i.occurred_at, i.payload
-        from input i join opened o using (id)
+        ${appendEvents(CREATED_EVENT, 'from input join opened using (id)')}
       )
       select id from opened`,
     values: [
@@ -200,8 +208,7 @@ export async function closeActive(
         update account set status = 'CLOSED' where id = $1 and status = 'ACTIVE'
         returning business_id, live
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select $2, business_id, live, 'ACCOUNT_CLOSED', $3, $4 from closed
+        ${appendEvents(CLOSED_EVENT, 'from closed')}
       )
       select from closed`,
     values: [id, event.eventId, new Date(event.occurredAtMs), event.payload],

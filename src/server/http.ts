@@ -113,7 +113,7 @@ export async function openHttpDoor<Bank>(options: HttpDoorOptions<Bank>): Promis
     const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
     done(hostless ? malformedRequest('There is no Host header') : undefined)
   })
-  allowOrigins(app, options.corsOrigins)
+  await allowOrigins(app, options.corsOrigins)
   // Expectations other than 100-continue are passed over, rather than refused without an id.
   app.server.on('checkExpectation', (request, response) => {
     app.server.emit('request', request, response)

@@ -1,4 +1,6 @@
 import type { PoolClient } from 'pg'
+import { appendEvents } from '../events/append-events.ts'
+import { appendPostings } from '../transactions/append-postings.ts'
 import { moneyEvents } from './money-events.ts'
 import type { WhenBusy } from './run-settlement.ts'
 import type { Settlement } from './settlement.ts'
@@ -33,6 +35,18 @@ const SLICE = moneyEvents({
   limit: '$5',
 })
 
+const SETTLEMENT_POSTING = {
+  transaction_id: 'id',
+  kind: 'move.kind',
+  business_id: '$2',
+  live: '$10',
+  debit_account: 'move.debit',
+  credit_account: 'move.credit',
+  amount_minor: 'move.minor',
+  created_at: '$6',
+  settlement_id: '$1',
+}
+
 /**
  * Works off the next events of a locked settlement: the payments among them that are not settled or
  * reversed become settled, with their postings; with the last of them it is completed. Planned for the numbers at hand, and so not prepared.
@@ -55,11 +69,13 @@ export async function settleNext(
           and t.status = 'SUCCESS' and t.settled_at is null
         returning t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
       ), posted as (
-        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
-          credit_account, amount_minor, created_at, settlement_id)
-        select id, 'settlement', $2, $10, 'pending', 'available', amount_minor, $6, $1 from settled
-        union all
-        select id, 'fee', $2, $10, 'available', 'fees', fee_minor, $6, $1 from settled where fee_minor > 0
+        ${appendPostings(
+          SETTLEMENT_POSTING,
+          `from settled cross join lateral (
+            select 'settlement' as kind, 'pending' as debit, 'available' as credit, amount_minor as minor
+            union all select 'fee', 'available', 'fees', fee_minor where fee_minor > 0
+          ) move`,
+        )}
       ), total as (
         select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
           coalesce(sum(fee_minor), 0) as fees from settled
@@ -104,9 +120,18 @@ export async function insertSettlementEvent(
   event: { readonly id: string; readonly occurredAtMs: number; readonly payload: Uint8Array },
 ): Promise<void> {
   await client.query(
-    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
-        pending_minor, available_minor, fees_minor)
-      values ($1, $2, $9, 'SETTLEMENT_COMPLETED', $3, $4, $5, $6, $7, $8)`,
+    appendEvents({
+      event_id: '$1',
+      business_id: '$2',
+      live: '$9',
+      kind: "'SETTLEMENT_COMPLETED'",
+      occurred_at: '$3',
+      payload: '$4',
+      subject_id: '$5',
+      pending_minor: '$6',
+      available_minor: '$7',
+      fees_minor: '$8',
+    }),
     [
       event.id,
       settlement.businessId,

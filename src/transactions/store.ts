@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { assert } from '../errors.ts'
+import { appendEvents } from '../events/append-events.ts'
 import {
   bigintArray,
   booleanArray,
@@ -7,6 +8,7 @@ import {
   textArray,
   timestampArray,
 } from '../store/binary.ts'
+import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
 import type { IncomingPayment, TransactionStatus } from './transaction.ts'
 
 /** A payment about to be recorded. */
@@ -19,6 +21,16 @@ export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
   readonly eventId: string
   /** The serialized event; only a successful payment has one. */
   readonly payload: Uint8Array | null
+}
+
+/** Of rows that are about to be recorded, those that told of money. */
+const RECORDED = "from input join recorded using (id) where status = 'SUCCESS'"
+
+/** Money that arrived: columns of rows of `transaction`, with their event's. */
+export const PAYMENT_EVENT = {
+  kind: "'PAYMENT_NOTIFICATION'",
+  subject_id: 'id',
+  pending_minor: 'amount_minor',
 }
 
 /**
@@ -61,17 +73,9 @@ export async function insertTransactions(
         order by session_id, bank, live
         on conflict (session_id, bank, live) do nothing returning id
       ), posted as (
-        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
-          credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor,
-          created_at
-        from input join recorded using (id) where status = 'SUCCESS'
+        ${appendPostings(PAYMENT_POSTING, RECORDED)}
       ), published as (
-        insert into outbox
-          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
-        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id,
-          amount_minor
-        from input join recorded using (id) where status = 'SUCCESS'
+        ${appendEvents(PAYMENT_EVENT, RECORDED)}
       )
       select id from recorded`,
     values: [
@@ -124,17 +128,9 @@ export async function finishTransactions(
         from input join locked using (id) where t.id = input.id
         returning t.*, event_id, payload
       ), posted as (
-        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
-          credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor,
-          created_at
-        from finished where status = 'SUCCESS'
+        ${appendPostings(PAYMENT_POSTING, "from finished where status = 'SUCCESS'")}
       ), published as (
-        insert into outbox
-          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
-        select event_id, business_id, live, 'PAYMENT_NOTIFICATION', created_at, payload, id,
-          amount_minor
-        from finished where status = 'SUCCESS'
+        ${appendEvents(PAYMENT_EVENT, "from finished where status = 'SUCCESS'")}
       )
       select event_id from finished`,
     values: [
@@ -146,6 +142,32 @@ export async function finishTransactions(
     ],
   })
   return new Set(result.rows.map((row) => row.event_id))
+}
+
+/** Takes back what a posting moved. */
+const MIRRORED_POSTING = {
+  transaction_id: 'r.id',
+  kind: "p.kind || '_reversal'",
+  business_id: 'r.business_id',
+  live: 'r.live',
+  debit_account: 'p.credit_account',
+  credit_account: 'p.debit_account',
+  amount_minor: 'p.amount_minor',
+  created_at: '$3',
+}
+
+const movedBy = (account: string) =>
+  `coalesce((select amount_minor from moved where account = '${account}'), 0)`
+
+const REVERSAL_EVENT = {
+  event_id: '$4',
+  kind: "'PAYMENT_REVERSED'",
+  occurred_at: '$3',
+  payload: '$5',
+  subject_id: 'id',
+  pending_minor: movedBy('pending'),
+  available_minor: movedBy('available'),
+  fees_minor: movedBy('fees'),
 }
 
 /**
@@ -170,11 +192,7 @@ export async function undoPostings(
       ), noted as (
         insert into reversal (transaction_id, reason, reversed_at) select id, $2, $3 from reversed
       ), undone as (
-        insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
-          credit_account, amount_minor, created_at)
-        select r.id, p.kind || '_reversal', r.business_id, r.live, p.credit_account, p.debit_account,
-          p.amount_minor, $3
-        from reversed r join ledger_posting p on p.transaction_id = r.id
+        ${appendPostings(MIRRORED_POSTING, 'from reversed r join ledger_posting p on p.transaction_id = r.id')}
         returning debit_account, credit_account, amount_minor
       ), moved as (
         select account, sum(amount_minor) as amount_minor from (
@@ -182,13 +200,7 @@ export async function undoPostings(
           union all select debit_account, -amount_minor from undone
         ) side group by account
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id,
-          pending_minor, available_minor, fees_minor)
-        select $4, business_id, live, 'PAYMENT_REVERSED', $3, $5, id,
-          coalesce((select amount_minor from moved where account = 'pending'), 0),
-          coalesce((select amount_minor from moved where account = 'available'), 0),
-          coalesce((select amount_minor from moved where account = 'fees'), 0)
-        from reversed
+        ${appendEvents(REVERSAL_EVENT, 'from reversed')}
       )
       select id from reversed`,
     values: [

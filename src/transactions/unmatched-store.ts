@@ -1,10 +1,13 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
+import { appendEvents } from '../events/append-events.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
 import { boundedScan } from '../store/bounded-scan.ts'
 import { epochMs } from '../store/epoch-ms.ts'
 import type { Queryable } from '../store/in-transaction.ts'
+import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
 import type { NewTransaction } from './store.ts'
+import { PAYMENT_EVENT } from './store.ts'
 import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
 
 /** A payment about to be kept, and the event that tells of it. */
@@ -41,8 +44,7 @@ export async function insertUnmatched(
         from input order by session_id, bank, account_number, amount_minor, status
         on conflict do nothing returning id
       ), published as (
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        select event_id, '', true, 'PAYMENT_UNMATCHED', created_at, payload from input join kept using (id)
+        ${appendEvents(UNMATCHED_EVENT, 'from input join kept using (id)')}
       )
       select id from kept`,
     values: [
@@ -65,6 +67,11 @@ export async function insertUnmatched(
   })
   return new Set(result.rows.map((row) => row.id))
 }
+
+/** It is of no business: operators alone hear of it. */
+const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 'true' }
+
+const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
 
 interface Row {
   id: string
@@ -201,15 +208,9 @@ export async function assignOpen(
         where p.id = $1
         on conflict (session_id, bank, live) do nothing returning *
       ), posted as (
-        insert into ledger_posting
-          (transaction_id, kind, business_id, live, debit_account, credit_account, amount_minor, created_at)
-        select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
-        from recorded where status = 'SUCCESS'
+        ${appendPostings(PAYMENT_POSTING, "from recorded where status = 'SUCCESS'")}
       ), published as (
-        insert into outbox
-          (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
-        select $6, business_id, live, 'PAYMENT_NOTIFICATION', created_at, $7, id, amount_minor
-        from recorded where status = 'SUCCESS'
+        ${appendEvents(ASSIGNED_EVENT, "from recorded where status = 'SUCCESS'")}
       )
       update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
         transaction_id = $2

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
+import { appendEvents } from '../events/append-events.ts'
 import { newId } from '../ids.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointEventKind } from './endpoint.ts'
@@ -17,8 +18,15 @@ export async function publishEndpointEvent(
 ): Promise<string> {
   const eventId = newId('evt', nowMs)
   await em.execute(
-    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id)
-      values (?, ?, ?, ?, ?, ?, ?)`,
+    appendEvents({
+      event_id: '?',
+      business_id: '?',
+      live: '?',
+      kind: '?',
+      occurred_at: '?',
+      payload: '?',
+      subject_id: '?',
+    }),
     [
       eventId,
       endpoint.business,
