@@ -13,7 +13,7 @@ const environment: NodeJS.ProcessEnv = {}
 beforeAll(async () => {
   banks = await startFakeBanks({ port: 0, serviceUrl: 'http://127.0.0.1:1' })
   Object.assign(environment, banks.environment)
-  for (const code of CODES) environment[`BANK_${code}_TIMEOUT_MS`] = '2000'
+  for (const code of CODES) environment[`BANK_${code}_TIMEOUT_MS`] = '1000'
 })
 
 const service = useService(environment)

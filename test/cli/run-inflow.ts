@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { onTestFinished, vi } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
-import { COMPILE_CACHE } from '../support/compile-cache.ts'
 
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 
@@ -36,7 +35,6 @@ export interface Running {
 /** Starts the command, with nothing in its environment but what is given. */
 export function startInflow(args: readonly string[], options: RunOptions = {}): Running {
   const env = {
-    ...COMPILE_CACHE,
     PATH: process.env['PATH'] ?? '',
     HOME: tmpdir(),
     TZ: 'UTC',

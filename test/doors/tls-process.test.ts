@@ -9,7 +9,6 @@ import pino from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError, readConfig } from '../../src/config.ts'
 import { openTls } from '../../src/server/tls.ts'
-import { COMPILE_CACHE } from '../support/compile-cache.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
@@ -110,7 +109,6 @@ test('files that cannot be used are told in one line that names the setting', ()
 test('such files stop the start', async () => {
   const child = spawn(process.execPath, [MAIN], {
     env: {
-      ...COMPILE_CACHE,
       PATH: process.env['PATH'],
       DATABASE_URL: db.url,
       MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),

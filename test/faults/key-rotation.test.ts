@@ -17,7 +17,6 @@ import { detailsText, identityContext } from '../../src/accounts/account.ts'
 import { newId } from '../../src/ids.ts'
 import { createSealer } from '../../src/secrets.ts'
 import { asJson, creation, GENERATE, send, until } from '../contract/rest.ts'
-import { COMPILE_CACHE } from '../support/compile-cache.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
@@ -99,7 +98,6 @@ const clientOf = (instance: ServiceProcess) => {
 async function rotate(verb: 'rotate' | 'status', killAfter = Number.POSITIVE_INFINITY) {
   const child = spawn(process.execPath, [ENTRY, 'master-key', verb], {
     env: {
-      ...COMPILE_CACHE,
       PATH: process.env['PATH'],
       DATABASE_URL: db.url,
       MASTER_KEY: asText(NEW),

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { COMPILE_CACHE } from './compile-cache.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
 /** A start takes seconds, also on a machine that has much else to do. */
@@ -38,7 +37,6 @@ export async function startProcess(
 ): Promise<ServiceProcess> {
   const child = spawn(process.execPath, [join(ROOT, 'src/main.ts')], {
     env: {
-      ...COMPILE_CACHE,
       PATH: process.env['PATH'],
       HTTP_PORT: '0',
       GRPC_PORT: '0',
