@@ -15,7 +15,7 @@ import {
 } from './explained-database.ts'
 import { type ListRow, listRows, requestsOf } from './list-rows.ts'
 
-const TRANSACTIONS = 40_000
+const TRANSACTIONS = 80_000
 
 /** Tables with few rows by their nature, however long a service runs. All others are never scanned. */
 const SMALL = new Set([

@@ -253,7 +253,7 @@ describe('what is not a proper call', () => {
     expect(error).toBeUndefined()
   })
 
-  test('an address in use stops the start with its name', async () => {
+  test('a port in use stops the start with its setting', async () => {
     const rival = createServer().listen(0, '127.0.0.1')
     onTestFinished(() => void rival.close())
     await once(rival, 'listening')
@@ -267,7 +267,7 @@ describe('what is not a proper call', () => {
       log: pino({ level: 'silent' }),
       limits: { connectionsMax: 1, connectionsPerAddressMax: 1 },
     })
-    await expect(opening).rejects.toThrow(`127.0.0.1:${port}`)
+    await expect(opening).rejects.toThrow(`GRPC_PORT ${port}`)
   })
 })
 
