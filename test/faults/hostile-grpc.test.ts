@@ -2,7 +2,7 @@ import { connect as connectHttp2 } from 'node:http2'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { FRAME, frame, framed, openRaw, uint32 } from '../server/grpc/http2-frames.ts'
+import { FRAME, frame, framed, literals, openRaw, uint32 } from '../server/grpc/http2-frames.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Pressure, underPressure } from '../support/pressure.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
@@ -44,17 +44,6 @@ function expectBounded({ residentMiB, lagMs, answered }: Pressure): void {
   expect(residentMiB).toBeLessThan(RESIDENT_MIB_MAX)
   expect(lagMs).toBeLessThan(LAG_MS_MAX)
   expect(answered).toBeGreaterThan(0)
-}
-
-/** HPACK: literals that are not indexed, with lengths below 127. */
-function literals(headers: Readonly<Record<string, string>>): Buffer {
-  const parts = Object.entries(headers).flatMap(([name, value]) => [
-    Buffer.of(0, name.length),
-    Buffer.from(name),
-    Buffer.of(value.length),
-    Buffer.from(value),
-  ])
-  return Buffer.concat(parts)
 }
 
 const headersOf = (path: string) =>

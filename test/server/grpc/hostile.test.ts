@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { callUnary, openClient, openDoor, openRawCall } from './fixture.ts'
-import { FRAME, frame, openRaw } from './http2-frames.ts'
+import { FRAME, frame, literals, openRaw } from './http2-frames.ts'
 
 const { getTransaction } = TransactionService.method
 const LOOK_UP = { sessionId: 'session-1', businessId: 'biz_1' }
@@ -55,18 +55,7 @@ async function meanwhile(look: () => Promise<void>, attack: Promise<unknown>): P
   return count
 }
 
-/** HPACK: literals that are not indexed, with lengths below 127. */
-function encodeHeaders(headers: Readonly<Record<string, string>>): Buffer {
-  const parts = Object.entries(headers).flatMap(([name, value]) => [
-    Buffer.of(0, name.length),
-    Buffer.from(name),
-    Buffer.of(value.length),
-    Buffer.from(value),
-  ])
-  return Buffer.concat(parts)
-}
-
-const HEADERS = encodeHeaders({
+const HEADERS = literals({
   ':method': 'POST',
   ':scheme': 'http',
   ':path': PATH,
@@ -131,7 +120,7 @@ test('headers that never end are cut off', async () => {
   const attack = raw.flood((round) =>
     round === 0
       ? frame(FRAME.headers, 0, 1, HEADERS)
-      : frame(FRAME.continuation, 0, 1, encodeHeaders({ [`x-${round % 10}`]: 'y'.repeat(100) })),
+      : frame(FRAME.continuation, 0, 1, literals({ [`x-${round % 10}`]: 'y'.repeat(100) })),
   )
   const count = await meanwhile(look, attack)
   expect(await attack).toBeLessThan(10_000)

@@ -23,6 +23,17 @@ export function frame(type: number, flags: number, streamId: number, payload: Bu
   return Buffer.concat([head, payload])
 }
 
+/** HPACK: literals that are not indexed, with lengths below 127. */
+export function literals(headers: Readonly<Record<string, string>>): Buffer {
+  const parts = Object.entries(headers).flatMap(([name, value]) => [
+    Buffer.of(0, name.length),
+    Buffer.from(name),
+    Buffer.of(value.length),
+    Buffer.from(value),
+  ])
+  return Buffer.concat(parts)
+}
+
 /** A message of gRPC, not compressed, with its length before it. */
 export function framed(message: Buffer): Buffer {
   const head = Buffer.alloc(5)
