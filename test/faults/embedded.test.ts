@@ -1,0 +1,144 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { startEmbedded } from '../../src/store/embedded.ts'
+import { liveProcess } from '../../src/store/embedded-process.ts'
+
+import {
+  isRoot,
+  postmasterId,
+  query,
+  scratch,
+  service,
+  start,
+  untilGone,
+} from '../store/embedded-fixture.ts'
+
+describe('after a crash', () => {
+  test('of the service, the orphan is replaced and what was committed is there', async () => {
+    const folder = scratch()
+    const killed = service(folder)
+    const { url } = await killed.said
+    await query(url, 'create table kept as select 42 as answer')
+    await killed.kill()
+    const orphan = postmasterId(folder)
+    expect(liveProcess(orphan)).toBeDefined()
+    const lines: string[] = []
+    const next = await start({ folder, log: (line) => lines.push(line) })
+    expect(liveProcess(orphan)).toBeUndefined()
+    expect(lines).toEqual([expect.stringContaining(`process ${orphan}`)])
+    expect(await query(next.url, 'table kept')).toEqual([{ answer: 42 }])
+  })
+
+  test('of the server, the owner hears of it and the next start recovers', async () => {
+    const folder = scratch()
+    const lines: string[] = []
+    const first = await start({ folder, log: (line) => lines.push(line) })
+    await query(first.url, 'create table kept as select 42 as answer')
+    process.kill(postmasterId(folder), 'SIGKILL')
+    await vi.waitUntil(() => lines.some((line) => line.includes('ended by itself (SIGKILL)')))
+    await first.stop()
+    const second = await start({ folder })
+    expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
+  })
+
+  test('a lock file that names another program now does not matter', async () => {
+    const folder = scratch()
+    const first = await start({ folder })
+    const lock = readFileSync(join(folder, 'postmaster.pid'), 'utf8')
+    await first.stop()
+    const { uid, gid } = statSync(folder)
+    const other = spawn('sleep', ['600'], isRoot ? { uid, gid } : {})
+    onTestFinished(() => void other.kill())
+    await once(other, 'spawn')
+    const [, ...rest] = lock.split('\n')
+    writeFileSync(join(folder, 'postmaster.pid'), [other.pid, ...rest].join('\n'))
+    chownSync(join(folder, 'postmaster.pid'), uid, gid)
+    const second = await start({ folder })
+    expect(await query(second.url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(liveProcess(other.pid ?? 0)).toBeDefined()
+  })
+})
+
+describe('two services on one folder', () => {
+  test('the second is told who the first is, and the first is not disturbed', async () => {
+    const folder = scratch()
+    const first = service(folder)
+    const { url } = await first.said
+    const expected = `another Inflow (process ${first.child.pid}) is using ${folder}`
+    await expect(startEmbedded({ folder })).rejects.toThrow(expected)
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('a process cannot start it twice', async () => {
+    const folder = scratch()
+    await start({ folder })
+    await expect(startEmbedded({ folder })).rejects.toThrow('is using')
+  })
+
+  test.each(['a new', 'an existing', "a killed service's"])('one of many wins %s', async (kind) => {
+    const folder = scratch()
+    if (kind === 'an existing') await (await start({ folder })).stop()
+    if (kind === "a killed service's") {
+      const killed = service(folder)
+      await killed.said
+      await killed.kill()
+    }
+    const services = Array.from({ length: 4 }, () => service(folder))
+    const said = await Promise.all(services.map((each) => each.said))
+    const winner = services[said.findIndex((each) => each.error === undefined)]
+    const told = `another Inflow (process ${winner?.child.pid}) is using ${folder}; stop it or set DATA_DIR`
+    expect(said.map((each) => each.error).sort()).toEqual([told, told, told, undefined])
+    const url = said.find((each) => each.error === undefined)?.url ?? ''
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))).toEqual([])
+  })
+})
+
+describe('the end of the service', () => {
+  test('by process.exit takes the server along', async () => {
+    const folder = scratch()
+    const also = "process.once('SIGTERM', () => process.exit(7))"
+    const { child, said } = service(folder, { also })
+    await said
+    const pid = postmasterId(folder)
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    expect(await exited).toEqual([7, null])
+    await untilGone(pid)
+  })
+
+  test('by running out of work is not held up by the server', async () => {
+    const folder = scratch()
+    const { child, said } = service(folder, { also: 'clearInterval(hold)' })
+    const exited = once(child, 'exit')
+    await said
+    expect(await exited).toEqual([0, null])
+    await vi.waitUntil(() => !existsSync(join(folder, 'postmaster.pid')), { timeout: 20_000 })
+  })
+
+  test('by Ctrl-C leaves the server to the service until it has finished', async () => {
+    const folder = scratch()
+    const pg = import.meta.resolve('pg')
+    const also = `
+      const { default: { Client } } = await import(${JSON.stringify(pg)})
+      process.once('SIGINT', async () => {
+        const client = new Client(server.url)
+        await client.connect()
+        await client.query('create table drained ()')
+        await client.end()
+        await server.stop()
+        process.exit(7)
+      })`
+    const { child, said } = service(folder, { also })
+    await said
+    const exited = once(child, 'exit')
+    // What a terminal does: a signal to all of the process group.
+    process.kill(-(child.pid ?? Number.NaN), 'SIGINT')
+    expect(await exited).toEqual([7, null])
+    const { url } = await start({ folder })
+    expect(await query(url, 'table drained')).toEqual([])
+  })
+})

@@ -1,0 +1,110 @@
+import { execFileSync, type SpawnOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, vi } from 'vitest'
+import { makeFolder } from './folder.ts'
+
+export const ROOT = join(import.meta.dirname, '../..')
+
+export const ENV = { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
+
+/** For each test of a file: an empty folder, and the service as it is started in it, with a database of its own. */
+export function useEmbeddedService() {
+  const children = new Set<ReturnType<typeof spawn>>()
+  let folder: string
+  beforeEach(async () => {
+    folder = await makeFolder('start')
+  })
+  afterEach(async () => {
+    for (const child of children) child.kill('SIGKILL')
+    await rm(folder, { recursive: true, force: true })
+  })
+  const at = (path: string) => join(folder, path)
+
+  /** Runs a program that ends by the end of the test, at the latest. */
+  function run(program: string, args: readonly string[], options: SpawnOptions) {
+    const child = spawn(program, args, options)
+    children.add(child)
+    const exited = once(child, 'exit').then(([code, signal]) => {
+      children.delete(child)
+      return code ?? signal
+    })
+    return { child, exited }
+  }
+
+  /** Runs a program that starts the service, until that is ready. */
+  async function start(
+    program = process.execPath,
+    args: readonly string[] = [join(ROOT, 'src/main.ts')],
+    env: NodeJS.ProcessEnv = {},
+  ) {
+    const { child, exited } = run(program, args, {
+      cwd: program === process.execPath ? folder : ROOT,
+      env: { ...ENV, DATA_DIR: at('.inflow'), ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // Without the terminal that the tests may be run in.
+      detached: true,
+    })
+    let said = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream!.on('data', (text) => {
+        said += text
+      })
+    }
+    await vi.waitFor(() => expect(said).toMatch(/^Inflow is ready[\s\S]*-d '\{.*\}'$/m), {
+      timeout: 40_000,
+    })
+    return { child, exited, said: () => said }
+  }
+
+  return {
+    at,
+    run,
+    start,
+    credentials: async () => JSON.parse(await readFile(at('.inflow/credentials.json'), 'utf8')),
+    /** The process id of the database server, or of `initdb`'s, which writes it negated. */
+    async postmaster(): Promise<number> {
+      const text = await readFile(at('.inflow/postgres/postmaster.pid'), 'utf8')
+      const [, pid] = /^-?([0-9]+)\n/.exec(text) ?? []
+      // Its writer makes the file first, and fills it then.
+      if (!pid) throw new Error('postmaster.pid is not written yet')
+      return Number(pid)
+    },
+  }
+}
+
+/** The service that started the database server. */
+export function ownerOf(server: number): number {
+  return Number(execFileSync('ps', ['-o', 'ppid=', '-p', `${server}`], { encoding: 'utf8' }))
+}
+
+export function has(program: string): boolean {
+  try {
+    execFileSync(program, ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Opens an account, the same each time, with what `credentials.json` says. */
+export async function createAccount(
+  { http_url: url, secret_key: key }: Record<string, string>,
+  phone = '08012345678',
+) {
+  const response = await fetch(`${url}/v2/thirdparty/generateVirtualAccount/`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      reference: 'order-7',
+      email: 'ada@example.com',
+      phone,
+      firstName: 'Ada',
+      lastName: 'Obi',
+      bank: 'PROVIDUS',
+    }),
+  })
+  expect(response.status).toBe(200)
+  return { replayed: response.headers.get('idempotent-replayed'), body: await response.json() }
+}
