@@ -243,6 +243,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { tls } = options
   const { http, grpc } = await openDoors({
     ...{ config, calls, notifications, exposition, ready, log, tls },
+  }).catch(async (error: unknown) => {
+    await heldKeys.stop()
+    throw error
   })
   registerDoorMetrics(metrics, { http, grpc })
   let hashing: Promise<unknown> | undefined
