@@ -5,7 +5,8 @@ import { within } from './within.ts'
 
 /** Work that is done when there is some: on waking, and by itself every so often. */
 export interface Loop {
-  start(): void
+  /** @param afterMs when its first turn is due, in milliseconds; absent: at once */
+  start(afterMs?: number): void
   /** There may be work. Waking it many times during one turn makes one more turn. */
   wake(): void
   /** No turn starts any more. @returns when the one under way is over, or after 5 s */
@@ -74,7 +75,8 @@ export function createLoop(options: LoopOptions): Loop {
       return waitMs
     }
   }
-  const run = async (): Promise<void> => {
+  const run = async (afterMs: number): Promise<void> => {
+    if (afterMs > 0) await wait(afterMs)
     while (!signal.aborted) {
       woken = false
       const waitMs = await turn()
@@ -84,8 +86,8 @@ export function createLoop(options: LoopOptions): Loop {
     }
   }
   return {
-    start() {
-      running = run()
+    start(afterMs = 0) {
+      running = run(afterMs)
     },
     wake() {
       woken = true

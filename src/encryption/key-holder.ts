@@ -65,7 +65,7 @@ export function createHeldKeys({ id, pool, sealer, tables, log, reread }: Option
       if (reread) sealer.use(await reread())
       await check()
       await touch()
-      loop.start()
+      loop.start(EVERY_MS)
     },
     async stop() {
       await loop.stop()
