@@ -9,7 +9,7 @@ import { ADMIN_TOKEN } from '../support/service.ts'
 
 const READERS = 900
 const STALLED = 100
-const EVENTS = 300
+const EVENTS = 1_500
 
 const db = useDatabase()
 let service: ServiceProcess
