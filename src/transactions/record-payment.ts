@@ -53,7 +53,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   return createBatcher<IncomingPayment, RecordResult>({
     run: (payments) => recordBatch(dependencies, payments),
     itemsMax: 256,
-    batchesMax: 2,
+    batchesMax: 4,
     queueMax: 50_000,
   })
 }
