@@ -1,4 +1,4 @@
-import { ormConfig } from './src/store/orm.ts'
+import { ormConfig } from './src/postgres/orm.ts'
 
 /** For the `mikro-orm` command, in development. */
 export default ormConfig(process.env['DATABASE_URL'] ?? 'postgres://localhost/inflow', 2)

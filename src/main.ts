@@ -1,1 +1,1 @@
-launch/main.ts
+app/launch/main.ts

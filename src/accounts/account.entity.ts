@@ -20,7 +20,7 @@ export const AccountEntity = defineEntity({
     phone: p.text(),
     idType: p.text().nullable(),
     /** The identity number, encrypted. */
-    idNumberSealed: p.blob().nullable(),
+    idNumberEncrypted: p.blob().nullable(),
     /** Keyed hash of kind and number, by which an operator finds duplicates. */
     idNumberHash: p.blob().nullable(),
     /** Keyed hash of the details asked for: a repeat with other details is a conflict. */
@@ -54,7 +54,7 @@ export const AccountEntity = defineEntity({
     {
       name: 'account_unhashed_index',
       expression:
-        'create index account_unhashed_index on "account" (id) where id_number_sealed is not null and id_number_hash is null',
+        'create index account_unhashed_index on "account" (id) where id_number_encrypted is not null and id_number_hash is null',
     },
     {
       name: 'account_opening_index',

@@ -1,11 +1,11 @@
 import type { Pool } from 'pg'
-import { appendAudit } from '../audit.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
 import type { BankOf } from '../banks/bank.ts'
-import type { Actor } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { Fault } from '../errors.ts'
-import { newId } from '../ids.ts'
-import { inTransaction } from '../store/in-transaction.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
@@ -18,7 +18,7 @@ interface Dependencies {
   readonly bankOf: BankOf
   readonly clock: Clock
   /** Called after a commit that added events. */
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 /**
@@ -28,7 +28,7 @@ interface Dependencies {
  * Faults: not_found, account_pending, bank_unavailable (it is open still).
  */
 export async function closeAccount(
-  { pool, bankOf, clock, published }: Dependencies,
+  { pool, bankOf, clock, onCommit }: Dependencies,
   { businessId, reference }: { readonly businessId: string; readonly reference: string },
   actor: Actor,
 ): Promise<OpenAccount> {
@@ -54,7 +54,7 @@ export async function closeAccount(
     })
     return true
   })
-  if (closed) published()
+  if (closed) onCommit()
   return account
 }
 

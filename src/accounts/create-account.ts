@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { Clock } from '../clock.ts'
-import { Fault, invalidFields } from '../errors.ts'
-import { newId, newReference } from '../ids.ts'
-import type { Sealer } from '../secrets.ts'
-import { createBatcher } from '../store/batcher.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { newId, newReference } from '../core/ids.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { createBatcher } from '../postgres/batcher.ts'
 import {
   type AccountDetails,
   detailsText,
@@ -46,7 +46,7 @@ export type CreateAccountCall = (request: CreateAccount) => Promise<Created>
 interface Dependencies {
   readonly pool: Pool
   readonly openAtBank: OpenAtBank
-  readonly sealer: Sealer
+  readonly encrypter: Encrypter
   readonly clock: Clock
   /** What a business's account names begin with; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
@@ -77,7 +77,7 @@ export function createCreateAccount(dependencies: Dependencies): CreateAccountCa
   const steps = { ...dependencies, reserve }
   const underWay = new Map<string, Promise<Created>>()
   return async (request) => {
-    const detailsHash = dependencies.sealer.fingerprint(detailsText(request))
+    const detailsHash = dependencies.encrypter.fingerprint(detailsText(request))
     const { businessId, live, reference } = request
     const key = JSON.stringify([businessId, live, reference, detailsHash.toString('hex')])
     const first = underWay.get(key)
@@ -111,7 +111,7 @@ async function createOnce(
     const nowMs = clock.now()
     const stored = await findByMerchantReference(pool, businessId, live, reference)
     if (stored !== undefined) {
-      if (!steps.sealer.matches(detailsText(request), stored.detailsHash)) {
+      if (!steps.encrypter.matches(detailsText(request), stored.detailsHash)) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
       }
       if (isOpened(stored)) return { account: stored, replayed: true }
@@ -131,7 +131,7 @@ async function createOnce(
 }
 
 function newReservation(
-  { clock, sealer }: Steps,
+  { clock, encrypter }: Steps,
   request: CreateAccount,
   detailsHash: Buffer,
 ): Reservation {
@@ -149,9 +149,11 @@ function newReservation(
     email: request.email,
     phone: request.phone,
     idType: request.idType ?? null,
-    idNumberSealed: request.idNumber ? sealer.seal(request.idNumber, identityContext(id)) : null,
+    idNumberEncrypted: request.idNumber
+      ? encrypter.seal(request.idNumber, identityContext(id))
+      : null,
     idNumberHash: request.idNumber
-      ? sealer.fingerprint(identityText(request.idType, request.idNumber))
+      ? encrypter.fingerprint(identityText(request.idType, request.idNumber))
       : null,
     detailsHash,
     claimedUntilMs: nowMs + CLAIM_MS,

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { BANK_CODES } from '../banks/bank.ts'
-import { Fault } from '../errors.ts'
+import { Fault } from '../core/errors.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 import { findByEitherReference, findByNumbers } from './store.ts'
 

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import type { Page } from '../store/page-token.ts'
+import type { Page } from '../postgres/page-token.ts'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 

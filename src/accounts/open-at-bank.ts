@@ -2,8 +2,8 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../banks/bank.ts'
 import { plainText } from '../banks/plain-text.ts'
-import type { Clock } from '../clock.ts'
-import type { FieldFault } from '../errors.ts'
+import type { Clock } from '../core/clock.ts'
+import type { FieldFault } from '../core/errors.ts'
 import { type AccountOnOrder, accountNameOf, type OpenAccount } from './account.ts'
 import {
   type OpeningBefore,
@@ -51,7 +51,7 @@ interface Dependencies {
   readonly clock: Clock
   readonly log: Logger
   /** Called after a commit that added events. */
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 /**
@@ -87,7 +87,7 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
       return result
     }
     if (result.kind !== 'opened') {
-      // Attempts that are known to have opened nothing are not held against this one.
+      // AttemptRunner that are known to have opened nothing are not held against this one.
       const unclear = before === 'FREE' ? 1 : attempt
       return keep(asking, unopened(result, unclear, clock.now()))
     }

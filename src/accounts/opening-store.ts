@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import { appendEvents } from '../events/append-events.ts'
-import { byteaArray, textArray, timestampArray } from '../store/binary.ts'
-import type { Queryable } from '../store/in-transaction.ts'
+import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { StoredAccount } from './account.ts'
 import type { OpeningState, Unopened } from './opening.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
@@ -55,7 +55,7 @@ export async function claimPending(
 export interface DueOpening extends Claim {
   readonly account: StoredAccount
   readonly idType: 'nin' | 'bvn' | undefined
-  readonly idNumberSealed: Uint8Array | undefined
+  readonly idNumberEncrypted: Uint8Array | undefined
 }
 
 /** Takes over pending accounts that are due; each instance gets others. */
@@ -69,7 +69,7 @@ export async function claimDue(
     AccountRow & {
       state_before: OpeningState
       id_type: 'nin' | 'bvn' | null
-      id_number_sealed: Buffer | null
+      id_number_encrypted: Buffer | null
     }
   >({
     name: 'account-claim-due',
@@ -81,7 +81,7 @@ export async function claimDue(
       update account set claimed_until = $2, next_try_at = $2, attempts = attempts + 1,
         opening_state = 'ASKING'
       from due where id = due_id
-      returning ${ACCOUNT_COLUMNS}, state_before, id_type, id_number_sealed`,
+      returning ${ACCOUNT_COLUMNS}, state_before, id_type, id_number_encrypted`,
     values: [new Date(nowMs), new Date(untilMs), limit],
   })
   return result.rows.map((row) => ({
@@ -89,7 +89,7 @@ export async function claimDue(
     attempt: row.attempts,
     before: row.state_before,
     idType: row.id_type ?? undefined,
-    idNumberSealed: row.id_number_sealed ?? undefined,
+    idNumberEncrypted: row.id_number_encrypted ?? undefined,
   }))
 }
 

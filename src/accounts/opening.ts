@@ -1,5 +1,5 @@
-import { backoffMs } from '../backoff.ts'
 import type { AccountResult, NextStep } from '../banks/bank.ts'
+import { backoffMs } from '../core/backoff.ts'
 
 /**
  * How far the opening of a pending account has come.

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
-import { appendAudit } from '../audit.ts'
-import type { Actor } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { Fault, invalidFields } from '../errors.ts'
-import { inTransaction } from '../store/in-transaction.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { deleteUnclaimed, openPending } from './opening-store.ts'
@@ -29,7 +29,7 @@ interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
   readonly aliasOf: (businessId: string) => Promise<string>
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 /**
@@ -41,7 +41,7 @@ interface Dependencies {
  * @returns the open account; undefined when there is none now
  */
 export async function resolveAccount(
-  { pool, clock, aliasOf, published }: Dependencies,
+  { pool, clock, aliasOf, onCommit }: Dependencies,
   { businessId, reference, opened }: ResolveAccount,
   actor: Actor,
 ): Promise<OpenAccount | undefined> {
@@ -74,7 +74,7 @@ export async function resolveAccount(
     const message = 'is the number of another account'
     throw invalidFields([{ field: 'opened.accountNumber', message }])
   }
-  published()
+  onCommit()
   return account
 }
 

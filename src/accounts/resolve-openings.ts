@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { Clock } from '../clock.ts'
-import { createLoop, type Loop } from '../loop.ts'
-import type { Sealer } from '../secrets.ts'
+import type { Clock } from '../core/clock.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
 import { identityContext } from './account.ts'
 import { CLAIM_MS, type OpenAtBank } from './open-at-bank.ts'
 import { claimDue, type DueOpening } from './opening-store.ts'
@@ -15,7 +15,7 @@ const IDLE_MS = 1_000
 interface Options {
   readonly pool: Pool
   readonly openAtBank: OpenAtBank
-  readonly sealer: Sealer
+  readonly encrypter: Encrypter
   readonly clock: Clock
   readonly log: Logger
   readonly aliasOf: (businessId: string) => Promise<string>
@@ -38,15 +38,15 @@ export function createResolveOpenings(options: Options): Loop {
 
 /** One that fails is due again when its claim is over. */
 async function resolve(
-  { openAtBank, sealer, log, aliasOf }: Options,
-  { account, attempt, before, idType, idNumberSealed }: DueOpening,
+  { openAtBank, encrypter, log, aliasOf }: Options,
+  { account, attempt, before, idType, idNumberEncrypted }: DueOpening,
 ): Promise<void> {
   const { bank, reference } = account
   try {
     const end = await openAtBank({
       account,
       idType,
-      idNumber: idNumberSealed && sealer.open(idNumberSealed, identityContext(account.id)),
+      idNumber: idNumberEncrypted && encrypter.open(idNumberEncrypted, identityContext(account.id)),
       alias: await aliasOf(account.businessId),
       attempt,
       before,

@@ -3,13 +3,13 @@ import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
 import { type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
-import { actorOf, requireAdmin, restrictionOf } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import type { Sealer } from '../secrets.ts'
-import type { Database } from '../store/orm.ts'
-import { cutPage, readPage } from '../store/page-token.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Database } from '../postgres/orm.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
 import { identityText } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
@@ -21,22 +21,22 @@ import { resolveAccount } from './resolve-account.ts'
 interface Dependencies {
   readonly database: Database
   readonly bankOf: BankOf
-  readonly sealer: Sealer
+  readonly encrypter: Encrypter
   readonly clock: Clock
   readonly createAccount: CreateAccountCall
   readonly aliasOf: (businessId: string) => Promise<string>
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
-  const { database, createAccount, sealer } = dependencies
+  const { database, createAccount, encrypter } = dependencies
   const steps = { ...dependencies, pool: database.pool }
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
     // Banks that do not ask for the kind may have been given a number without one.
     const kind = toIdKind(idType)
     const kinds = kind === undefined ? [...ID_KINDS, undefined] : [kind]
-    return kinds.flatMap((each) => sealer.fingerprints(identityText(each, idNumber)))
+    return kinds.flatMap((each) => encrypter.fingerprints(identityText(each, idNumber)))
   }
   return {
     async createAccount(request) {

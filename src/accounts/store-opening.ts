@@ -3,9 +3,9 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { AccountResult } from '../banks/bank.ts'
 import { plainText } from '../banks/plain-text.ts'
-import type { Clock } from '../clock.ts'
-import { newId } from '../ids.ts'
-import { createBatcher } from '../store/batcher.ts'
+import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import { createBatcher } from '../postgres/batcher.ts'
 import { type AccountOnOrder, isOpened, type OpenAccount } from './account.ts'
 import { encodeAccountEvent } from './message.ts'
 import { type Opening, openPending } from './opening-store.ts'
@@ -31,18 +31,18 @@ interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Logger
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 type Written = 'opened' | 'not pending' | 'taken'
 
 /** Openings that come in while others are being written share the next statement. */
 export function createStoreOpening(dependencies: Dependencies): StoreOpening {
-  const { pool, clock, log, published } = dependencies
+  const { pool, clock, log, onCommit } = dependencies
   const write = createBatcher<Opening, Written>({
     run: async (openings) => {
       const written = await writeOpenings(pool, openings)
-      published()
+      onCommit()
       return written
     },
     itemsMax: 64,

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { booleanArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
-import { epochMs } from '../store/epoch-ms.ts'
+import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
 import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
 import type { OpeningState } from './opening.ts'
 
@@ -18,7 +18,7 @@ export interface Reservation {
   readonly email: string
   readonly phone: string
   readonly idType: string | null
-  readonly idNumberSealed: Uint8Array | null
+  readonly idNumberEncrypted: Uint8Array | null
   readonly idNumberHash: Uint8Array | null
   readonly detailsHash: Uint8Array
   readonly claimedUntilMs: number
@@ -61,16 +61,16 @@ export async function insertReservations(
   const result = await pool.query<{ id: string }>({
     name: 'account-reserve',
     text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
-        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, id_number_hash,
+        first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
         attempts, claimed_until, next_try_at, created_at)
       select id, business_id, live, reference, merchant_reference, bank, 'PENDING',
-        first_name, last_name, email, phone, id_type, id_number_sealed, details_hash, id_number_hash,
+        first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
         1, claimed_until, claimed_until, created_at
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
         $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::bytea[])
         as r(id, business_id, reference, merchant_reference, bank, first_name, last_name, email,
-          phone, id_type, id_number_sealed, details_hash, claimed_until, created_at, live,
+          phone, id_type, id_number_encrypted, details_hash, claimed_until, created_at, live,
           id_number_hash)
       order by business_id, live, merchant_reference
       on conflict (business_id, live, merchant_reference) do nothing returning id`,
@@ -85,7 +85,7 @@ export async function insertReservations(
       textArray(rows.map((row) => row.email)),
       textArray(rows.map((row) => row.phone)),
       textArray(rows.map((row) => row.idType)),
-      byteaArray(rows.map((row) => row.idNumberSealed)),
+      byteaArray(rows.map((row) => row.idNumberEncrypted)),
       byteaArray(rows.map((row) => row.detailsHash)),
       timestampArray(rows.map((row) => row.claimedUntilMs)),
       timestampArray(rows.map((row) => row.createdAtMs)),

@@ -1,4 +1,4 @@
-import { textAt } from './text-at.ts'
+import { getPath } from './get-path.ts'
 
 /** An object of a bank's JSON, as `parseBankJson` reads it. */
 export type BankFields = Readonly<Record<string, unknown>>
@@ -11,7 +11,7 @@ export function fieldsOf(value: unknown): BankFields | undefined {
 
 /** The text at a place, without the blanks that banks pad it with. */
 export function textOf(fields: unknown, path: string): string {
-  return textAt(fields, path).trim()
+  return getPath(fields, path).trim()
 }
 
 /** What payments are named with, here as at the banks. */

@@ -1,4 +1,4 @@
-import type { FieldFault } from '../errors.ts'
+import type { FieldFault } from '../core/errors.ts'
 
 /** The banks, by the codes that businesses use. */
 export const BANK_CODES = ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] as const

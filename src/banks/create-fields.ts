@@ -1,4 +1,4 @@
-import { parsed } from '../settings.ts'
+import { parsed } from '../config/settings.ts'
 
 /** Fields of JSON objects, in any depth. */
 export interface JsonFields {

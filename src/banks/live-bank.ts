@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { cidrs, createSettingReader, type Faults, integer, onOff } from '../settings.ts'
+import { cidrs, createSettingReader, type Faults, integer, onOff } from '../config/settings.ts'
 import type { BankCode } from './bank.ts'
 import type { PrepareConnector, PreparedConnector } from './connectors.ts'
-import { BANK_HTTP_LIMITS, type BankHttpLimits } from './create-bank-http.ts'
+import { BANK_HTTP_LIMITS, type BankHttpLimits } from './http/create-bank-http.ts'
 
 /** How a real bank is served, as the settings have it. */
 export interface LiveBank {

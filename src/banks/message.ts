@@ -1,5 +1,5 @@
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { assert } from '../errors.ts'
+import { assert } from '../core/errors.ts'
 import type { BankCode } from './bank.ts'
 
 const BY_CODE: Readonly<Record<BankCode, Bank>> = {

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { BankCode } from './bank.ts'
-import type { BreakerState } from './circuit-breaker.ts'
-import type { RequestResult } from './create-bank-http.ts'
+import type { BreakerState } from './http/circuit-breaker.ts'
+import type { RequestResult } from './http/create-bank-http.ts'
 
 /** How the banks are doing. */
 export interface BankMetrics {
@@ -37,7 +37,7 @@ export function createBankMetrics(register: Registry): BankMetrics {
     registers,
   })
   const seconds = new Histogram({
-    name: 'inflow_bank_request_seconds',
+    name: 'inflow_bank_request_duration_seconds',
     help: 'How long requests took that were sent to a bank.',
     labelNames: ['bank'],
     buckets: [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16],
@@ -74,13 +74,13 @@ export function createBankMetrics(register: Registry): BankMetrics {
     registers,
   })
   const differing = new Counter({
-    name: 'inflow_differing_payments_total',
+    name: 'inflow_payment_conflicts_total',
     help: 'Payments that were told of otherwise than they are recorded, and kept for a person.',
     labelNames: ['bank'],
     registers,
   })
   const missed = new Counter({
-    name: 'inflow_bank_missed_payments_total',
+    name: 'inflow_bank_missing_payments_total',
     help: 'Payments that a bank listed and no notification had told of, by what became of them.',
     labelNames: ['bank', 'outcome'],
     registers,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { Clock } from '../clock.ts'
-import { createNameResolver } from '../dns/name-resolver.ts'
+import type { Clock } from '../core/clock.ts'
+import { createNameResolver } from '../net/name-resolver.ts'
 import {
   BANK_CODES,
   type BankCode,
@@ -9,7 +9,7 @@ import {
   type Banks,
   type LiveConnector,
 } from './bank.ts'
-import { createBankHttp, type PooledBankHttp } from './create-bank-http.ts'
+import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'
 import type { LiveBank } from './live-bank.ts'
 import type { BankMetrics } from './metrics.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { integer } from '../settings.ts'
+import { integer } from '../config/settings.ts'
 
 /** An http or https URL without credentials, query and fragment. */
 export const url = z

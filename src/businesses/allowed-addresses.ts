@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
-import { addressRanges, parseAddress } from '../address-ranges.ts'
-import { type FieldFault, invalidFields } from '../errors.ts'
+import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 
 /** Tells whether a key works from an address. */
 export type AllowsAddress = (address: string) => boolean

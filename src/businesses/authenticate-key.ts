@@ -1,7 +1,7 @@
-import type { BusinessCaller } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { Fault } from '../errors.ts'
-import { createTrust, type Found } from '../trust.ts'
+import type { BusinessCaller } from '../auth/caller.ts'
+import { createCredentialCache, type Found } from '../auth/credential-cache.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
 import { type AllowsAddress, createAllowsAddress } from './allowed-addresses.ts'
 import { keyIdOf, matchesHash } from './secret-key.ts'
 import type { BusinessStore } from './store.ts'
@@ -31,7 +31,7 @@ export type AuthenticateKey = (
 ) => BusinessCaller | undefined | Promise<BusinessCaller | undefined>
 
 export function createAuthenticateKey({ store, clock, used }: Dependencies): AuthenticateKey {
-  const trust = createTrust<KnownKey>(clock)
+  const trust = createCredentialCache<KnownKey>(clock)
   const admit = (known: KnownKey | undefined, address: string): BusinessCaller | undefined => {
     if (known === undefined) return undefined
     if (!known.allows(address)) {

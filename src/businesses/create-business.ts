@@ -1,8 +1,8 @@
-import { appendAudit } from '../audit.ts'
-import type { Actor } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { newId } from '../ids.ts'
-import type { Database } from '../store/orm.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import type { Database } from '../postgres/orm.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 import { addKey } from './keys.ts'
 

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
-import { Fault } from '../errors.ts'
-import type { Database } from '../store/orm.ts'
-import type { Page } from '../store/page-token.ts'
+import { Fault } from '../core/errors.ts'
+import type { Database } from '../postgres/orm.ts'
+import type { Page } from '../postgres/page-token.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 
 /** @throws Fault not_found when there is no such business */

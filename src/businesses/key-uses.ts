@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { createLoop } from '../loop.ts'
+import { createLoop } from '../core/loop.ts'
 import { writeKeyUses } from './store.ts'
 
 /** Between two statements that write down which keys were used. */

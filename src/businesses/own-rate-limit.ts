@@ -1,5 +1,5 @@
-import { invalidFields } from '../errors.ts'
-import { FULL_SECONDS_MAX, type RateLimit } from '../token-bucket.ts'
+import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
+import { invalidFields } from '../core/errors.ts'
 
 /** The burst of a limit that states none: two seconds of what is sustained. */
 const BURST_SECONDS = 2

@@ -1,15 +1,15 @@
 import { wrap } from '@mikro-orm/core'
-import { appendAudit } from '../audit.ts'
-import type { Actor } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import type { Database } from '../store/orm.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Database } from '../postgres/orm.ts'
 import type { Key } from './key.entity.ts'
 import { addKey, factsOf, type IssuedKey, lockActiveKey } from './keys.ts'
 
 /** How long a key works on beside the one in its place, when the caller does not say. */
 const OVERLAP_MS = 24 * 3_600_000
 
-interface Rotation {
+interface RoundRobin {
   readonly keyId: string
   /** Undefined: 24 hours. */
   readonly overlapMs: number | undefined
@@ -26,7 +26,7 @@ interface Rotation {
 export async function rotateKey(
   database: Database,
   clock: Clock,
-  { keyId, overlapMs = OVERLAP_MS, expiresAt }: Rotation,
+  { keyId, overlapMs = OVERLAP_MS, expiresAt }: RoundRobin,
   actor: Actor,
 ): Promise<IssuedKey & { readonly replaced: Key }> {
   return database.orm.em.fork().transactional(async (em) => {

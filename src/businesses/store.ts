@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
-import { textArray, timestampArray } from '../store/binary.ts'
-import type { RateLimit } from '../token-bucket.ts'
+import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
+import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { toRateLimit } from './own-rate-limit.ts'
 
 /** What authentication needs of a key. */

@@ -14,109 +14,109 @@ const NOUNS: readonly Noun[] = [
   {
     name: 'serve',
     summary: 'start the service in this process',
-    load: async () => (await import('./serve.ts')).serve,
+    load: async () => (await import('./service/serve.ts')).serve,
   },
   {
     name: 'migrate',
     summary: 'database schema: up, status',
-    load: async () => (await import('./migrate.ts')).migrate,
+    load: async () => (await import('./service/migrate.ts')).migrate,
   },
   {
     name: 'master-key',
     summary: 'the key that encrypts identity numbers and webhook secrets: rotate, status',
-    load: async () => (await import('./master-key.ts')).masterKey,
+    load: async () => (await import('./service/master-key.ts')).masterKey,
   },
   {
     name: 'business',
     summary: 'businesses: create, update, list',
-    load: async () => (await import('./business.ts')).business,
+    load: async () => (await import('./business/business.ts')).business,
   },
   {
     name: 'key',
     summary: 'secret keys of a business: issue, update, rotate, revoke, list',
-    load: async () => (await import('./key.ts')).key,
+    load: async () => (await import('./business/key.ts')).key,
   },
   {
     name: 'token',
     summary: 'tokens of internal services and operators: issue, revoke, list',
-    load: async () => (await import('./token.ts')).token,
+    load: async () => (await import('./business/token.ts')).token,
   },
   {
     name: 'audit',
     summary: 'who did what to what: list, verify',
-    load: async () => (await import('./audit.ts')).audit,
+    load: async () => (await import('./audit/audit.ts')).audit,
   },
   {
     name: 'account',
     summary: 'virtual accounts: create, get, list, close, resolve',
-    load: async () => (await import('./account.ts')).account,
+    load: async () => (await import('./account/account.ts')).account,
   },
   {
     name: 'transfer',
     summary: 'transfers at the sandbox banks: simulate',
-    load: async () => (await import('./transfer.ts')).transfer,
+    load: async () => (await import('./transaction/transfer.ts')).transfer,
   },
   {
     name: 'transaction',
     summary: 'payments received: get, list, reverse',
-    load: async () => (await import('./transaction.ts')).transaction,
+    load: async () => (await import('./transaction/transaction.ts')).transaction,
   },
   {
     name: 'settle',
     summary: 'settlement: run, preview, list, terms',
-    load: async () => (await import('./settle.ts')).settle,
+    load: async () => (await import('./settlement/settle.ts')).settle,
   },
   {
     name: 'balance',
     summary: 'show what a business has: pending, available, fees',
-    load: async () => (await import('./balance.ts')).balance,
+    load: async () => (await import('./settlement/balance.ts')).balance,
   },
   {
     name: 'statement',
     summary: 'the books of a business and a period, as CSV or JSON',
-    load: async () => (await import('./statement.ts')).statement,
+    load: async () => (await import('./settlement/statement.ts')).statement,
   },
   {
     name: 'ledger',
     summary: 'the ledger of all businesses: verify',
-    load: async () => (await import('./ledger.ts')).ledger,
+    load: async () => (await import('./settlement/ledger.ts')).ledger,
   },
   {
     name: 'holiday',
     summary: 'days that are not working days: add, remove, list',
-    load: async () => (await import('./holiday.ts')).holiday,
+    load: async () => (await import('./settlement/holiday.ts')).holiday,
   },
   {
     name: 'unmatched',
     summary: 'payments that no open account was found for: list, assign, return',
-    load: async () => (await import('./unmatched.ts')).unmatched,
+    load: async () => (await import('./reconciliation/unmatched.ts')).unmatched,
   },
   {
     name: 'reconcile',
     summary: "compare a bank's statement with what is recorded, and record what is missing",
-    load: async () => (await import('./reconcile.ts')).reconcile,
+    load: async () => (await import('./reconciliation/reconcile.ts')).reconcile,
   },
   {
     name: 'webhook',
     summary:
       'webhook endpoints: add, list, remove, update, rotate, test, listen; and what was sent to ' +
       'them: deliveries, delivery, redeliver, recover',
-    load: async () => (await import('./webhook.ts')).webhook,
+    load: async () => (await import('./webhook/webhook.ts')).webhook,
   },
   {
     name: 'events',
     summary: 'the log of events: tail, epoch bump',
-    load: async () => (await import('./events.ts')).events,
+    load: async () => (await import('./events/events.ts')).events,
   },
   {
     name: 'doctor',
     summary: 'look at settings, database, keys, events and service, and say what to do',
-    load: async () => (await import('./doctor.ts')).doctor,
+    load: async () => (await import('./service/doctor.ts')).doctor,
   },
   {
     name: 'fake-banks',
     summary: 'run the four banks on this machine, for a service that serves them live',
-    load: async () => (await import('./fake-banks.ts')).fakeBanks,
+    load: async () => (await import('./service/fake-banks.ts')).fakeBanks,
   },
 ]
 

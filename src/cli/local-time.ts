@@ -1,6 +1,6 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
-import { createTimeText, type TimeText } from '../clock.ts'
+import { createTimeText, type TimeText } from '../core/clock.ts'
 import { EXIT, Failure } from './failure.ts'
 
 /** Times as a person reads and writes them: in DISPLAY_TIME_ZONE, else in the machine's zone. */

@@ -1,6 +1,6 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../money.ts'
+import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
 import { localTime } from './local-time.ts'
 import { note } from './output.ts'
 

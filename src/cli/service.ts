@@ -15,7 +15,7 @@ import {
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
 import { findService } from './find-service.ts'
-import { readTrust, type Trust } from './trust.ts'
+import { type CredentialCache, readTrust } from './trust.ts'
 
 /** How long one call may take. */
 const CALL_TIMEOUT_MS = 30_000
@@ -32,7 +32,7 @@ export interface Service {
   /** Empty: the certificate says who calls. */
   readonly token: string
   /** For another connection to the same place. */
-  readonly trust: Trust
+  readonly trust: CredentialCache
   client<Desc extends DescService>(service: Desc): Client<Desc>
   /** The business that was given, else the demo one. @throws Failure when there is neither */
   business(given: string | undefined): string

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { EXIT, Failure } from './failure.ts'
 
 /** What a connection over TLS needs beside what the machine trusts anyway. */
-export interface Trust {
+export interface CredentialCache {
   /** In PEM: the authority of the service's certificate. */
   readonly ca?: Buffer
   /** In PEM: a certificate to show, and its key. */
@@ -15,7 +15,7 @@ export interface Trust {
  *
  * @throws Failure naming the one that cannot be used
  */
-export function readTrust(env: NodeJS.ProcessEnv): Trust {
+export function readTrust(env: NodeJS.ProcessEnv): CredentialCache {
   const read = (name: string): Buffer | undefined => {
     const path = env[name]?.trim()
     if (!path) return undefined

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** How long a bank has to answer anything at all. */

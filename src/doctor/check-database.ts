@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { connectionsOfService, type Database } from '../store/orm.ts'
+import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The oldest PostgreSQL that the service runs on. */

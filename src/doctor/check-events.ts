@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { readLag, readLogAge } from '../events/lag.ts'
-import { readBacklog } from '../webhooks/backlog.ts'
+import { readBacklog } from '../webhooks/deliveries/backlog.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 const LAG_WARN_SECONDS = 5

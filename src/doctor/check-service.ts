@@ -9,7 +9,7 @@ const ANSWER_MS = 5_000
 /** `SERVING` in the answer of grpc.health.v1.Health: field 1, value 1. */
 const SERVING = Buffer.from([0x08, 0x01])
 
-interface Doors {
+interface Servers {
   readonly grpcUrl: string
   /** Undefined: not known. */
   readonly httpUrl: string | undefined
@@ -18,7 +18,7 @@ interface Doors {
 }
 
 /** Whether a running service says that it serves. @param doors undefined: none was found */
-export async function checkService(doors: Doors | undefined): Promise<readonly Finding[]> {
+export async function checkService(doors: Servers | undefined): Promise<readonly Finding[]> {
   const findings = createFindings('Service')
   if (doors === undefined) {
     findings.warn('no running service was found', 'start one: npm start, or inflow serve')

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { listDue } from '../settlement/list-due.ts'
+import { listDue } from '../settlement/runs/list-due.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** What is due is settled within seconds; a million payments take minutes. */

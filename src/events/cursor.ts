@@ -1,4 +1,4 @@
-import { Fault } from '../errors.ts'
+import { Fault } from '../core/errors.ts'
 
 /** A place in the log, as subscribers keep it: opaque, and versioned. */
 export interface Cursor {

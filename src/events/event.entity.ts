@@ -53,9 +53,9 @@ export const EventLogEntity = defineEntity({
 })
 
 /** What an event did to the balances of its business, kept when the event is deleted for its age. */
-export const LedgerLineEntity = defineEntity({
-  name: 'LedgerLine',
-  tableName: 'ledger_line',
+export const ArchivedEntryEntity = defineEntity({
+  name: 'ArchivedEntry',
+  tableName: 'archived_entry',
   properties: {
     businessId: p.text().primary(),
     live: p.boolean().primary(),
@@ -88,9 +88,9 @@ export const BusinessCounterEntity = defineEntity({
  * The sums of all events of a business up to one of them, as its counter had them: noted down every
  * thousand events or so, by a trigger.
  */
-export const BookMarkEntity = defineEntity({
-  name: 'BookMark',
-  tableName: 'book_mark',
+export const BalanceSnapshotEntity = defineEntity({
+  name: 'BalanceSnapshot',
+  tableName: 'balance_snapshot',
   properties: {
     businessId: p.text().primary(),
     live: p.boolean().primary(),

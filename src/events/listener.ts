@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
-import { createLoop, type Loop } from '../loop.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
 
 /** How often a silent connection is asked whether it lives, and how long it has to answer. */
 const HEARTBEAT_MS = 10_000

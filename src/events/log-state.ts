@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
-import { appendAudit } from '../audit.ts'
-import type { Actor } from '../caller.ts'
-import { assert, Fault } from '../errors.ts'
-import { inTransaction } from '../store/in-transaction.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import { assert, Fault } from '../core/errors.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
 import { type Cursor, decodeCursor, encodeCursor } from './cursor.ts'
 
 /** A bump of the epoch reads the whole log. */

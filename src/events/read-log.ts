@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
-import { bigintArray } from '../store/binary.ts'
-import { epochMs } from '../store/epoch-ms.ts'
+import { bigintArray } from '../postgres/binary-arrays.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
 
 /** One event of the log, as it is stored. */
 export interface LogEntry {

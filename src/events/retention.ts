@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { Clock } from '../clock.ts'
-import { createLoop, type Loop } from '../loop.ts'
+import type { Clock } from '../core/clock.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
 
 /** How many events one statement deletes, and how many statements one run makes. */
 const ROWS_MAX = 5_000
@@ -82,7 +82,7 @@ export async function deleteBelowFloor(pool: Pool): Promise<number> {
       ), gone as (
         delete from outbox where seq in (select outbox_seq from unlogged) returning *
       ), kept as (
-        insert into ledger_line (business_id, live, business_sequence, kind, subject_id, occurred_at,
+        insert into archived_entry (business_id, live, business_sequence, kind, subject_id, occurred_at,
           logged_at, pending_minor, available_minor, fees_minor)
         select u.business_id, u.live, u.business_sequence, g.kind, g.subject_id, g.occurred_at, u.logged_at,
           g.pending_minor, g.available_minor, g.fees_minor

@@ -1,7 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { actorOf, standingKey } from '../caller.ts'
+import { actorOf, credentialStatusKey } from '../auth/caller.ts'
 import { bumpEpoch, readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
@@ -22,7 +22,7 @@ interface Dependencies {
 export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof EventService> {
   return {
     subscribe: (request, { signal, values }) =>
-      subscribe(dependencies, request, signal, values.get(standingKey)),
+      subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
       const { pool } = dependencies
       const limit = request.limit || EVENTS_DEFAULT

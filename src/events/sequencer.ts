@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { createLoop, type Loop } from '../loop.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
 
 /** How many events one tick numbers. */
 const ROWS_MAX = 5_000

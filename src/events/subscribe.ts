@@ -4,12 +4,12 @@ import type {
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import type { Standing } from '../caller.ts'
+import type { CredentialStatus } from '../auth/caller.ts'
+import { watchCredential } from '../auth/credential-watch.ts'
 import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
 import type { Tail, TailEntry } from './tail.ts'
-import { watchStanding } from './watch-standing.ts'
 
 /** How often a stream says where it is, and how long it lasts. */
 export interface StreamPace {
@@ -43,12 +43,12 @@ export async function* subscribe(
   { pool, tail, draining, random, pace }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
-  standing: Standing,
+  standing: CredentialStatus,
 ): AsyncGenerator<SubscribeResponse> {
   const wants = filter(request)
   const state = await readLogState(pool)
   const { epoch } = state
-  const watch = watchStanding(standing, cancelled)
+  const watch = watchCredential(standing, cancelled)
   try {
     const signal = AbortSignal.any([cancelled, draining, watch.lost])
     const endsMs = performance.now() + pace.streamMs * (0.9 + 0.2 * random())

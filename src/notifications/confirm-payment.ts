@@ -2,7 +2,7 @@ import type { BankPayment, Reading, Requery } from '../banks/bank.ts'
 import { isAccountNumber, isPaymentKey } from '../banks/bank-fields.ts'
 import { plainText } from '../banks/plain-text.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { AMOUNT_MINOR_MAX } from '../money.ts'
+import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
 
 /** A reading that tells of money. */

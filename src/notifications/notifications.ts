@@ -1,9 +1,9 @@
-import { addressRanges, parseAddress } from '../address-ranges.ts'
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { createLoop } from '../loop.ts'
-import { createLookAgain } from './look-again.ts'
+import { createLoop } from '../core/loop.ts'
+import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
+import { createRetryNotifications } from './retry-notifications.ts'
 import { deleteOldNotifications } from './store.ts'
 
 /** What the live banks tell us. */
@@ -33,7 +33,7 @@ const DELETE_EVERY_MS = 600_000
 export function createNotifications(options: Options): Notifications {
   const { live, observe } = options
   const receive = createReceiveNotification(options)
-  const loops = live.size > 0 ? [createLookAgain(options, live)] : []
+  const loops = live.size > 0 ? [createRetryNotifications(options, live)] : []
   const jobs = [...loops, createRetention(options)]
   const allowed = new Map(
     [...live].map(([code, { allowedCidrs }]) => [

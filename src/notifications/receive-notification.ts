@@ -8,12 +8,17 @@ import type {
   Reading,
 } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { newId } from '../ids.ts'
-import type { Sealer } from '../secrets.ts'
-import { within } from '../within.ts'
-import { failedLook, type LookDependencies, look, type Notified } from './look.ts'
-import { sealNotification } from './raw.ts'
-import { finishLook, type KeptNotification, keepNotification } from './store.ts'
+import { newId } from '../core/ids.ts'
+import { withTimeout } from '../core/with-timeout.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import {
+  failedProcessing,
+  look,
+  type Notified,
+  type ProcessDependencies,
+} from './process-notification.ts'
+import { encryptNotification } from './raw-notification.ts'
+import { finishProcessing, type KeptNotification, keepNotification } from './store.ts'
 
 /** How long a bank waits for the answer at the most; what is not done then goes on behind it. */
 const ANSWER_MS = 20_000
@@ -24,8 +29,8 @@ const UNDER_WAY_MAX = 1_024
 /** Beyond this a process that looks at a notification is taken for dead. */
 const LOOK_MS = 60_000
 
-export interface ReceiveDependencies extends LookDependencies {
-  readonly sealer: Sealer
+export interface ReceiveDependencies extends ProcessDependencies {
+  readonly encrypter: Encrypter
   readonly log: Logger
   /** Told what became of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
@@ -71,7 +76,7 @@ async function serveInTime(
     log.error({ err: error, bank }, text)
     return 'try again'
   })
-  if (await within(serving, ANSWER_MS)) return serving
+  if (await withTimeout(serving, ANSWER_MS)) return serving
   log.warn({ bank }, 'a notification takes long; the bank is told to try again')
   return 'try again'
 }
@@ -92,9 +97,9 @@ async function serve(
   const notified: Notified = { bank, served, reading, receivedAtMs, tries: kept.tries }
   const looked = await look(dependencies, notified).catch((error: unknown) => {
     log.error({ err: error, bank, id: kept.id }, 'looking at a notification failed')
-    return failedLook(kept.tries, clock.now())
+    return failedProcessing(kept.tries, clock.now())
   })
-  await finishLook(pool, kept.id, looked)
+  await finishProcessing(pool, kept.id, looked)
   const { state, outcome, cause } = looked
   const line = { bank, id: kept.id, outcome, ...(cause !== '' && { cause }) }
   if (state === 'HELD') log.warn(line, 'a notification needs a person')
@@ -103,7 +108,7 @@ async function serve(
 }
 
 function keep(
-  { pool, sealer }: ReceiveDependencies,
+  { pool, encrypter }: ReceiveDependencies,
   bank: BankCode,
   notification: BankNotification,
   reading: Exclude<Reading, { kind: 'forged' }>,
@@ -115,7 +120,7 @@ function keep(
     bank,
     bodyDigest: hash('sha256', notification.rawBody, 'buffer'),
     receivedAtMs: nowMs,
-    sealed: sealNotification(sealer, id, notification),
+    sealed: encryptNotification(encrypter, id, notification),
     bankKey: 'payment' in reading ? reading.payment.bankKey.slice(0, 200).replaceAll('\0', '') : '',
     nextTryAtMs: nowMs + LOOK_MS,
   })

@@ -1,17 +1,17 @@
 import type { Pool } from 'pg'
-import { SYSTEM } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { Fault } from '../errors.ts'
-import { createGate } from '../store/gate.ts'
+import { SYSTEM } from '../auth/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
+import { createSemaphore } from '../postgres/semaphore.ts'
 import { findTransactionId } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
-import type { ReversePayment } from './look.ts'
+import type { ReversePayment } from './process-notification.ts'
 
 interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
   /** Called after a commit that added an event. */
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 /** How many reversals are under way at once. */
@@ -19,7 +19,7 @@ const AT_ONCE_MAX = 4
 
 /** Takes payments back as their banks have. What a bank tells of is of live mode. */
 export function createReversePayment(dependencies: Dependencies): ReversePayment {
-  const steps = { ...dependencies, gate: createGate(AT_ONCE_MAX) }
+  const steps = { ...dependencies, semaphore: createSemaphore(AT_ONCE_MAX) }
   return async (bank, sessionId, reason) => {
     const transactionId = await findTransactionId(steps.pool, { bank, sessionId, live: true })
     if (transactionId === undefined) return 'not recorded'

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
-import { epochMs } from '../store/epoch-ms.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
 
 /**
  * Where a kept notification stands.
@@ -68,7 +68,7 @@ export async function keepNotification(
 }
 
 /** What a look at a notification came to. */
-export interface Looked {
+export interface Processed {
   readonly state: NotificationState
   readonly outcome: NotificationOutcome
   readonly cause: string
@@ -77,7 +77,7 @@ export interface Looked {
 }
 
 /** Writes down what a look at a notification came to, unless it is settled already. */
-export async function finishLook(pool: Pool, id: string, looked: Looked): Promise<void> {
+export async function finishProcessing(pool: Pool, id: string, looked: Processed): Promise<void> {
   const { state, outcome, cause, nextTryAtMs } = looked
   await pool.query({
     name: 'notification-finish',
@@ -125,7 +125,7 @@ export async function claimDueNotifications(
  *
  * @returns the session; undefined when this session is that of another payment of the bank
  */
-export async function fixSession(
+export async function assignSession(
   pool: Pool,
   bank: BankCode,
   key: { readonly bankKey: string; readonly sessionId: string },

@@ -1,17 +1,17 @@
-import { backoffMs } from '../backoff.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { createLoop, type Loop } from '../loop.ts'
+import { backoffMs } from '../core/backoff.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import type { RecordMissingDependencies } from './record-missing.ts'
+import { runReconciliationPage } from './run-page.ts'
 import {
-  addPasses,
-  type ClaimedPass,
-  claimPass,
-  type PassKey,
-  type PassState,
-  savePass,
-} from './pass-store.ts'
-import type { RecordMissedDependencies } from './record-missed.ts'
-import { runPortion } from './run-portion.ts'
+  addRuns,
+  type ClaimedRun,
+  claimRun,
+  type RunKey,
+  type RunState,
+  saveRun,
+} from './run-store.ts'
 
 /** When live banks are asked for payments that their notifications did not tell of. */
 export interface ReconcileTimes {
@@ -23,7 +23,7 @@ export interface ReconcileTimes {
   readonly settleMs: number
 }
 
-interface Options extends RecordMissedDependencies {
+interface Options extends RecordMissingDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly times: ReconcileTimes
   /** Told of each pass that came to its end. */
@@ -56,9 +56,9 @@ export function createReconciliationJob(options: Options): Loop {
     async turn(signal) {
       if (keys.length === 0) return undefined
       const nowMs = clock.now()
-      if (!added) await addPasses(pool, keys, nowMs)
+      if (!added) await addRuns(pool, keys, nowMs)
       added = true
-      const claimed = await claimPass(pool, keys, nowMs, nowMs + LEASE_MS)
+      const claimed = await claimRun(pool, keys, nowMs, nowMs + LEASE_MS)
       if (claimed === undefined) return undefined
       await work(options, claimed, signal)
       return PAUSE_MS
@@ -66,8 +66,8 @@ export function createReconciliationJob(options: Options): Loop {
   })
 }
 
-function passesOf(live: ReadonlyMap<BankCode, ServedBank>): PassKey[] {
-  return [...live].flatMap(([bank, { connector }]): PassKey[] => {
+function passesOf(live: ReadonlyMap<BankCode, ServedBank>): RunKey[] {
+  return [...live].flatMap(([bank, { connector }]): RunKey[] => {
     if (connector.listing === 'by bank') return [{ bank, scope: 'payments' }]
     if (connector.listing === undefined) return []
     return [
@@ -77,7 +77,7 @@ function passesOf(live: ReadonlyMap<BankCode, ServedBank>): PassKey[] {
   })
 }
 
-async function work(options: Options, claimed: ClaimedPass, signal: AbortSignal): Promise<void> {
+async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal): Promise<void> {
   const { pool, clock, log, live } = options
   const { bank, scope } = claimed
   const served = live.get(bank)
@@ -92,12 +92,12 @@ async function work(options: Options, claimed: ClaimedPass, signal: AbortSignal)
       lease = renewed
     },
   )
-  const state: PassState = { ...begun, underWay: true }
+  const state: RunState = { ...begun, underWay: true }
   try {
-    const result = await runPortion(options, { pass: begun, served, signal, renew })
+    const result = await runReconciliationPage(options, { pass: begun, served, signal, renew })
     const missed = state.missed + result.missed
     if (result.place !== undefined) {
-      await savePass(
+      await saveRun(
         pool,
         lease,
         { ...state, place: result.place, missed, failures: 0 },
@@ -110,7 +110,7 @@ async function work(options: Options, claimed: ClaimedPass, signal: AbortSignal)
       begun.toMs + options.times.settleMs + everyMs(options, claimed),
       clock.now(),
     )
-    if (!(await savePass(pool, lease, done, nextMs))) return
+    if (!(await saveRun(pool, lease, done, nextMs))) return
     options.finished(bank, clock.now())
     log.info({ bank, scope, missed }, 'asked the bank for missed payments')
   } catch (error) {
@@ -119,19 +119,19 @@ async function work(options: Options, claimed: ClaimedPass, signal: AbortSignal)
     if (!signal.aborted) {
       log.warn({ err: error, bank, scope, waitMs }, 'asking the bank for missed payments failed')
     }
-    await savePass(pool, lease, { ...state, failures: begun.failures + 1 }, clock.now() + waitMs)
+    await saveRun(pool, lease, { ...state, failures: begun.failures + 1 }, clock.now() + waitMs)
   }
 }
 
 /** A new pass, from before where the last one ended, so that being away leaves no hole. */
-function begin({ clock, times }: Options, last: ClaimedPass): ClaimedPass {
+function begin({ clock, times }: Options, last: ClaimedRun): ClaimedRun {
   const nowMs = clock.now()
   const toMs = nowMs - times.settleMs
   const fromMs = Math.max(Math.min(nowMs - times.windowMs, last.toMs), nowMs - BACK_MAX_MS)
   return { ...last, fromMs, toMs: Math.max(toMs, fromMs), place: '', missed: 0 }
 }
 
-function everyMs({ times }: Options, { scope }: PassKey): number {
+function everyMs({ times }: Options, { scope }: RunKey): number {
   const { intervalMs, windowMs } = times
   return scope === 'all accounts' ? Math.max(intervalMs, windowMs / 2) : intervalMs
 }
@@ -139,15 +139,15 @@ function everyMs({ times }: Options, { scope }: PassKey): number {
 /** Makes the claim last, when half a minute has passed since it was last made to. */
 function createRenew(
   { pool, clock }: Options,
-  state: PassState,
-  current: () => ClaimedPass,
-  renewed: (lease: ClaimedPass) => void,
+  state: RunState,
+  current: () => ClaimedRun,
+  renewed: (lease: ClaimedRun) => void,
 ): () => Promise<void> {
   let renewal: Promise<void> | undefined
   const renew = async () => {
     const lease = current()
     const leaseMs = clock.now() + LEASE_MS
-    if (!(await savePass(pool, lease, { ...state, underWay: true }, leaseMs))) {
+    if (!(await saveRun(pool, lease, { ...state, underWay: true }, leaseMs))) {
       throw new Error('another instance has taken the pass over')
     }
     renewed({ ...lease, leaseMs })

@@ -1,11 +1,11 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { newId } from '../ids.ts'
-import { boundedScan, cutScan } from '../store/bounded-scan.ts'
-import { epochMs } from '../store/epoch-ms.ts'
-import { readPage } from '../store/page-token.ts'
+import { newId } from '../core/ids.ts'
+import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import { readPage } from '../postgres/page-token.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
-import type { RecordedPayment } from './find-told.ts'
+import type { RecordedPayment } from './match-payments.ts'
 
 export interface ListedPayment extends RecordedPayment {
   readonly sessionId: string

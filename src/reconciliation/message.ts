@@ -12,8 +12,8 @@ import {
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { plainText } from '../banks/plain-text.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
-import type { Found, RecordedPayment } from './find-told.ts'
 import type { ListedPayment } from './list-recorded.ts'
+import type { Found, RecordedPayment } from './match-payments.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
 
 const FINDINGS: Readonly<Record<Found['finding'], Finding>> = {

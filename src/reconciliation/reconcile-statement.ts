@@ -1,18 +1,23 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { appendAudit } from '../audit.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
 import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import type { Actor } from '../caller.ts'
-import { fixPaymentSession } from '../notifications/fix-payment-session.ts'
-import { type LookDependencies, look } from '../notifications/look.ts'
-import { inTransaction } from '../store/in-transaction.ts'
-import { type Difference, holdDifference } from '../transactions/hold-difference.ts'
+import { assignPaymentSession } from '../notifications/assign-payment-session.ts'
+import { look, type ProcessDependencies } from '../notifications/process-notification.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import { type Difference, recordConflict } from '../transactions/record-conflict.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
-import { type Found, findTold, type RecordedPayment, type ToldPayment } from './find-told.ts'
+import {
+  type Found,
+  matchPayments,
+  type RecordedPayment,
+  type ReportedPayment,
+} from './match-payments.ts'
 
 /** One credit of a bank's statement. */
-export interface StatementRow extends ToldPayment {
+export interface StatementRow extends ReportedPayment {
   readonly paidAtMs: number | undefined
   readonly payer: Payer
   readonly narration: string
@@ -43,7 +48,7 @@ export interface StatementResult {
   readonly recorded: RecordedPayment | undefined
 }
 
-export interface ReconcileDependencies extends LookDependencies {
+export interface ReconcileDependencies extends ProcessDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
   /** Told of each row that contradicts a recorded payment, once. */
@@ -72,7 +77,7 @@ export async function reconcileStatement(
   const { pool, clock, live } = dependencies
   const served = live.get(bank)
   const rows = told.map((row) => withKeys(bank, row))
-  const found = await findTold(pool, bank, rows)
+  const found = await matchPayments(pool, bank, rows)
   const results = found.map(({ finding, recorded }) => toResult(finding, recorded, 'none'))
   if (!apply) return results
   const untilMs = clock.now() + BEGIN_MS
@@ -136,7 +141,7 @@ async function settle(
 ): Promise<Settled> {
   if (finding === 'differs' && recorded) {
     const difference = { bank, transactionId: recorded.transactionId }
-    if (!held) await holdDifference(dependencies, difference, row, dependencies.clock.now())
+    if (!held) await recordConflict(dependencies, difference, row, dependencies.clock.now())
     return { action: 'held', cause: '' }
   }
   if (served === undefined) return recordAsTold(dependencies, bank, row)
@@ -190,7 +195,8 @@ async function recordAsTold(
 ): Promise<Settled> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = row
   const nowMs = clock.now()
-  const sessionId = bankKey === '' ? row.sessionId : await fixPaymentSession(pool, bank, row, nowMs)
+  const sessionId =
+    bankKey === '' ? row.sessionId : await assignPaymentSession(pool, bank, row, nowMs)
   if (sessionId === undefined) {
     return { action: 'denied', cause: `its session is that of another payment than ${bankKey}` }
   }

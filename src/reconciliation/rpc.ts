@@ -3,10 +3,10 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { actorOf } from '../auth/caller.ts'
 import { toBankCode } from '../banks/message.ts'
-import { actorOf } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { type FieldFault, invalidFields } from '../errors.ts'
+import type { Clock } from '../core/clock.ts'
+import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { toTransactionMessage, toUnmatchedMessage } from '../transactions/message.ts'
 import {
   assignUnmatched,
@@ -22,7 +22,7 @@ interface Dependencies extends ReconcileDependencies {
   readonly pool: Pool
   readonly clock: Clock
   /** Called after a commit that added events. */
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 export function createReconciliationRpc(

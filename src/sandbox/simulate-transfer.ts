@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto'
 import type { Pool } from 'pg'
 import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import type { Clock, TimeText } from '../clock.ts'
-import { Fault } from '../errors.ts'
+import type { Clock, TimeText } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
 import type { RecordPayment, RecordResult } from '../transactions/record-payment.ts'
 
 interface Dependencies {

@@ -1,5 +1,5 @@
 import type { Server, Socket } from 'node:net'
-import { addressGroup } from '../limits/address-group.ts'
+import { addressGroup } from '../auth/rate-limits/address-group.ts'
 
 /** How many connections a door holds. */
 export interface ConnectionLimits {

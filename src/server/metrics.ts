@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 /** What a door tells of itself. */
-interface MeasuredDoor {
+interface MeasuredServer {
   connections(): number
 }
 
@@ -16,17 +16,18 @@ export function createMetrics(): Registry {
 }
 
 /** Counts the connections that the doors hold. */
-export function registerDoorMetrics(
+export function registerServerMetrics(
   metrics: Registry,
-  doors: Readonly<Record<string, MeasuredDoor>>,
+  doors: Readonly<Record<string, MeasuredServer>>,
 ): void {
   new Gauge({
     name: 'inflow_connections',
-    help: 'Open connections, by door.',
-    labelNames: ['door'],
+    help: 'Open connections, by server.',
+    labelNames: ['server'],
     registers: [metrics],
     collect() {
-      for (const [door, { connections }] of Object.entries(doors)) this.set({ door }, connections())
+      for (const [server, { connections }] of Object.entries(doors))
+        this.set({ server }, connections())
     },
   })
 }

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, type TlsOptions } from 'node:tls'
 import type { Logger } from 'pino'
-import { ConfigError, type TlsFiles } from '../config.ts'
+import { ConfigError, type TlsFiles } from '../config/config.ts'
 
 /** What is told before the end of a certificate comes. */
 const EXPIRY_NOTICE_MS = 14 * 86_400_000

@@ -13,13 +13,13 @@ import {
   type Terms as TermsMessage,
   TermsSchema,
 } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
-import { assert } from '../errors.ts'
+import { assert } from '../core/errors.ts'
+import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { CURRENCY } from '../money.ts'
-import type { Entry } from './entries-store.ts'
-import { SCHEDULES, type Schedule } from './schedule.ts'
 import { type Balance, percentDone, type Settlement, type SettlementStatus } from './settlement.ts'
-import type { Terms } from './terms.ts'
+import type { Entry } from './statements/store.ts'
+import { SCHEDULES, type Schedule } from './terms/schedule.ts'
+import type { Terms } from './terms/terms.ts'
 
 const STATUSES: Readonly<Record<SettlementStatus, StatusMessage>> = {
   RUNNING: StatusMessage.RUNNING,

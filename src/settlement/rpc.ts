@@ -1,14 +1,11 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { actorOf, restrictionOf } from '../caller.ts'
-import { assert } from '../errors.ts'
-import { CURRENCY } from '../money.ts'
-import type { Database } from '../store/orm.ts'
-import { getBalance } from './get-balance.ts'
-import { addHoliday, listHolidays, removeHoliday } from './holidays.ts'
-import { listEntries } from './list-entries.ts'
-import { listSettlements } from './list-settlements.ts'
+import { actorOf, restrictionOf } from '../auth/caller.ts'
+import { assert } from '../core/errors.ts'
+import { CURRENCY } from '../core/money.ts'
+import type { Database } from '../postgres/orm.ts'
+import { getBalance } from './balances/get-balance.ts'
 import {
   toBalanceMessage,
   toEntryMessage,
@@ -16,11 +13,14 @@ import {
   toTerms,
   toTermsMessage,
 } from './message.ts'
-import { previewSettlement } from './preview-settlement.ts'
-import type { SettlementContext } from './run-settlement.ts'
-import { settle } from './settle.ts'
-import { getTerms, updateTerms } from './terms.ts'
-import { verifyLedger } from './verify-ledger.ts'
+import { listSettlements } from './runs/list-settlements.ts'
+import { previewSettlement } from './runs/preview-settlement.ts'
+import type { SettlementContext } from './runs/run-settlement.ts'
+import { settle } from './runs/settle.ts'
+import { listEntries } from './statements/list-entries.ts'
+import { addHoliday, listHolidays, removeHoliday } from './terms/holidays.ts'
+import { getTerms, updateTerms } from './terms/terms.ts'
+import { verifyLedger } from './verification/verify-ledger.ts'
 
 type Dependencies = SettlementContext & { readonly database: Database }
 

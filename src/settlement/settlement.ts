@@ -1,4 +1,4 @@
-import type { Fee } from './terms.ts'
+import type { Fee } from './terms/terms.ts'
 
 /** Whose money: of one mode of one business. */
 export interface Book {

@@ -10,8 +10,8 @@ import {
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
 import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
-import type { TimeText } from '../clock.ts'
-import { CURRENCY, toMajorNumber } from '../money.ts'
+import type { TimeText } from '../core/clock.ts'
+import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
 import { PAYMENT_METHOD, type ShownTransaction } from '../transactions/transaction.ts'
 

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
 import { getAccount } from '../accounts/get-account.ts'
 import type { BankCode } from '../banks/bank.ts'
-import { Fault } from '../errors.ts'
-import { createBatcher } from '../store/batcher.ts'
-import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../store/page-token.ts'
+import { Fault } from '../core/errors.ts'
+import { createBatcher } from '../postgres/batcher.ts'
+import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import {
   findBySessions,
   findOwner,

@@ -26,7 +26,7 @@ export type PostingKind =
   | 'settlement_reversal'
   | 'payment_reversal'
 
-interface Move {
+interface LedgerTransition {
   readonly from: Place
   readonly to: Place
   /** A fee of nothing has no posting, and neither has its reversal. */
@@ -39,7 +39,7 @@ const at = (status: TransactionStatus, settled = false): Place => ({ status, set
  * Every legal move; the database refuses all others, and these too without their postings (see
  * `transaction_guard` and `transaction_posted` in the migrations).
  */
-export const MOVES: readonly Move[] = [
+export const TRANSITIONS: readonly LedgerTransition[] = [
   { from: at('PENDING'), to: at('SUCCESS'), postings: ['payment'] },
   { from: at('PENDING'), to: at('FAILED'), postings: [] },
   { from: at('SUCCESS'), to: at('SUCCESS', true), postings: ['settlement', 'fee'] },
@@ -52,8 +52,8 @@ export const MOVES: readonly Move[] = [
 ]
 
 /** Whether a transaction may go from one place to another. */
-export function isLegalMove(from: Place, to: Place): boolean {
-  return MOVES.some((move) => isSame(move.from, from) && isSame(move.to, to))
+export function isLegalTransition(from: Place, to: Place): boolean {
+  return TRANSITIONS.some((move) => isSame(move.from, from) && isSame(move.to, to))
 }
 
 function isSame(a: Place, b: Place): boolean {

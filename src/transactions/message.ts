@@ -15,9 +15,9 @@ import {
   type RecordPaymentRequest,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
+import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { CURRENCY } from '../money.ts'
-import { toTimestamp } from '../timestamp.ts'
+import { toTimestamp } from '../protobuf/timestamp.ts'
 import {
   type IncomingPayment,
   type RecordOutcome,

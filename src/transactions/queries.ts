@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { booleanArray, textArray } from '../store/binary.ts'
-import { epochMs } from '../store/epoch-ms.ts'
+import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
 import type {
   Reversal,
   ShownTransaction,

@@ -1,12 +1,12 @@
 import type { Pool } from 'pg'
 import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
-import type { Clock } from '../clock.ts'
-import { newId } from '../ids.ts'
-import { createBatcher } from '../store/batcher.ts'
-import { type Difference, holdDifference } from './hold-difference.ts'
+import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import { createBatcher } from '../postgres/batcher.ts'
 import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
+import { type Difference, recordConflict } from './record-conflict.ts'
 import {
   type Finish,
   finishTransactions,
@@ -37,7 +37,7 @@ interface Dependencies {
   readonly findOpenAccounts: FindOpenAccounts
   readonly clock: Clock
   /** Called after a commit that added events. */
-  readonly published: () => void
+  readonly onCommit: () => void
   /** Told of each payment that is nobody's, once for each telling of it. */
   readonly unmatched: (payment: UnmatchedPayment) => void
   /** Told of each payment that contradicts a recorded one, once for each telling of it. */
@@ -69,13 +69,13 @@ async function recordBatch(
   dependencies: Dependencies,
   payments: readonly IncomingPayment[],
 ): Promise<readonly RecordResult[]> {
-  const { pool, findOpenAccounts, clock, published } = dependencies
+  const { pool, findOpenAccounts, clock, onCommit } = dependencies
   const accounts = await findOpenAccounts(payments)
   const nowMs = clock.now()
   const entries = payments.map((payment, index) => toEntry(payment, accounts[index], nowMs))
   const rows = entries.flatMap((entry) => entry.row ?? [])
   const recorded = rows.length > 0 ? await insertTransactions(pool, rows) : new Set<string>()
-  if (recorded.size > 0) published()
+  if (recorded.size > 0) onCommit()
   const others = entries.filter((entry) => !(entry.row && recorded.has(entry.row.id)))
   const known = others.length > 0 ? await settleOthers(dependencies, others) : undefined
   return entries.map(
@@ -160,7 +160,7 @@ function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
 }
 
 async function keepUnmatched(
-  { pool, published, unmatched }: Dependencies,
+  { pool, onCommit, unmatched }: Dependencies,
   entries: readonly Entry[],
   createdAtMs: number,
 ): Promise<void> {
@@ -171,7 +171,7 @@ async function keepUnmatched(
   })
   const fresh = await insertUnmatched(pool, rows)
   if (fresh.size === 0) return
-  published()
+  onCommit()
   for (const row of rows) if (fresh.has(row.id)) unmatched(row)
 }
 
@@ -206,12 +206,12 @@ async function settleFinals(
   finals: readonly Final[],
   results: Map<Entry, RecordResult>,
 ): Promise<void> {
-  const { pool, published } = dependencies
+  const { pool, onCommit } = dependencies
   const finished = await finishTransactions(
     pool,
     finals.map((final) => final.row),
   )
-  if (finished.size > 0) published()
+  if (finished.size > 0) onCommit()
   const others: Final[] = []
   for (const final of finals) {
     const { entry, row, transaction } = final
@@ -244,7 +244,7 @@ async function settleRepeat(
     return { outcome: 'DUPLICATE', transaction: recorded }
   }
   const difference = { bank: payment.bank, transactionId: recorded.id }
-  await holdDifference(dependencies, difference, payment, dependencies.clock.now())
+  await recordConflict(dependencies, difference, payment, dependencies.clock.now())
   return { outcome: 'CONFLICT', transaction: recorded }
 }
 

@@ -1,15 +1,15 @@
 import type { Pool } from 'pg'
 import { isOpened, type OpenAccount } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
-import { appendAudit } from '../audit.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
-import type { Actor } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { Fault, invalidFields } from '../errors.ts'
-import { newId } from '../ids.ts'
-import { cutScan } from '../store/bounded-scan.ts'
-import { inTransaction } from '../store/in-transaction.ts'
-import { readPage } from '../store/page-token.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { cutScan } from '../postgres/bounded-scan.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import { readPage } from '../postgres/page-token.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import type { IncomingPayment, StoredTransaction } from './transaction.ts'
@@ -18,7 +18,7 @@ import {
   assignOpen,
   findUnmatched,
   listOpenUnmatched,
-  lockOpenTellings,
+  lockOpenReports,
   resolutionOf,
   returnOpen,
 } from './unmatched-store.ts'
@@ -27,7 +27,7 @@ interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
   /** Called after a commit that added events. */
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 /** One page of the payments that nobody has decided about, newest first. */
@@ -61,7 +61,7 @@ interface AssignUnmatched {
  * is at another bank), payment_resolved.
  */
 export async function assignUnmatched(
-  { pool, clock, published }: Dependencies,
+  { pool, clock, onCommit }: Dependencies,
   { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
   actor: Actor,
 ): Promise<StoredTransaction> {
@@ -76,7 +76,7 @@ export async function assignUnmatched(
   }
   const nowMs = clock.now()
   const assigned = await inTransaction(pool, async (client) => {
-    const tellings = await lockOpenTellings(client, payment.id)
+    const tellings = await lockOpenReports(client, payment.id)
     const telling = mostFinal(tellings, payment.id)
     if (telling === undefined) return undefined
     const transaction = transactionOf(telling, account, nowMs)
@@ -92,7 +92,7 @@ export async function assignUnmatched(
     return transaction
   })
   if (assigned === undefined) return assignedBefore(pool, payment.id, account)
-  published()
+  onCommit()
   return assigned
 }
 

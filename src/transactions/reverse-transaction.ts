@@ -1,12 +1,12 @@
 import type { Pool } from 'pg'
-import { appendAudit } from '../audit.ts'
-import type { Actor } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { Fault } from '../errors.ts'
-import { newId } from '../ids.ts'
-import type { Gate } from '../store/gate.ts'
-import { inTransaction } from '../store/in-transaction.ts'
-import { isLegalMove } from './ledger.ts'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
+import { isLegalTransition } from './ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { lockTransaction } from './queries.ts'
 import { undoPostings } from './store.ts'
@@ -16,9 +16,9 @@ interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
   /** What waits for a transaction's row, or for the audit log, waits here first. */
-  readonly gate: Gate
+  readonly semaphore: Semaphore
   /** Called after a commit that added an event. */
-  readonly published: () => void
+  readonly onCommit: () => void
 }
 
 /**
@@ -28,11 +28,11 @@ interface Dependencies {
  * @throws Fault not_found, already_reversed, not_reversible (it is pending or failed)
  */
 export async function reverseTransaction(
-  { pool, clock, gate, published }: Dependencies,
+  { pool, clock, semaphore, onCommit }: Dependencies,
   request: { readonly transactionId: string; readonly reason: string },
   actor: Actor,
 ): Promise<StoredTransaction> {
-  const reversed = await gate(() =>
+  const reversed = await semaphore(() =>
     inTransaction(pool, async (client) => {
       // The row first: a settlement that is at it commits before, and its postings are then seen.
       const transaction = await lockTransaction(client, request.transactionId)
@@ -41,7 +41,7 @@ export async function reverseTransaction(
       if (status === 'REVERSED') {
         throw new Fault('already_reversed', 'The transaction was reversed before')
       }
-      if (!isLegalMove(transaction, { status: 'REVERSED', settled })) {
+      if (!isLegalTransition(transaction, { status: 'REVERSED', settled })) {
         throw new Fault('not_reversible', 'Only a successful payment can be reversed')
       }
       const nowMs = clock.now()
@@ -59,6 +59,6 @@ export async function reverseTransaction(
       return after
     }),
   )
-  published()
+  onCommit()
   return reversed
 }

@@ -7,10 +7,10 @@ import {
   type RecordPaymentResult,
   type TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { actorOf } from '../caller.ts'
-import type { Clock } from '../clock.ts'
-import { type FieldFault, invalidFields } from '../errors.ts'
-import { createGate } from '../store/gate.ts'
+import { actorOf } from '../auth/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { createSemaphore } from '../postgres/semaphore.ts'
 import { type GetTransaction, listTransactions } from './find-transactions.ts'
 import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './message.ts'
 import { findReversal } from './queries.ts'
@@ -27,7 +27,7 @@ interface Dependencies {
   readonly recordPayment: RecordPayment
   readonly getTransaction: GetTransaction
   /** Called after a commit that added an event. */
-  readonly published: () => void
+  readonly onCommit: () => void
   /** Tells when payments of a business are due for settlement, by when they were recorded. */
   readonly settlesAtOf: (businessId: string) => Promise<(recordedAtMs: number) => number>
   /** The rules of one payment of a batch; the faults it has. */
@@ -39,11 +39,11 @@ export function createTransactionRpc({
   clock,
   recordPayment,
   getTransaction,
-  published,
+  onCommit,
   settlesAtOf,
   checkPayment,
 }: Dependencies): ServiceImpl<typeof TransactionService> {
-  const gate = createGate(REVERSALS_MAX)
+  const semaphore = createSemaphore(REVERSALS_MAX)
   const recordOne = async (request: RecordPaymentRequest): Promise<RecordPaymentResult> => {
     const faults = [...checkPayment(request), ...timeFaults(request)]
     if (faults.length > 0) {
@@ -95,7 +95,11 @@ export function createTransactionRpc({
     },
     async reverseTransaction(request, context) {
       const actor = actorOf(context)
-      const reversed = await reverseTransaction({ pool, clock, gate, published }, request, actor)
+      const reversed = await reverseTransaction(
+        { pool, clock, semaphore, onCommit },
+        request,
+        actor,
+      )
       return { transaction: toTransactionMessage(reversed) }
     },
   }

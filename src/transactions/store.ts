@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
-import { assert } from '../errors.ts'
+import { assert } from '../core/errors.ts'
 import { appendEvents } from '../events/append-events.ts'
 import {
   bigintArray,
@@ -7,7 +7,7 @@ import {
   byteaArray,
   textArray,
   timestampArray,
-} from '../store/binary.ts'
+} from '../postgres/binary-arrays.ts'
 import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
 import type { IncomingPayment, TransactionStatus } from './transaction.ts'
 

@@ -1,10 +1,10 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
-import { bigintArray, byteaArray, textArray, timestampArray } from '../store/binary.ts'
-import { boundedScan } from '../store/bounded-scan.ts'
-import { epochMs } from '../store/epoch-ms.ts'
-import type { Queryable } from '../store/in-transaction.ts'
+import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import { boundedScan } from '../postgres/bounded-scan.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
 import type { NewTransaction } from './store.ts'
 import { PAYMENT_EVENT } from './store.ts'
@@ -164,7 +164,7 @@ const SAME_PAYMENT = `u.session_id = n.session_id and u.bank = n.bank
  * All tellings of an open unmatched payment that are open, in their order, which nobody else resolves
  * until the commit; none when it was resolved before.
  */
-export async function lockOpenTellings(
+export async function lockOpenReports(
   client: Queryable,
   unmatchedId: string,
 ): Promise<StoredUnmatched[]> {
@@ -241,7 +241,7 @@ export async function returnOpen(
   note: string,
   nowMs: number,
 ): Promise<StoredUnmatched | undefined> {
-  const tellings = await lockOpenTellings(client, id)
+  const tellings = await lockOpenReports(client, id)
   const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3

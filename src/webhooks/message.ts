@@ -14,9 +14,9 @@ import {
   EndpointSchema,
   EndpointStatus,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import type { Endpoint, Secret } from './endpoint.entity.ts'
-import type { DisabledReason, EndpointEventKind } from './endpoint.ts'
-import type { DeliveryState, StoredAttempt, StoredDelivery } from './read-deliveries.ts'
+import type { DeliveryState, StoredAttempt, StoredDelivery } from './deliveries/read-deliveries.ts'
+import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
+import type { DisabledReason, EndpointEventKind } from './endpoints/endpoint.ts'
 
 /** An endpoint with the secrets that sign for it now, the newest first. */
 export interface ShownEndpoint {

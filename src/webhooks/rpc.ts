@@ -1,23 +1,23 @@
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { actorOf } from '../caller.ts'
-import { assert } from '../errors.ts'
-import { createEndpoint } from './create-endpoint.ts'
-import { deleteEndpoint } from './delete-endpoint.ts'
-import type { EndpointContext } from './endpoint-context.ts'
-import { getDelivery, listDeliveries } from './list-deliveries.ts'
-import { listEndpoints } from './list-endpoints.ts'
+import { actorOf } from '../auth/caller.ts'
+import { assert } from '../core/errors.ts'
+import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
+import { recover, redeliver } from './deliveries/redeliver.ts'
+import { sendTestEvent } from './deliveries/send-test-event.ts'
+import { createEndpoint } from './endpoints/create-endpoint.ts'
+import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
+import type { EndpointContext } from './endpoints/endpoint-context.ts'
+import { listEndpoints } from './endpoints/list-endpoints.ts'
+import { rotateSecret } from './endpoints/rotate-secret.ts'
+import { updateEndpoint } from './endpoints/update-endpoint.ts'
 import {
   toAttemptMessage,
   toDeliveryMessage,
   toDeliveryState,
   toEndpointMessage,
 } from './message.ts'
-import { recover, redeliver } from './redeliver.ts'
-import { rotateSecret } from './rotate-secret.ts'
-import { sendTestEvent } from './send-test-event.ts'
-import { updateEndpoint } from './update-endpoint.ts'
 
 export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof WebhookService> {
   const { pool } = context

@@ -1,30 +1,30 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Logger } from 'pino'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import type { Clock, TimeText } from '../clock.ts'
-import type { Resolve } from '../dns/name-resolver.ts'
-import type { Sealer } from '../secrets.ts'
-import type { Database } from '../store/orm.ts'
-import { createAddressGuard } from './address.ts'
-import { createDispatcher } from './dispatcher.ts'
-import { PACING_LIMITS, type PacingLimits } from './pacing.ts'
-import { createPoster } from './post.ts'
-import { createRecorder } from './record-attempt.ts'
-import { createDeliveryRetention, type DeliveryRetention } from './retention.ts'
-import { RETRY_SCHEDULE_MS } from './retry.ts'
+import type { Clock, TimeText } from '../core/clock.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Resolve } from '../net/name-resolver.ts'
+import type { Database } from '../postgres/orm.ts'
+import { type ConcurrencyLimits, PACING_LIMITS } from './deliveries/concurrency-limiter.ts'
+import { createDispatcher } from './deliveries/dispatcher.ts'
+import { createRecorder } from './deliveries/record-attempt.ts'
+import { createDeliveryRetention, type DeliveryRetention } from './deliveries/retention.ts'
+import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
+import { createWorker } from './deliveries/worker.ts'
+import { createHealthWatch } from './endpoints/watch-health.ts'
 import { createWebhookRpc } from './rpc.ts'
-import { createSender } from './send-delivery.ts'
-import { createHealthWatch } from './watch-health.ts'
-import { createWorker } from './worker.ts'
+import { createAddressGuard } from './sender/address-guard.ts'
+import { createHttpClient } from './sender/http-client.ts'
+import { createSender } from './sender/send-delivery.ts'
 
 export interface WebhooksOptions {
   readonly database: Database
-  readonly sealer: Sealer
+  readonly encrypter: Encrypter
   readonly clock: Clock
   readonly timeText: TimeText
   readonly log: Logger
   /** Called after a commit that added an event. */
-  readonly published: () => void
+  readonly onCommit: () => void
   /** Whether endpoints may be http beside https. */
   readonly allowHttp: boolean
   /** Ranges of non-public addresses that are opened, such as "127.0.0.0/8". */
@@ -40,7 +40,7 @@ export interface WebhooksOptions {
   /** Finds the addresses of endpoints' names; by default as the system's settings say. */
   readonly resolve?: Resolve | undefined
   readonly retryScheduleMs?: readonly number[]
-  readonly pacingLimits?: PacingLimits
+  readonly concurrencyLimits?: ConcurrencyLimits
   /** Where other processes of this machine send too. */
   readonly others?: WebhooksElsewhere | undefined
 }
@@ -71,14 +71,14 @@ export interface Webhooks {
 
 /** @throws RangeError when a range is malformed */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, sealer, clock, timeText, log, leaseMs, published, others } = options
+  const { database, encrypter, clock, timeText, log, leaseMs, onCommit, others } = options
   const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
   const { orm } = database
   // Whatever of it a crash undoes is done again: at worst a delivery is repeated, with its id.
   const pool = database.relaxedPool
   const guard = createAddressGuard(options.allowedCidrs)
   const rules = { allowHttp: options.allowHttp, guard }
-  const poster = createPoster({
+  const httpClient = createHttpClient({
     rules,
     timeoutMs: options.requestTimeoutMs,
     proxyUrl: options.proxyUrl,
@@ -88,11 +88,11 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     pool,
     clock,
     log,
-    limits: options.pacingLimits ?? PACING_LIMITS,
+    limits: options.concurrencyLimits ?? PACING_LIMITS,
     leaseMs,
     concurrencyOf: others?.concurrencyOf,
     steps: {
-      send: createSender({ sealer, timeText, poster, log }),
+      send: createSender({ encrypter, timeText, httpClient, log }),
       record: createRecorder({
         pool,
         clock,
@@ -100,7 +100,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         scheduleMs,
         leaseMs,
         random: Math.random,
-        onFailure: createHealthWatch({ orm, clock, log, published }),
+        onFailure: createHealthWatch({ orm, clock, log, onCommit }),
       }),
     },
   })
@@ -126,10 +126,10 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     rpc: createWebhookRpc({
       orm,
       pool,
-      sealer,
+      encrypter,
       clock,
       rules,
-      published,
+      onCommit,
       due,
     }),
     retention,
@@ -143,7 +143,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     deliveriesDue: worker.wake,
     async stop() {
       await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
-      await poster.close()
+      await httpClient.close()
     },
   }
 }

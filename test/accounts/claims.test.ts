@@ -3,11 +3,11 @@ import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
+import { SYSTEM } from '../../src/auth/caller.ts'
 import type { AccountOrder, AccountResult, BankConnector } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
-import { SYSTEM } from '../../src/caller.ts'
-import { createSealer } from '../../src/secrets.ts'
-import { until } from '../contract/rest.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
@@ -70,10 +70,16 @@ function create() {
     bankOf: () => bank,
     clock,
     log: pino({ level: 'silent' }),
-    published: () => undefined,
+    onCommit: () => undefined,
   })
-  const sealer = createSealer(MASTER_KEY)
-  const call = createCreateAccount({ pool, openAtBank, sealer, clock, aliasOf: async () => 'Acme' })
+  const encrypter = createEncrypter(MASTER_KEY)
+  const call = createCreateAccount({
+    pool,
+    openAtBank,
+    encrypter,
+    clock,
+    aliasOf: async () => 'Acme',
+  })
   return call({
     businessId,
     live: true,

@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { createAccountRpc } from '../../src/accounts/rpc.ts'
-import { callerKey, type Scope } from '../../src/caller.ts'
-import { createSealer } from '../../src/secrets.ts'
+import { callerKey, type Scope } from '../../src/auth/caller.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startInflow } from '../cli/run-inflow.ts'
-import { creation, until } from '../contract/rest.ts'
+import { creation, until } from '../protocols/rest/rest.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
 
@@ -58,8 +58,8 @@ test('the accounts of one identity number are found, across businesses', async (
 })
 
 test('only a token of scope admin may look for an identity number', async () => {
-  const sealer = createSealer(MASTER_KEY)
-  const rpc = createAccountRpc({ database: service.database, sealer } as never)
+  const encrypter = createEncrypter(MASTER_KEY)
+  const rpc = createAccountRpc({ database: service.database, encrypter } as never)
   const asCaller = (scopes: readonly Scope[], idNumber: string) => {
     const caller = { kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) } as const
     const values = createContextValues().set(callerKey, caller)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { createSealer } from '../../src/secrets.ts'
-import { creation } from '../contract/rest.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { creation } from '../protocols/rest/rest.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
 
 const service = useService()
@@ -18,15 +18,15 @@ test('an identity number is encrypted, bound to its account, and readable nowher
   }
   const { pool } = service.database
   const { rows } = await pool.query(
-    'select id, id_type, id_number_sealed from account where business_id = $1 order by id',
+    'select id, id_type, id_number_encrypted from account where business_id = $1 order by id',
     [id],
   )
   const [one, two] = rows
   expect(one.id_type).toBe('bvn')
-  const sealer = createSealer(MASTER_KEY)
-  expect(sealer.open(one.id_number_sealed, `id_number ${one.id}`)).toBe(ID_NUMBER)
-  expect(() => sealer.open(one.id_number_sealed, `id_number ${two.id}`)).toThrow()
-  expect(one.id_number_sealed.equals(two.id_number_sealed)).toBe(false)
+  const encrypter = createEncrypter(MASTER_KEY)
+  expect(encrypter.open(one.id_number_encrypted, `id_number ${one.id}`)).toBe(ID_NUMBER)
+  expect(() => encrypter.open(one.id_number_encrypted, `id_number ${two.id}`)).toThrow()
+  expect(one.id_number_encrypted.equals(two.id_number_encrypted)).toBe(false)
 
   const { rows: tables } = await pool.query(
     `select quote_ident(table_name) as name from information_schema.tables
@@ -47,8 +47,8 @@ test('a creation without an identity number stores none', async () => {
   const { id, key } = await service.business()
   await service.post('generateVirtualAccount/', key, creation())
   const { rows } = await service.database.pool.query(
-    'select id_type, id_number_sealed from account where business_id = $1',
+    'select id_type, id_number_encrypted from account where business_id = $1',
     [id],
   )
-  expect(rows).toEqual([{ id_type: null, id_number_sealed: null }])
+  expect(rows).toEqual([{ id_type: null, id_number_encrypted: null }])
 })

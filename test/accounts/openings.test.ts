@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { AccountStatus, OpeningStep } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { asJson, creation, GENERATE, send, until } from '../contract/rest.ts'
+import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'
 

@@ -3,14 +3,14 @@ import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { detailsText } from '../../src/accounts/account.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
-import { newReference } from '../../src/ids.ts'
-import { createSealer } from '../../src/secrets.ts'
-import { asJson, creation, GENERATE, send } from '../contract/rest.ts'
+import { newReference } from '../../src/core/ids.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
 
 const service = useService()
-const sealer = createSealer(MASTER_KEY)
+const encrypter = createEncrypter(MASTER_KEY)
 
 let second: Instance
 
@@ -41,7 +41,7 @@ async function leaveHalfWay(businessId: string, claimedForMs: number): Promise<s
       `acc_${reference}`,
       businessId,
       reference,
-      sealer.fingerprint(detailsText(details)),
+      encrypter.fingerprint(detailsText(details)),
       new Date(now + claimedForMs),
       new Date(now),
     ],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { NinePsbFault } from '../../src/banks/fakes/9psb.ts'
+import type { NinePsbFault } from '../../src/fake-banks/9psb/9psb.ts'
 import { aNinePsb } from './9psb-scene.ts'
 import { anOrder, givenUpOnce, signal } from './live.ts'
 

@@ -2,10 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readNotification } from '../../src/banks/9psb/notification.ts'
 import { notificationHash } from '../../src/banks/9psb/signature.ts'
-import {
-  type NinePsbTransaction,
-  notificationBody,
-} from '../../src/banks/fakes/9psb-transaction.ts'
+import { type NinePsbTransaction, notificationBody } from '../../src/fake-banks/9psb/transaction.ts'
 import { aNotification } from './live.ts'
 
 const PASSWORD = 'hdUof9b92D0WS40HnOhgtsem'

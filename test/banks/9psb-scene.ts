@@ -2,12 +2,12 @@ import { onTestFinished } from 'vitest'
 import { createNinePsb } from '../../src/banks/9psb/9psb.ts'
 import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
 import type { LiveConnector } from '../../src/banks/bank.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
 import {
   type FakeNinePsb,
   type FakeNinePsbOptions,
   startFakeNinePsb,
-} from '../../src/banks/fakes/9psb.ts'
-import { type Clock, systemClock } from '../../src/clock.ts'
+} from '../../src/fake-banks/9psb/9psb.ts'
 import { httpTo, settingsOf } from './live.ts'
 
 export const ENV = {

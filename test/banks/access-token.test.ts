@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { createAccessToken, type IssuedToken } from '../../src/banks/access-token.ts'
+import { createAccessToken, type IssuedToken } from '../../src/banks/http/access-token.ts'
 
 let nowMs: number
 let asked: { resolve(token: IssuedToken): void; reject(error: Error): void }[]

@@ -6,16 +6,16 @@ import {
   type Socket,
 } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type BankRequest, BankUnreachable } from '../../src/banks/bank-http.ts'
+import { type BankRequest, BankUnreachable } from '../../src/banks/http/bank-http.ts'
 import {
   BANK_HTTP_LIMITS,
   type BankHttpLimits,
   createBankHttp,
   type PooledBankHttp,
   type RequestResult,
-} from '../../src/banks/create-bank-http.ts'
-import { systemClock } from '../../src/clock.ts'
-import { until } from '../contract/rest.ts'
+} from '../../src/banks/http/create-bank-http.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { until } from '../protocols/rest/rest.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void
 

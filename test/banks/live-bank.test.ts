@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
 import { timeoutMs, url } from '../../src/banks/settings.ts'
-import { ConfigError, readConfig } from '../../src/config.ts'
-import { secret } from '../../src/settings.ts'
+import { ConfigError, readConfig } from '../../src/config/config.ts'
+import { secret } from '../../src/config/settings.ts'
 
 const SETTINGS = z.object({
   URL: url.default('https://bank.example/api'),

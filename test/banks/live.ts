@@ -1,9 +1,9 @@
 import { onTestFinished, vi } from 'vitest'
 import type { AccountOrder, BankCode, BankNotification, BankPayment } from '../../src/banks/bank.ts'
-import type { BankHttp } from '../../src/banks/bank-http.ts'
-import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/create-bank-http.ts'
-import { systemClock } from '../../src/clock.ts'
-import { createSettingReader, type ReadSettings } from '../../src/settings.ts'
+import type { BankHttp } from '../../src/banks/http/bank-http.ts'
+import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/http/create-bank-http.ts'
+import { createSettingReader, type ReadSettings } from '../../src/config/settings.ts'
+import { systemClock } from '../../src/core/clock.ts'
 
 export const signal = new AbortController().signal
 

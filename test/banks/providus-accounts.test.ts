@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ProvidusFault } from '../../src/banks/fakes/providus.ts'
+import type { ProvidusFault } from '../../src/fake-banks/providus/providus.ts'
 import { anOrder, givenUpOnce, signal } from './live.ts'
 import { aProvidus } from './providus-scene.ts'
 

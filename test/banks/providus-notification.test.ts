@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { readNotification } from '../../src/banks/providus/notification.ts'
+import { authSignature } from '../../src/banks/providus/signature.ts'
 import {
   notificationBody,
   type ProvidusTransaction,
-} from '../../src/banks/fakes/providus-transaction.ts'
-import { readNotification } from '../../src/banks/providus/notification.ts'
-import { authSignature } from '../../src/banks/providus/signature.ts'
+} from '../../src/fake-banks/providus/transaction.ts'
 import { aNotification } from './live.ts'
 import { ENV } from './providus-scene.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
-import type { ProvidusFault } from '../../src/banks/fakes/providus.ts'
+import type { ProvidusFault } from '../../src/fake-banks/providus/providus.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { aNotification, aPayment, givenUpOnce, signal } from './live.ts'
 import { aProvidus } from './providus-scene.ts'

@@ -1,12 +1,12 @@
 import { onTestFinished } from 'vitest'
 import type { LiveConnector } from '../../src/banks/bank.ts'
+import { createProvidus } from '../../src/banks/providus/providus.ts'
+import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import {
   type FakeProvidus,
   type FakeProvidusOptions,
   startFakeProvidus,
-} from '../../src/banks/fakes/providus.ts'
-import { createProvidus } from '../../src/banks/providus/providus.ts'
-import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
+} from '../../src/fake-banks/providus/providus.ts'
 import { httpTo, settingsOf } from './live.ts'
 
 /** The pair that the bank publishes for tests. */

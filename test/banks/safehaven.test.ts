@@ -1,17 +1,17 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../src/banks/bank.ts'
-import { type BankHttp, BankUnreachable, NotListed } from '../../src/banks/bank-http.ts'
+import { type BankHttp, BankUnreachable, NotListed } from '../../src/banks/http/bank-http.ts'
+import { createSafeHaven } from '../../src/banks/safehaven/safehaven.ts'
+import { readSafeHavenSettings } from '../../src/banks/safehaven/settings.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
+import { makeSafeHavenCredentials } from '../../src/fake-banks/safehaven/keys.ts'
 import {
   type FakeSafeHaven,
   type FakeSafeHavenOptions,
   startFakeSafeHaven,
-} from '../../src/banks/fakes/safehaven.ts'
-import { makeSafeHavenCredentials } from '../../src/banks/fakes/safehaven-keys.ts'
-import type { SafeHavenTransfer } from '../../src/banks/fakes/safehaven-transfer.ts'
-import { createSafeHaven } from '../../src/banks/safehaven/safehaven.ts'
-import { readSafeHavenSettings } from '../../src/banks/safehaven/settings.ts'
-import { type Clock, systemClock } from '../../src/clock.ts'
+} from '../../src/fake-banks/safehaven/safehaven.ts'
+import type { SafeHavenTransfer } from '../../src/fake-banks/safehaven/transfer.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { httpTo, readSettingsOf } from './live.ts'
 

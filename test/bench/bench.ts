@@ -1,10 +1,10 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
-import { registerMasterKey } from '../../src/encryption/check-master-key.ts'
-import { createSealer } from '../../src/secrets.ts'
-import { startEmbedded } from '../../src/store/embedded.ts'
-import { migrate, openDatabase } from '../../src/store/orm.ts'
+import { registerMasterKey } from '../../src/crypto/check-master-key.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { migrate, openDatabase } from '../../src/postgres/orm.ts'
 import { makeFolder } from '../support/folder.ts'
 import { parentOf } from './cores.ts'
 
@@ -116,7 +116,7 @@ async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   const database = await openDatabase(url, 2)
   await migrate(database)
   // What a row seeds was encrypted by nobody, and the service would take its key for a wrong one.
-  await registerMasterKey(database.pool, createSealer(MASTER_KEY))
+  await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))
   await database.close()
 }
 

@@ -5,7 +5,7 @@ import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
 import { underLoad } from './load/under-load.ts'
 import { notes } from './notes.ts'
 import { startProgram } from './program.ts'
-import { type Door, ourRest } from './rest.ts'
+import { ourRest, type Protocol } from './rest.ts'
 import type { Result, Row } from './row.ts'
 import { SEEDED_BUSINESS, seedKey } from './seed.ts'
 import { type GrowthSizes, growthAccounts, growthSessions, seedGrowth } from './seed-growth.ts'
@@ -78,7 +78,7 @@ function toResult(what: string, ours: Figure, yardstick: Figure): Result {
 interface Scene {
   readonly name: string
   readonly sizes: GrowthSizes
-  readonly door: Door
+  readonly door: Protocol
 }
 
 async function open(bench: Bench, sizes: GrowthSizes): Promise<Scene> {

@@ -13,7 +13,7 @@ import type { FastifyServerOptions, FastifyServerReady } from './yardstick/fasti
 const CONNECTIONS = 64
 
 /** A service with a business on it. */
-export interface Door extends ServiceProcess {
+export interface Protocol extends ServiceProcess {
   readonly businessId: string
   readonly secretKey: string
 }
@@ -23,7 +23,7 @@ export async function openDoor(
   bench: Bench,
   databaseUrl: string,
   environment: NodeJS.ProcessEnv = {},
-): Promise<Door> {
+): Promise<Protocol> {
   const service = await startServiceProcess(bench, databaseUrl, bench.folder, environment)
   const baseUrl = `http://${service.grpcAddress}`
   const client = createClient(BusinessService, createGrpcTransport({ baseUrl }))
@@ -35,7 +35,7 @@ export async function openDoor(
 /** The service's REST path under load. */
 export function ourRest(
   bench: Bench,
-  door: Door,
+  door: Protocol,
   path: string,
   body: HttpLoadOptions['body'],
 ): Promise<Contender> {
@@ -72,7 +72,7 @@ async function underHttpLoad(
 }
 
 /** One answer of a REST path, which must be a success. @returns the body's text */
-export async function postOnce(door: Door, path: string, body: unknown): Promise<string> {
+export async function postOnce(door: Protocol, path: string, body: unknown): Promise<string> {
   const response = await fetch(`${door.httpUrl}/v2/thirdparty/${path}/`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${door.secretKey}` },

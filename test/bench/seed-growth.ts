@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { newId } from '../../src/ids.ts'
+import { newId } from '../../src/core/ids.ts'
 import { PAYMENT_PAYLOAD } from './payment-payload.ts'
 import { requireReferences } from './require-references.ts'
 import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
@@ -65,7 +65,7 @@ export async function seedGrowth(
   // Without triggers, which is also without foreign keys; the sequencer has its triggers.
   const unchecked = '-c session_replication_role=replica -c synchronous_commit=off'
   const loader = await open(unchecked)
-  const poster = await open(unchecked)
+  const httpClient = await open(unchecked)
   const sequencer = await open('-c synchronous_commit=off')
   try {
     await seedBusinesses(loader, sizes)
@@ -75,7 +75,7 @@ export async function seedGrowth(
     for (let from = 1; from <= sizes.transactions; from += CHUNK) {
       const chunk = chunkOf(from, sizes, nowMs)
       await seedTransactions(loader, sizes, chunk)
-      const posted = seedPostings(poster, chunk).then(() => seedReversals(poster, chunk))
+      const posted = seedPostings(httpClient, chunk).then(() => seedReversals(httpClient, chunk))
       await seedEvents(loader, chunk)
       await posted
       await numbered
@@ -93,7 +93,7 @@ export async function seedGrowth(
     await requireReferences(loader)
     await loader.query('vacuum (analyze)')
   } finally {
-    await Promise.all([loader.end(), poster.end(), sequencer.end()])
+    await Promise.all([loader.end(), httpClient.end(), sequencer.end()])
   }
 }
 

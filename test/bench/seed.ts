@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { newSecretKey } from '../../src/businesses/secret-key.ts'
-import { newId } from '../../src/ids.ts'
+import { newId } from '../../src/core/ids.ts'
 
 /** What the rows pay into and look up. */
 export const ACCOUNTS = 10_000

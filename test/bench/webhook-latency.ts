@@ -1,5 +1,10 @@
 import { join } from 'node:path'
-import { HOSTILITIES, redirectTo, startBrokenTls, startHostile } from '../webhooks/hostile.ts'
+import {
+  HOSTILITIES,
+  redirectTo,
+  startBrokenTls,
+  startHostile,
+} from '../webhooks/sender/hostile.ts'
 import type { Bench } from './bench.ts'
 import { watchCores } from './cores.ts'
 import { type Figure, type Sample, toFigure } from './in-turn.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { creation, until } from '../contract/rest.ts'
+import { creation, until } from '../protocols/rest/rest.ts'
 import { startInstance } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
 

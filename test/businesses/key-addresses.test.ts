@@ -3,7 +3,7 @@ import { createConnectTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import { send, until } from '../contract/rest.ts'
+import { send, until } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
 

@@ -4,7 +4,7 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { createAuthenticateKey } from '../../src/businesses/authenticate-key.ts'
 import { keyIdOf, matchesHash, newSecretKey } from '../../src/businesses/secret-key.ts'
 import { createBusinessStore } from '../../src/businesses/store.ts'
-import { newId } from '../../src/ids.ts'
+import { newId } from '../../src/core/ids.ts'
 import { useService } from '../support/service.ts'
 
 const service = useService()

@@ -1,7 +1,7 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { until } from '../contract/rest.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { type RestAnswer, useService } from '../support/service.ts'
 

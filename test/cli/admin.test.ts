@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
-import { inTransaction } from '../../src/store/in-transaction.ts'
-import { until } from '../contract/rest.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere } from './run-inflow.ts'
 

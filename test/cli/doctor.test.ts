@@ -9,7 +9,7 @@ import { makeFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
-import { makeCertificate } from '../webhooks/certificate.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
 import { runHere, temporaryFolder } from './run-inflow.ts'
 
 vi.setConfig({ testTimeout: 60_000 })

@@ -3,7 +3,7 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
-import { CUSTOMER } from '../contract/scene.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { runHere } from './run-inflow.ts'
 

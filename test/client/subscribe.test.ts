@@ -3,7 +3,7 @@ import { status } from '@grpc/grpc-js'
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
-import { SYSTEM } from '../../src/caller.ts'
+import { SYSTEM } from '../../src/auth/caller.ts'
 import {
   type Interruption,
   type SubscribeOptions,

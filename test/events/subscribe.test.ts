@@ -6,13 +6,13 @@ import {
   SubscribeRequestSchema,
   type SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { type Standing, SYSTEM } from '../../src/caller.ts'
+import { type CredentialStatus, SYSTEM } from '../../src/auth/caller.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { type StreamPace, subscribe } from '../../src/events/subscribe.ts'
 import { createTail, type Tail } from '../../src/events/tail.ts'
-import { readBalance } from '../../src/settlement/balance-store.ts'
+import { readBalance } from '../../src/settlement/balances/store.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 
@@ -38,7 +38,7 @@ const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
   pace: StreamPace = PACE,
-  standing: Standing = { stands: async () => true, end: () => undefined },
+  standing: CredentialStatus = { stands: async () => true, end: () => undefined },
 ) {
   const dependencies = {
     pool: db.database.pool,

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { startEmbedded } from '../../src/store/embedded.ts'
-import { liveProcess } from '../../src/store/embedded-process.ts'
+import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { liveProcess } from '../../src/postgres/embedded/process.ts'
 
 import {
   isRoot,
@@ -14,7 +14,7 @@ import {
   service,
   start,
   untilGone,
-} from '../store/embedded-fixture.ts'
+} from '../postgres/embedded/embedded-fixture.ts'
 
 describe('after a crash', () => {
   test('of the service, the orphan is replaced and what was committed is there', async () => {

@@ -14,14 +14,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { detailsText, identityContext } from '../../src/accounts/account.ts'
-import { newId } from '../../src/ids.ts'
-import { createSealer } from '../../src/secrets.ts'
-import { asJson, creation, GENERATE, send, until } from '../contract/rest.ts'
+import { newId } from '../../src/core/ids.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { makeCertificate } from '../webhooks/certificate.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 /** Enough that the command is at it for a while. */
 const ACCOUNTS = 20_000
@@ -29,8 +29,8 @@ const ACCOUNTS = 20_000
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
 const asText = (key: Buffer) => key.toString('base64')
-const oldSealer = createSealer(OLD)
-const newSealer = createSealer(NEW)
+const oldSealer = createEncrypter(OLD)
+const newSealer = createEncrypter(NEW)
 
 const db = useDatabase()
 /** What the business's endpoint was sent. */
@@ -125,7 +125,7 @@ async function rotate(verb: 'rotate' | 'status', killAfter = Number.POSITIVE_INF
 
 async function resealedCount(): Promise<number> {
   const { rows } = await db.database.pool.query(
-    'select count(*)::int as count from account where substr(id_number_sealed, 1, 5) = $1',
+    'select count(*)::int as count from account where substr(id_number_encrypted, 1, 5) = $1',
     [newSealer.head],
   )
   return rows[0].count
@@ -151,7 +151,7 @@ async function insertOldAccounts(businessId: string): Promise<void> {
   })
   await db.database.pool.query(
     `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
-        account_name, status, first_name, last_name, email, phone, id_type, id_number_sealed,
+        account_name, status, first_name, last_name, email, phone, id_type, id_number_encrypted,
         details_hash, attempts, claimed_until, created_at)
       select id, $1, true, 'R-' || id, 'old-' || at, 'PALMPAY', number, 'Acme/Ada Obi', 'ACTIVE', 'Ada',
         'Obi', 'ada@example.com', '08012345678', 'nin', decode(sealed, 'hex'), decode(hash, 'hex'),
@@ -294,14 +294,14 @@ test('a master key is rotated under load, although the rotation is killed half-w
 
 async function expectNothingOfTheOldKey(): Promise<void> {
   const { rows } = await db.database.pool.query(
-    'select id, id_number_sealed, id_number_hash, details_hash from account',
+    'select id, id_number_encrypted, id_number_hash, details_hash from account',
   )
   expect(rows.length).toBeGreaterThan(ACCOUNTS)
   const isNew = (bytes: Buffer) => bytes.subarray(0, 5).equals(newSealer.head)
   for (const row of rows) {
-    const all = [row.id_number_sealed, row.id_number_hash, row.details_hash].every(isNew)
+    const all = [row.id_number_encrypted, row.id_number_hash, row.details_hash].every(isNew)
     if (!all) expect(row).toBe('made with the new key')
-    expect(newSealer.open(row.id_number_sealed, identityContext(row.id))).toMatch(/^\d{11}$/)
+    expect(newSealer.open(row.id_number_encrypted, identityContext(row.id))).toMatch(/^\d{11}$/)
   }
   const secrets = await db.database.pool.query('select sealed from webhook_secret')
   expect(secrets.rows.every((row) => isNew(row.sealed))).toBe(true)

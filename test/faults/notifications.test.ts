@@ -3,13 +3,13 @@ import { createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { type FakeBanks, startFakeBanks } from '../../src/banks/fakes/start-fake-banks.ts'
+import { type FakeBanks, startFakeBanks } from '../../src/fake-banks/start-fake-banks.ts'
 import { useDatabase } from '../support/database.ts'
 import { freePort } from '../support/free-port.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { type Desk, desksOf, type Received, type Told } from './notification-desks.ts'
+import { type Desk, desksOf, type Received, type Told } from './notification-receivers.ts'
 
 /** Of each bank, forgeries and duplicates among them, and without what a bank repeats by itself. */
 const NOTIFICATIONS = Number(process.env['NOTIFICATIONS'] ?? 1_500)

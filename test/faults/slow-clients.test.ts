@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { asJson, GET_TRANSACTION, send } from '../contract/rest.ts'
-import { useTls } from '../doors/tls-fixture.ts'
+import { asJson, GET_TRANSACTION, send } from '../protocols/rest/rest.ts'
+import { useTls } from '../protocols/tls/tls-fixture.ts'
 import { useDatabase } from '../support/database.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 
@@ -66,7 +66,7 @@ test('500 connections that send byte by byte or read nothing: others are served,
   }, 1_000)
   onTestFinished(() => clearInterval(dripping))
   // Whoever reads nothing does not hear of the end: the service knows who is still there.
-  const others = async () => (await metric(url, 'inflow_connections{door="http"}')) - 1
+  const others = async () => (await metric(url, 'inflow_connections{server="http"}')) - 1
   let served = 0
   let most = 0
   for (let left = await others(); left > 0 || most < 500 - UNREAD; left = await others()) {

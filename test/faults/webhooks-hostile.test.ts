@@ -13,7 +13,7 @@ import {
   redirectTo,
   startBrokenTls,
   startHostile,
-} from '../webhooks/hostile.ts'
+} from '../webhooks/sender/hostile.ts'
 
 const PAYMENTS = 300
 const BATCH = 50

@@ -16,8 +16,8 @@ import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { makeCertificate } from '../webhooks/certificate.ts'
 import { until } from '../webhooks/fixture.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 const PAYMENTS = Number(process.env['PAYMENTS'] ?? 20_000)
 const KILLS = Number(process.env['KILLS'] ?? 20)

@@ -9,7 +9,7 @@ import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { backgroundOf, isAlive, logOf, workersOf } from '../support/workers.ts'
-import { makeCertificate } from '../webhooks/certificate.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 /** For what a busy machine may take long for. */
 const WAIT_MS = 30_000

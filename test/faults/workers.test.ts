@@ -10,7 +10,7 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
-import { asJson, send } from '../contract/rest.ts'
+import { asJson, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'

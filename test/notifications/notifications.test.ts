@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { readConfig } from '../../src/config.ts'
-import { until } from '../contract/rest.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
 import { useService } from '../support/service.ts'
@@ -323,7 +323,7 @@ test('what became of notifications and requests is measured', async () => {
   expect(text).toMatch(/inflow_bank_notifications_total\{bank="9PSB",outcome="forged"\} 1/)
   expect(text).toMatch(/inflow_bank_last_notification_timestamp_seconds\{bank="9PSB"\} \d{10}/)
   expect(text).toMatch(/inflow_bank_requests_total\{bank="9PSB",result="2xx"\} \d/)
-  expect(text).toMatch(/inflow_bank_request_seconds_count\{bank="9PSB"\} \d/)
+  expect(text).toMatch(/inflow_bank_request_duration_seconds_count\{bank="9PSB"\} \d/)
   expect(text).toMatch(/inflow_bank_breaker_state\{bank="9PSB"\} 0/)
 })
 

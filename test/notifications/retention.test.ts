@@ -1,9 +1,9 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createNotifications } from '../../src/notifications/notifications.ts'
-import { finishLook, keepNotification } from '../../src/notifications/store.ts'
-import { createSealer } from '../../src/secrets.ts'
-import { until } from '../contract/rest.ts'
+import { finishProcessing, keepNotification } from '../../src/notifications/store.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
@@ -26,7 +26,7 @@ async function keep(id: string, days: number, state: 'DONE' | 'HELD' | undefined
     nextTryAtMs: receivedAtMs,
   })
   if (!state) return
-  await finishLook(pool, id, { state, outcome: 'noise', cause: '', nextTryAtMs: undefined })
+  await finishProcessing(pool, id, { state, outcome: 'noise', cause: '', nextTryAtMs: undefined })
 }
 
 test('what is settled goes after the retention; what needs somebody stays', async () => {
@@ -37,7 +37,7 @@ test('what is settled goes after the retention; what needs somebody stays', asyn
   const notifications = createNotifications({
     live: new Map(),
     pool: db.database.pool,
-    sealer: createSealer(MASTER_KEY),
+    encrypter: createEncrypter(MASTER_KEY),
     clock: { now: () => NOW_MS },
     log: pino({ level: 'silent' }),
     recordPayment: () => Promise.reject(new Error('nothing is recorded here')),

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest'
 import type { BankPayment, LiveConnector, Requery } from '../../src/banks/bank.ts'
-import { type LookDependencies, look, type ReversePayment } from '../../src/notifications/look.ts'
-import { fixSession } from '../../src/notifications/store.ts'
+import {
+  look,
+  type ProcessDependencies,
+  type ReversePayment,
+} from '../../src/notifications/process-notification.ts'
+import { assignSession } from '../../src/notifications/store.ts'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase()
@@ -20,7 +24,7 @@ const PAYMENT: BankPayment = {
 function lookAt(answer: Requery['kind'], reversePayment: ReversePayment | undefined, tries = 0) {
   const requery = async () => ({ kind: answer, payment: PAYMENT, cause: 'as told' }) as Requery
   const connector = { requery } as unknown as LiveConnector
-  const dependencies: LookDependencies = {
+  const dependencies: ProcessDependencies = {
     pool: db.database.pool,
     clock: { now: () => 1_000_000 },
     recordPayment: () => Promise.reject(new Error('a reversal records nothing')),
@@ -36,7 +40,7 @@ function lookAt(answer: Requery['kind'], reversePayment: ReversePayment | undefi
 }
 
 test('a reversal is made for the session under which the payment was recorded', async () => {
-  await fixSession(db.database.pool, 'PALMPAY', { bankKey: 'order-9', sessionId: 'SESSION' }, 0)
+  await assignSession(db.database.pool, 'PALMPAY', { bankKey: 'order-9', sessionId: 'SESSION' }, 0)
   const reversed: string[][] = []
   const reverse: ReversePayment = async (...call) => {
     reversed.push(call)

@@ -1,6 +1,6 @@
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { CUSTOMER } from '../contract/scene.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import type { FakePayment } from '../support/fake-bank.ts'
 import type { TestService } from '../support/service.ts'
 

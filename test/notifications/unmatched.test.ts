@@ -13,7 +13,7 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { until } from '../contract/rest.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'
 import { notify, type Payee, payee, payment, recordedIn } from './scene.ts'

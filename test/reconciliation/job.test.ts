@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { CUSTOMER } from '../contract/scene.ts'
 import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, SETTLED_MS } from './scene.ts'
 
@@ -79,7 +79,7 @@ test('payments that no notification told of are recorded, each once', async () =
     ['SAFEHAVEN', 1],
     ['PALMPAY', 2],
   ]) {
-    const line = `inflow_bank_missed_payments_total{bank="${bank}",outcome="recorded"} ${missed}`
+    const line = `inflow_bank_missing_payments_total{bank="${bank}",outcome="recorded"} ${missed}`
     expect(metrics).toContain(line)
   }
 })

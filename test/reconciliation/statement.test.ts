@@ -10,7 +10,7 @@ import {
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import type { PalmPayOrder } from '../../src/banks/fakes/palmpay-order.ts'
+import type { PalmPayOrder } from '../../src/fake-banks/palmpay/order.ts'
 import { toResultMessage, toStatementRow } from '../../src/reconciliation/message.ts'
 import {
   type ReconcileDependencies,

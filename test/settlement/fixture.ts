@@ -1,14 +1,14 @@
 import type { Pool } from 'pg'
 import pino from 'pino'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { SYSTEM } from '../../src/caller.ts'
-import type { Clock } from '../../src/clock.ts'
-import { newId } from '../../src/ids.ts'
-import { createSettlementJob } from '../../src/settlement/job.ts'
-import type { SettlementContext } from '../../src/settlement/run-settlement.ts'
-import { verifyLedger } from '../../src/settlement/verify-ledger.ts'
-import { createGate } from '../../src/store/gate.ts'
-import type { Database } from '../../src/store/orm.ts'
+import { SYSTEM } from '../../src/auth/caller.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { newId } from '../../src/core/ids.ts'
+import type { Database } from '../../src/postgres/orm.ts'
+import { createSemaphore } from '../../src/postgres/semaphore.ts'
+import { createSettlementJob } from '../../src/settlement/runs/job.ts'
+import type { SettlementContext } from '../../src/settlement/runs/run-settlement.ts'
+import { verifyLedger } from '../../src/settlement/verification/verify-ledger.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 
@@ -35,17 +35,17 @@ export function createInstance(database: Database, clock: Clock) {
   const { pool } = database
   const context: SettlementContext & { database: Database } = {
     database,
-    gate: createGate(4),
+    semaphore: createSemaphore(4),
     pool,
     clock,
     log: pino({ level: 'silent' }),
-    published: () => undefined,
+    onCommit: () => undefined,
   }
   const recordPayment = createRecordPayment({
     pool,
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
-    published: () => undefined,
+    onCommit: () => undefined,
     unmatched: () => undefined,
     differs: () => undefined,
   })

@@ -3,7 +3,7 @@ import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { runHere } from '../cli/run-inflow.ts'
-import { until } from '../contract/rest.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
 

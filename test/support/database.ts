@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
-import { type Database, openDatabase } from '../../src/store/orm.ts'
+import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 
 const TEMPLATE = 'inflow_template'
 

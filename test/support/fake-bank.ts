@@ -8,8 +8,8 @@ import type {
   NextStep,
   Reading,
 } from '../../src/banks/bank.ts'
-import { type BankHttp, BankUnreachable } from '../../src/banks/bank-http.ts'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
+import { type BankHttp, BankUnreachable } from '../../src/banks/http/bank-http.ts'
 
 /** A payment as the fake bank has it. */
 export interface FakePayment {

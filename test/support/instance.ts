@@ -1,11 +1,11 @@
 import type { AddressInfo } from 'node:net'
 import { createServer, connect as dial, type Socket } from 'node:net'
 import pino, { type Logger } from 'pino'
-import { systemClock } from '../../src/clock.ts'
-import { type Config, readConfig } from '../../src/config.ts'
+import { startService } from '../../src/app/start-service.ts'
+import { type Config, readConfig } from '../../src/config/config.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
 import { openTls } from '../../src/server/tls.ts'
-import { startService } from '../../src/service.ts'
-import { openDatabase } from '../../src/store/orm.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
 /** One more instance of the service, with connections of its own. */

@@ -1,12 +1,12 @@
 import { type ContextValues, createContextValues, type HandlerContext } from '@connectrpc/connect'
-import { BOOTSTRAP, callerKey, sourceKey } from '../../src/caller.ts'
+import { BOOTSTRAP, callerKey, callSourceKey } from '../../src/auth/caller.ts'
 
 /** Makes a call one of the operator with the token of the settings. */
 export function setOperator(values: ContextValues): ContextValues {
   const scopes = new Set(['admin'] as const)
   return values
     .set(callerKey, { kind: 'internal', tokenId: BOOTSTRAP, name: BOOTSTRAP, scopes })
-    .set(sourceKey, { address: '127.0.0.1', requestId: 'req_1' })
+    .set(callSourceKey, { address: '127.0.0.1', requestId: 'req_1' })
 }
 
 /** The context of such a call, for implementations that are called without a door. */

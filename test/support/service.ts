@@ -4,10 +4,10 @@ import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect
 import pino from 'pino'
 import { afterAll, beforeAll } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { type Service, startService } from '../../src/app/start-service.ts'
 import type { Connectors } from '../../src/banks/connectors.ts'
-import { systemClock } from '../../src/clock.ts'
-import { readConfig } from '../../src/config.ts'
-import { type Service, startService } from '../../src/service.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { systemClock } from '../../src/core/clock.ts'
 import { useDatabase } from './database.ts'
 
 export const ADMIN_TOKEN = 'test-admin-token-0123456789'

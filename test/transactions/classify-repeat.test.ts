@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { AMOUNT_MINOR_MAX } from '../../src/money.ts'
+import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
 import {
   classifyRepeat,
   type IncomingPayment,

@@ -3,7 +3,7 @@ import type { Pool } from 'pg'
 import type { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { creation } from '../contract/rest.ts'
+import { creation } from '../protocols/rest/rest.ts'
 import type { TestService } from '../support/service.ts'
 
 export interface Payment {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { MOVES, type Place, type PostingKind } from '../../src/transactions/ledger.ts'
+import { type Place, type PostingKind, TRANSITIONS } from '../../src/transactions/ledger.ts'
 import { TRANSACTION_STATUSES, type TransactionStatus } from '../../src/transactions/transaction.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -110,13 +110,15 @@ describe('the database allows the legal moves of a transaction and no others', (
 
   test.each(moves)('%s → %s', async (_from, _to, from, to) => {
     const id = await insertAt(from)
-    const move = MOVES.find((each) => name(each.from) === name(from) && name(each.to) === name(to))
+    const move = TRANSITIONS.find(
+      (each) => name(each.from) === name(from) && name(each.to) === name(to),
+    )
     for (const kind of move?.postings ?? []) await sql(...post(id, { kind }))
     if (move !== undefined) await sql(...go(id, to))
     else await refuses(...go(id, to))
   })
 
-  test.each(MOVES.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
+  test.each(TRANSITIONS.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
     'none without its posting: %s',
     async (missing, { from, to, postings }) => {
       // A fee of nothing has no posting; its reversal must be there when the fee is.
@@ -127,7 +129,7 @@ describe('the database allows the legal moves of a transaction and no others', (
     },
   )
 
-  test.each(MOVES.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
+  test.each(TRANSITIONS.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
     'none with a posting of another amount: %s',
     async (wrong, { from, to, postings }) => {
       const id = await insertAt(from)

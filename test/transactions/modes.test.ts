@@ -14,11 +14,11 @@ import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
 import type { AccountOrder, BankConnector } from '../../src/banks/bank.ts'
-import { systemClock } from '../../src/clock.ts'
-import { createSealer } from '../../src/secrets.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
-import { until } from '../contract/rest.ts'
-import { CUSTOMER } from '../contract/scene.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { until } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
 
@@ -122,7 +122,7 @@ test('what a real bank tells of never credits a test account', async () => {
     pool: pool(),
     findOpenAccounts: createFindOpenAccounts(pool()),
     clock: systemClock,
-    published: () => undefined,
+    onCommit: () => undefined,
     unmatched: () => undefined,
     differs: () => undefined,
   })
@@ -328,12 +328,12 @@ describe('where an account is opened', () => {
       bankOf: (account) => (account.live ? bank : sandbox),
       clock: systemClock,
       log: pino({ level: 'silent' }),
-      published: () => undefined,
+      onCommit: () => undefined,
     })
     const create = createCreateAccount({
       pool: pool(),
       openAtBank,
-      sealer: createSealer(MASTER_KEY),
+      encrypter: createEncrypter(MASTER_KEY),
       clock: systemClock,
       aliasOf: async () => 'Acme',
     })

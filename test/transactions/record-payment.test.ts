@@ -8,7 +8,7 @@ import {
 import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { checkBankWork } from '../../src/doctor/check-banks.ts'
-import { creation } from '../contract/rest.ts'
+import { creation } from '../protocols/rest/rest.ts'
 import { useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
@@ -177,7 +177,7 @@ describe('a payment that contradicts the recorded one is a conflict', () => {
     expect(rest.unmatched).toEqual([])
     // No other test of this file has contradictions before it.
     const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
-    expect(metrics).toContain('inflow_differing_payments_total{bank="9PSB"} 4')
+    expect(metrics).toContain('inflow_payment_conflicts_total{bank="9PSB"} 4')
     const findings = await checkBankWork(service.database.pool, {}, Date.now())
     expect(findings.map(({ found }) => found)).toContain(
       '4 payments were told of otherwise than they are recorded in the last 7 days',

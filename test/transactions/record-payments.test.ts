@@ -6,7 +6,7 @@ import {
   RecordOutcome,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { AMOUNT_MINOR_MAX } from '../../src/money.ts'
+import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
 import { useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 

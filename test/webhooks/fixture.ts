@@ -10,29 +10,29 @@ import {
   TransactionStatus,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { createTimeText, systemClock } from '../../src/clock.ts'
-import { newId, newReference } from '../../src/ids.ts'
-import { createSealer } from '../../src/secrets.ts'
-import type { Database } from '../../src/store/orm.ts'
-import { PACING_LIMITS } from '../../src/webhooks/pacing.ts'
+import { createTimeText, systemClock } from '../../src/core/clock.ts'
+import { newId, newReference } from '../../src/core/ids.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import type { Database } from '../../src/postgres/orm.ts'
+import { PACING_LIMITS } from '../../src/webhooks/deliveries/concurrency-limiter.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { sequence } from '../support/events.ts'
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
 
 export const timeText = createTimeText('Africa/Lagos')
-export const sealer = createSealer(randomBytes(32))
+export const encrypter = createEncrypter(randomBytes(32))
 export const silent: Logger = pino({ level: process.env['TEST_LOG_LEVEL'] ?? 'silent' })
 
 /** Webhooks that may reach receivers on this machine. */
 export function openWebhooks(database: Database, options: Partial<WebhooksOptions> = {}) {
   return createWebhooks({
     database,
-    sealer,
+    encrypter,
     clock: systemClock,
     timeText,
     log: silent,
-    published: () => undefined,
+    onCommit: () => undefined,
     allowHttp: true,
     allowedCidrs: LOOPBACK,
     retentionDays: 30,
@@ -40,7 +40,7 @@ export function openWebhooks(database: Database, options: Partial<WebhooksOption
     requestTimeoutMs: 15_000,
     retryScheduleMs: [50, 50, 50],
     // Tests of what failures lead to have no time for the pauses between them.
-    pacingLimits: { ...PACING_LIMITS, refusedPauseMaxMs: 1, unansweredPauseMaxMs: 1 },
+    concurrencyLimits: { ...PACING_LIMITS, refusedPauseMaxMs: 1, unansweredPauseMaxMs: 1 },
     ...options,
   })
 }

@@ -6,9 +6,9 @@ import {
 } from '@connectrpc/connect'
 import { afterEach } from 'vitest'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { systemClock } from '../../src/clock.ts'
-import { toConnectError, toFault } from '../../src/server/status.ts'
-import type { Database } from '../../src/store/orm.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import type { Database } from '../../src/postgres/orm.ts'
+import { toConnectError, toFault } from '../../src/server/rpc/status.ts'
 import type { Webhooks, WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
@@ -89,8 +89,8 @@ export function useWebhooks(): Harness {
     },
     started(options = {}, on = db.database) {
       // As the service does, only that nobody waits for it.
-      const published = () => void pump().catch(() => undefined)
-      const webhooks = openWebhooks(on, { published, ...options })
+      const onCommit = () => void pump().catch(() => undefined)
+      const webhooks = openWebhooks(on, { onCommit, ...options })
       webhooks.start()
       webhooks.startBackground()
       running.add(webhooks)

@@ -1,5 +1,5 @@
-import type { Clock } from '../../clock.ts'
-import { assert } from '../../errors.ts'
+import type { Clock } from '../../core/clock.ts'
+import { assert } from '../../core/errors.ts'
 import type {
   AccountOrder,
   AccountResult,
@@ -10,9 +10,9 @@ import type {
   PaymentPage,
   Requery,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachable, NotListed } from '../bank-http.ts'
 import { type JsonFields, mergeFields } from '../create-fields.ts'
-import { textAt } from '../text-at.ts'
+import { getPath } from '../get-path.ts'
+import { type BankHttp, BankUnreachable, NotListed } from '../http/bank-http.ts'
 import { createCalls, type NinePsbAnswer } from './calls.ts'
 import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
@@ -99,7 +99,7 @@ function toAccountResult(order: AccountOrder, answer: NinePsbAnswer): AccountRes
   if (answer.code === '47') {
     // The code of every invalid request, and of a reference that was used before: then an account
     // may have come of it, and its number is not told again.
-    const used = /reference|unique|duplicate|exist/i.test(textAt(answer.body, 'message'))
+    const used = /reference|unique|duplicate|exist/i.test(getPath(answer.body, 'message'))
     if (used || order.repeated) return { kind: 'unknown', cause, next: 'person' }
     return { kind: 'unavailable', cause }
   }
@@ -114,15 +114,15 @@ function notThisTime(order: AccountOrder, cause: string): AccountResult {
 }
 
 function toOpened(order: AccountOrder, body: unknown, cause: string): AccountResult {
-  const accountNumber = textAt(body, 'customer.account.number').trim()
-  const reference = textAt(body, 'transaction.reference').trim()
+  const accountNumber = getPath(body, 'customer.account.number').trim()
+  const reference = getPath(body, 'transaction.reference').trim()
   if (reference !== '' && reference !== order.reference) {
     return { kind: 'unknown', cause: `${cause}, of another reference`, next: 'person' }
   }
   if (!/^\d{10}$/.test(accountNumber)) {
     return { kind: 'unknown', cause: `${cause}, without an account number`, next: 'person' }
   }
-  const accountName = textAt(body, 'customer.account.name').trim() || order.accountName
+  const accountName = getPath(body, 'customer.account.name').trim() || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
 }
 
@@ -135,7 +135,7 @@ function toRequery({ sessionId, accountNumber }: BankPayment, answer: NinePsbAns
   const transactions = transactionsOf(answer)
   if (!transactions) return { kind: 'unknown', cause }
   const its = transactions.filter(
-    (transaction) => textAt(transaction, 'transaction.sessionid').trim() === sessionId,
+    (transaction) => getPath(transaction, 'transaction.sessionid').trim() === sessionId,
   )
   if (its.length === 0) return { kind: 'denied', cause: `${cause}; it does not list the session` }
   const payments = its.map(readTransaction)
@@ -158,9 +158,9 @@ function toListed(answer: NinePsbAnswer, accountNumber: string): PaymentPage['pa
     throw new BankUnreachable(answer.cause, answer.kind !== 'refused')
   }
   return transactions
-    .filter((transaction) => textAt(transaction, 'code') === '00')
+    .filter((transaction) => getPath(transaction, 'code') === '00')
     .filter(
-      (transaction) => textAt(transaction, 'customer.account.number').trim() === accountNumber,
+      (transaction) => getPath(transaction, 'customer.account.number').trim() === accountNumber,
     )
     .map((transaction) => {
       const read = readTransaction(transaction)

@@ -1,9 +1,9 @@
-import type { Clock } from '../../clock.ts'
-import { createAccessToken, type IssuedToken } from '../access-token.ts'
-import { type BankHttp, BankUnreachable } from '../bank-http.ts'
-import { parseBankJson } from '../bank-json.ts'
+import type { Clock } from '../../core/clock.ts'
+import { getPath } from '../get-path.ts'
+import { createAccessToken, type IssuedToken } from '../http/access-token.ts'
+import { type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import type { NinePsbSettings } from './settings.ts'
 
 /** What came of a call. */
@@ -80,8 +80,8 @@ export function createCalls(options: CallsOptions): NinePsbCalls {
 
 function judge({ status, text }: { status: number; text: string }): NinePsbAnswer {
   const body = parseBankJson(text)
-  const code = textAt(body, 'code')
-  const message = plainText(textAt(body, 'message'), 200)
+  const code = getPath(body, 'code')
+  const message = plainText(getPath(body, 'message'), 200)
   const cause = `HTTP ${status}, code ${JSON.stringify(plainText(code, 20))}: ${message}`
   // A door before the bank's program may refuse without the bank's own words.
   const shut = code === '' && (status === 401 || status === 403)
@@ -100,12 +100,12 @@ async function authenticate(
   const body = JSON.stringify({ publickey: publicKey, privatekey: privateKey })
   const answer = await http.send({ method: 'POST', path, headers: JSON_HEADERS, body, signal })
   const issued = parseBankJson(answer.text)
-  const token = textAt(issued, 'access_token')
-  if (textAt(issued, 'code') !== '00' || !/^[\x21-\x7e]+$/.test(token)) {
+  const token = getPath(issued, 'access_token')
+  if (getPath(issued, 'code') !== '00' || !/^[\x21-\x7e]+$/.test(token)) {
     const cause = judge(answer)
     throw new TokenRefused(cause.cause)
   }
-  const seconds = Number(textAt(issued, 'expires_in'))
+  const seconds = Number(getPath(issued, 'expires_in'))
   // Without a readable end it is good for little; the next refusal renews it in any case.
   return { token, expiresInSeconds: seconds > 0 && seconds < 1e6 ? seconds : 300 }
 }

@@ -1,11 +1,11 @@
-import { AMOUNT_MINOR_MAX } from '../../money.ts'
+import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import { parseNaira } from '../amount.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
-import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
+import { getPath } from '../get-path.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { parseLagosTime } from '../lagos-time.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import { isBasic, notificationHash } from './signature.ts'
 
 interface NotificationCredentials {
@@ -29,20 +29,20 @@ export function readNotification(
   if (typeof body !== 'object' || body === null) {
     return { kind: 'unreadable', cause: 'the body is no JSON object' }
   }
-  const amountMinor = parseNaira(textAt(body, 'order.amount'))
+  const amountMinor = parseNaira(getPath(body, 'order.amount'))
   if (amountMinor === undefined) {
     return { kind: 'unreadable', cause: 'order.amount is no amount of naira' }
   }
   const hash = notificationHash(
     {
-      senderAccountNumber: textAt(body, 'customer.account.senderaccountnumber'),
-      senderBankCode: textAt(body, 'customer.account.senderbankcode'),
-      accountNumber: textAt(body, 'customer.account.number'),
+      senderAccountNumber: getPath(body, 'customer.account.senderaccountnumber'),
+      senderBankCode: getPath(body, 'customer.account.senderbankcode'),
+      accountNumber: getPath(body, 'customer.account.number'),
       amountMinor,
     },
     notificationPassword,
   )
-  if (!equalSecrets(textAt(body, 'hash').trim().toUpperCase(), hash)) {
+  if (!equalSecrets(getPath(body, 'hash').trim().toUpperCase(), hash)) {
     return { kind: 'forged', cause: 'the hash is not the one of these fields' }
   }
   const read = readTransaction(body)
@@ -56,31 +56,31 @@ export function readNotification(
  * @returns what is wrong with it, when it is no payment that could be credited
  */
 export function readTransaction(body: unknown): BankPayment | string {
-  const code = textAt(body, 'code')
+  const code = getPath(body, 'code')
   if (code !== '00') return `its code is ${JSON.stringify(plainText(code, 20))}, not "00"`
-  const currency = textAt(body, 'order.currency').trim()
+  const currency = getPath(body, 'order.currency').trim()
   if (currency !== 'NGN')
     return `its currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
-  const amountMinor = parseNaira(textAt(body, 'order.amount'))
+  const amountMinor = parseNaira(getPath(body, 'order.amount'))
   if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
     return 'order.amount is no amount that can be credited'
   }
-  const accountNumber = textAt(body, 'customer.account.number').trim()
+  const accountNumber = getPath(body, 'customer.account.number').trim()
   if (!/^\d{10}$/.test(accountNumber)) return 'customer.account.number is not ten digits'
-  const sessionId = textAt(body, 'transaction.sessionid').trim()
+  const sessionId = getPath(body, 'transaction.sessionid').trim()
   if (!/^[A-Za-z0-9_./-]{1,64}$/.test(sessionId)) return 'transaction.sessionid is no session id'
   return {
     bankKey: sessionId,
     sessionId,
     accountNumber,
     amountMinor,
-    paidAtMs: parseLagosTime(textAt(body, 'transaction.date').trim()),
+    paidAtMs: parseLagosTime(getPath(body, 'transaction.date').trim()),
     payer: {
-      name: plainText(textAt(body, 'customer.account.sendername'), 200),
-      accountNumber: plainText(textAt(body, 'customer.account.senderaccountnumber'), 40),
-      bankCode: plainText(textAt(body, 'customer.account.senderbankcode'), 20),
-      bankName: plainText(textAt(body, 'customer.account.senderbankname'), 200),
+      name: plainText(getPath(body, 'customer.account.sendername'), 200),
+      accountNumber: plainText(getPath(body, 'customer.account.senderaccountnumber'), 40),
+      bankCode: plainText(getPath(body, 'customer.account.senderbankcode'), 20),
+      bankName: plainText(getPath(body, 'customer.account.senderbankname'), 200),
     },
-    narration: plainText(textAt(body, 'order.description'), 500),
+    narration: plainText(getPath(body, 'order.description'), 500),
   }
 }

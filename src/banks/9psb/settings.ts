@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type ReadSettings, type Settings, secret } from '../../settings.ts'
+import { type ReadSettings, type Settings, secret } from '../../config/settings.ts'
 import { createFields } from '../create-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 

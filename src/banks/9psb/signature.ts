@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { formatAmount } from '../../money.ts'
+import { formatAmount } from '../../core/money.ts'
 import { equalSecrets } from '../equal-secrets.ts'
 
 /** What the hash of a notification covers; texts as they came. */

@@ -1,9 +1,9 @@
-import type { Clock } from '../../clock.ts'
+import type { Clock } from '../../core/clock.ts'
 import { type BankFields, fieldsOf } from '../bank-fields.ts'
-import { type BankAnswer, type BankHttp, BankUnreachable } from '../bank-http.ts'
-import { parseBankJson } from '../bank-json.ts'
+import { getPath } from '../get-path.ts'
+import { type BankAnswer, type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import type { PalmPaySettings } from './settings.ts'
 import { signFields } from './signature.ts'
 
@@ -78,9 +78,9 @@ function signedTexts(body: Readonly<Record<string, unknown>>): Record<string, st
 
 function readAnswer({ status, text }: BankAnswer): PalmPayAnswer {
   const body = fieldsOf(parseBankJson(text))
-  const code = body ? plainText(textAt(body, 'respCode'), 40) : ''
+  const code = body ? plainText(getPath(body, 'respCode'), 40) : ''
   if (body && code !== '') {
-    const cause = `${code} ${plainText(textAt(body, 'respMsg'), 200)}`.trim()
+    const cause = `${code} ${plainText(getPath(body, 'respMsg'), 200)}`.trim()
     return { kind: 'answered', code, cause, fields: fieldsOf(body['data']) ?? {} }
   }
   const cause = `HTTP ${status} without a respCode`

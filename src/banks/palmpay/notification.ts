@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Reading } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { parseBankJson } from '../bank-json.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { readOrder } from './order.ts'
 import { isSigned, isUnambiguous, type SignedFields } from './signature.ts'
 

@@ -1,8 +1,8 @@
 import type { AccountOrder, AccountResult } from '../bank.ts'
 import { isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
+import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import { type PalmPayAnswer, type PalmPayCall, SUCCESS } from './call.ts'
 import type { PalmPaySettings } from './settings.ts'
 
@@ -91,7 +91,7 @@ function readAccount(
   if (!isAccountNumber(accountNumber))
     return person(`the number is "${plainText(accountNumber, 80)}"`)
   if (status !== 'Enabled') return person(`${accountNumber} is ${plainText(status, 40)}`)
-  const accountName = plainText(textAt(fields, 'virtualAccountName'), 200) || order.accountName
+  const accountName = plainText(getPath(fields, 'virtualAccountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
 }
 

@@ -1,8 +1,8 @@
-import { AMOUNT_MINOR_MAX } from '../../money.ts'
+import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import type { BankPayment } from '../bank.ts'
 import { isAccountNumber, isPaymentKey, textOf } from '../bank-fields.ts'
+import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 
 /** What a collection order says, in a notification, a requery or a list. */
 export type Order =
@@ -40,12 +40,12 @@ export function readOrder(fields: unknown): Order {
     amountMinor,
     paidAtMs: /^\d{12,14}$/.test(createdTime) ? Number(createdTime) : undefined,
     payer: {
-      name: plainText(textAt(fields, 'payerAccountName'), 200),
-      accountNumber: plainText(textAt(fields, 'payerAccountNo'), 40),
+      name: plainText(getPath(fields, 'payerAccountName'), 200),
+      accountNumber: plainText(getPath(fields, 'payerAccountNo'), 40),
       bankCode: '',
-      bankName: plainText(textAt(fields, 'payerBankName'), 200),
+      bankName: plainText(getPath(fields, 'payerBankName'), 200),
     },
-    narration: plainText(textAt(fields, 'reference'), 500),
+    narration: plainText(getPath(fields, 'reference'), 500),
   }
   return { kind: 'paid', payment }
 }

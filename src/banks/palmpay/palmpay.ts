@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts'
+import type { Clock } from '../../core/clock.ts'
 import type {
   Acknowledgement,
   BankPayment,
@@ -8,7 +8,7 @@ import type {
   PaymentPage,
   Requery,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachable } from '../bank-http.ts'
+import { type BankHttp, BankUnreachable } from '../http/bank-http.ts'
 import { createPalmPayCall, type PalmPayCall, SUCCESS } from './call.ts'
 import { readNotification } from './notification.ts'
 import { createOpening } from './open-account.ts'

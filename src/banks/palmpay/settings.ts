@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { parsed, type ReadSettings, type Settings, secret } from '../../settings.ts'
+import { parsed, type ReadSettings, type Settings, secret } from '../../config/settings.ts'
 import { createFields } from '../create-fields.ts'
 import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
 import { NO_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'

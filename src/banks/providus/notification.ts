@@ -1,12 +1,12 @@
-import { AMOUNT_MINOR_MAX } from '../../money.ts'
+import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import { parseNaira } from '../amount.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
 import { isAccountNumber, isPaymentKey } from '../bank-fields.ts'
-import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
+import { getPath } from '../get-path.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { parseLagosTime } from '../lagos-time.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import type { ProvidusSettings } from './settings.ts'
 import { isAuthSignature } from './signature.ts'
 
@@ -76,6 +76,6 @@ export function readTransaction(body: unknown, amountField: AmountField): BankPa
 
 /** What a field says; this bank writes `"null"` and `" "` for nothing. */
 export function said(body: unknown, field: string): string {
-  const text = textAt(body, field).trim()
+  const text = getPath(body, field).trim()
   return /^null$/i.test(text) ? '' : text
 }

@@ -1,7 +1,7 @@
 import type { AccountOrder, AccountResult } from '../bank.ts'
-import type { BankAnswer } from '../bank-http.ts'
-import { parseBankJson } from '../bank-json.ts'
 import { type JsonFields, mergeFields } from '../create-fields.ts'
+import type { BankAnswer } from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
 import { said } from './notification.ts'
 

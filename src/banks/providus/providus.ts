@@ -4,8 +4,8 @@ import type {
   LiveConnector,
   NotificationOutcome,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachable } from '../bank-http.ts'
-import { parseBankJson } from '../bank-json.ts'
+import { type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { readNotification, said } from './notification.ts'
 import { orderBody, toAccountResult } from './open-account.ts'
 import { requery } from './requery.ts'

@@ -1,6 +1,6 @@
 import type { BankPayment, Requery } from '../bank.ts'
-import { type BankAnswer, type BankHttp, BankUnreachable } from '../bank-http.ts'
-import { parseBankJson } from '../bank-json.ts'
+import { type BankAnswer, type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { readTransaction, said } from './notification.ts'
 import type { ProvidusSettings } from './settings.ts'
 

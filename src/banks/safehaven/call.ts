@@ -1,10 +1,15 @@
-import type { Clock } from '../../clock.ts'
-import { createAccessToken } from '../access-token.ts'
+import type { Clock } from '../../core/clock.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { type BankAnswer, type BankHttp, type BankRequest, BankUnreachable } from '../bank-http.ts'
-import { parseBankJson } from '../bank-json.ts'
+import { getPath } from '../get-path.ts'
+import { createAccessToken } from '../http/access-token.ts'
+import {
+  type BankAnswer,
+  type BankHttp,
+  type BankRequest,
+  BankUnreachable,
+} from '../http/bank-http.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import { signClientAssertion } from './client-assertion.ts'
 import type { SafeHavenSettings } from './settings.ts'
 
@@ -129,7 +134,7 @@ function readAnswer({ status, text }: BankAnswer): SafeHavenAnswer {
   const inner = body ? textOf(body, 'statusCode') : ''
   const code = status < 300 && /^\d{3}$/.test(inner) ? Number(inner) : status
   const cause =
-    `${code} ${body ? plainText(textAt(body, 'message') || textAt(body, 'error'), 200) : ''}`.trim()
+    `${code} ${body ? plainText(getPath(body, 'message') || getPath(body, 'error'), 200) : ''}`.trim()
   if (code >= 400 && code < 500 && code !== 408) return { kind: 'refused', code, cause }
   if (code >= 200 && code < 300 && body) return { kind: 'done', cause, body }
   return { kind: 'unclear', cause: body ? cause : `HTTP ${status} without a JSON object` }

@@ -1,7 +1,7 @@
 import type { BankNotification, Reading } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { parseBankJson } from '../bank-json.ts'
 import { equalSecrets } from '../equal-secrets.ts'
+import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
 import { readTransfer } from './transfer.ts'
 

@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { AccountOrder, AccountResult } from '../bank.ts'
 import { type BankFields, fieldsOf, isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
+import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 import type { SafeHavenAnswer, SafeHavenCall } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
 
@@ -119,7 +119,7 @@ function readAccount(order: AccountOrder, opened: BankFields): AccountResult {
     const [id, number] = [plainText(bankAccountId, 80), plainText(accountNumber, 80)]
     return person(`opened as "${id}" with the number "${number}"`)
   }
-  const accountName = plainText(textAt(opened, 'accountName'), 200) || order.accountName
+  const accountName = plainText(getPath(opened, 'accountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId }
 }
 

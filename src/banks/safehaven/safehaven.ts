@@ -1,5 +1,5 @@
-import type { Clock } from '../../clock.ts'
-import { assert } from '../../errors.ts'
+import type { Clock } from '../../core/clock.ts'
+import { assert } from '../../core/errors.ts'
 import type {
   AccountAtBank,
   Acknowledgement,
@@ -11,7 +11,7 @@ import type {
   Requery,
 } from '../bank.ts'
 import { fieldsOf } from '../bank-fields.ts'
-import type { BankHttp } from '../bank-http.ts'
+import type { BankHttp } from '../http/bank-http.ts'
 import { createSafeHavenCall, type SafeHavenCall } from './call.ts'
 import { readNotification } from './notification.ts'
 import { createOpenAccount } from './open-account.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { choice, integer, parsed, type ReadSettings, secret } from '../../settings.ts'
+import { choice, integer, parsed, type ReadSettings, secret } from '../../config/settings.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { createFields } from '../create-fields.ts'
 import { parsePrivateKey } from '../rsa-key.ts'

@@ -1,6 +1,6 @@
 import type { AccountAtBank, BankPayment, PaymentListing, PaymentPage } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { BankUnreachable, NotListed } from '../bank-http.ts'
+import { BankUnreachable, NotListed } from '../http/bank-http.ts'
 import type { SafeHavenCall } from './call.ts'
 import { readPayment } from './transfer.ts'
 

@@ -1,9 +1,9 @@
-import { AMOUNT_MINOR_MAX } from '../../money.ts'
+import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import { parseNaira } from '../amount.ts'
 import type { BankPayment } from '../bank.ts'
 import { type BankFields, isAccountNumber, isPaymentKey, textOf } from '../bank-fields.ts'
+import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
-import { textAt } from '../text-at.ts'
 
 /** What a transfer says, in a notification or a requery. */
 export type Transfer =
@@ -26,7 +26,7 @@ export function readTransfer(fields: BankFields, directed: boolean): Transfer {
   }
   const reversed = reversalOf(fields)
   if (reversed === undefined) return unreadable('isReversed', String(fields['isReversed']))
-  const status = plainText(textAt(fields, 'status'), 40)
+  const status = plainText(getPath(fields, 'status'), 40)
   if (!reversed && status.toLowerCase() !== 'completed') {
     if (status === '') return unreadable('status', status)
     return { kind: FAILED.includes(status.toLowerCase()) ? 'failed' : 'open', status }
@@ -61,13 +61,13 @@ export function readPayment(
     amountMinor,
     paidAtMs: timeOf(textOf(fields, 'approvedAt')) ?? timeOf(textOf(fields, 'createdAt')),
     payer: {
-      name: plainText(textAt(fields, 'debitAccountName'), 200),
-      accountNumber: plainText(textAt(fields, 'debitAccountNumber'), 40),
+      name: plainText(getPath(fields, 'debitAccountName'), 200),
+      accountNumber: plainText(getPath(fields, 'debitAccountNumber'), 40),
       // An interbank session id begins with the institution that sent it.
       bankCode: /^\d{30}$/.test(sessionId) ? sessionId.slice(0, 6) : '',
       bankName: '',
     },
-    narration: plainText(textAt(fields, 'narration'), 500),
+    narration: plainText(getPath(fields, 'narration'), 500),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import { addressGroup } from '../../limits/address-group.ts'
+import { addressGroup } from '../../auth/rate-limits/address-group.ts'
 import type { ClientIdentity } from './client-certificate.ts'
 import { GrpcConnection } from './connection.ts'
 import type { GrpcLimits } from './limits.ts'

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
-import { listenFault } from '../../listen-fault.ts'
 import { boundConnections, type ConnectionLimits } from '../connections.ts'
+import { listenFault } from '../listen-fault.ts'
 import type { Tls } from '../tls.ts'
 import { type ClientIdentity, identityOf } from './client-certificate.ts'
 

@@ -9,10 +9,10 @@ import {
 } from '@bufbuild/protobuf'
 import type { handleServerStreamingCall, handleUnaryCall, MethodDefinition } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
-import { assert, Fault, REASONS } from '../../errors.ts'
-import { type Call, headersOf } from '../calls.ts'
-import { toFault } from '../status.ts'
-import { GrpcOrigin, type RequestBox } from './call-origin.ts'
+import { assert, Fault, REASONS } from '../../core/errors.ts'
+import { headersOf, type Invoker } from '../rpc/invokers.ts'
+import { toFault } from '../rpc/status.ts'
+import { GrpcCallContext, type RequestBox } from './call-context.ts'
 import type { GrpcConnection } from './connection.ts'
 import type { GrpcConnections } from './connections.ts'
 import { toMetadata } from './metadata.ts'
@@ -26,7 +26,7 @@ export interface MethodHost {
   readonly log: Logger
   readonly connections: GrpcConnections
   /** The streams in progress, so that the server can end them. */
-  readonly streams: Set<GrpcOrigin>
+  readonly streams: Set<GrpcCallContext>
   readonly watch: Pick<StreamWatch, 'reset'>
   readonly streamStallMs: number
 }
@@ -40,7 +40,7 @@ const same = (bytes: Buffer): Buffer => bytes
 export function toMethodDefinition({
   service,
   method,
-}: Call): MethodDefinition<RequestBox, Buffer> {
+}: Invoker): MethodDefinition<RequestBox, Buffer> {
   return {
     path: `/${service.typeName}/${method.name}`,
     requestStream: false,
@@ -52,21 +52,21 @@ export function toMethodDefinition({
   }
 }
 
-export function toHandler(call: Call, host: MethodHost): UnaryHandler | StreamHandler {
+export function toHandler(call: Invoker, host: MethodHost): UnaryHandler | StreamHandler {
   const kind = call.method.methodKind
   if (kind === 'unary') return unaryHandler(call, host)
   assert(kind === 'server_streaming', `${call.method.name} takes one request`)
   return streamHandler(call, host)
 }
 
-function unaryHandler(call: Call, host: MethodHost): UnaryHandler {
+function unaryHandler(call: Invoker, host: MethodHost): UnaryHandler {
   const { input, output } = call.method
   const decode = (bytes: Buffer) => decodeMessage(input, bytes)
   return async (rpc, callback) => {
     const requestId = host.requestIds()
-    const origin = new GrpcOrigin(rpc, requestId, host.connections.find(rpc.getPeer()), decode)
+    const origin = new GrpcCallContext(rpc, requestId, host.connections.find(rpc.getPeer()), decode)
     try {
-      const response = await call.unary(undefined, origin)
+      const response = await call.unary(origin.decode, origin)
       const bytes = asBuffer(toBinary(output, response.message as Message))
       holdAnswer(rpc, bytes, origin.connection)
       const header = toMetadata(headersOf(response), requestId)
@@ -101,17 +101,17 @@ function holdAnswer(
   throw new Fault('rate_limited', 'Too many answers wait to be read on this connection')
 }
 
-function streamHandler(call: Call, host: MethodHost): StreamHandler {
+function streamHandler(call: Invoker, host: MethodHost): StreamHandler {
   const { input, output } = call.method
   const encode = createSharedEncoder(output)
   const decode = (bytes: Buffer) => decodeMessage(input, bytes)
   const { requestIds, log, connections, streams, watch, streamStallMs } = host
   return async (rpc) => {
     const requestId = requestIds()
-    const origin = new GrpcOrigin(rpc, requestId, connections.find(rpc.getPeer()), decode)
+    const origin = new GrpcCallContext(rpc, requestId, connections.find(rpc.getPeer()), decode)
     streams.add(origin)
     try {
-      const response = await call.stream(undefined, origin)
+      const response = await call.stream(origin.decode, origin)
       const failure = await sendStream(rpc, origin, response.message, {
         encode,
         opened: () => rpc.sendMetadata(toMetadata(response.header, requestId)),
@@ -163,10 +163,10 @@ export function createSharedEncoder(
 }
 
 /** Logs what no interceptor sees: a stream that fails in progress, an answer that does not encode. */
-function logFailure(log: Logger, error: unknown, call: Call, requestId: string): void {
+function logFailure(log: Logger, error: unknown, call: Invoker, requestId: string): void {
   const fault = toFault(error)
   const rpc = `/${call.service.typeName}/${call.method.name}`
-  const record = { request_id: requestId, rpc, door: 'grpc', reason: fault.reason }
+  const record = { request_id: requestId, rpc, protocol: 'grpc', reason: fault.reason }
   if (REASONS[fault.reason][1] < 500) log.info(record, 'stream refused')
   else log.error({ ...record, err: fault.cause }, fault.message)
 }

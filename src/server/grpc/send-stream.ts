@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ServerWritableStream } from '@grpc/grpc-js'
-import { Fault } from '../../errors.ts'
-import type { GrpcOrigin, RequestBox } from './call-origin.ts'
+import { Fault } from '../../core/errors.ts'
+import type { GrpcCallContext, RequestBox } from './call-context.ts'
 import { type GrpcStatus, toGrpcStatus } from './status.ts'
 
 type Rpc = ServerWritableStream<RequestBox, Buffer>
@@ -28,7 +28,7 @@ const LAST_STATUS_MS = 250
  */
 export async function sendStream<T>(
   rpc: Rpc,
-  origin: GrpcOrigin,
+  origin: GrpcCallContext,
   source: AsyncIterable<T>,
   { encode, opened, reset, stallMs }: SendOptions<T>,
 ): Promise<unknown> {

@@ -7,10 +7,10 @@ import {
   setLogVerbosity,
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
-import { Fault } from '../../errors.ts'
-import { within } from '../../within.ts'
-import type { Call } from '../calls.ts'
+import { Fault } from '../../core/errors.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
 import type { ConnectionLimits } from '../connections.ts'
+import type { Invoker } from '../rpc/invokers.ts'
 import type { Tls } from '../tls.ts'
 import { createGrpcConnections } from './connections.ts'
 import { addHealth } from './health.ts'
@@ -22,7 +22,7 @@ import { addReflection, REFLECTION_PATHS } from './reflection.ts'
 import { type MethodTraits, type StreamWatch, watchStreams } from './watch-streams.ts'
 
 export interface GrpcServerOptions {
-  readonly calls: readonly Call[]
+  readonly invokers: readonly Invoker[]
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
@@ -64,7 +64,7 @@ export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcSe
   const limits = { ...GRPC_LIMITS, ...options.grpcLimits }
   const server = new Server(toServerOptions(limits))
   const connections = createGrpcConnections(limits)
-  const watch = watchStreams(connections, traitsOf(options.calls), limits)
+  const watch = watchStreams(connections, traitsOf(options.invokers), limits)
   const host: MethodHost = {
     requestIds: options.requestIds,
     log: options.log,
@@ -73,7 +73,7 @@ export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcSe
     watch,
     streamStallMs: limits.streamStallMs,
   }
-  const services = addServices(server, options.calls, host)
+  const services = addServices(server, options.invokers, host)
   const { openMessageBytesMax } = limits
   const names = services.map((service) => service.typeName)
   const health = addHealth(server, names, openMessageBytesMax)
@@ -118,8 +118,8 @@ function toServerOptions(limits: GrpcLimits): ConstructorParameters<typeof Serve
   }
 }
 
-function traitsOf(calls: readonly Call[]): ReadonlyMap<string, MethodTraits> {
-  const own = calls.map(({ service, method }): [string, MethodTraits] => [
+function traitsOf(invokers: readonly Invoker[]): ReadonlyMap<string, MethodTraits> {
+  const own = invokers.map(({ service, method }): [string, MethodTraits] => [
     `/${service.typeName}/${method.name}`,
     { kind: method.methodKind === 'unary' ? 'unary' : 'stream', open: false },
   ])
@@ -133,10 +133,14 @@ function traitsOf(calls: readonly Call[]): ReadonlyMap<string, MethodTraits> {
   ])
 }
 
-function addServices(server: Server, calls: readonly Call[], host: MethodHost): DescService[] {
-  const services = [...new Set(calls.map((call) => call.service))]
+function addServices(
+  server: Server,
+  invokers: readonly Invoker[],
+  host: MethodHost,
+): DescService[] {
+  const services = [...new Set(invokers.map((invoker) => invoker.service))]
   for (const service of services) {
-    const own = calls.filter((call) => call.service === service)
+    const own = invokers.filter((invoker) => invoker.service === service)
     server.addService(
       Object.fromEntries(own.map((call) => [call.method.name, toMethodDefinition(call)])),
       Object.fromEntries(own.map((call) => [call.method.name, toHandler(call, host)])),
@@ -160,13 +164,13 @@ async function drain(
   const closed = listener.stop()
   injector.drain(drainMs + FLUSH_MS)
   server.tryShutdown(() => undefined)
-  if (!(await within(closed, drainMs))) {
+  if (!(await withTimeout(closed, drainMs))) {
     const text = 'The service is restarting; resume the stream'
     for (const stream of streams) {
       stream.abort(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
     }
     // What never came to be a session of HTTP/2 knows nothing of a drain.
-    if (!(await within(closed, 2 * FLUSH_MS))) listener.cut()
+    if (!(await withTimeout(closed, 2 * FLUSH_MS))) listener.cut()
   }
   watch.stop()
 }

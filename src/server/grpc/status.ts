@@ -3,7 +3,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { AnySchema, anyPack } from '@bufbuild/protobuf/wkt'
 import type { ConnectError } from '@connectrpc/connect'
 import { Metadata, type status } from '@grpc/grpc-js'
-import { toConnectError, toFault } from '../status.ts'
+import { toConnectError, toFault } from '../rpc/status.ts'
 
 /** The header that names a call in our log; every answer has it. */
 export const REQUEST_ID = 'x-request-id'

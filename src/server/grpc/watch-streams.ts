@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import { boundTimeouts } from '../connect-timeouts.ts'
+import { boundTimeouts } from '../connect/timeouts.ts'
 import type { GrpcConnection } from './connection.ts'
 import type { GrpcConnections } from './connections.ts'
 import type { GrpcLimits } from './limits.ts'

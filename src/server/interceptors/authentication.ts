@@ -1,8 +1,8 @@
 import type { Interceptor } from '@connectrpc/connect'
-import { type Caller, callerKey, standingKey } from '../../caller.ts'
-import { Fault } from '../../errors.ts'
-import { type Access, createAccessOf } from '../access.ts'
-import { authorizationOf, type Origin, originKey } from '../calls.ts'
+import { type Caller, callerKey, credentialStatusKey, type Scope } from '../../auth/caller.ts'
+import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
+import { Fault } from '../../core/errors.ts'
+import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
 
 /** At once where it is known, as most calls are of callers who called lately. */
 type Finding = Caller | undefined | Promise<Caller | undefined>
@@ -16,21 +16,20 @@ export interface Authenticators {
   readonly certificate?: (uri: string) => Caller | undefined
 }
 
-/** Lets a call through only with the credential that the access table asks for. */
-export function authentication(authenticators: Authenticators): Interceptor {
-  const accessOf = createAccessOf()
+/** Refuses calls without the credential that the method's policy asks for. */
+export function authentication(authenticators: Authenticators, policyOf: PolicyOf): Interceptor {
   return (next) => async (request) => {
-    const access = accessOf(request.method)
-    const origin = request.contextValues.get(originKey)
+    const policy = policyOf(request.method)
+    const origin = request.contextValues.get(callContextKey)
     const authorization = authorizationOf(request)
-    const identify = () => find(authenticators, access, authorization, origin)
+    const identify = () => find(authenticators, policy, authorization, origin)
     const found = identify()
     const caller = found instanceof Promise ? await found : found
-    if (caller === undefined) throw unauthorized(access)
-    if (access !== 'secret key') requireScope(caller, access)
+    if (caller === undefined) throw unauthorized(policy)
+    if (policy.credential === 'token') requireScope(caller, policy.scopes)
     request.contextValues.set(callerKey, caller)
     if (request.stream) {
-      request.contextValues.set(standingKey, {
+      request.contextValues.set(credentialStatusKey, {
         stands: async () => (await identify()) !== undefined,
         end: (fault) => origin?.abort?.(fault),
       })
@@ -41,12 +40,12 @@ export function authentication(authenticators: Authenticators): Interceptor {
 
 function find(
   { secretKey, token, certificate }: Authenticators,
-  access: Access,
+  policy: MethodPolicy,
   authorization: string | null,
-  origin: Origin | undefined,
+  origin: CallContext | undefined,
 ): Finding {
   const credential = bearer(authorization)
-  if (access === 'secret key') {
+  if (policy.credential === 'secret key') {
     return credential === undefined ? undefined : secretKey(credential, origin?.address ?? '')
   }
   if (credential !== undefined) return token(credential)
@@ -60,12 +59,11 @@ function bearer(header: string | null): string | undefined {
   return /^Bearer +(\S+)$/i.exec(header)?.[1]
 }
 
-function unauthorized(access: Access): Fault {
-  const what = access === 'secret key' ? 'secret key' : 'token'
+function unauthorized({ credential: what }: MethodPolicy): Fault {
   return new Fault('unauthorized', `A valid ${what} is required: Authorization: Bearer <${what}>`)
 }
 
-function requireScope(caller: Caller, scopes: Exclude<Access, string>): void {
+function requireScope(caller: Caller, scopes: readonly Scope[]): void {
   const held = caller.kind === 'internal' ? caller.scopes : new Set<string>()
   if (held.has('admin') || scopes.some((scope) => held.has(scope))) return
   throw new Fault('permission_denied', `The token lacks the scope ${scopes.join(' or ')}`)

@@ -1,10 +1,10 @@
 import type { Interceptor } from '@connectrpc/connect'
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
-import { type Caller, callerKey } from '../../caller.ts'
-import { type Fault, REASONS } from '../../errors.ts'
-import { originKey } from '../calls.ts'
-import { toFault } from '../status.ts'
+import { type Caller, callerKey } from '../../auth/caller.ts'
+import { type Fault, REASONS } from '../../core/errors.ts'
+import { callContextKey } from '../rpc/call-context.ts'
+import { toFault } from '../rpc/status.ts'
 
 /** A call that takes longer is worth a line, although it went well. */
 const SLOW_MS = 1_000
@@ -15,30 +15,30 @@ const SLOW_MS = 1_000
  */
 export function observation(log: Logger, metrics: Registry): Interceptor {
   const calls = new Counter({
-    name: 'inflow_calls_total',
-    help: 'Calls, by method, door and outcome ("ok" or the reason of the fault).',
-    labelNames: ['rpc', 'door', 'outcome'],
+    name: 'inflow_rpc_requests_total',
+    help: 'RPCs handled, by method, protocol and code ("ok" or the reason of the error).',
+    labelNames: ['method', 'protocol', 'code'],
     registers: [metrics],
   })
   const seconds = new Histogram({
-    name: 'inflow_call_duration_seconds',
+    name: 'inflow_rpc_duration_seconds',
     help: 'Time to answer a call; of a stream, to open it.',
-    labelNames: ['rpc', 'door'],
+    labelNames: ['method', 'protocol'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
     registers: [metrics],
   })
   // Looking a label set up costs more than counting; each of the few is looked up once.
-  const counters = cached((rpc, door, outcome) => calls.labels(rpc, door, outcome))
-  const timers = cached((rpc, door) => seconds.labels(rpc, door))
+  const counters = cached((rpc, protocol, outcome) => calls.labels(rpc, protocol, outcome))
+  const timers = cached((rpc, protocol) => seconds.labels(rpc, protocol))
   const chatty = log.isLevelEnabled('debug')
   return (next) => async (request) => {
-    const origin = request.contextValues.get(originKey)
-    const door = origin?.door ?? 'unknown'
+    const origin = request.contextValues.get(callContextKey)
+    const protocol = origin?.protocol ?? 'unknown'
     const started = performance.now()
     const facts = (latencyMs: number) => ({
       request_id: origin?.requestId,
       rpc: request.url,
-      door,
+      protocol,
       ...callerFacts(request.contextValues.get(callerKey)),
       latency_ms: Math.round(latencyMs),
     })
@@ -52,8 +52,8 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
       throw fault
     } finally {
       const latencyMs = performance.now() - started
-      counters(request.url, door, outcome).inc()
-      timers(request.url, door, '').observe(latencyMs / 1000)
+      counters(request.url, protocol, outcome).inc()
+      timers(request.url, protocol, '').observe(latencyMs / 1000)
       if (outcome === 'ok' && (chatty || latencyMs > SLOW_MS)) {
         const record = { ...facts(latencyMs), status: 'OK' }
         if (latencyMs > SLOW_MS) log.info(record, 'call slow')
@@ -63,18 +63,18 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
   }
 }
 
-function cached<T>(make: (rpc: string, door: string, outcome: string) => T) {
+function cached<T>(make: (rpc: string, protocol: string, outcome: string) => T) {
   const known = new Map<string, Map<string, T>>()
-  return (rpc: string, door: string, outcome: string): T => {
+  return (rpc: string, protocol: string, outcome: string): T => {
     let byOutcome = known.get(rpc)
     if (byOutcome === undefined) {
       byOutcome = new Map()
       known.set(rpc, byOutcome)
     }
-    const key = outcome === '' ? door : `${door} ${outcome}`
+    const key = outcome === '' ? protocol : `${protocol} ${outcome}`
     let value = byOutcome.get(key)
     if (value === undefined) {
-      value = make(rpc, door, outcome)
+      value = make(rpc, protocol, outcome)
       byOutcome.set(key, value)
     }
     return value

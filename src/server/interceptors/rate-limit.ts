@@ -1,11 +1,11 @@
 import type { Interceptor } from '@connectrpc/connect'
-import { callerKey } from '../../caller.ts'
-import type { Clock } from '../../clock.ts'
-import { Fault } from '../../errors.ts'
-import type { RateLimits } from '../../limits/rate-limits.ts'
-import type { TokenBucket } from '../../token-bucket.ts'
-import { createAccessOf } from '../access.ts'
-import { authorizationOf, type Origin, originKey } from '../calls.ts'
+import { callerKey } from '../../auth/caller.ts'
+import type { PolicyOf } from '../../auth/method-policy.ts'
+import type { RateLimits } from '../../auth/rate-limits/rate-limits.ts'
+import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
+import type { Clock } from '../../core/clock.ts'
+import { Fault } from '../../core/errors.ts'
+import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
 
 /**
  * Refuses whoever calls too often, before anything is looked up. It runs before authentication.
@@ -15,13 +15,13 @@ import { authorizationOf, type Origin, originKey } from '../calls.ts'
  * their callers in lately, so that a bad neighbour behind the same proxy shuts nobody out. Failures
  * under way at the same time all come through, and are owed.
  */
-export function limitArrivals(limits: RateLimits, clock: Clock): Interceptor {
-  const accessOf = createAccessOf()
+export function limitArrivals(limits: RateLimits, clock: Clock, policyOf: PolicyOf): Interceptor {
   return (next) => (request) => {
-    const origin = request.contextValues.get(originKey)
+    const origin = request.contextValues.get(callContextKey)
     if (origin === undefined) return next(request)
     const { address } = origin
-    const bucket = accessOf(request.method) === 'secret key' ? limits.address(address) : undefined
+    const forBusinesses = policyOf(request.method).credential === 'secret key'
+    const bucket = forBusinesses ? limits.address(address) : undefined
     if (bucket !== undefined && !bucket.take(clock.now())) {
       throw refuse(origin, bucket, 'requests from this address')
     }
@@ -46,7 +46,7 @@ export function limitArrivals(limits: RateLimits, clock: Clock): Interceptor {
 export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
   return (next) => (request) => {
     const caller = request.contextValues.get(callerKey)
-    const origin = request.contextValues.get(originKey)
+    const origin = request.contextValues.get(callContextKey)
     if (caller === undefined || origin === undefined) return next(request)
     const bucket = limits.caller(caller, request)
     if (bucket === undefined) return next(request)
@@ -60,7 +60,7 @@ export function limitCallers(limits: RateLimits, clock: Clock): Interceptor {
   }
 }
 
-function refuse(origin: Origin, bucket: TokenBucket, what: string): Fault {
+function refuse(origin: CallContext, bucket: TokenBucket, what: string): Fault {
   origin.rateLimit = bucket
   const { retryAfterSeconds } = bucket
   const text = `Too many ${what}; try again in ${retryAfterSeconds} s`

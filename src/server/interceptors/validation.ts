@@ -2,9 +2,9 @@ import { type DescField, type DescMessage, type Message, ScalarType } from '@buf
 import type { Path } from '@bufbuild/protobuf/reflect'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { createValidator, type Validator, type Violation } from '@bufbuild/protovalidate'
-import type { Interceptor, StreamRequest, UnaryRequest } from '@connectrpc/connect'
-import { assert, type FieldFault, invalidFields } from '../../errors.ts'
-import { originKey } from '../calls.ts'
+import type { Interceptor, StreamRequest } from '@connectrpc/connect'
+import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
+import { fieldFaultsOf } from '../rpc/invokers.ts'
 
 /** Checks a message against the rules in its schema. @returns every fault; none when it is valid */
 export type Check = (schema: DescMessage, message: Message) => readonly FieldFault[]
@@ -32,34 +32,22 @@ export function createCheck(): Check {
 }
 
 /**
- * Refuses calls whose body could not be read or whose message breaks a rule, with all faults at
- * once. It runs after authentication: strangers learn nothing about our rules.
+ * Refuses a message that breaks a rule of its schema, with all faults at once; so does a field that
+ * could not be decoded. It runs after authentication: strangers learn nothing about the rules.
  */
 export function validation(check: Check): Interceptor {
   return (next) => async (request) => {
     if (request.stream) return next({ ...request, message: checked(request, check) })
-    if (request.message === undefined) {
-      const given = readMessage(request)
-      ;(request as { message: Message }).message = given instanceof Promise ? await given : given
-    }
     const faults = check(request.method.input, request.message)
-    const unread = request.contextValues.get(originKey)?.fieldFaults ?? []
-    if (unread.length > 0) throw invalidFields(merge(request.method.input, unread, faults))
+    const undecoded = fieldFaultsOf(request)
+    if (undecoded.length > 0) throw invalidFields(merge(request.method.input, undecoded, faults))
     if (faults.length > 0) throw invalidFields(faults)
     return next(request)
   }
 }
 
-/** Reads a body that waited until the caller was known. */
-function readMessage({ contextValues }: UnaryRequest | StreamRequest): Message | Promise<Message> {
-  const message = contextValues.get(originKey)?.readMessage?.()
-  assert(message !== undefined, 'a door gives the message, or a way to read it')
-  return message
-}
-
 async function* checked(request: StreamRequest, check: Check): AsyncGenerator<Message> {
-  for await (const given of request.message) {
-    const message = given ?? (await readMessage(request))
+  for await (const message of request.message) {
     const faults = check(request.method.input, message)
     if (faults.length > 0) throw invalidFields(faults)
     yield message

@@ -14,7 +14,7 @@ interface UnderLoad {
   readonly server?: number
   /** What one call counts for. */
   readonly unitsPerCall?: number
-  /** Looked at right after the load. */
+  /** Processed at right after the load. */
   readonly after?: () => Promise<Record<string, number>>
 }
 

@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import pg from 'pg'
-import { newId, newReference } from '../../../src/ids.ts'
+import { newId, newReference } from '../../../src/core/ids.ts'
 import { asProgram } from '../as-program.ts'
 import { accountNumberOf, SEEDED_BUSINESS } from '../seed.ts'
 

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { newId } from '../../../src/ids.ts'
+import { newId } from '../../../src/core/ids.ts'
 import { asProgram } from '../as-program.ts'
 import { type Lane, type LoadAnswer, type LoadCommand, runLanes } from '../load/lanes.ts'
 import { ACCOUNTS, accountNumberOf } from '../seed.ts'

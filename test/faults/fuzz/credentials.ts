@@ -1,11 +1,11 @@
-import type { DescMethod, DescService } from '@bufbuild/protobuf'
-import { accessOf } from '../../../src/server/access.ts'
+import type { DescMethod } from '@bufbuild/protobuf'
+import { readPolicy } from '../../../src/auth/method-policy.ts'
 import type { Random } from './random.ts'
 import type { World } from './words.ts'
 
 /** The credential that opens a method. */
-export function rightCredential(world: World, service: DescService, method: DescMethod): string {
-  const secret = accessOf(service, method) === 'secret key' ? world.key : world.adminToken
+export function rightCredential(world: World, method: DescMethod): string {
+  const secret = readPolicy(method).credential === 'secret key' ? world.key : world.adminToken
   return `Bearer ${secret}`
 }
 
@@ -13,11 +13,10 @@ export function rightCredential(world: World, service: DescService, method: Desc
 export function wrongCredential(
   random: Random,
   world: World,
-  service: DescService,
   method: DescMethod,
 ): string | undefined {
-  const other = accessOf(service, method) === 'secret key' ? world.adminToken : world.key
-  const right = rightCredential(world, service, method)
+  const other = readPolicy(method).credential === 'secret key' ? world.adminToken : world.key
+  const right = rightCredential(world, method)
   return random.pick([
     undefined,
     '',

@@ -38,9 +38,7 @@ export function grpcRequest(
   admission: Admission,
 ): GrpcRequest {
   const authorization =
-    admission === 'right'
-      ? rightCredential(world, method.parent, method)
-      : wrongCredential(random, world, method.parent, method)
+    admission === 'right' ? rightCredential(world, method) : wrongCredential(random, world, method)
   const body = envelope(random, binaryOf(random, world, method.input))
   const text = hostileText(random)
     .replaceAll(/[^\x20-\x7e]/g, '?')

@@ -137,8 +137,8 @@ export function envelope(random: Random, message: Buffer): Buffer {
 
 function credential(random: Random, world: World, method: DescMethod, admission: Admission) {
   return admission === 'right'
-    ? rightCredential(world, method.parent, method)
-    : wrongCredential(random, world, method.parent, method)
+    ? rightCredential(world, method)
+    : wrongCredential(random, world, method)
 }
 
 function oddPath(random: Random, path: string): string {

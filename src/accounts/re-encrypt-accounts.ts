@@ -1,0 +1,176 @@
+import type { Pool } from 'pg'
+import type { BankCode, IdKind } from '../banks/bank.ts'
+import { countByKey, type EncryptedRows, type ReEncryptedPage } from '../crypto/encrypted-rows.ts'
+import { type Encrypter, FINGERPRINT_BYTES } from '../crypto/encryption.ts'
+import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
+import { detailsText, identityContext, identityText } from './account.ts'
+
+/** What an account holds that was made under the master key, and what it was made of. */
+interface EncryptedAccount {
+  id: string
+  bank: BankCode
+  first_name: string
+  last_name: string
+  email: string
+  phone: string
+  id_type: IdKind | null
+  id_number_encrypted: Buffer | null
+  id_number_hash: Buffer | null
+  details_hash: Buffer
+}
+
+interface Remade {
+  readonly before: EncryptedAccount
+  readonly idNumberEncrypted: Buffer | null
+  readonly idNumberHash: Buffer | null
+  readonly detailsHash: Buffer
+}
+
+const COLUMNS = `id, bank, first_name, last_name, email, phone, id_type, id_number_encrypted,
+  id_number_hash, details_hash`
+
+/** Identity numbers, their hashes, and the hashes of details. */
+export function encryptedAccounts(pool: Pool): EncryptedRows {
+  return {
+    name: 'accounts',
+    async reEncrypt(encrypter, after, limit) {
+      const { rows, last, looked } = await readStale(pool, encrypter, after, limit)
+      return { ...(await remakeAll(pool, encrypter, rows)), looked, next: last }
+    },
+    countByKey: () =>
+      countByKey(
+        pool,
+        `select encode(substr(id_number_encrypted, 2, 4), 'hex') as key_id, count(*) from account
+            where id_number_encrypted is not null group by 1
+          union all
+          select coalesce(encode(substr(id_number_hash, 2, 4), 'hex'), ''), count(*) from account
+            where id_number_encrypted is not null group by 1
+          union all
+          select case when length(details_hash) = ${FINGERPRINT_BYTES}
+              then encode(substr(details_hash, 2, 4), 'hex') else '' end, count(*)
+            from account group by 1`,
+      ),
+    async fits(encrypter) {
+      const result = await pool.query<EncryptedAccount>(`select ${COLUMNS} from account limit 1`)
+      const row = result.rows[0]
+      return row && remake(encrypter, row) !== undefined
+    },
+  }
+}
+
+/**
+ * Gives the identity numbers of the first release the hash that they are found by.
+ *
+ * @returns the ids of accounts whose number cannot be read
+ */
+export async function hashIdentityNumbers(
+  pool: Pool,
+  encrypter: Encrypter,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const unreadable: string[] = []
+  let after = ''
+  while (!signal.aborted) {
+    const result = await pool.query<EncryptedAccount>(
+      `select ${COLUMNS} from account
+        where id > $1 and id_number_encrypted is not null and id_number_hash is null
+        order by id limit 200`,
+      [after],
+    )
+    const last = result.rows.at(-1)
+    if (last === undefined) break
+    after = last.id
+    unreadable.push(...(await remakeAll(pool, encrypter, result.rows)).unreadable)
+  }
+  return unreadable
+}
+
+/** Of the next accounts, those that hold something that is not of the current key. */
+async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
+  const result = await pool.query<EncryptedAccount & { last: string | null; looked: number }>(
+    `with page as (select ${COLUMNS} from account where id > $1 order by id limit $2)
+      select l.last, l.looked, p.*
+      from (select max(id) as last, count(*)::int as looked from page) l
+      left join page p on length(details_hash) <> ${FINGERPRINT_BYTES}
+        or substr(details_hash, 1, 5) <> $3 or substr(id_number_encrypted, 1, 5) <> $3
+        or (id_number_encrypted is not null
+          and (id_number_hash is null or substr(id_number_hash, 1, 5) <> $3))`,
+    [after, limit, encrypter.head],
+  )
+  const { last = null, looked = 0 } = result.rows[0] ?? {}
+  return { rows: result.rows.filter((row) => row.id !== null), last: last ?? undefined, looked }
+}
+
+async function remakeAll(
+  pool: Pool,
+  encrypter: Encrypter,
+  rows: readonly EncryptedAccount[],
+): Promise<Pick<ReEncryptedPage, 'reEncrypted' | 'left' | 'unreadable'>> {
+  const all = rows.map((row) => remake(encrypter, row))
+  const remade = all.filter((each) => each !== undefined)
+  const unreadable = rows.filter((_, index) => all[index] === undefined).map((row) => row.id)
+  const reEncrypted = remade.length === 0 ? 0 : await replace(pool, remade)
+  return { reEncrypted, left: remade.length - reEncrypted, unreadable }
+}
+
+/** @returns undefined when no known key made what the account holds, or it is not what it was */
+function remake(encrypter: Encrypter, row: EncryptedAccount): Remade | undefined {
+  try {
+    const sealed = row.id_number_encrypted
+    const idNumber = sealed ? encrypter.open(sealed, identityContext(row.id)) : undefined
+    const idType = row.id_type ?? undefined
+    const details = detailsText({
+      bank: row.bank,
+      firstName: row.first_name,
+      lastName: row.last_name,
+      email: row.email,
+      phone: row.phone,
+      idType,
+      idNumber,
+    })
+    if (!encrypter.matches(details, row.details_hash)) return undefined
+    const text = idNumber && identityText(idType, idNumber)
+    return {
+      before: row,
+      idNumberEncrypted: idNumber ? encrypter.seal(idNumber, identityContext(row.id)) : null,
+      idNumberHash: text ? encrypter.fingerprint(text) : null,
+      detailsHash: encrypter.fingerprint(details),
+    }
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Replaces what is still as it was read. It waits for no lock while it holds others, so it is never
+ * part of a deadlock. @returns how many rows were replaced
+ */
+async function replace(pool: Pool, remade: readonly Remade[]): Promise<number> {
+  const result = await pool.query({
+    name: 'account-reEncrypt',
+    text: `with input as (
+        select * from unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[],
+          $6::bytea[], $7::bytea[])
+          as i(id, encrypted_before, id_hash_before, hash_before, sealed, id_hash, hash)
+      ), unchanged as (
+        select a.id from account a join input i using (id)
+        where a.id_number_encrypted is not distinct from i.encrypted_before
+          and a.id_number_hash is not distinct from i.id_hash_before
+          and a.details_hash = i.hash_before
+        for update of a skip locked
+      )
+      update account a set id_number_encrypted = i.sealed, id_number_hash = i.id_hash,
+        details_hash = i.hash
+      from input i join unchanged u using (id) where a.id = i.id`,
+    values: [
+      textArray(remade.map(({ before }) => before.id)),
+      byteaArray(remade.map(({ before }) => before.id_number_encrypted)),
+      byteaArray(remade.map(({ before }) => before.id_number_hash)),
+      byteaArray(remade.map(({ before }) => before.details_hash)),
+      byteaArray(remade.map((each) => each.idNumberEncrypted)),
+      byteaArray(remade.map((each) => each.idNumberHash)),
+      byteaArray(remade.map((each) => each.detailsHash)),
+    ],
+  })
+  return result.rowCount ?? 0
+}

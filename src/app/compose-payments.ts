@@ -1,0 +1,105 @@
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { type CreateAccountCall, createCreateAccount } from '../accounts/create-account.ts'
+import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
+import { createOpenAtBank } from '../accounts/open-at-bank.ts'
+import { createResolveOpenings } from '../accounts/resolve-openings.ts'
+import type { BankOf } from '../banks/bank.ts'
+import { createBankMetrics } from '../banks/metrics.ts'
+import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
+import { serveBanks } from '../banks/serve-banks.ts'
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { createNotifications, type Notifications } from '../notifications/notifications.ts'
+import { createReversePayment } from '../notifications/reverse-payment.ts'
+import type { Database } from '../postgres/orm.ts'
+import { createReconciliationJob } from '../reconciliation/job.ts'
+import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
+import type { Difference } from '../transactions/record-conflict.ts'
+import { createRecordPayment, type RecordPayment } from '../transactions/record-payment.ts'
+
+interface Options {
+  readonly config: Config
+  readonly database: Database
+  readonly encrypter: Encrypter
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  /** What a business's account names begin with; throws Fault not_found. */
+  readonly aliasOf: (businessId: string) => Promise<string>
+  /** Called after a commit that added events. */
+  readonly onCommit: () => void
+}
+
+/** How money comes in: the banks, the accounts at them, and what is recorded of payments. */
+export interface Payments {
+  readonly bankOf: BankOf
+  readonly createAccount: CreateAccountCall
+  readonly recordPayment: RecordPayment
+  readonly notifications: Notifications
+  /** What comparing payments with a bank's statement needs. */
+  readonly reconciling: ReconcileDependencies
+  start(): void
+  stop(): Promise<void>
+}
+
+/** Composes it. Nothing is sent to a bank before something is asked of it. */
+export function composePayments(options: Options): Payments {
+  const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
+  const { pool } = database
+  const bankMetrics = createBankMetrics(metrics)
+  const sandbox = createSandboxBank(pool)
+  const { liveBanks } = config
+  const served = serveBanks({ liveBanks, sandbox, clock, log, metrics: bankMetrics })
+  const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
+  const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
+  const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
+  const differs = ({ bank, transactionId }: Difference): void => {
+    bankMetrics.differs(bank)
+    const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
+    log.warn({ bank, transactionId }, text)
+  }
+  const recordPayment = createRecordPayment({
+    pool,
+    findOpenAccounts: createFindOpenAccounts(pool),
+    clock,
+    onCommit,
+    unmatched({ bank, id, sessionId }) {
+      bankMetrics.unmatched(bank)
+      log.warn({ bank, id, sessionId }, 'a payment is for no open account: inflow unmatched list')
+    },
+    differs,
+  })
+  const reversePayment = createReversePayment({ pool, clock, onCommit })
+  const { live } = served
+  const reconciling = { live, pool, clock, log, recordPayment, reversePayment, differs }
+  const reconciliation = createReconciliationJob({
+    ...reconciling,
+    times: config.reconcile,
+    missed: bankMetrics.missed,
+    finished: bankMetrics.reconciled,
+  })
+  const notifications = createNotifications({
+    ...reconciling,
+    encrypter,
+    retentionDays: config.notificationRetentionDays,
+    observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),
+  })
+  return {
+    bankOf,
+    createAccount: createCreateAccount({ pool, openAtBank, encrypter, clock, aliasOf }),
+    recordPayment,
+    notifications,
+    reconciling,
+    start() {
+      openings.start()
+      notifications.start()
+      reconciliation.start()
+    },
+    async stop() {
+      await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
+      await served.close()
+    },
+  }
+}

@@ -1,0 +1,84 @@
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import type { InternalCaller } from '../auth/caller.ts'
+import type { PolicyOf } from '../auth/method-policy.ts'
+import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
+import { createAuthenticateToken } from '../auth/tokens/authenticate-token.ts'
+import { createAuthenticateKey } from '../businesses/authenticate-key.ts'
+import type { KeyUses } from '../businesses/key-uses.ts'
+import { keyOwner } from '../businesses/keys.ts'
+import type { BusinessStore } from '../businesses/store.ts'
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../core/clock.ts'
+import { eventOwner } from '../events/read-log.ts'
+import type { Database } from '../postgres/orm.ts'
+import { authentication } from '../server/interceptors/authentication.ts'
+import { observation } from '../server/interceptors/observation.ts'
+import { limitArrivals, limitCallers } from '../server/interceptors/rate-limit.ts'
+import { tenantScope } from '../server/interceptors/tenant-scope.ts'
+import { type Check, validation } from '../server/interceptors/validation.ts'
+import type { Pipeline } from '../server/rpc/invokers.ts'
+import { transactionOwner } from '../transactions/find-transactions.ts'
+import { deliveryOwner, endpointOwner } from '../webhooks/owners.ts'
+
+interface Options {
+  readonly config: Config
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  readonly check: Check
+  readonly businesses: BusinessStore
+  readonly keyUses: KeyUses
+  readonly limits: RateLimits
+  readonly policyOf: PolicyOf
+  readonly adminToken: string | undefined
+}
+
+/** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
+export function composePipeline(options: Options): Pipeline {
+  const { config, database, clock, log, metrics, check, businesses, keyUses, limits, policyOf } =
+    options
+  const { pool } = database
+  return {
+    beforeDecoding: [
+      observation(log, metrics),
+      limitArrivals(limits, clock, policyOf),
+      authentication(
+        {
+          secretKey: createAuthenticateKey({ store: businesses, clock, used: keyUses.note }),
+          token: createAuthenticateToken({
+            pool,
+            relaxedPool: database.relaxedPool,
+            clock,
+            bootstrapToken: options.adminToken,
+          }),
+          certificate: createAuthenticateCertificate(config.tlsClientScopes),
+        },
+        policyOf,
+      ),
+      limitCallers(limits, clock),
+    ],
+    afterDecoding: [
+      validation(check),
+      tenantScope(
+        {
+          key: (id) => keyOwner(pool, id),
+          endpoint: (id) => endpointOwner(pool, id),
+          delivery: (id) => deliveryOwner(pool, id),
+          event: (id) => eventOwner(pool, id),
+          transaction: (id) => transactionOwner(pool, id),
+        },
+        policyOf,
+      ),
+    ],
+  }
+}
+
+/** Authenticates services by the URI in their certificate. */
+function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {
+  return (uri: string): InternalCaller | undefined => {
+    const scopes = scopesOf.get(uri)
+    return scopes && { kind: 'internal', tokenId: uri, name: uri, scopes }
+  }
+}

@@ -1,0 +1,50 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config/config.ts'
+import { createRequestIds } from '../core/ids.ts'
+import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
+import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
+import { type Exposition, type HttpServer, openHttpServer } from '../server/http/http-server.ts'
+import type { Invoker } from '../server/rpc/invokers.ts'
+import type { Tls } from '../server/tls.ts'
+
+interface ServersOptions<Bank> {
+  readonly config: Config
+  readonly invokers: readonly Invoker[]
+  readonly notifications: NotificationReceiver<Bank>
+  readonly exposition: Exposition
+  /** Whether invokers can be served now. */
+  readonly ready: () => Promise<boolean>
+  readonly log: Logger
+  readonly tls: Tls | undefined
+}
+
+/** Opens both doors, or none. */
+export async function openServers<Bank>(
+  options: ServersOptions<Bank>,
+): Promise<{ readonly http: HttpServer; readonly grpc: GrpcServer }> {
+  const { config, invokers, notifications, exposition, ready, log, tls } = options
+  const common = { invokers, host: config.host, requestIds: createRequestIds(), log, tls }
+  const http = await openHttpServer({
+    ...common,
+    notifications,
+    port: config.httpPort,
+    trustedProxies: config.trustedProxies,
+    metrics: exposition,
+    ready,
+    limits: config,
+    corsOrigins: config.corsOrigins,
+  })
+  try {
+    const reflection = config.grpcReflection
+    const grpc = await openGrpcServer({
+      ...common,
+      port: config.grpcPort,
+      reflection,
+      limits: config,
+    })
+    return { http, grpc }
+  } catch (error) {
+    await http.close(0)
+    throw error
+  }
+}

@@ -1,0 +1,216 @@
+import { open } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { systemClock } from '../core/clock.ts'
+import { freePorts } from '../net/free-ports.ts'
+import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
+import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
+import { connectionsOfService, type Database, migrate, openDatabase } from '../postgres/orm.ts'
+import { listenFault } from '../server/listen-fault.ts'
+import { openTls } from '../server/tls.ts'
+import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start-instance.ts'
+import type { Ports } from './workers/messages.ts'
+import { startWorkers } from './workers/start-workers.ts'
+import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
+
+/** Connections of the embedded database that are left to others: the command line, a look inside. */
+const CONNECTIONS_OF_OTHERS = 30
+
+/** Runs the service until SIGTERM, SIGINT or the end of its terminal. Faults of the start are one line each, and exit 1. */
+export async function run(env: NodeJS.ProcessEnv): Promise<void> {
+  try {
+    const config = readConfig(env)
+    await serve(config, openLog(config, env['MASTER_KEY']))
+  } catch (error) {
+    tell(startFaults(error))
+    process.exit(1)
+  }
+}
+
+function tell(faults: readonly string[]): void {
+  for (const line of faults) process.stderr.write(`inflow: ${line}\n`)
+}
+
+async function serve(config: Config, log: Logger): Promise<void> {
+  const say = (line: string) => process.stdout.write(`${line}\n`)
+  const embedded = config.databaseUrl === undefined
+  // Where there are workers, they read the files for themselves; here it is seen that they can.
+  const tls = config.tls && openTls(config.tls, log)
+  const started = exitOnSignals()
+  const hasTerminal = await isAtTerminal()
+  const postgres = embedded
+    ? await startEmbedded({
+        folder: resolve(config.dataDir, 'postgres'),
+        settings: roomFor(config.workers),
+        log: say,
+      })
+    : undefined
+  const stopDatabase = stopOnce(postgres)
+  let database: Database | undefined
+  try {
+    const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
+    database = await reach(openDatabase(url), embedded)
+    await reach(migrate(database), embedded)
+    const adminToken =
+      config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
+    const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
+    const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
+    const urls = urlsOf(config, service)
+    const credentials = embedded
+      ? await writeCredentials(config.dataDir, database, systemClock, {
+          ...urls,
+          admin_token: adminToken as string,
+        })
+      : undefined
+    started()
+    closeOnSignal(service, database, stopDatabase, config.tls !== undefined && !hasTerminal)
+    say(readyText(urls, credentials))
+  } catch (error) {
+    await database?.close()
+    await stopDatabase()
+    throw error
+  }
+}
+
+type Serving = Parameters<typeof startInstance>[0]
+
+/** What serves, in this process or in several. */
+interface Running extends Ports {
+  /** Certificates are to be read again. */
+  readonly reload: () => void
+  close(): Promise<void>
+  /** Resolves when it cannot go on, with why. */
+  readonly lost: Promise<readonly string[]>
+}
+
+async function serveHere(serving: Serving): Promise<Running> {
+  const service = await startInstance(serving)
+  return { ...service, reload: () => serving.tls?.reload(), lost: new Promise(() => undefined) }
+}
+
+async function serveByWorkers(serving: Serving): Promise<Running> {
+  const { config, database, adminToken, localWebhooks, log } = serving
+  const lost = Promise.withResolvers<readonly string[]>()
+  const ports = await choosePorts(config)
+  const workers = await startWorkers({
+    workers: config.workers,
+    order: { databaseUrl: database.url, adminToken, localWebhooks, ports },
+    log,
+    lost: ({ faults }) => lost.resolve(faults),
+  })
+  return { ...ports, ...workers, lost: lost.promise }
+}
+
+/**
+ * All workers listen at the same ports, also those that come later, when the ones before have ended: so
+ * a 0 is settled here.
+ */
+async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<Ports> {
+  const free = await freePorts(host, 2).catch((error: unknown) => {
+    throw listenFault('HTTP_PORT', { host, port: 0 }, error)
+  })
+  const [http = 0, grpc = 0] = free
+  return { httpPort: httpPort || http, grpcPort: grpcPort || grpc }
+}
+
+function roomFor(workers: number): Readonly<Record<string, string>> {
+  const connections = connectionsOfService(workers) + CONNECTIONS_OF_OTHERS
+  return connections > 100 ? { max_connections: `${connections}` } : {}
+}
+
+/** A fault of a database that was chosen by its setting names the setting. */
+function reach<T>(step: Promise<T>, embedded: boolean): Promise<T> {
+  return step.catch((error: unknown) => {
+    throw embedded ? error : new ConfigError([`DATABASE_URL cannot be used: ${textOf(error)}`])
+  })
+}
+
+function stopOnce(postgres: EmbeddedPostgres | undefined): () => Promise<void> {
+  return async () => postgres?.stop()
+}
+
+function urlsOf(config: Config, service: Ports) {
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host
+  const scheme = config.tls ? 'https' : 'http'
+  return {
+    http_url: `${scheme}://${host}:${service.httpPort}`,
+    grpc_url: `${scheme}://${host}:${service.grpcPort}`,
+  }
+}
+
+/**
+ * Whether this process belongs to a terminal, which sends SIGHUP when it is closed. That its output
+ * goes elsewhere says nothing about that: `npm start | tee log`.
+ */
+function isAtTerminal(): Promise<boolean> {
+  return open('/dev/tty').then(
+    async (terminal) => {
+      await terminal.close()
+      return true
+    },
+    () => false,
+  )
+}
+
+/** @param reloads whether SIGHUP asks for certificates to be read again, rather than for the end */
+function closeOnSignal(
+  service: Running,
+  database: Database,
+  stopDatabase: () => Promise<void>,
+  reloads: boolean,
+): void {
+  let closing = false
+  const close = async (code: number): Promise<void> => {
+    if (closing) return
+    closing = true
+    let exitCode = code
+    try {
+      await Promise.race([service.close(), new Promise((done) => setTimeout(done, CLOSE_MS))])
+      // Connections of a service that did not finish in time are cut with the process.
+      void database.close().catch(() => undefined)
+      await stopDatabase()
+    } catch (error) {
+      process.stderr.write(`inflow: ${(error as Error).message}\n`)
+      exitCode = 1
+    }
+    process.exit(exitCode)
+  }
+  process.on('SIGTERM', () => void close(0))
+  process.on('SIGINT', () => void close(0))
+  process.on('SIGHUP', () => (reloads ? service.reload() : void close(0)))
+  void service.lost.then((faults) => {
+    tell(faults)
+    return close(1)
+  })
+}
+
+function readyText(
+  urls: Pick<Credentials, 'http_url' | 'grpc_url'>,
+  credentials: Credentials | undefined,
+): string {
+  const lines = [
+    `Inflow is ready: HTTP ${urls.http_url}, gRPC ${urls.grpc_url.replace('http://', '')}`,
+  ]
+  if (credentials !== undefined) {
+    const body = {
+      reference: 'order-1',
+      email: 'ada@example.com',
+      phone: '08012345678',
+      firstName: 'Ada',
+      lastName: 'Obi',
+      bank: '9PSB',
+    }
+    lines.push(
+      '',
+      'Create a virtual account (a sandbox bank, and the demo business):',
+      '',
+      `curl -sS ${urls.http_url}/v2/thirdparty/generateVirtualAccount/ \\`,
+      `  -H 'Authorization: Bearer ${credentials.secret_key}' \\`,
+      `  -H 'Content-Type: application/json' \\`,
+      `  -d '${JSON.stringify(body)}'`,
+      '',
+    )
+  }
+  return lines.join('\n')
+}

@@ -1,0 +1,79 @@
+import type { Logger } from 'pino'
+import { readConfig } from '../../config/config.ts'
+import { type Database, openDatabase, poolSizes } from '../../postgres/orm.ts'
+import { openTls } from '../../server/tls.ts'
+import { CLOSE_MS, openLog, startFaults, startInstance } from '../start-instance.ts'
+import type { Service } from '../start-service.ts'
+import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
+import { shareOf } from './share-limits.ts'
+import { createPrimaryChannel } from './worker-channel.ts'
+
+/**
+ * One of several processes that serve at the same ports: see `start-workers.ts`. When the
+ * first process has gone, Node ends this one.
+ */
+async function work(env: NodeJS.ProcessEnv): Promise<void> {
+  // A terminal and a supervisor send these to all processes; the first one says what to do.
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
+  let stop = (): void => process.exit(0)
+  const order = await new Promise<StartOrder>((resolve) => {
+    onMessage((message) => {
+      if (message.kind === 'start') resolve(message.order)
+      else if (message.kind === 'stop') stop()
+    })
+  })
+  try {
+    const whole = readConfig(env)
+    const log = openLog(whole, env['MASTER_KEY']).child({ worker: order.number })
+    const config = { ...shareOf(whole), ...order.ports }
+    const { workers } = config
+    const { connectionsMax, relaxedMax } = poolSizes(workers)
+    const { databaseUrl, adminToken, localWebhooks } = order
+    const database = await openDatabase(databaseUrl, connectionsMax, relaxedMax)
+    const tls = config.tls && openTls(config.tls, log)
+    const link = createPrimaryChannel({ order, workers, send, onMessage })
+    const options = { config, database, adminToken, localWebhooks, log, tls, link }
+    const service = await startInstance(options)
+    stop = closeOnce(service, database, log)
+    link.ready({
+      startBackground: service.startBackground,
+      onCommit: service.onCommit,
+      deliveriesDue: service.deliveriesDue,
+      measure: () => service.metrics.getMetricsAsJSON(),
+      reload: () => tls?.reload(),
+    })
+  } catch (error) {
+    process.send?.({ kind: 'failed', faults: startFaults(error) } satisfies ToPrimary, () =>
+      process.exit(1),
+    )
+  }
+}
+
+function closeOnce(service: Service, database: Database, log: Logger): () => void {
+  let closing = false
+  const close = async (): Promise<void> => {
+    setTimeout(() => process.exit(0), CLOSE_MS)
+    await service.close()
+    await database.close()
+    process.exit(0)
+  }
+  return () => {
+    if (closing) return
+    closing = true
+    close().catch((error: unknown) => {
+      log.error({ err: error }, 'the worker did not end well')
+      process.exit(1)
+    })
+  }
+}
+
+/** The first process may have gone: then this one is about to. */
+function send(message: ToPrimary): void {
+  process.send?.(message, () => undefined)
+}
+
+function onMessage(heard: (message: ToWorker) => void): void {
+  process.on('message', heard)
+}
+
+await work(process.env)

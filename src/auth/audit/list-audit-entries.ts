@@ -1,0 +1,204 @@
+import type { Pool } from 'pg'
+import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
+import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { type HashedEntry, NO_HASH } from './audit-hash.ts'
+
+/** An entry of the audit log, with its hash: 64 hexadecimal digits. */
+export interface AuditEntry extends HashedEntry {
+  readonly hash: string
+}
+
+/** Which entries to list; what is undefined lets all through. Times in epoch milliseconds. */
+export interface AuditFilter {
+  readonly businessId: string | undefined
+  /** The only businesses that the caller may see entries of. */
+  readonly allowed: readonly string[] | undefined
+  readonly actorId: string | undefined
+  readonly action: string | undefined
+  readonly targetId: string | undefined
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+  readonly oldestFirst: boolean
+}
+
+/** How many entries one page looks at, and as many of each business of a restricted token. */
+const ENTRIES_MAX = 1_000
+
+/** By how much the clock of a server may have been put back. */
+const CLOCKS_APART_MS = 60_000
+
+interface Row {
+  head_number: string
+  head_hash: string
+  read_up_to: string | null
+  /** Null in the one row of an empty page. */
+  number: string | null
+  at_ms: string
+  actor_kind: string
+  actor_id: string
+  actor_name: string
+  address: string
+  request_id: string
+  action: string
+  target_kind: string
+  target_id: string
+  business_id: string | null
+  details: string
+  previous_hash: string
+  hash: string
+}
+
+/** One page, and the last entry of the whole log at the time of reading. */
+export async function listAuditEntries(
+  pool: Pool,
+  filter: AuditFilter,
+  pageSize: number,
+  pageToken: string,
+) {
+  const page = readPage(pageSize, pageToken, 1)
+  const after = page.after?.[0]
+  if (after !== undefined && !/^\d{1,18}$/.test(after)) throw invalidPageToken()
+  const bounds = await readBounds(pool, filter)
+  const rows = await readEntries(pool, filter, bounds, after, page.limit + 1)
+  const entries = rows.filter((row) => row.number !== null).map(toEntry)
+  const [first] = rows
+  const head = { number: BigInt(first?.head_number ?? 0), hash: first?.head_hash ?? NO_HASH }
+  const edge = first?.read_up_to && [first.read_up_to]
+  return { ...cutScan(entries, page, (entry) => [`${entry.number}`], edge), head }
+}
+
+interface Bounds {
+  /** Before all entries of the period. */
+  readonly above: bigint
+  /** After all entries of the period; undefined: it is open. */
+  readonly below: bigint | undefined
+}
+
+/** Between which numbers the entries of a period are: times rise with numbers, but for clocks. */
+async function readBounds(pool: Pool, { fromMs, toMs }: AuditFilter): Promise<Bounds> {
+  if (fromMs === undefined && toMs === undefined) return { above: 0n, below: undefined }
+  const { rows } = await pool.query<{ number: string }>('select number from audit_head')
+  const end = BigInt(rows[0]?.number ?? 0) + 1n
+  return {
+    above: fromMs === undefined ? 0n : (await firstAt(pool, fromMs - CLOCKS_APART_MS, end)) - 1n,
+    below: toMs === undefined ? undefined : await firstAt(pool, toMs + CLOCKS_APART_MS, end),
+  }
+}
+
+/** The first entry of a time or later, by halving: numbers are dense. @param end after the last one */
+async function firstAt(pool: Pool, atMs: number, end: bigint): Promise<bigint> {
+  let low = 1n
+  let high = end
+  while (low < high) {
+    const middle = (low + high) / 2n
+    const { rows } = await pool.query<{ earlier: boolean }>({
+      name: 'audit-entry-earlier',
+      text: 'select at < $2 as earlier from audit_entry where number = $1',
+      values: [middle, new Date(atMs)],
+    })
+    if (rows[0]?.earlier) low = middle + 1n
+    else high = middle
+  }
+  return low
+}
+
+/** In one statement, so that entries and head are of one moment. */
+async function readEntries(
+  pool: Pool,
+  filter: AuditFilter,
+  { above, below }: Bounds,
+  after: string | undefined,
+  limit: number,
+): Promise<Row[]> {
+  const values: unknown[] = []
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const order = filter.oldestFirst ? 'asc' : 'desc'
+  const range = [
+    `number > ${bind(above)}`,
+    ...(below === undefined ? [] : [`number < ${bind(below)}`]),
+    ...(after === undefined ? [] : [`number ${filter.oldestFirst ? '>' : '<'} ${bind(after)}`]),
+  ]
+  const source = sourceOf(filter, range, order, bind)
+  const scan = boundedScan({
+    columns: '*',
+    from: source.from,
+    key: 'number',
+    order,
+    range: source.range.join(' and '),
+    filter: filtersOf(filter, bind).join(' and '),
+    limit: bind(limit),
+    rowsMax: ENTRIES_MAX,
+  })
+  const result = await pool.query<Row>(
+    `with ${scan}
+      select h.number as head_number, encode(h.hash, 'hex') as head_hash, edge.read_up_to,
+        e.number, (extract(epoch from e.at) * 1000)::bigint as at_ms, e.actor_kind, e.actor_id,
+        e.actor_name, e.address, e.request_id, e.action, e.target_kind, e.target_id, e.business_id,
+        e.details, encode(e.previous_hash, 'hex') as previous_hash, encode(e.hash, 'hex') as hash
+      from audit_head h cross join edge left join page e on true
+      order by e.number ${order}`,
+    values,
+  )
+  return result.rows
+}
+
+/** Where the entries are read: by the index of the one thing asked for that has the fewest, as a rule. */
+function sourceOf(
+  filter: AuditFilter,
+  range: readonly string[],
+  order: 'asc' | 'desc',
+  bind: (value: unknown) => string,
+): { readonly from: string; readonly range: readonly string[] } {
+  const from = 'audit_entry'
+  const { targetId, actorId, action, businessId, allowed } = filter
+  const by = (column: string, value: string) => ({
+    from,
+    range: [`${column} = ${bind(value)}`, ...range],
+  })
+  if (targetId !== undefined) return by('target_id', targetId)
+  if (actorId !== undefined) return by('actor_id', actorId)
+  if (businessId !== undefined) return by('business_id', businessId)
+  if (action !== undefined) return by('action', action)
+  if (allowed === undefined) return { from, range }
+  const each = `select e.* from unnest(${bind(allowed)}::text[]) as b(id) cross join lateral (
+      select * from audit_entry where business_id = b.id and ${range.join(' and ')}
+      order by number ${order} limit ${ENTRIES_MAX}
+    ) e`
+  return { from: `(${each}) audit_entry`, range: ['true'] }
+}
+
+/** All that is asked for, on what was read. */
+function filtersOf(filter: AuditFilter, bind: (value: unknown) => string): readonly string[] {
+  const { businessId, allowed, actorId, action, targetId, fromMs, toMs } = filter
+  const conditions: string[] = ['true']
+  const add = (condition: string, value: unknown): void => {
+    if (value !== undefined) conditions.push(condition.replace('$', () => bind(value)))
+  }
+  add('business_id = any($)', allowed)
+  add('business_id = $', businessId)
+  add('actor_id = $', actorId)
+  add('action = $', action)
+  add('target_id = $', targetId)
+  add('at >= $', fromMs === undefined ? undefined : new Date(fromMs))
+  add('at < $', toMs === undefined ? undefined : new Date(toMs))
+  return conditions
+}
+
+function toEntry(row: Row): AuditEntry {
+  return {
+    number: BigInt(row.number ?? 0),
+    atMs: Number(row.at_ms),
+    actorKind: row.actor_kind,
+    actorId: row.actor_id,
+    actorName: row.actor_name,
+    address: row.address,
+    requestId: row.request_id,
+    action: row.action,
+    targetKind: row.target_kind,
+    targetId: row.target_id,
+    businessId: row.business_id ?? '',
+    details: row.details,
+    previousHash: row.previous_hash,
+    hash: row.hash,
+  }
+}

@@ -1,0 +1,21 @@
+import ipaddr from 'ipaddr.js'
+import { parseAddress } from '../../net/address-ranges.ts'
+
+/**
+ * What an address counts as. An IPv4 address is itself, also in its IPv6 form; of an IPv6 address
+ * the first 64 bits count, as whoever has one commonly has all the others of its network.
+ */
+export function addressGroup(text: string): string {
+  if (!text.includes(':')) return text
+  const address = parseAddress(text)
+  if (address === undefined) return text
+  if (address instanceof ipaddr.IPv4 || address.range() === 'loopback') return address.toString()
+  const network = address.parts.slice(0, 4)
+  if (network.every((part) => part === 0)) return '::/64'
+  return `${network.map((part) => part.toString(16)).join(':')}::/64`
+}
+
+/** Whether an address group is this machine. */
+export function isLoopback(group: string): boolean {
+  return group === '::1' || /^127(\.\d{1,3}){3}$/.test(group)
+}

@@ -1,0 +1,61 @@
+import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt'
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Database } from '../postgres/orm.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import { listAuditEntries } from './audit/list-audit-entries.ts'
+import { actorOf, restrictionOf, type Scope } from './caller.ts'
+import { toAuditEntryMessage, toTokenMessage } from './message.ts'
+import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
+
+export function createAdminRpc(database: Database, clock: Clock): ServiceImpl<typeof AdminService> {
+  return {
+    async issueToken(request, context) {
+      const wanted = {
+        name: request.name,
+        description: request.description,
+        scopes: request.scopes as Scope[],
+        businessIds: request.businessIds,
+        expiresAt: request.expiresAt && timestampDate(request.expiresAt),
+      }
+      const { token, secret } = await issueToken(database, clock, wanted, actorOf(context))
+      return { token: toTokenMessage(token), secret }
+    },
+    async revokeToken({ tokenId }, context) {
+      const token = await revokeToken(database, clock, tokenId, actorOf(context))
+      return { token: toTokenMessage(token) }
+    },
+    async listTokens(request) {
+      const page = readPage(request.pageSize, request.pageToken, 1)
+      const found = await listTokens(database, page)
+      const { rows, nextPageToken } = cutPage(found, page, (token) => [token.id])
+      return { tokens: rows.map(toTokenMessage), nextPageToken }
+    },
+    async listAuditEntries(request, context) {
+      const restriction = restrictionOf(context.values)
+      const filter = {
+        businessId: request.businessId || undefined,
+        allowed: restriction && [...restriction],
+        actorId: request.actorId || undefined,
+        action: request.action || undefined,
+        targetId: request.targetId || undefined,
+        fromMs: request.from && timestampMs(request.from),
+        toMs: request.to && timestampMs(request.to),
+        oldestFirst: request.oldestFirst,
+      }
+      const { pageSize, pageToken } = request
+      const { rows, nextPageToken, head } = await listAuditEntries(
+        database.pool,
+        filter,
+        pageSize,
+        pageToken,
+      )
+      return {
+        entries: rows.map(toAuditEntryMessage),
+        nextPageToken,
+        ...(restriction === undefined && { head }),
+      }
+    },
+  }
+}

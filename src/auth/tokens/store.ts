@@ -1,0 +1,55 @@
+import type { Pool } from 'pg'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Scope } from '../caller.ts'
+
+/** What authentication needs of a token. Times in milliseconds since the Unix epoch. */
+export interface TokenRow {
+  readonly name: string
+  readonly secretHash: Uint8Array
+  readonly scopes: readonly Scope[]
+  readonly businessIds: readonly string[] | undefined
+  readonly expiresAtMs: number | undefined
+  readonly lastUsedAtMs: number | undefined
+  readonly revoked: boolean
+}
+
+export async function findToken(pool: Pool, tokenId: string): Promise<TokenRow | undefined> {
+  const result = await pool.query<{
+    name: string
+    secret_hash: Buffer
+    scopes: Scope[]
+    business_ids: string[] | null
+    expires_at_ms: number | null
+    last_used_at_ms: number | null
+    revoked: boolean
+  }>({
+    name: 'internal-token-find',
+    text: `select name, secret_hash, scopes, business_ids, revoked_at is not null as revoked,
+        ${epochMs('expires_at')} as expires_at_ms, ${epochMs('last_used_at')} as last_used_at_ms
+      from internal_token where id = $1`,
+    values: [tokenId],
+  })
+  const row = result.rows[0]
+  return (
+    row && {
+      name: row.name,
+      // Copied, as it is kept, and the 64 KiB that the driver read it in are not.
+      secretHash: Uint8Array.from(row.secret_hash),
+      scopes: row.scopes,
+      businessIds: row.business_ids ?? undefined,
+      expiresAtMs: row.expires_at_ms ?? undefined,
+      lastUsedAtMs: row.last_used_at_ms ?? undefined,
+      revoked: row.revoked,
+    }
+  )
+}
+
+/** Notes that a token was used, unless that was noted as late as this by somebody else. */
+export async function noteTokenUse(pool: Pool, tokenId: string, nowMs: number): Promise<void> {
+  await pool.query({
+    name: 'internal-token-used',
+    text: `update internal_token set last_used_at = $2
+      where id = $1 and (last_used_at is null or last_used_at < $2)`,
+    values: [tokenId, new Date(nowMs)],
+  })
+}

@@ -1,0 +1,108 @@
+import { LockMode } from '@mikro-orm/core'
+import { listBusinesses } from '../../businesses/get-business.ts'
+import type { Clock } from '../../core/clock.ts'
+import { Fault, invalidFields } from '../../core/errors.ts'
+import { newId } from '../../core/ids.ts'
+import type { Database } from '../../postgres/orm.ts'
+import type { Page } from '../../postgres/page-token.ts'
+import { appendAudit } from '../audit/append-audit-entry.ts'
+import type { Actor, Scope } from '../caller.ts'
+import { type Token, TokenEntity } from './token.entity.ts'
+import { newTokenSecret } from './token-secret.ts'
+
+/** What to issue. */
+interface NewToken {
+  readonly name: string
+  readonly description: string
+  readonly scopes: readonly Scope[]
+  /** Empty: not restricted. */
+  readonly businessIds: readonly string[]
+  readonly expiresAt: Date | undefined
+}
+
+/**
+ * Issues a token.
+ *
+ * @returns the token, and its secret, which cannot be had again
+ * @throws Fault validation_failed (a business that there is not)
+ */
+export async function issueToken(
+  database: Database,
+  clock: Clock,
+  wanted: NewToken,
+  actor: Actor,
+): Promise<{ readonly token: Token; readonly secret: string }> {
+  await requireBusinesses(database, wanted.businessIds)
+  const nowMs = clock.now()
+  const id = newId('tok', nowMs)
+  const { secret, prefix, secretHash } = newTokenSecret(id)
+  const { name, description, scopes, businessIds, expiresAt } = wanted
+  return database.orm.em.fork().transactional(async (em) => {
+    const token = em.create(TokenEntity, {
+      id,
+      name,
+      description,
+      prefix,
+      secretHash,
+      scopes: [...scopes],
+      businessIds: businessIds.length === 0 ? null : [...businessIds],
+      createdAt: new Date(nowMs),
+      expiresAt: expiresAt ?? null,
+    })
+    await appendAudit(em, actor, {
+      action: 'token.issue',
+      targetId: id,
+      details: {
+        name,
+        scopes,
+        ...(businessIds.length > 0 && { businessIds }),
+        ...(expiresAt && { expiresAt }),
+      },
+    })
+    return { token, secret }
+  })
+}
+
+async function requireBusinesses(database: Database, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return
+  const found = await listBusinesses(database, { limit: ids.length, after: undefined }, ids)
+  const known = new Set(found.map((business) => business.id))
+  const faults = ids.flatMap((id, index) =>
+    known.has(id) ? [] : [{ field: `businessIds[${index}]`, message: 'is no business' }],
+  )
+  if (faults.length > 0) throw invalidFields(faults)
+}
+
+/**
+ * Revokes a token. A repeat changes nothing.
+ *
+ * @throws Fault not_found when there is no such token
+ */
+export async function revokeToken(
+  database: Database,
+  clock: Clock,
+  tokenId: string,
+  actor: Actor,
+): Promise<Token> {
+  return database.orm.em.fork().transactional(async (em) => {
+    const lockMode = LockMode.PESSIMISTIC_WRITE
+    const token = await em.findOne(TokenEntity, tokenId, { lockMode })
+    if (!token) throw new Fault('not_found', 'There is no such token')
+    if (token.revokedAt) return token
+    token.revokedAt = new Date(clock.now())
+    const { name } = token
+    await appendAudit(em, actor, { action: 'token.revoke', targetId: tokenId, details: { name } })
+    return token
+  })
+}
+
+/** Tokens, newest first; one more than the page holds, when there is one. */
+export async function listTokens(database: Database, page: Page): Promise<Token[]> {
+  const after = page.after?.[0]
+  return database.orm.em
+    .fork()
+    .find(TokenEntity, after === undefined ? {} : { id: { $lt: after } }, {
+      orderBy: { id: 'desc' },
+      limit: page.limit + 1,
+    })
+}

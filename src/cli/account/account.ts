@@ -1,0 +1,134 @@
+import type { Command } from 'commander'
+import { AccountStatus, IdType } from '../../../gen/inflow/account/v1/account_pb.ts'
+import {
+  AccountService,
+  CreateAccountResponseSchema,
+  GetAccountResponseSchema,
+  ListAccountsResponseSchema,
+} from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { answer } from '../answer.ts'
+import {
+  addBusinessOption,
+  addModeOptions,
+  addPageOptions,
+  enumOption,
+  type ModeOptions,
+  modeOf,
+  notePage,
+  type PageOptions,
+} from '../options.ts'
+import { note } from '../output.ts'
+import { readSecret } from '../read-secret.ts'
+import { calling } from '../service.ts'
+import { addServiceOptions, addVerb } from '../verb.ts'
+import { rows, whole } from './account-columns.ts'
+import { addAccountEnds } from './end-account.ts'
+
+/** `inflow account` */
+export function account(noun: Command): void {
+  addBusinessOption(
+    addVerb(noun, 'create', {
+      summary: 'open an account; repeating it with the same details returns the same account',
+      example:
+        'account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\\n' +
+        '    --email ada@example.com --phone 08012345678',
+    }),
+  )
+    .requiredOption('--reference <text>', "the business's own reference, unique within it")
+    .addOption(enumOption('--bank <code>', 'the bank', Bank, 'BANK_').makeOptionMandatory())
+    .requiredOption('--first-name <name>', "customer's first name")
+    .requiredOption('--last-name <name>', "customer's last name")
+    .requiredOption('--email <address>', "customer's e-mail address")
+    .requiredOption('--phone <number>', "customer's phone number: 080…, 234… or +…")
+    .addOption(enumOption('--id-type <kind>', 'identity number, for PALMPAY', IdType))
+    .option(
+      '--id-number <digits>',
+      'identity number, 11 digits, for PALMPAY; "-" reads it from standard input',
+    )
+    .option('--test', 'of test mode: at the sandbox, whatever bank it names')
+    .action(createAccount)
+  addBusinessOption(
+    addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
+  )
+    .argument('<reference>', "the account's reference (R-…) or the business's own")
+    .action(getAccount)
+  addPageOptions(
+    addModeOptions(
+      addVerb(noun, 'list', {
+        summary: 'list accounts, newest first',
+        example: 'account list --status ACTIVE --limit 20',
+      })
+        .option('--business <id>', 'of this business only (default: of all)')
+        .addOption(enumOption('--status <status>', 'in this state only', AccountStatus))
+        .option(
+          '--id-number <digits>',
+          'of the customer with this identity number only; "-" reads it from standard input, as ' +
+            'others on the machine can see command lines',
+        )
+        .addOption(enumOption('--id-type <kind>', 'kind of that number', IdType)),
+    ),
+  ).action(listAccounts)
+  addAccountEnds(noun)
+  addServiceOptions(noun)
+}
+
+interface CreateOptions {
+  readonly business?: string
+  readonly reference: string
+  readonly bank: Bank
+  readonly firstName: string
+  readonly lastName: string
+  readonly email: string
+  readonly phone: string
+  readonly idType?: IdType
+  readonly idNumber?: string
+  readonly test?: boolean
+}
+
+const createAccount = calling<CreateOptions>(async (service, options) => {
+  const { reference, bank, firstName, lastName, email, phone } = options
+  const response = await service.client(AccountService).createAccount({
+    businessId: service.business(options.business),
+    reference,
+    bank,
+    firstName,
+    lastName,
+    email,
+    phone,
+    idType: options.idType ?? IdType.UNSPECIFIED,
+    test: options.test ?? false,
+    idNumber:
+      options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
+  })
+  answer(options, CreateAccountResponseSchema, response, () => whole(response.account))
+  if (response.replayed) note('It was open already.')
+})
+
+const getAccount = calling<{ business?: string }>(async (service, options, reference) => {
+  const businessId = service.business(options.business)
+  const response = await service.client(AccountService).getAccount({ businessId, reference })
+  answer(options, GetAccountResponseSchema, response, () => whole(response.account))
+})
+
+interface ListOptions extends PageOptions, ModeOptions {
+  readonly business?: string
+  readonly status?: AccountStatus
+  readonly idNumber?: string
+  readonly idType?: IdType
+}
+
+const listAccounts = calling<ListOptions>(async (service, options) => {
+  const response = await service.client(AccountService).listAccounts({
+    businessId: options.business ?? '',
+    status: options.status ?? AccountStatus.UNSPECIFIED,
+    ...modeOf(options),
+    idNumber:
+      options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
+    idType: options.idType ?? IdType.UNSPECIFIED,
+    pageSize: options.limit ?? 0,
+    pageToken: options.pageToken ?? '',
+  })
+  answer(options, ListAccountsResponseSchema, response, () => rows(response.accounts))
+  notePage(response)
+})

@@ -1,0 +1,63 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import type { AuditEntry, AuditHead } from '../../../gen/inflow/admin/v1/audit_pb.ts'
+import { auditHash, NO_HASH } from '../../auth/audit/audit-hash.ts'
+
+/** The first entry of the audit log that is not as it was appended. */
+export interface ChainBreak {
+  readonly number: bigint
+  /** What is wrong, following "entry 5 …". */
+  readonly why: string
+}
+
+/** Follows the audit log from its first entry on. */
+export interface Chain {
+  /** Takes the next entry. @returns what is wrong with it, or before it */
+  follow(entry: AuditEntry): ChainBreak | undefined
+  /** Compares the end with what the service says is the last entry. */
+  end(head: AuditHead): ChainBreak | undefined
+  /** The last entry that was good. */
+  readonly number: bigint
+  readonly hash: string
+}
+
+export function createChain(): Chain {
+  let number = 0n
+  let hash = NO_HASH
+  return {
+    follow(entry) {
+      const next = number + 1n
+      if (entry.number !== next) return { number: next, why: 'is missing' }
+      if (entry.hash !== auditHash(toHashed(entry))) {
+        return { number: next, why: 'was changed: its hash is not that of what it says' }
+      }
+      if (entry.previousHash !== hash) {
+        return { number: next, why: 'does not follow the entry before it: one of them was changed' }
+      }
+      number = next
+      hash = entry.hash
+      return undefined
+    },
+    end(head) {
+      if (head.number > number) return { number: number + 1n, why: 'is missing' }
+      if (head.number === number && head.hash === hash) return undefined
+      return { number, why: 'is not the last one that was appended' }
+    },
+    get number() {
+      return number
+    },
+    get hash() {
+      return hash
+    },
+  }
+}
+
+function toHashed(entry: AuditEntry) {
+  const { actor, at } = entry
+  return {
+    ...entry,
+    atMs: at === undefined ? 0 : timestampMs(at),
+    actorKind: actor?.kind ?? '',
+    actorId: actor?.id ?? '',
+    actorName: actor?.name ?? '',
+  }
+}

@@ -1,0 +1,68 @@
+import { InvalidArgumentError } from 'commander'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { note, print } from '../output.ts'
+import { calling, type Service } from '../service.ts'
+import { type Chain, type ChainBreak, createChain } from './audit-chain.ts'
+
+const PAGE_SIZE = 200
+
+/** After how many entries it is told how far it is. */
+const PROGRESS_ENTRIES = 10_000n
+
+/** `inflow audit verify`: computes every hash anew, from what the entries say. */
+export const verifyAudit = calling<{ expectHead?: string }>(async (service, options) => {
+  const chain = createChain()
+  const { broken, expectedSeen } = await walk(service, chain, options.expectHead)
+  const head = { number: Number(chain.number), hash: chain.hash }
+  const failure = broken
+    ? `entry ${broken.number} ${broken.why}`
+    : expectedSeen
+      ? undefined
+      : 'the expected head is not in it: entries were removed at its end, or it was made anew'
+  if (options.json) {
+    const first = broken ? { number: Number(broken.number), why: broken.why } : null
+    print(JSON.stringify({ intact: failure === undefined, head, broken: first }, null, 2))
+  } else {
+    print(`Verified  ${head.number} entries`)
+    print(`Head      ${head.hash}`)
+  }
+  if (failure !== undefined) throw new Failure(EXIT.refused, `the audit log is broken: ${failure}`)
+  note('Keep the head elsewhere: --expect-head shows later that nothing before it has gone.')
+})
+
+async function walk(
+  service: Service,
+  chain: Chain,
+  expected: string | undefined,
+): Promise<{ readonly broken?: ChainBreak; readonly expectedSeen: boolean }> {
+  const admin = service.client(AdminService)
+  let expectedSeen = expected === undefined || expected === chain.hash
+  let pageToken = ''
+  for (;;) {
+    const page = await admin.listAuditEntries({ oldestFirst: true, pageSize: PAGE_SIZE, pageToken })
+    const { head } = page
+    if (head === undefined) {
+      const why = 'only a token that is not restricted to businesses sees the whole audit log'
+      throw new Failure(EXIT.refused, why)
+    }
+    for (const entry of page.entries) {
+      const broken = chain.follow(entry)
+      if (broken) return { broken, expectedSeen }
+      if (entry.hash === expected) expectedSeen = true
+      if (entry.number % PROGRESS_ENTRIES === 0n) note(`${entry.number} of ${head.number}`)
+    }
+    pageToken = page.nextPageToken
+    if (pageToken === '') {
+      const broken = chain.end(head)
+      return broken ? { broken, expectedSeen } : { expectedSeen }
+    }
+  }
+}
+
+/** A hash as `audit verify` prints it. */
+export function headHash(text: string): string {
+  if (!/^[0-9a-f]{64}$/i.test(text))
+    throw new InvalidArgumentError('Must be 64 hexadecimal digits.')
+  return text.toLowerCase()
+}

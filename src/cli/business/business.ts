@@ -1,0 +1,108 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import type { Business } from '../../../gen/inflow/business/v1/business_pb.ts'
+import {
+  BusinessService,
+  type CreateBusinessResponse,
+  CreateBusinessResponseSchema,
+  ListBusinessesResponseSchema,
+  UpdateBusinessResponseSchema,
+} from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { answer } from '../answer.ts'
+import { localTime } from '../local-time.ts'
+import { addPageOptions, notePage, type PageOptions } from '../options.ts'
+import { type Column, fields, note, table, within } from '../output.ts'
+import { calling } from '../service.ts'
+import { addServiceOptions, addVerb } from '../verb.ts'
+
+const COLUMNS: readonly Column<Business>[] = [
+  { title: 'Id', of: ({ id }) => id },
+  { title: 'Name', of: ({ name }) => name },
+  { title: 'Alias', of: ({ alias }) => alias },
+  { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
+]
+
+const ALL: readonly Column<Business>[] = [...COLUMNS, { title: 'Rate limit', of: rateLimitText }]
+
+const CREATED: readonly Column<CreateBusinessResponse>[] = [
+  ...within(COLUMNS, (response: CreateBusinessResponse) => response.business),
+  { title: 'Secret key', of: ({ secretKey }) => secretKey },
+]
+
+/** `inflow business` */
+export function business(noun: Command): void {
+  addVerb(noun, 'create', {
+    summary: 'create a business and its first secret key, which is shown this once',
+    example: 'business create --name "Acme Stores" --alias Acme',
+  })
+    .requiredOption('--name <name>', 'its name, 1 to 100 characters')
+    .option('--alias <alias>', 'what account names begin with (default: the name, shortened)')
+    .action(createBusiness)
+  addVerb(noun, 'update', {
+    summary: 'change a business; accounts that are open keep their names',
+    example: 'business update biz_01jd9w3k6t8v2x4z6b8d0f2h4j --alias Acme',
+  })
+    .argument('<business-id>', 'the business, as `inflow business list` names it')
+    .option('--name <name>', 'its name, 1 to 100 characters')
+    .option('--alias <alias>', 'what account names begin with, 1 to 40 characters without /')
+    .option(
+      '--rate-limit <limit>',
+      'requests of each key: a second and at once, such as 500/1000, or 500; default: as any',
+      rateLimit,
+    )
+    .action(updateBusiness)
+  addPageOptions(
+    addVerb(noun, 'list', {
+      summary: 'list businesses, newest first',
+      example: 'business list --limit 20',
+    }),
+  ).action(listBusinesses)
+  addServiceOptions(noun)
+}
+
+const createBusiness = calling<{ name: string; alias?: string }>(async (service, options) => {
+  const { name, alias = '' } = options
+  const response = await service.client(BusinessService).createBusiness({ name, alias })
+  answer(options, CreateBusinessResponseSchema, response, () => fields(response, CREATED))
+  note('The secret key is shown this once: keep it.')
+})
+
+interface UpdateOptions {
+  readonly name?: string
+  readonly alias?: string
+  readonly rateLimit?: { rateLimitPerSecond: number; rateLimitBurst: number }
+}
+
+const updateBusiness = calling<UpdateOptions>(async (service, options, businessId) => {
+  const { name, alias, rateLimit } = options
+  const response = await service.client(BusinessService).updateBusiness({
+    businessId,
+    ...(name !== undefined && { name }),
+    ...(alias !== undefined && { alias }),
+    ...rateLimit,
+  })
+  answer(options, UpdateBusinessResponseSchema, response, () =>
+    response.business ? fields(response.business, ALL) : '',
+  )
+})
+
+const listBusinesses = calling<PageOptions>(async (service, options) => {
+  const { limit: pageSize = 0, pageToken = '' } = options
+  const response = await service.client(BusinessService).listBusinesses({ pageSize, pageToken })
+  answer(options, ListBusinessesResponseSchema, response, () => table(response.businesses, COLUMNS))
+  notePage(response)
+})
+
+function rateLimitText({ rateLimitPerSecond, rateLimitBurst }: Business): string {
+  if (rateLimitPerSecond === 0) return ''
+  return rateLimitBurst === 0 ? `${rateLimitPerSecond}` : `${rateLimitPerSecond}/${rateLimitBurst}`
+}
+
+/** A limit as a person writes it; the burst that is not stated is taken away. */
+function rateLimit(text: string) {
+  const [, perSecond, burst = '0'] = /^(\d{1,7})(?:\/(\d{1,8}))?$/.exec(text) ?? []
+  if (text === 'default') return { rateLimitPerSecond: 0, rateLimitBurst: 0 }
+  if (perSecond === undefined) {
+    throw new InvalidArgumentError('Must be like 500/1000 or 500, or default.')
+  }
+  return { rateLimitPerSecond: Number(perSecond), rateLimitBurst: Number(burst) }
+}

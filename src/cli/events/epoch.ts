@@ -1,0 +1,23 @@
+import {
+  BumpEpochResponseSchema,
+  EventService,
+} from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { answer } from '../answer.ts'
+import { confirm } from '../confirm.ts'
+import { note } from '../output.ts'
+import { calling } from '../service.ts'
+
+/** `inflow events epoch bump` */
+export const bumpEpoch = calling<{ yes?: boolean }>(async (service, options) => {
+  if (options.yes !== true) {
+    await confirm(process.stdin, process.stderr, {
+      question:
+        'All cursors made so far are refused from then on, and every subscriber has to take up a\n' +
+        'safe place. That is for after a restore of the database, or a failover that lost commits.',
+      word: 'bump',
+    })
+  }
+  const response = await service.client(EventService).bumpEpoch({})
+  answer(options, BumpEpochResponseSchema, response, () => `Epoch ${response.epoch}`)
+  note('Cursors of earlier epochs are refused, with a safe place to go on.')
+})

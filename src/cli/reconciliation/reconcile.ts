@@ -1,0 +1,239 @@
+import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { type Command, Option } from 'commander'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import {
+  Action,
+  Finding,
+  RetryReason,
+  type StatementResult,
+} from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { localTime } from '../local-time.ts'
+import { enumName, enumOption, time } from '../options.ts'
+import { note, print } from '../output.ts'
+import { createProgressBar, type ProgressBar } from '../progress-bar.ts'
+import { calling, type Service } from '../service.ts'
+import { parseColumns, type StatementColumn } from '../settlement/statement-columns.ts'
+import { addOwnServiceOptions } from '../verb.ts'
+import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
+import { actionName, createReport, findingName } from './reconcile-report.ts'
+
+interface ReconcileOptions {
+  readonly bank: Bank
+  readonly file: string
+  readonly apply?: boolean
+  readonly dryRun?: boolean
+  readonly from?: Timestamp
+  readonly to?: Timestamp
+  readonly columns?: Map<StatementColumn, string>
+  readonly dates?: 'day-first' | 'month-first'
+  readonly unit: 'naira' | 'kobo'
+}
+
+/** A larger file is to be cut; what is remembered of its rows has this bound. */
+const ROWS_MAX = 1_000_000
+
+const PAGE_ROWS = 1_000
+
+/** `inflow reconcile` */
+export function reconcile(noun: Command): void {
+  noun
+    .helpOption('-h, --help', 'show help')
+    .addOption(enumOption('--bank <code>', 'the bank', Bank, 'BANK_').makeOptionMandatory())
+    .requiredOption('--file <path>', "the bank's statement: CSV with a line of headers")
+    .addOption(new Option('--dry-run', 'tell the differences alone (default)').conflicts('apply'))
+    .option('--apply', 'record what is missing here, and keep differences for a person')
+    .option(
+      '--from <time>',
+      'look for extra payments from then on (default: the earliest row)',
+      time,
+    )
+    .option('--to <time>', 'and before then (default: the latest row)', time)
+    .option('--columns <pairs>', 'headers of its columns: session=…,amount=…', parseColumns)
+    .addOption(
+      new Option('--dates <order>', 'how dates such as 02/03/2026 are meant').choices([
+        'day-first',
+        'month-first',
+      ]),
+    )
+    .addOption(
+      new Option('--unit <unit>', 'what amounts are in')
+        .choices(['naira', 'kobo'])
+        .default('naira'),
+    )
+    .addHelpText(
+      'after',
+      '\nExit code 1 when differences remain.\n\nExample:\n' +
+        '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
+    )
+    .action(reconcileFile)
+  addOwnServiceOptions(noun)
+}
+
+const reconcileFile = calling<ReconcileOptions>(async (service, options) => {
+  const { bank, file, columns = new Map(), dates, unit, apply = false } = options
+  const bankName = enumName(bank, Bank, 'BANK_')
+  const format: StatementFormat = { bank: bankName, file, columns, dates, unit }
+  const bar = createProgressBar(process.stderr, Date.now)
+  const report = createReport()
+  try {
+    // The whole of it is read before anything is done: what is wrong in its last line changes nothing.
+    const extent = await measure(format, bar)
+    const run: Run = { service, bank, apply, report, seen: new Set() }
+    await sendRows(run, format, extent.rows, bar)
+    const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
+    if (from && to) await findExtra(run, from, to, bar)
+    bar.end()
+    if (!from || !to) note('Extra payments were not looked for: give --from and --to.')
+    const period = { from: localTime.format(from), to: localTime.format(to) }
+    print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
+  } finally {
+    bar.end()
+  }
+  const remaining = report.remaining()
+  if (remaining > 0) {
+    const hint = apply ? [] : ['this was a dry run: --apply records what is missing']
+    throw new Failure(EXIT.refused, `differences remain: ${remaining}`, hint)
+  }
+})
+
+interface Run {
+  readonly service: Service
+  readonly bank: Bank
+  readonly apply: boolean
+  readonly report: ReturnType<typeof createReport>
+  /** The transactions that rows are about; sessions, where there was none. */
+  readonly seen: Set<string>
+}
+
+interface Extent {
+  rows: number
+  firstMs: number | undefined
+  lastMs: number | undefined
+}
+
+async function measure(format: StatementFormat, bar: ProgressBar): Promise<Extent> {
+  const extent: Extent = { rows: 0, firstMs: undefined, lastMs: undefined }
+  for await (const { line, row } of readStatement(format)) {
+    extent.rows += 1
+    if (extent.rows > ROWS_MAX) {
+      throw new Failure(EXIT.usage, `line ${line}: more than ${ROWS_MAX} rows; cut the file`)
+    }
+    const atMs = row?.paidAtMs
+    if (atMs !== undefined) {
+      extent.firstMs = Math.min(extent.firstMs ?? atMs, atMs)
+      extent.lastMs = Math.max(extent.lastMs ?? atMs, atMs)
+    }
+    if (extent.rows % PAGE_ROWS === 0) bar.show('reading', 0, extent.rows)
+  }
+  return extent
+}
+
+type Sent = StatementLine & { readonly row: NonNullable<StatementLine['row']> }
+
+async function sendRows(
+  run: Run,
+  format: StatementFormat,
+  total: number,
+  bar: ProgressBar,
+): Promise<void> {
+  let page: Sent[] = []
+  let done = 0
+  for await (const { line, row } of readStatement(format)) {
+    done += 1
+    if (row === undefined) run.report.skip()
+    else page.push({ line, row })
+    if (page.length < PAGE_ROWS) continue
+    await sendPage(run, page)
+    page = []
+    bar.show('comparing', done, total)
+  }
+  if (page.length > 0) await sendPage(run, page)
+}
+
+async function sendPage(run: Run, page: readonly Sent[]): Promise<void> {
+  const results = await callReconcile(run, page)
+  // A call ends before its time is up, whether or not it came to every row.
+  let late = indexesOf(results, isLate)
+  while (late.length > 0) {
+    const again = await callReconcile(
+      run,
+      late.map((index) => page[index] as Sent),
+    )
+    for (const [at, index] of late.entries()) results[index] = again[at] as StatementResult
+    late = late.length > indexesOf(again, isLate).length ? indexesOf(results, isLate) : []
+  }
+  for (const [index, sent] of page.entries()) tell(run, sent, results[index] as StatementResult)
+}
+
+const isLate = ({ retryReason }: StatementResult) => retryReason === RetryReason.TIME
+
+function indexesOf<T>(values: readonly T[], wanted: (value: T) => boolean): number[] {
+  return values.flatMap((value, index) => (wanted(value) ? [index] : []))
+}
+
+async function callReconcile(run: Run, page: readonly Sent[]): Promise<StatementResult[]> {
+  const { service, bank, apply } = run
+  const rows = page.map(({ row: { paidAtMs: _, ...row } }) => row)
+  const { results } = await service.client(ReconciliationService).reconcile({ bank, rows, apply })
+  if (results.length !== page.length) throw new Error('the service answered for other rows')
+  return results
+}
+
+function tell({ report, seen }: Run, { line, row }: Sent, result: StatementResult): void {
+  const { finding, action, cause, recorded } = result
+  const sessionId = row.sessionId || row.bankKey
+  const key = recorded?.transactionId ?? sessionId
+  const isRepeat = seen.has(key)
+  seen.add(key)
+  const told = {
+    line,
+    sessionId,
+    accountNumber: row.accountNumber,
+    toldMinor: row.amountMinor,
+    cause,
+  }
+  const recordedMinor = recorded?.amountMinor
+  if (isRepeat && finding !== Finding.DIFFERS) {
+    report.differ({ ...told, finding: 'REPEATED', action: 'NONE', recordedMinor }, false)
+  } else if (finding === Finding.MATCHES) report.match()
+  else {
+    const name = findingName(finding) as 'MISSING' | 'DIFFERS' | 'UNMATCHED'
+    const settled = action === Action.RECORDED
+    report.differ({ ...told, finding: name, action: actionName(action), recordedMinor }, settled)
+  }
+}
+
+/** Tells of what is recorded and no row is about. It is never deleted. */
+async function findExtra(
+  run: Run,
+  from: Timestamp,
+  to: Timestamp,
+  bar: ProgressBar,
+): Promise<void> {
+  const { service, bank, report, seen } = run
+  let pageToken = ''
+  let looked = 0
+  do {
+    const page = await service
+      .client(ReconciliationService)
+      .listRecordedPayments({ bank, from, to, pageSize: PAGE_ROWS, pageToken })
+    for (const each of page.payments) {
+      const { status, transactionId, sessionId, accountNumber, amountMinor } = each
+      const known = seen.has(transactionId) || seen.has(sessionId)
+      if (known || status !== TransactionStatus.SUCCESS) continue
+      const told = { line: undefined, toldMinor: undefined, recordedMinor: amountMinor, cause: '' }
+      const extra = { finding: 'EXTRA', action: 'NONE', sessionId, accountNumber } as const
+      report.differ({ ...told, ...extra }, false)
+    }
+    looked += page.payments.length
+    bar.show('looking for extra payments', looked, Math.max(seen.size, looked + 1))
+    pageToken = page.nextPageToken
+  } while (pageToken !== '')
+}
+
+function toTimestamp(atMs: number | undefined, afterMs = 0): Timestamp | undefined {
+  return atMs === undefined ? undefined : timestampFromMs(atMs + afterMs)
+}

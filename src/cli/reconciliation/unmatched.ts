@@ -1,0 +1,121 @@
+import type { Command } from 'commander'
+import {
+  AssignUnmatchedPaymentResponseSchema,
+  ListUnmatchedPaymentsResponseSchema,
+  ReconciliationService,
+  ReturnUnmatchedPaymentResponseSchema,
+} from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import {
+  Resolution,
+  type UnmatchedPayment,
+} from '../../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
+import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../../core/money.ts'
+import { answer } from '../answer.ts'
+import { localTime } from '../local-time.ts'
+import {
+  addBusinessOption,
+  addPageOptions,
+  enumName,
+  enumOption,
+  nextPage,
+  notePage,
+  type PageOptions,
+} from '../options.ts'
+import { type Column, fields, table } from '../output.ts'
+import { calling } from '../service.ts'
+import { TRANSACTION_COLUMNS } from '../transaction/transaction.ts'
+import { addServiceOptions, addVerb } from '../verb.ts'
+
+const ROW: readonly Column<UnmatchedPayment>[] = [
+  { title: 'Id', of: ({ id }) => id },
+  { title: 'Paid at', of: ({ paidAt }) => localTime.format(paidAt) },
+  { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
+  { title: 'Account', of: ({ accountNumber }) => accountNumber },
+  { title: 'Amount', right: true, of: ({ amountMinor }) => formatAmount(amountMinor) },
+  { title: 'Status', of: ({ status }) => enumName(status, TransactionStatus) },
+  { title: 'Session', of: ({ sessionId }) => sessionId },
+  { title: 'Payer', of: ({ payer }) => payer?.name ?? '' },
+]
+
+const WHOLE: readonly Column<UnmatchedPayment>[] = [
+  ...ROW,
+  { title: 'Narration', of: ({ narration }) => narration },
+  { title: 'Resolution', of: ({ resolution }) => enumName(resolution, Resolution) },
+  { title: 'Resolved at', of: ({ resolvedAt }) => localTime.format(resolvedAt) },
+  { title: 'Note', of: ({ note }) => note },
+]
+
+/** `inflow unmatched` */
+export function unmatched(noun: Command): void {
+  addPageOptions(
+    addVerb(noun, 'list', {
+      summary: 'list payments that nobody has decided about, newest first',
+      example: 'unmatched list --bank PALMPAY --limit 20',
+    }).addOption(enumOption('--bank <code>', 'at this bank only', Bank, 'BANK_')),
+  ).action(listUnmatched)
+  addBusinessOption(
+    addVerb(noun, 'assign', {
+      summary: 'record a payment for an account; repeating it changes nothing',
+      example: 'unmatched assign unm_01… --reference order-1 --note "the payer mistyped"',
+    }),
+  )
+    .argument('<id>', 'the payment, unm_…')
+    .requiredOption('--reference <text>', "the account's reference (R-…) or the business's own")
+    .option('--note <text>', 'why')
+    .action(assignUnmatched)
+  addVerb(noun, 'return', {
+    summary: 'note that a payment went back to its payer; the money itself moves at the bank',
+    example: 'unmatched return unm_01… --note "sent back by the bank on 20 November"',
+  })
+    .argument('<id>', 'the payment, unm_…')
+    .requiredOption('--note <text>', 'how and why')
+    .action(returnUnmatched)
+  addServiceOptions(noun)
+}
+
+const listUnmatched = calling<PageOptions & { bank?: Bank }>(async (service, options) => {
+  const client = service.client(ReconciliationService)
+  const request = {
+    bank: options.bank ?? Bank.BANK_UNSPECIFIED,
+    pageSize: options.limit ?? 0,
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listUnmatchedPayments({ ...request, pageToken }),
+    ({ payments }) => payments.length === 0,
+  )
+  answer(options, ListUnmatchedPaymentsResponseSchema, response, () =>
+    table(response.payments, ROW),
+  )
+  notePage(response)
+})
+
+interface AssignOptions {
+  readonly business?: string
+  readonly reference: string
+  readonly note?: string
+}
+
+const assignUnmatched = calling<AssignOptions>(async (service, options, unmatchedPaymentId) => {
+  const response = await service.client(ReconciliationService).assignUnmatchedPayment({
+    unmatchedPaymentId,
+    businessId: service.business(options.business),
+    reference: options.reference,
+    note: options.note ?? '',
+  })
+  answer(options, AssignUnmatchedPaymentResponseSchema, response, () =>
+    response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
+  )
+})
+
+const returnUnmatched = calling<{ note: string }>(async (service, options, unmatchedPaymentId) => {
+  const { note } = options
+  const response = await service
+    .client(ReconciliationService)
+    .returnUnmatchedPayment({ unmatchedPaymentId, note })
+  answer(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
+    response.payment ? fields(response.payment, WHOLE) : '',
+  )
+})

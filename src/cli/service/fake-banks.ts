@@ -1,0 +1,107 @@
+import { once } from 'node:events'
+import { chmod, writeFile } from 'node:fs/promises'
+import { timestampNow } from '@bufbuild/protobuf/wkt'
+import { type Command, InvalidArgumentError } from 'commander'
+import { BANK_CODES } from '../../banks/bank.ts'
+import { type FakeBanks, startFakeBanks } from '../../fake-banks/start-fake-banks.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { localTime } from '../local-time.ts'
+import { print, visible } from '../output.ts'
+
+/** `inflow fake-banks` */
+export function fakeBanks(noun: Command): void {
+  noun
+    .helpOption('-h, --help', 'show help')
+    .addHelpText('after', '\nExample:\n  inflow fake-banks --write-env .fake-banks.env')
+    .option('--port <number>', 'the first of four ports; 0: free ones (default: 9101)', port)
+    .option('--service-http <url>', "the service's HTTP address", serviceUrl)
+    // Not --env-file: node takes that for its own, wherever it stands.
+    .option('--write-env <path>', "write the service's settings there, for its owner alone")
+    .action(run)
+}
+
+interface FakeBanksOptions {
+  readonly port?: number
+  readonly serviceHttp?: string
+  readonly writeEnv?: string
+}
+
+async function run({ port = 9101, serviceHttp, writeEnv }: FakeBanksOptions): Promise<void> {
+  const stop = new AbortController()
+  const onSignal = () => stop.abort()
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
+  const banks = await startFakeBanks({
+    port,
+    serviceUrl: serviceHttp ?? 'http://127.0.0.1:8080',
+    observe: (bank, line) =>
+      print(visible(`${localTime.format(timestampNow())}  ${bank}  ${line}`)),
+  }).catch((error: NodeJS.ErrnoException & { port?: number }) => {
+    if (error.code !== 'EADDRINUSE') throw error
+    throw new Failure(EXIT.refused, `port ${error.port} is in use; choose others with --port`)
+  })
+  try {
+    const settings = settingsText(banks.environment)
+    if (writeEnv !== undefined) await writeSecret(writeEnv, settings)
+    print(writeEnv === undefined ? howToWith(settings) : howToWithFile(writeEnv))
+    print(howToPay(banks))
+    if (!stop.signal.aborted) await once(stop.signal, 'abort')
+  } finally {
+    await banks.close()
+  }
+}
+
+/** A shell and `node --env-file` read it alike: no value has a quote or a line break in it. */
+function settingsText(environment: FakeBanks['environment']): string {
+  return Object.entries(environment)
+    .map(([name, value]) => `${name}='${value}'\n`)
+    .join('')
+}
+
+/** A file that was there keeps its mode when it is written to, so that is changed first. */
+async function writeSecret(path: string, text: string): Promise<void> {
+  try {
+    await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
+    await writeFile(path, text, { mode: 0o600 })
+  } catch (error) {
+    throw new Failure(EXIT.refused, `--write-env cannot be written: ${(error as Error).message}`)
+  }
+}
+
+const howToWith = (settings: string) =>
+  `# The settings of the service, until these banks are started again:\n${settings}`
+
+const howToWithFile = (path: string) =>
+  `The settings of the service are in ${path}. Start it in another terminal:\n\n` +
+  `set -a; . ${/^[/.]/.test(path) ? path : `./${path}`}; set +a; npm start\n`
+
+function howToPay(banks: FakeBanks): string {
+  const lines = BANK_CODES.map((code) => `# ${code.padEnd(10)}${banks[code].url}`)
+  const example =
+    `curl -sS ${banks['9PSB'].url}/fake/pay ` +
+    `-d '{"account_number":"<number>","amount":"1500.50"}'`
+  return [
+    '# The banks are ready:',
+    ...lines,
+    '# Pay into an account that the service opened at one of them:',
+    '',
+    example,
+    '',
+  ].join('\n')
+}
+
+function port(text: string): number {
+  const number = /^\d{1,5}$/.test(text) ? Number(text) : -1
+  if (number < 0 || number > 65_532) throw new InvalidArgumentError('Must be 0 to 65532.')
+  return number
+}
+
+function serviceUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const local = url && /^(127\.0\.0\.1|localhost|\[::1\])$/.test(url.hostname)
+  if (!local || url.protocol !== 'http:' || url.pathname !== '/' || url.search !== '') {
+    throw new InvalidArgumentError('Must be of this machine, such as http://127.0.0.1:8080.')
+  }
+  return url.origin
+}

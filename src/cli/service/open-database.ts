@@ -1,0 +1,62 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
+import { isRetryable } from '../../postgres/is-retryable.ts'
+import { type Database, openDatabase } from '../../postgres/orm.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { note } from '../output.ts'
+
+/**
+ * Opens the database that the service uses, hands it over, and closes what was opened. The embedded
+ * one is started when no service has it open.
+ */
+export async function withDatabase<Result>(
+  env: NodeJS.ProcessEnv,
+  absent: 'make it' | 'must exist',
+  use: (database: Database) => Promise<Result>,
+): Promise<Result> {
+  const url = env['DATABASE_URL']?.trim()
+  if (url) return withUrl(url, use)
+  const folder = join(env['DATA_DIR']?.trim() || '.inflow', 'postgres')
+  if (absent === 'must exist' && !existsSync(folder)) {
+    throw new Failure(
+      EXIT.refused,
+      `there is no database in ${folder} yet: \`inflow migrate up\` or \`npm start\` makes it, or set DATABASE_URL`,
+    )
+  }
+  const { findRunningEmbedded, startEmbedded } = await import('../../postgres/embedded/embedded.ts')
+  const running = await findRunningEmbedded(folder)
+  if (running !== undefined) return withUrl(running, use)
+  const ended = exitOnSignals()
+  try {
+    const server = await startEmbedded({ folder, log: note })
+    try {
+      return await withUrl(server.url, use)
+    } finally {
+      await server.stop()
+    }
+  } finally {
+    ended()
+  }
+}
+
+async function withUrl<Result>(
+  url: string,
+  use: (database: Database) => Promise<Result>,
+): Promise<Result> {
+  if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
+    throw new Failure(EXIT.usage, 'DATABASE_URL must be like postgres://user@host:5432/database')
+  }
+  let database: Database | undefined
+  try {
+    // One connection holds the lock of migrations, and the other migrates.
+    database = await openDatabase(url, 2)
+    return await use(database)
+  } catch (error) {
+    if (!isRetryable(error)) throw error
+    const why = error instanceof Error && error.message ? `: ${error.message}` : ''
+    throw new Failure(EXIT.unreachable, `cannot reach the database at ${new URL(url).host}${why}`)
+  } finally {
+    await database?.close()
+  }
+}

@@ -1,0 +1,140 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import type { Command } from 'commander'
+import {
+  type Transaction,
+  TransactionStatus,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  GetTransactionResponseSchema,
+  ListTransactionsResponseSchema,
+  ReverseTransactionResponseSchema,
+  TransactionService,
+} from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../../core/money.ts'
+import { answer } from '../answer.ts'
+import { localTime } from '../local-time.ts'
+import {
+  addBusinessOption,
+  addModeOptions,
+  addPageOptions,
+  enumName,
+  enumOption,
+  type ModeOptions,
+  modeName,
+  modeOf,
+  notePage,
+  type PageOptions,
+  time,
+} from '../options.ts'
+import { type Column, fields, table } from '../output.ts'
+import { calling } from '../service.ts'
+import { addServiceOptions, addVerb } from '../verb.ts'
+
+const ROW: readonly Column<Transaction>[] = [
+  { title: 'Paid at', of: ({ paidAt }) => localTime.format(paidAt) },
+  { title: 'Session', of: ({ sessionId }) => sessionId },
+  { title: 'Amount', right: true, of: ({ amountMinor }) => formatAmount(amountMinor) },
+  { title: 'Status', of: ({ status }) => enumName(status, TransactionStatus) },
+  { title: 'Settled', of: ({ settled }) => (settled ? 'yes' : 'no') },
+  { title: 'Mode', of: modeName },
+  { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
+  { title: 'Account', of: ({ accountNumber }) => accountNumber },
+  { title: 'Reference', of: ({ accountReference }) => accountReference },
+  { title: 'Customer', of: ({ customerName }) => customerName },
+  { title: 'Payer', of: ({ payer }) => payer?.name ?? '' },
+]
+
+/** All that a person may want to know of one transaction. */
+export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
+  ...ROW,
+  { title: 'Currency', of: ({ currency }) => currency },
+  { title: 'Own reference', of: ({ merchantReference }) => merchantReference },
+  { title: 'Account name', of: ({ accountName }) => accountName },
+  { title: 'E-mail', of: ({ customerEmail }) => customerEmail },
+  { title: 'Payer account', of: ({ payer }) => payer?.accountNumber ?? '' },
+  { title: 'Payer bank', of: ({ payer }) => payer?.bankName || payer?.bankCode || '' },
+  { title: 'Narration', of: ({ narration }) => narration },
+  { title: 'Settles at', of: ({ settlesAt }) => localTime.format(settlesAt) },
+  { title: 'Reversed at', of: ({ reversal }) => localTime.format(reversal?.reversedAt) },
+  { title: 'Reversed for', of: ({ reversal }) => reversal?.reason ?? '' },
+  { title: 'Business', of: ({ businessId }) => businessId },
+  { title: 'Id', of: ({ id }) => id },
+]
+
+/** `inflow transaction` */
+export function transaction(noun: Command): void {
+  addBusinessOption(
+    addVerb(noun, 'get', {
+      summary: 'show one transaction',
+      example: 'transaction get 120001261120100000123456789012',
+    }),
+  )
+    .argument('<session-id>', 'the interbank session id')
+    .action(getTransaction)
+  addPageOptions(
+    addModeOptions(
+      addBusinessOption(
+        addVerb(noun, 'list', {
+          summary: 'list transactions, the latest payment first',
+          example: 'transaction list --status SUCCESS --from "2026-11-01 00:00:00" --limit 20',
+        }),
+      ),
+    )
+      .option('--reference <text>', "into this account only: its reference or the business's own")
+      .addOption(enumOption('--status <status>', 'in this state only', TransactionStatus))
+      .option('--from <time>', 'paid at this time or later', time)
+      .option('--to <time>', 'paid before this time', time),
+  ).action(listTransactions)
+  addVerb(noun, 'reverse', {
+    summary: 'take a payment back: undo its postings, and tell the business',
+    example: 'transaction reverse txn_… --reason "recalled by the bank"',
+  })
+    .argument('<transaction-id>', 'its id, txn_…')
+    .requiredOption('--reason <text>', 'why, for people')
+    .action(reverseTransaction)
+  addServiceOptions(noun)
+}
+
+const reverseTransaction = calling<{ reason: string }>(async (service, options, transactionId) => {
+  const { reason } = options
+  const response = await service
+    .client(TransactionService)
+    .reverseTransaction({ transactionId, reason })
+  answer(options, ReverseTransactionResponseSchema, response, () =>
+    response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
+  )
+})
+
+const getTransaction = calling<{ business?: string }>(async (service, options, sessionId) => {
+  const businessId = service.business(options.business)
+  const response = await service
+    .client(TransactionService)
+    .getTransaction({ businessId, sessionId })
+  answer(options, GetTransactionResponseSchema, response, () =>
+    response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
+  )
+})
+
+interface ListOptions extends PageOptions, ModeOptions {
+  readonly business?: string
+  readonly reference?: string
+  readonly status?: TransactionStatus
+  readonly from?: Timestamp
+  readonly to?: Timestamp
+}
+
+const listTransactions = calling<ListOptions>(async (service, options) => {
+  const response = await service.client(TransactionService).listTransactions({
+    businessId: service.business(options.business),
+    reference: options.reference ?? '',
+    status: options.status ?? TransactionStatus.UNSPECIFIED,
+    ...modeOf(options),
+    ...(options.from && { from: options.from }),
+    ...(options.to && { to: options.to }),
+    pageSize: options.limit ?? 0,
+    pageToken: options.pageToken ?? '',
+  })
+  answer(options, ListTransactionsResponseSchema, response, () => table(response.transactions, ROW))
+  notePage(response)
+})

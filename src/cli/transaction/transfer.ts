@@ -1,0 +1,64 @@
+import type { Command } from 'commander'
+import {
+  SandboxService,
+  type SimulateTransferResponse,
+  SimulateTransferResponseSchema,
+} from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { RecordOutcome } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { answer } from '../answer.ts'
+import { amount, enumName } from '../options.ts'
+import { type Column, fields, note, within } from '../output.ts'
+import { calling } from '../service.ts'
+import { addServiceOptions, addVerb } from '../verb.ts'
+import { TRANSACTION_COLUMNS } from './transaction.ts'
+
+const COLUMNS: readonly Column<SimulateTransferResponse>[] = [
+  { title: 'Outcome', of: outcomeOf },
+  // The transaction, where there is one, shows it too.
+  { title: 'Session', of: ({ transaction, sessionId }) => (transaction ? '' : sessionId) },
+  ...within(TRANSACTION_COLUMNS, (response: SimulateTransferResponse) => response.transaction),
+]
+
+/** What the outcomes other than RECORDED mean. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  DUPLICATE: 'The session was recorded before; nothing changed.',
+  UNMATCHED: 'No open account has that number; the payment is kept for an operator.',
+  CONFLICT: 'The session was recorded with another amount or account; nothing changed.',
+}
+
+/** `inflow transfer` */
+export function transfer(noun: Command): void {
+  addVerb(noun, 'simulate', {
+    summary: 'make money arrive in a test account, or a live one of a sandbox bank',
+    example: 'transfer simulate --account 1234567890 --amount 1500.50 --payer "Chidi Okafor"',
+  })
+    .requiredOption('--account <number>', 'number of the virtual account, ten digits')
+    .requiredOption('--amount <naira>', 'naira, with at most two decimals', amount)
+    .option('--session <id>', 'the interbank session id (default: a new one)')
+    .option('--payer <name>', 'name of the payer (default: a made-up one)')
+    .action(simulateTransfer)
+  addServiceOptions(noun)
+}
+
+interface SimulateOptions {
+  readonly account: string
+  readonly amount: bigint
+  readonly session?: string
+  readonly payer?: string
+}
+
+const simulateTransfer = calling<SimulateOptions>(async (service, options) => {
+  const response = await service.client(SandboxService).simulateTransfer({
+    accountNumber: options.account,
+    amountMinor: options.amount,
+    sessionId: options.session ?? '',
+    payerName: options.payer ?? '',
+  })
+  answer(options, SimulateTransferResponseSchema, response, () => fields(response, COLUMNS))
+  const meaning = MEANINGS[outcomeOf(response)]
+  if (meaning !== undefined) note(meaning)
+})
+
+function outcomeOf({ outcome }: SimulateTransferResponse): string {
+  return enumName(outcome, RecordOutcome)
+}

@@ -1,0 +1,114 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import {
+  type Attempt,
+  type Delivery,
+  DeliveryStatus,
+} from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import {
+  GetDeliveryResponseSchema,
+  ListDeliveriesResponseSchema,
+  RecoverResponseSchema,
+  RedeliverResponseSchema,
+  WebhookService,
+} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { answer } from '../answer.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { localTime } from '../local-time.ts'
+import { enumName, nextPage, notePage, type PageOptions } from '../options.ts'
+import { type Column, fields, note, table } from '../output.ts'
+import { calling } from '../service.ts'
+
+/** Recovering a large backlog takes a while. */
+const RECOVER_TIMEOUT_MS = 600_000
+
+const ROW: readonly Column<Delivery>[] = [
+  { title: 'Id', of: ({ id }) => id },
+  { title: 'Event', of: ({ eventId }) => eventId },
+  { title: 'Kind', of: ({ eventKind }) => eventKind },
+  { title: 'Status', of: ({ status }) => enumName(status, DeliveryStatus) },
+  { title: 'AttemptRunner', right: true, of: ({ attemptCount }) => String(attemptCount) },
+  { title: 'Due at', of: ({ dueAt }) => localTime.format(dueAt) },
+  { title: 'Latest outcome', of: ({ latestAttempt }) => outcomeOf(latestAttempt) },
+]
+
+export const DELIVERY: readonly Column<Delivery>[] = [
+  ...ROW,
+  { title: 'Given up because', of: ({ failure }) => failure },
+  { title: 'Endpoint', of: ({ endpointId }) => endpointId },
+  { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
+  { title: 'Completed at', of: ({ completedAt }) => localTime.format(completedAt) },
+]
+
+const ATTEMPTS: readonly Column<Attempt>[] = [
+  { title: 'No', right: true, of: ({ number }) => String(number) },
+  { title: 'Started at', of: ({ startedAt }) => localTime.format(startedAt) },
+  { title: 'Took ms', right: true, of: ({ latencyMs }) => String(latencyMs) },
+  { title: 'Outcome', of: outcomeOf },
+  { title: 'Answer', of: ({ answer: text }) => firstLine(text) },
+]
+
+/** What came of an attempt, in words. */
+export function outcomeOf(attempt: Attempt | undefined): string {
+  if (attempt === undefined) return ''
+  return attempt.error || `acknowledged (${attempt.statusCode})`
+}
+
+/** The start of an answer, for a table; --json has all that is kept. */
+function firstLine(text: string): string {
+  const [line = ''] = text.split('\n', 1)
+  return line.length > 60 ? `${line.slice(0, 60)}…` : line
+}
+
+interface ListOptions extends PageOptions {
+  readonly endpoint?: string
+  readonly event?: string
+  readonly status?: DeliveryStatus
+}
+
+export const listDeliveries = calling<ListOptions>(async (service, options) => {
+  if (options.endpoint === undefined && options.event === undefined) {
+    throw new Failure(EXIT.usage, 'deliveries of what? give --endpoint <id>, or --event <id>')
+  }
+  const client = service.client(WebhookService)
+  const request = {
+    endpointId: options.endpoint ?? '',
+    eventId: options.event ?? '',
+    status: options.status ?? DeliveryStatus.UNSPECIFIED,
+    pageSize: options.limit ?? 0,
+  }
+  const response = await nextPage(
+    options,
+    (pageToken) => client.listDeliveries({ ...request, pageToken }),
+    ({ deliveries }) => deliveries.length === 0,
+  )
+  answer(options, ListDeliveriesResponseSchema, response, () => table(response.deliveries, ROW))
+  notePage(response)
+})
+
+export const showDelivery = calling<object>(async (service, options, deliveryId) => {
+  const response = await service.client(WebhookService).getDelivery({ deliveryId })
+  answer(options, GetDeliveryResponseSchema, response, () => {
+    const { delivery, attempts } = response
+    const head = delivery ? fields(delivery, DELIVERY) : ''
+    return attempts.length === 0 ? head : `${head}\n\n${table(attempts, ATTEMPTS)}`
+  })
+})
+
+export const redeliver = calling<object>(async (service, options, deliveryId) => {
+  const response = await service.client(WebhookService).redeliver({ deliveryId })
+  answer(options, RedeliverResponseSchema, response, () =>
+    response.delivery ? fields(response.delivery, DELIVERY) : '',
+  )
+})
+
+export const recoverDeliveries = calling<{ since: Timestamp }>(
+  async (service, options, endpointId) => {
+    const { since } = options
+    const response = await service
+      .client(WebhookService)
+      .recover({ endpointId, since }, { timeoutMs: RECOVER_TIMEOUT_MS })
+    answer(options, RecoverResponseSchema, response, () => '')
+    const { recovered } = response
+    note(recovered === 1n ? '1 delivery is sent again.' : `${recovered} deliveries are sent again.`)
+  },
+)

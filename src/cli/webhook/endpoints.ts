@@ -1,0 +1,126 @@
+import {
+  DisabledReason,
+  type Endpoint,
+  EndpointStatus,
+} from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import {
+  type CreateEndpointResponse,
+  CreateEndpointResponseSchema,
+  DeleteEndpointResponseSchema,
+  ListEndpointsResponseSchema,
+  type RotateSecretResponse,
+  RotateSecretResponseSchema,
+  UpdateEndpointResponseSchema,
+  WebhookService,
+} from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { answer } from '../answer.ts'
+import { localTime } from '../local-time.ts'
+import { enumName, modeName } from '../options.ts'
+import { type Column, fields, note, table, within } from '../output.ts'
+import { calling } from '../service.ts'
+
+const ROW: readonly Column<Endpoint>[] = [
+  { title: 'Id', of: ({ id }) => id },
+  { title: 'Mode', of: modeName },
+  { title: 'URL', of: ({ url }) => url },
+  { title: 'Status', of: ({ status }) => enumName(status, EndpointStatus) },
+  { title: 'Kinds', of: ({ kinds }) => kinds.join(',') || 'all but ACCOUNT_CREATED' },
+  { title: 'Description', of: ({ description }) => description },
+  { title: 'Failing since', of: ({ failingSince }) => localTime.format(failingSince) },
+  { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
+]
+
+const COLUMNS: readonly Column<Endpoint>[] = [
+  ...ROW,
+  { title: 'Disabled at', of: ({ disabledAt }) => localTime.format(disabledAt) },
+  { title: 'Because', of: ({ disabledReason }) => enumName(disabledReason, DisabledReason) },
+  { title: 'Requests at once', of: ({ concurrency }) => String(concurrency) },
+  {
+    title: 'Earlier secrets until',
+    of: ({ secrets }) =>
+      secrets.flatMap(({ expiresAt }) => localTime.format(expiresAt) || []).join(', '),
+  },
+]
+
+const ADDED: readonly Column<CreateEndpointResponse>[] = [
+  ...within(COLUMNS, (response: CreateEndpointResponse) => response.endpoint),
+  { title: 'Secret', of: ({ secret }) => secret },
+]
+
+const ROTATED: readonly Column<RotateSecretResponse>[] = [
+  ...within(COLUMNS, (response: RotateSecretResponse) => response.endpoint),
+  { title: 'Secret', of: ({ secret }) => secret },
+]
+
+const SHOWN_ONCE = 'The signing secret is shown this once: keep it.'
+
+interface AddOptions {
+  readonly business?: string
+  /** The endpoint's; the service's own is --service-url here. */
+  readonly url: string
+  readonly kind?: readonly string[]
+  readonly description?: string
+  readonly concurrency?: number
+  readonly test?: boolean
+}
+
+export const addEndpoint = calling<AddOptions>(async (service, options) => {
+  const response = await service.client(WebhookService).createEndpoint({
+    businessId: service.business(options.business),
+    url: options.url,
+    kinds: [...(options.kind ?? [])],
+    description: options.description ?? '',
+    concurrency: options.concurrency ?? 0,
+    test: options.test ?? false,
+  })
+  answer(options, CreateEndpointResponseSchema, response, () => fields(response, ADDED))
+  note(SHOWN_ONCE)
+})
+
+export const listEndpoints = calling<{ business?: string }>(async (service, options) => {
+  const businessId = service.business(options.business)
+  const response = await service.client(WebhookService).listEndpoints({ businessId })
+  answer(options, ListEndpointsResponseSchema, response, () => table(response.endpoints, ROW))
+})
+
+export const removeEndpoint = calling<object>(async (service, options, endpointId) => {
+  const response = await service.client(WebhookService).deleteEndpoint({ endpointId })
+  answer(options, DeleteEndpointResponseSchema, response, () => '')
+  note(`Removed ${endpointId}.`)
+})
+
+interface UpdateOptions {
+  readonly url?: string
+  readonly kind?: readonly string[]
+  readonly allKinds?: boolean
+  readonly description?: string
+  readonly concurrency?: number
+  readonly enable?: boolean
+  readonly disable?: boolean
+}
+
+export const updateEndpoint = calling<UpdateOptions>(async (service, options, endpointId) => {
+  const { url, description, concurrency, enable, disable } = options
+  const response = await service.client(WebhookService).updateEndpoint({
+    endpointId,
+    ...(url !== undefined && { url }),
+    ...(description !== undefined && { description }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...((enable || disable) && { enabled: enable === true }),
+    kinds: [...(options.kind ?? [])],
+    allKinds: options.allKinds ?? false,
+  })
+  answer(options, UpdateEndpointResponseSchema, response, () =>
+    response.endpoint ? fields(response.endpoint, COLUMNS) : '',
+  )
+})
+
+export const rotateSecret = calling<{ overlap?: number }>(async (service, options, endpointId) => {
+  const { overlap } = options
+  const response = await service.client(WebhookService).rotateSecret({
+    endpointId,
+    ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),
+  })
+  answer(options, RotateSecretResponseSchema, response, () => fields(response, ROTATED))
+  note(SHOWN_ONCE)
+})

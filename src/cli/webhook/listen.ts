@@ -1,0 +1,110 @@
+import { once } from 'node:events'
+import { hostname } from 'node:os'
+import type { Client } from '@connectrpc/connect'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { localTime } from '../local-time.ts'
+import { note, print, visible } from '../output.ts'
+import { calling } from '../service.ts'
+import { type Received, startReceiver } from './receiver.ts'
+
+interface ListenOptions {
+  readonly business?: string
+  readonly forwardTo?: string
+  readonly kind?: readonly string[]
+  readonly test?: boolean
+}
+
+/** What the temporary endpoint is called, so that one that was left behind is known as such. */
+const DESCRIPTION = 'inflow webhook listen'
+
+/** `inflow webhook listen` */
+export const listen = calling<ListenOptions>(async (service, options) => {
+  const client = service.client(WebhookService)
+  const businessId = service.business(options.business)
+  const stop = new AbortController()
+  const onSignal = () => stop.abort()
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
+  await removeStale(client, businessId)
+
+  const secret = Promise.withResolvers<string>()
+  const receiver = await startReceiver({
+    secret: secret.promise,
+    forwardTo: options.forwardTo,
+    onReceived: (received) => print(options.json ? jsonOf(received) : textOf(received)),
+  })
+  try {
+    const created = await client.createEndpoint({
+      businessId,
+      url: receiver.url,
+      kinds: [...(options.kind ?? [])],
+      test: options.test ?? false,
+      description: `${DESCRIPTION}, ${hostname().slice(0, 64)} pid ${process.pid}`,
+    })
+    const endpointId = created.endpoint?.id ?? ''
+    secret.resolve(created.secret)
+    note(`Listening as ${endpointId} at ${receiver.url}; Ctrl-C ends it and removes the endpoint.`)
+    note(`Its signing secret: ${created.secret}`)
+    if (!stop.signal.aborted) await once(stop.signal, 'abort')
+    await remove(client, endpointId)
+  } finally {
+    await receiver.close()
+  }
+})
+
+async function remove(client: Client<typeof WebhookService>, endpointId: string): Promise<void> {
+  try {
+    await client.deleteEndpoint({ endpointId })
+    note(`Removed ${endpointId}.`)
+  } catch (error) {
+    note(`The endpoint is left behind; remove it: inflow webhook remove ${endpointId}`)
+    throw error
+  }
+}
+
+/** Removes what a listener on this machine left behind that was killed, and tells of others. */
+async function removeStale(client: Client<typeof WebhookService>, businessId: string) {
+  const { endpoints } = await client.listEndpoints({ businessId })
+  for (const { id, description } of endpoints) {
+    const [, host, pid] = /^inflow webhook listen, (.+) pid (\d+)$/.exec(description) ?? []
+    if (pid === undefined) continue
+    if (host === hostname().slice(0, 64) && !isRunning(Number(pid))) {
+      await client.deleteEndpoint({ endpointId: id })
+      note(`Removed ${id}, which an earlier listener left behind.`)
+    } else {
+      note(`Another listener receives too: ${id} (${description}).`)
+    }
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
+/** One line that tells of it, and the body as it came. */
+function textOf({ receivedAt, id, verification, forwarded, body }: Received): string {
+  const cells = [localTime.format(receivedAt)]
+  if (verification.ok) {
+    const { event, data } = verification.event
+    cells.push(event, `#${data.sequence}`, id, 'signature verified')
+  } else cells.push(id, `NOT VERIFIED: ${verification.reason}`)
+  if (forwarded) {
+    cells.push(`forwarded: ${forwarded.error || forwarded.status} (${forwarded.latencyMs} ms)`)
+  }
+  return `${visible(cells.join('  '))}\n${visible(body)}\n`
+}
+
+function jsonOf({ receivedAt, id, verification, forwarded, body }: Received): string {
+  return JSON.stringify({
+    receivedAt: new Date(Number(receivedAt.seconds) * 1_000).toISOString(),
+    webhookId: id,
+    verified: verification.ok,
+    ...(!verification.ok && { reason: verification.reason }),
+    ...(forwarded && { forwarded }),
+    body,
+  })
+}

@@ -1,0 +1,45 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Client } from '@connectrpc/connect'
+import { type Delivery, DeliverySchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { answer } from '../answer.ts'
+import { EXIT, Failure } from '../failure.ts'
+import { fields } from '../output.ts'
+import { calling } from '../service.ts'
+import { DELIVERY, outcomeOf } from './deliveries.ts'
+
+/** Longer than the first attempt may take. */
+const WAIT_MS = 20_000
+const LOOK_EVERY_MS = 200
+
+/** `inflow webhook test` */
+export const testEndpoint = calling<object>(async (service, options, endpointId) => {
+  const client = service.client(WebhookService)
+  const { eventId } = await client.sendTestEvent({ endpointId })
+  const delivery = await firstAttempt(client, endpointId, eventId)
+  if (delivery === undefined) {
+    throw new Failure(EXIT.refused, `the test event ${eventId} was not attempted yet`, [
+      `see what comes of it: inflow webhook deliveries --event ${eventId}`,
+    ])
+  }
+  answer(options, DeliverySchema, delivery, () => fields(delivery, DELIVERY))
+  if (delivery.latestAttempt?.error) {
+    throw new Failure(EXIT.refused, `not acknowledged: ${outcomeOf(delivery.latestAttempt)}`)
+  }
+})
+
+/** The delivery of the event when it has been attempted; undefined when that takes too long. */
+async function firstAttempt(
+  client: Client<typeof WebhookService>,
+  endpointId: string,
+  eventId: string,
+): Promise<Delivery | undefined> {
+  const untilMs = performance.now() + WAIT_MS
+  while (performance.now() < untilMs) {
+    const { deliveries } = await client.listDeliveries({ endpointId, eventId })
+    const [delivery] = deliveries
+    if (delivery?.latestAttempt) return delivery
+    await delay(LOOK_EVERY_MS)
+  }
+  return undefined
+}

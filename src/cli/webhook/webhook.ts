@@ -1,0 +1,136 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { addBusinessOption, addPageOptions, durationSeconds, enumOption, time } from '../options.ts'
+import { addServiceOptions, addVerb } from '../verb.ts'
+import { listDeliveries, recoverDeliveries, redeliver, showDelivery } from './deliveries.ts'
+import {
+  addEndpoint,
+  listEndpoints,
+  removeEndpoint,
+  rotateSecret,
+  updateEndpoint,
+} from './endpoints.ts'
+import { listen } from './listen.ts'
+import { testEndpoint } from './test.ts'
+
+const ENDPOINT = ['<endpoint-id>', 'the endpoint, as `inflow webhook list` names it'] as const
+const DELIVERY = ['<delivery-id>', 'the delivery, as `inflow webhook deliveries` names it'] as const
+const ENDPOINT_EXAMPLE = 'ep_01jd9w3k6t8v2x4z6b8d0f2h4j'
+const DELIVERY_EXAMPLE = 'dlv_01jd9w3k6t8v2x4z6b8d0f2h4j'
+
+/** `inflow webhook` */
+export function webhook(noun: Command): void {
+  addEndpointVerbs(noun)
+  addDeliveryVerbs(noun)
+  addBusinessOption(
+    addVerb(noun, 'listen', {
+      summary:
+        'receive events here until Ctrl-C, through a temporary endpoint on a local service: each is ' +
+        'checked, printed and, if asked, forwarded',
+      example: 'webhook listen --forward-to http://localhost:3000/webhooks',
+    }),
+  )
+    .option('--forward-to <url>', 'where to send each event on; what it answers is answered', url)
+    .option('--kind <kinds...>', 'kinds of events (default: all but ACCOUNT_CREATED)')
+    .option('--test', 'receive the events of test mode, and none of live mode')
+    .action(listen)
+  addServiceOptions(noun)
+}
+
+function addEndpointVerbs(noun: Command): void {
+  addBusinessOption(
+    addVerb(noun, 'add', {
+      summary: 'add an endpoint; its signing secret is shown this once',
+      example: 'webhook add --url https://shop.example.com/hooks --kind PAYMENT_NOTIFICATION',
+    }),
+  )
+    .requiredOption('--url <url>', 'the address that events are posted to')
+    .option('--kind <kinds...>', 'kinds of events (default: all but ACCOUNT_CREATED)')
+    .option('--description <text>', 'what it is for')
+    .option('--concurrency <count>', 'requests at once, 1 to 50 (default: 10)', concurrency)
+    .option('--test', 'receive the events of test mode, and none of live mode')
+    .action(addEndpoint)
+  addBusinessOption(
+    addVerb(noun, 'list', {
+      summary: 'list the endpoints of a business, newest first',
+      example: 'webhook list',
+    }),
+  ).action(listEndpoints)
+  addVerb(noun, 'remove', {
+    summary: 'remove an endpoint; what was not delivered to it yet is dropped',
+    example: `webhook remove ${ENDPOINT_EXAMPLE}`,
+  })
+    .argument(...ENDPOINT)
+    .action(removeEndpoint)
+  addVerb(noun, 'update', {
+    summary: 'change an endpoint, or enable one that was disabled',
+    example: `webhook update ${ENDPOINT_EXAMPLE} --enable`,
+  })
+    .argument(...ENDPOINT)
+    .option('--url <url>', 'the address that events are posted to')
+    .addOption(new Option('--kind <kinds...>', 'kinds of events').conflicts('allKinds'))
+    .option('--all-kinds', 'all kinds of events but ACCOUNT_CREATED')
+    .option('--description <text>', 'what it is for')
+    .option('--concurrency <count>', 'requests at once, 1 to 50', concurrency)
+    .addOption(new Option('--enable', 'send events to it').conflicts('disable'))
+    .option('--disable', 'hold events for it')
+    .action(updateEndpoint)
+  addVerb(noun, 'rotate', {
+    summary: 'make a new signing secret, shown this once; the ones before sign on for the overlap',
+    example: `webhook rotate ${ENDPOINT_EXAMPLE} --overlap 48h`,
+  })
+    .argument(...ENDPOINT)
+    .option('--overlap <time>', 'such as 48h, 30m or 0 (default: 24h)', durationSeconds)
+    .action(rotateSecret)
+  addVerb(noun, 'test', {
+    summary: 'send a test event to an endpoint and tell what it answers',
+    example: `webhook test ${ENDPOINT_EXAMPLE}`,
+  })
+    .argument(...ENDPOINT)
+    .action(testEndpoint)
+}
+
+function addDeliveryVerbs(noun: Command): void {
+  addPageOptions(
+    addVerb(noun, 'deliveries', {
+      summary: 'list deliveries to an endpoint, or of an event, of the newest event first',
+      example: `webhook deliveries --endpoint ${ENDPOINT_EXAMPLE} --status failed`,
+    })
+      .option('--endpoint <id>', 'to this endpoint, also when it was removed')
+      .option('--event <id>', 'of this event')
+      .addOption(enumOption('--status <status>', 'only in this state', DeliveryStatus)),
+  ).action(listDeliveries)
+  addVerb(noun, 'delivery', {
+    summary: 'show a delivery with every attempt and what was answered',
+    example: `webhook delivery ${DELIVERY_EXAMPLE}`,
+  })
+    .argument(...DELIVERY)
+    .action(showDelivery)
+  addVerb(noun, 'redeliver', {
+    summary: 'send a delivery again, whatever came of it',
+    example: `webhook redeliver ${DELIVERY_EXAMPLE}`,
+  })
+    .argument(...DELIVERY)
+    .action(redeliver)
+  addVerb(noun, 'recover', {
+    summary: 'send again all that an endpoint did not acknowledge since a time',
+    example: `webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`,
+  })
+    .argument(...ENDPOINT)
+    .requiredOption<Timestamp>('--since <time>', 'deliveries made at this time or later', time)
+    .action(recoverDeliveries)
+}
+
+function concurrency(text: string): number {
+  const count = /^\d{1,2}$/.test(text) ? Number(text) : 0
+  if (count < 1 || count > 50) throw new InvalidArgumentError('Must be a number from 1 to 50.')
+  return count
+}
+
+function url(text: string): string {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new InvalidArgumentError('Must be a URL such as http://localhost:3000/webhooks.')
+  }
+  return text
+}

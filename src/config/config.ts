@@ -1,0 +1,127 @@
+import { z } from 'zod'
+import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
+import { BANK_CODES, type BankCode } from '../banks/bank.ts'
+import { CONNECTORS, type Connectors } from '../banks/connectors.ts'
+import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
+import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
+import { createSettingReader, type Faults } from './settings.ts'
+
+/** Everything that the environment decides. Frozen, and read once. */
+export type Config = Readonly<ReturnType<typeof composeConfig>>
+
+/** Files of PEM. The files themselves are read when the servers start. */
+export type TlsFiles = NonNullable<Config['tls']>
+
+/** How a bank is served: by the simulated one, or by the connector to the real one. */
+type BankMode = 'sandbox' | 'live'
+
+type Banks = Readonly<Record<BankCode, BankMode>>
+
+/** The settings that are wrong, one line for each. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly faults: readonly string[]
+
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
+  }
+}
+
+const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
+
+/**
+ * Reads the settings. The only reader of the environment.
+ *
+ * @param connectors to the banks that may be live
+ * @throws ConfigError naming every setting at fault
+ */
+export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONNECTORS): Config {
+  const faults: Faults = new Map()
+  const read = createSettingReader(env, faults)
+  const settings = read(SERVICE_SETTINGS)
+  const banks = read(z.object({ BANKS: createBanksField(connectors) }))?.banks
+  const liveBanks: Partial<Record<BankCode, LiveBank>> = {}
+  for (const code of BANK_CODES) {
+    const prepare = connectors[code]
+    if (banks?.[code] !== 'live' || !prepare) continue
+    const bank = readLiveBank(code, prepare, env, faults)
+    if (bank) liveBanks[code] = bank
+  }
+  if (faults.size > 0 || !settings || !banks) throw new ConfigError([...faults.values()])
+  return Object.freeze(composeConfig(settings, banks, liveBanks))
+}
+
+function composeConfig(
+  settings: ServiceSettings,
+  banks: Banks,
+  liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>,
+) {
+  const {
+    reconcileWindowHours,
+    reconcileIntervalMinutes,
+    reconcileSettleMinutes,
+    webhookLeaseSeconds,
+    tlsCert: cert,
+    tlsKey: key,
+    tlsClientCa: clientCa,
+    connectionsPerAddressMax,
+    rateLimitKey,
+    rateLimitToken,
+    rateLimitAddress,
+    rateLimitFailed,
+    ...rest
+  } = settings
+  // The embedded database is for development, where load comes from the developer's own machine.
+  const embedded = settings.databaseUrl === undefined
+  const limit = (set: RateLimit | 'off' | undefined, usual?: RateLimit) =>
+    set === 'off' ? undefined : (set ?? (embedded ? undefined : usual))
+  return {
+    ...rest,
+    banks,
+    /** The settings of those that are live. */
+    liveBanks,
+    /** When live banks are asked for payments that their notifications did not tell of. */
+    reconcile: {
+      /** How far back; 0: never. */
+      windowMs: reconcileWindowHours * HOUR_MS,
+      /** 0: never. */
+      intervalMs: reconcileIntervalMinutes * MINUTE_MS,
+      /** What is younger is left to its notification. */
+      settleMs: reconcileSettleMinutes * MINUTE_MS,
+    },
+    webhookLeaseMs: webhookLeaseSeconds * 1_000,
+    /** Undefined: the servers speak plain text. Clients of gRPC need a certificate of `clientCa`. */
+    tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,
+    connectionsPerAddressMax: connectionsPerAddressMax ?? (embedded ? 10_000 : 1_000),
+    /** How often keys, tokens and addresses may call; undefined: without a limit. */
+    rateLimits: {
+      key: limit(rateLimitKey, { perSecond: 1_000, burst: 2_000 }),
+      token: limit(rateLimitToken),
+      address: limit(rateLimitAddress, { perSecond: 2_000, burst: 4_000 }),
+      failed: limit(rateLimitFailed),
+    },
+  }
+}
+
+/** `9PSB=live,PALMPAY=sandbox`: what is not named is `sandbox`. */
+function createBanksField(connectors: Connectors) {
+  return z
+    .string()
+    .default('')
+    .transform((text, { addIssue }): Banks => {
+      const banks = Object.fromEntries(BANK_CODES.map((code) => [code, 'sandbox' as BankMode]))
+      for (const pair of text === '' ? [] : text.split(',')) {
+        const [code = '', mode = ''] = pair.split('=').map((part) => part.trim())
+        if (banks[code] === undefined) {
+          addIssue(`names an unknown bank "${code}"; known: ${BANK_CODES.join(', ')}`)
+        } else if (mode !== 'sandbox' && mode !== 'live') {
+          addIssue(`must say ${code}=sandbox or ${code}=live`)
+        } else if (mode === 'live' && connectors[code as BankCode] === undefined) {
+          addIssue(`asks for ${code}=live, and this version serves the sandbox only`)
+        } else banks[code] = mode
+      }
+      return banks as Banks
+    })
+}

@@ -1,0 +1,181 @@
+import { isIP } from 'node:net'
+import { z } from 'zod'
+import { SCOPES, type Scope } from '../auth/caller.ts'
+import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
+import { createTimeText } from '../core/clock.ts'
+import { PREVIOUS_MAX } from '../crypto/key-files.ts'
+import { choice, cidrs, integer, list, onOff, parsed, type Settings } from './settings.ts'
+
+const KEY = 'base64 of 32 bytes (openssl rand -base64 32)'
+const port = integer(0, 65_535, 'a port, 0 to 65535')
+const days = integer(1, 3_650, '1 to 3650 days')
+const connections = integer(1, 999_999, '1 to 999999 connections')
+const rateLimit = parsed(
+  parseRateLimit,
+  'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first',
+)
+
+/** All settings but those of banks. */
+export const SERVICE_SETTINGS = z
+  .object({
+    /** A PostgreSQL to use; undefined: the embedded one. */
+    DATABASE_URL: z
+      .url({
+        protocol: /^postgres(ql)?$/,
+        error: 'must be a URL such as postgres://user:password@host:5432/database',
+      })
+      .optional(),
+    DATA_DIR: z.string().default('.inflow'),
+    HOST: z
+      .string()
+      .refine(isHost, 'must be an address or a host name such as 127.0.0.1 or ::')
+      .default('127.0.0.1'),
+    HTTP_PORT: port.default(8080),
+    GRPC_PORT: port.default(50_051),
+    /** How many processes serve at the same ports. */
+    WORKERS: integer(1, 64, '1 to 64 processes').default(1),
+    /** 32 bytes; undefined: generated into the data folder. */
+    MASTER_KEY: parsed(parseKey, `must be ${KEY}`).optional(),
+    /** Further keys that open what they encrypted: see KeyRing. */
+    MASTER_KEY_PREVIOUS: list(parsed(parseKey, `must each be ${KEY}`)).refine(
+      (keys) => keys.length <= PREVIOUS_MAX,
+      `must be at most ${PREVIOUS_MAX} keys`,
+    ),
+    ADMIN_TOKEN: z
+      .string()
+      .regex(/^[\x21-\x7e]{16,200}$/, 'must be 16 to 200 printable ASCII characters without spaces')
+      .optional(),
+    LOG_LEVEL: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default(
+      'info',
+    ),
+    DISPLAY_TIME_ZONE: z
+      .string()
+      .refine(isTimeZone, 'must be an IANA time zone such as Africa/Lagos')
+      .default('Africa/Lagos'),
+    GRPC_REFLECTION: onOff,
+    EVENT_RETENTION_DAYS: days.default(90),
+    /** How long completed webhook deliveries are kept, with their attempts. */
+    DELIVERY_RETENTION_DAYS: days.default(30),
+    /** How long banks' notifications are kept as they came. */
+    NOTIFICATION_RETENTION_DAYS: days.default(90),
+    RECONCILE_WINDOW_HOURS: integer(0, 720).default(48),
+    RECONCILE_INTERVAL_MINUTES: integer(0, 10_080).default(60),
+    RECONCILE_SETTLE_MINUTES: integer(0, 1_440).default(5),
+    /** Ranges of addresses that webhooks may go to although they are not public. */
+    WEBHOOK_ALLOWED_CIDRS: cidrs,
+    /** How long a webhook that was under way in a process that died waits for another one. */
+    WEBHOOK_LEASE_SECONDS: integer(2, 3_600, '2 to 3600 seconds').default(60),
+    /** The proxy that webhooks go through; undefined: none. */
+    WEBHOOK_PROXY_URL: z
+      .string()
+      .refine(isProxyUrl, {
+        error: 'must be a URL such as http://user:password@proxy.example:3128, without a path',
+      })
+      .optional(),
+    /** Ranges of the proxies before the HTTP server, whose word on who calls is taken. */
+    TRUSTED_PROXIES: cidrs,
+    /** The web pages, by their origin, whose scripts may call the HTTP server from a browser. */
+    CORS_ORIGINS: list(
+      z.string().refine(isOrigin, {
+        error: ({ input }) =>
+          `must be origins such as https://app.example.com, and "${input}" is none`,
+      }),
+    ),
+    TLS_CERT: z.string().optional(),
+    TLS_KEY: z.string().optional(),
+    TLS_CLIENT_CA: z.string().optional(),
+    /** What a client's certificate allows, by the URI in it. */
+    TLS_CLIENT_SCOPES: z.string().default('').transform(parseClientScopes),
+    /** Of each server: connections in all, and of one address. */
+    CONNECTIONS_MAX: connections.default(10_000),
+    CONNECTIONS_PER_ADDRESS_MAX: connections.optional(),
+    RATE_LIMIT_KEY: rateLimit.optional(),
+    RATE_LIMIT_TOKEN: rateLimit.optional(),
+    RATE_LIMIT_ADDRESS: rateLimit.optional(),
+    RATE_LIMIT_FAILED: rateLimit.default({ perSecond: 100, burst: 5_000 }),
+  })
+  .superRefine(
+    (given, { addIssue }) => {
+      const rule = (holds: unknown, name: keyof typeof given, message: string): void => {
+        if (!holds) addIssue({ code: 'custom', path: [name], message })
+      }
+      const { MASTER_KEY, MASTER_KEY_PREVIOUS, TLS_CERT, TLS_KEY, TLS_CLIENT_CA } = given
+      const previous = MASTER_KEY_PREVIOUS.length > 0
+      rule(MASTER_KEY || !given.DATABASE_URL, 'MASTER_KEY', `is required with DATABASE_URL: ${KEY}`)
+      rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'is of no use without MASTER_KEY')
+      rule(TLS_KEY || !TLS_CERT, 'TLS_CERT', 'needs TLS_KEY beside it')
+      rule(TLS_CERT || !TLS_KEY, 'TLS_KEY', 'needs TLS_CERT beside it')
+      rule(
+        (TLS_CERT && TLS_KEY) || !TLS_CLIENT_CA,
+        'TLS_CLIENT_CA',
+        'needs TLS_CERT and TLS_KEY beside it',
+      )
+      const scoped = given.TLS_CLIENT_SCOPES.size !== 0
+      rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'needs TLS_CLIENT_CA beside it')
+    },
+    // One start tells of every fault. What is wrong in itself is told as that: its first fault counts.
+    { when: () => true },
+  )
+
+export type ServiceSettings = Settings<typeof SERVICE_SETTINGS>
+
+/** `spiffe://example.org/payments=payments:write+read,…` → the scopes of each URI */
+function parseClientScopes(text: string, { addIssue }: z.RefinementCtx) {
+  const scopes = new Map<string, ReadonlySet<Scope>>()
+  for (const pair of text === '' ? [] : text.split(',').map((part) => part.trim())) {
+    const [, uri = '', names = ''] =
+      /^(spiffe:\/\/[a-z0-9._-]+(?:\/[\w.-]+)+)=(.+)$/.exec(pair) ?? []
+    const held = z.array(z.enum(SCOPES)).safeParse(names.split('+'))
+    if (scopes.has(uri)) addIssue(`names ${uri} twice`)
+    else if (held.success) scopes.set(uri, new Set(held.data))
+    else {
+      addIssue(
+        `must be like spiffe://example.org/feed=read+events:subscribe, of ${SCOPES.join(', ')}, and "${pair}" is not`,
+      )
+    }
+  }
+  return scopes as ReadonlyMap<string, ReadonlySet<Scope>>
+}
+
+/** "1000/2000": a second, and at once; "1000": twice as many at once. */
+function parseRateLimit(text: string): RateLimit | 'off' | undefined {
+  if (text === 'off') return text
+  const [, rate, most] = /^(\d{1,7})(?:\/(\d{1,8}))?$/.exec(text) ?? []
+  const perSecond = Number(rate ?? 0)
+  const burst = Number(most ?? 2 * perSecond)
+  const fits = perSecond >= 1 && perSecond <= 1_000_000 && burst >= 1
+  return fits && burst <= FULL_SECONDS_MAX * perSecond ? { perSecond, burst } : undefined
+}
+
+function parseKey(text: string): Buffer | undefined {
+  return /^[A-Za-z0-9+/]{43}=$/.test(text) ? Buffer.from(text, 'base64') : undefined
+}
+
+function isHost(text: string): boolean {
+  return isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/.test(text)
+}
+
+/** Origins as browsers write them, exactly; there is no "any". */
+function isProxyUrl(text: string): boolean {
+  try {
+    const { protocol, pathname, search, hash, username, password } = new URL(text)
+    // They are sent to the proxy decoded.
+    decodeURIComponent(username + password)
+    return /^https?:$/.test(protocol) && pathname + search + hash === '/'
+  } catch {
+    return false
+  }
+}
+
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
+}
+
+function isTimeZone(text: string): boolean {
+  try {
+    createTimeText(text)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,74 @@
+import { getPath } from '../../banks/get-path.ts'
+import type { PalmPayBooks } from './books.ts'
+import { orderFields, type PalmPayOrder, toJson } from './order.ts'
+
+/** Customers whose identity number begins so are refused. */
+export const PALMPAY_MAGIC_IDENTITIES = { notVerified: '000', used: '111' } as const
+
+/** The JSON of an answer. */
+export type PalmPayShown = Readonly<Record<string, unknown>>
+
+const LISTED_MAX = 50
+
+export const NOT_FOUND: PalmPayShown = { respCode: 'AC100001', respMsg: 'record not found' }
+export const BAD_PARAMETER: PalmPayShown = { respCode: 'OPEN_GW_000020', respMsg: 'param error' }
+
+const success = (data: unknown): PalmPayShown => ({
+  respCode: '00000000',
+  respMsg: 'success',
+  data,
+})
+
+/** What PalmPay's API does. */
+export function createPalmPayMethods(books: PalmPayBooks, appId: string) {
+  const show = (order: PalmPayOrder) => toJson(orderFields(order, appId))
+  return {
+    /** A repeated reference opens a second account: nothing promises that it does not. */
+    create(body: unknown): PalmPayShown {
+      const text = (name: string) => getPath(body, name)
+      const number = text('licenseNumber')
+      if (number.startsWith(PALMPAY_MAGIC_IDENTITIES.notVerified)) {
+        return { respCode: 'AC100007', respMsg: 'license number verification failed' }
+      }
+      if (number.startsWith(PALMPAY_MAGIC_IDENTITIES.used)) {
+        return { respCode: 'AC100009', respMsg: 'license number already used' }
+      }
+      const isWhole = text('virtualAccountName') && text('customerName') && text('accountReference')
+      const isKnownKind = /^(personal|personal_nin|company)$/.test(text('identityType'))
+      if (!isWhole || !isKnownKind || !/^\d{11}$/.test(number)) return BAD_PARAMETER
+      return success(books.open(text('virtualAccountName'), text('accountReference')))
+    },
+    queryOne(body: unknown): PalmPayShown {
+      const account =
+        books.accounts.get(getPath(body, 'virtualAccountNo')) ??
+        books.accountsByReference.get(getPath(body, 'accountReference'))
+      return account ? success(account) : NOT_FOUND
+    },
+    update(body: unknown): PalmPayShown {
+      const account = books.accounts.get(getPath(body, 'virtualAccountNo'))
+      const status = getPath(body, 'status')
+      if (!account) return NOT_FOUND
+      if (status !== 'Enabled' && status !== 'Disabled') return BAD_PARAMETER
+      account.status = status
+      return success(account)
+    },
+    detail(body: unknown): PalmPayShown {
+      const order = books.orders.get(getPath(body, 'orderNo'))
+      return order ? success(show(order)) : NOT_FOUND
+    },
+    /** Bodies here are read by `parseBankJson`: numbers are texts. */
+    pageList(body: unknown): PalmPayShown {
+      const count = (name: string) => Number(getPath(body, name) || Number.NaN)
+      const [from, to, page] = [count('startTime'), count('endTime'), count('pageIndex')]
+      const size = count('pageSize')
+      if (!(from <= to && page >= 1 && size >= 1 && size <= LISTED_MAX)) return BAD_PARAMETER
+      const number = getPath(body, 'accountNo')
+      const found = [...books.orders.values()].filter(
+        ({ createdAtMs, accountNumber }) =>
+          createdAtMs >= from && createdAtMs < to && (number === '' || number === accountNumber),
+      )
+      const list = found.slice((page - 1) * size, page * size).map(show)
+      return success({ totalCount: found.length, pageIndex: page, pageSize: size, list })
+    },
+  }
+}

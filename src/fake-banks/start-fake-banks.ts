@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import type { BankCode } from '../banks/bank.ts'
+import { type FakeNinePsb, startFakeNinePsb } from './9psb/9psb.ts'
+import { type FakePalmPay, startFakePalmPay } from './palmpay/palmpay.ts'
+import { type FakeProvidus, startFakeProvidus } from './providus/providus.ts'
+import { type FakeSafeHaven, startFakeSafeHaven } from './safehaven/safehaven.ts'
+
+/** The four banks on this machine, and a service's settings to use them. */
+export interface FakeBanks {
+  readonly '9PSB': FakeNinePsb
+  readonly SAFEHAVEN: FakeSafeHaven
+  readonly PROVIDUS: FakeProvidus
+  readonly PALMPAY: FakePalmPay
+  /** Settings by name, `BANKS` among them; they hold credentials, which are new at each start. */
+  readonly environment: Readonly<Record<string, string>>
+  close(): Promise<void>
+}
+
+interface FakeBanksOptions {
+  /** The first of four consecutive ports; 0: free ones. */
+  readonly port: number
+  /** Of the service's HTTP door, on this machine. */
+  readonly serviceUrl: string
+  /** Waits before further attempts of a notification; each bank has its own. */
+  readonly retryDelaysMs?: readonly number[]
+  /** Told a line for each request and each notification. */
+  readonly observe?: (bank: BankCode, line: string) => void
+}
+
+const secret = () => randomBytes(24).toString('base64url')
+
+/**
+ * @throws RangeError when the service is not on this machine
+ * @throws when a port is in use; none is kept then
+ */
+export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBanks> {
+  const { port: first, serviceUrl, retryDelaysMs, observe } = options
+  const started: { close(): Promise<void> }[] = []
+  const close = async () => void (await Promise.all(started.map((bank) => bank.close())))
+  const notificationsOf = (bank: BankCode) =>
+    `${serviceUrl}/banks/${bank.toLowerCase()}/notifications`
+  const common = (bank: BankCode, at: number) => ({
+    port: first === 0 ? 0 : first + at,
+    observe: (line: string) => observe?.(bank, line),
+    ...(retryDelaysMs && { retryDelaysMs }),
+  })
+  const keep = <Bank extends { close(): Promise<void> }>(bank: Bank): Bank => {
+    started.push(bank)
+    return bank
+  }
+  const ninePsbKeys = {
+    publicKey: secret(),
+    privateKey: secret(),
+    notificationUser: '9psb',
+    notificationPassword: secret(),
+  }
+  const providusKeys = { clientId: secret(), clientSecret: secret() }
+  try {
+    const ninePsb = keep(
+      await startFakeNinePsb({
+        ...common('9PSB', 0),
+        credentials: ninePsbKeys,
+        notify: notificationsOf('9PSB'),
+      }),
+    )
+    const safeHaven = keep(await startFakeSafeHaven(common('SAFEHAVEN', 1)))
+    const providus = keep(
+      await startFakeProvidus({
+        ...common('PROVIDUS', 2),
+        credentials: providusKeys,
+        notify: notificationsOf('PROVIDUS'),
+      }),
+    )
+    const palmPay = keep(
+      await startFakePalmPay({ ...common('PALMPAY', 3), notify: notificationsOf('PALMPAY') }),
+    )
+    return {
+      '9PSB': ninePsb,
+      SAFEHAVEN: safeHaven,
+      PROVIDUS: providus,
+      PALMPAY: palmPay,
+      environment: {
+        BANKS: '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live',
+        BANK_9PSB_BASE_URL: ninePsb.url,
+        BANK_9PSB_PUBLIC_KEY: ninePsbKeys.publicKey,
+        BANK_9PSB_PRIVATE_KEY: ninePsbKeys.privateKey,
+        BANK_9PSB_NOTIFICATION_USER: ninePsbKeys.notificationUser,
+        BANK_9PSB_NOTIFICATION_PASSWORD: ninePsbKeys.notificationPassword,
+        ...safeHaven.environment,
+        BANK_SAFEHAVEN_CALLBACK_URL: notificationsOf('SAFEHAVEN'),
+        BANK_SAFEHAVEN_CALLBACK_SECRET: secret(),
+        BANK_PROVIDUS_BASE_URL: providus.url,
+        BANK_PROVIDUS_CLIENT_ID: providusKeys.clientId,
+        BANK_PROVIDUS_CLIENT_SECRET: providusKeys.clientSecret,
+        ...palmPay.environment,
+      },
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}

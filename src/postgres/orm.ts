@@ -1,0 +1,195 @@
+import { join } from 'node:path'
+import { Migrator } from '@mikro-orm/migrations'
+import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
+import pg, { type Pool } from 'pg'
+import { AccountEntity } from '../accounts/account.entity.ts'
+import { AuditEntryEntity, AuditHeadEntity } from '../auth/audit/audit.entity.ts'
+import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
+import { TokenEntity } from '../auth/tokens/token.entity.ts'
+import { BusinessEntity } from '../businesses/business.entity.ts'
+import { KeyEntity } from '../businesses/key.entity.ts'
+import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
+import {
+  ArchivedEntryEntity,
+  BalanceSnapshotEntity,
+  BusinessCounterEntity,
+  EpochEntity,
+  EventLogEntity,
+  OutboxEntity,
+  SequencerEntity,
+} from '../events/event.entity.ts'
+import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
+import { RunEntity } from '../reconciliation/run.entity.ts'
+import {
+  HolidayEntity,
+  SettlementEntity,
+  SettlementRequestEntity,
+  TermsEntity,
+} from '../settlement/settlement.entity.ts'
+import {
+  PaymentConflictEntity,
+  ReversalEntity,
+  UnmatchedPaymentEntity,
+} from '../transactions/exceptions.entity.ts'
+import { PostingEntity } from '../transactions/posting.entity.ts'
+import { TransactionEntity } from '../transactions/transaction.entity.ts'
+import {
+  AttemptEntity,
+  DeliveryEntity,
+  DispatcherEntity,
+} from '../webhooks/deliveries/delivery.entity.ts'
+import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
+
+/** The database, as the domains use it. */
+export interface Database {
+  /** postgres://… */
+  readonly url: string
+  readonly orm: MikroORM
+  /** The one pool, which the ORM uses too. */
+  readonly pool: Pool
+  /**
+   * A small pool whose commits do not wait for the disk: a crash of the server may undo the last
+   * of them, whole and in order. For bookkeeping that is then simply done again.
+   */
+  readonly relaxedPool: Pool
+  close(): Promise<void>
+}
+
+/** A server that is away is told of in seconds, and no statement runs for ever. */
+const CONNECTION = {
+  application_name: 'inflow',
+  connectionTimeoutMillis: 5_000,
+  statement_timeout: 30_000,
+  idle_in_transaction_session_timeout: 60_000,
+  keepAlive: true,
+}
+
+/** How many connections the pools of one process hold at the most. */
+interface PoolSizes {
+  readonly connectionsMax: number
+  readonly relaxedMax: number
+}
+
+/**
+ * Of each of so many workers: together what one process has, but never so few that statements which
+ * take long hold up all others.
+ */
+export function poolSizes(workers: number): PoolSizes {
+  return {
+    connectionsMax: Math.max(6, Math.ceil(16 / workers)),
+    relaxedMax: Math.max(2, Math.ceil(6 / workers)),
+  }
+}
+
+/** Of a service with so many workers, with those that listen. */
+export function connectionsOfService(workers: number): number {
+  const { connectionsMax, relaxedMax } = poolSizes(workers)
+  return workers * (connectionsMax + relaxedMax + 1)
+}
+
+/** The configuration of the ORM for one database. */
+export function ormConfig(url: string, connectionsMax: number) {
+  return defineConfig({
+    clientUrl: url,
+    entities: [
+      BusinessEntity,
+      KeyEntity,
+      AccountEntity,
+      TransactionEntity,
+      PostingEntity,
+      UnmatchedPaymentEntity,
+      PaymentConflictEntity,
+      ReversalEntity,
+      NotificationEntity,
+      PaymentKeyEntity,
+      RunEntity,
+      OutboxEntity,
+      EventLogEntity,
+      BusinessCounterEntity,
+      BalanceSnapshotEntity,
+      ArchivedEntryEntity,
+      SequencerEntity,
+      EpochEntity,
+      EndpointEntity,
+      SecretEntity,
+      DeliveryEntity,
+      AttemptEntity,
+      DispatcherEntity,
+      TermsEntity,
+      HolidayEntity,
+      SettlementRequestEntity,
+      SettlementEntity,
+      TokenEntity,
+      AuditEntryEntity,
+      AuditHeadEntity,
+      MasterKeyEntity,
+      KeyHolderEntity,
+      RateBucketEntity,
+    ],
+    extensions: [Migrator],
+    pool: { max: connectionsMax },
+    forceUtcTimezone: true,
+    driverOptions: CONNECTION,
+    migrations: {
+      path: join(import.meta.dirname, 'migrations'),
+      emit: 'ts',
+      snapshot: true,
+      snapshotName: 'snapshot',
+      // The snapshot is what was written with the migrations, not what some database looks like.
+      snapshotOnMigrate: false,
+      tableName: 'schema_migration',
+    },
+    // Entities are read in small transactions of their own; nothing is shared between calls.
+    allowGlobalContext: false,
+    // What goes wrong rejects the call it belongs to, and is logged there.
+    logger: () => undefined,
+  })
+}
+
+/**
+ * Opens the pool. It connects at the first statement.
+ *
+ * @param url postgres://…
+ */
+export async function openDatabase(
+  url: string,
+  connectionsMax = poolSizes(1).connectionsMax,
+  relaxedMax = poolSizes(1).relaxedMax,
+): Promise<Database> {
+  const orm = await MikroORM.init(ormConfig(url, connectionsMax))
+  const pool = (await orm.em.getConnection().getNativeClient()) as Pool
+  const relaxedPool = openRelaxedPool(url, relaxedMax)
+  const close = async (): Promise<void> => {
+    await Promise.all([relaxedPool.end(), orm.close()])
+  }
+  return { url, orm, pool, relaxedPool, close }
+}
+
+function openRelaxedPool(url: string, max: number): Pool {
+  const relaxedPool = new pg.Pool({
+    ...CONNECTION,
+    connectionString: url,
+    max,
+    options: '-c synchronous_commit=off',
+  })
+  // A connection that dies while idle is replaced; a query under way rejects by itself.
+  relaxedPool.on('error', () => undefined)
+  return relaxedPool
+}
+
+/** Names the lock that one migrating instance holds; any number that nobody else uses. */
+const MIGRATION_LOCK = 4_736_351
+
+/** Brings the schema up to date; of several instances one at a time. @returns what ran */
+export async function migrate(database: Database): Promise<string[]> {
+  const { migrator, em } = database.orm
+  const connection = em.getConnection()
+  const ran = await connection.transactional(async (transaction) => {
+    // A large table takes its time, and so does an instance that migrates before us.
+    await connection.execute('set local statement_timeout = 0', [], 'run', transaction)
+    const lock = `select pg_advisory_xact_lock(${MIGRATION_LOCK})`
+    await connection.execute(lock, [], 'run', transaction)
+    return migrator.up({ transaction })
+  })
+  return ran.map((migration) => migration.name)
+}

@@ -1,0 +1,68 @@
+import { type Fault, invalidFields } from '../core/errors.ts'
+
+/** How many rows a page holds when the caller does not say. */
+const PAGE_SIZE_DEFAULT = 50
+
+/** What a list of rows is read by. */
+export interface Page {
+  readonly limit: number
+  /** The sort key of the last row of the page before; undefined on the first page. */
+  readonly after: readonly string[] | undefined
+}
+
+/** `page_token` in the interface of external businesses, which names its fields in its own way. */
+export type PageTokenField = 'pageToken' | 'page_token'
+
+/**
+ * Reads the paging fields of a request.
+ *
+ * @param keys how many parts the sort key has
+ * @param field what the token is called in the JSON form of the request
+ * @throws Fault validation_failed on a token that this service did not make for such a list
+ */
+export function readPage(
+  pageSize: number,
+  pageToken: string,
+  keys: number,
+  field?: PageTokenField,
+): Page {
+  const limit = pageSize === 0 ? PAGE_SIZE_DEFAULT : pageSize
+  if (pageToken === '') return { limit, after: undefined }
+  try {
+    const after: unknown = JSON.parse(Buffer.from(pageToken, 'base64url').toString())
+    if (
+      Array.isArray(after) &&
+      after.length === keys &&
+      after.every((part) => typeof part === 'string' && !part.includes('\0'))
+    ) {
+      return { limit, after }
+    }
+  } catch {
+    // Falls through to the one answer for every kind of wrong token.
+  }
+  throw invalidPageToken(field)
+}
+
+/** The fault of a token that this service did not make for such a list. */
+export function invalidPageToken(field: PageTokenField = 'pageToken'): Fault {
+  return invalidFields([{ field, message: 'is not a token of this list' }])
+}
+
+/**
+ * Cuts rows to a page. The statement asks for one row more than the page holds, so that the last
+ * page is known without asking again.
+ */
+export function cutPage<Row>(
+  rows: readonly Row[],
+  page: Page,
+  keyOf: (row: Row) => readonly string[],
+): { readonly rows: readonly Row[]; readonly nextPageToken: string } {
+  const last = rows[page.limit - 1]
+  if (rows.length <= page.limit || last === undefined) return { rows, nextPageToken: '' }
+  return { rows: rows.slice(0, page.limit), nextPageToken: pageTokenOf(keyOf(last)) }
+}
+
+/** @param key the sort key of a page's last row */
+export function pageTokenOf(key: readonly string[]): string {
+  return Buffer.from(JSON.stringify(key)).toString('base64url')
+}

@@ -1,0 +1,92 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Fault } from '../../core/errors.ts'
+import { sendFault } from '../rest/gateway.ts'
+
+/** What serves banks' notifications behind the door. */
+export interface NotificationReceiver<Bank> {
+  /** @returns undefined when there is no such bank to serve */
+  bankOf(pathName: string): Bank | undefined
+  /** Whether a bank's notifications may come from an address. */
+  allows(bank: Bank, address: string): boolean
+  /** Answers in the words of the bank. It does not throw. */
+  receive(
+    bank: Bank,
+    notification: {
+      /** By lower-case name. */
+      readonly headers: Readonly<Record<string, string | undefined>>
+      readonly rawBody: Buffer
+      /** The last segment of the path; empty without one. */
+      readonly pathSecret: string
+    },
+  ): Promise<{ readonly status: number; readonly contentType: string; readonly body: string }>
+}
+
+/** The largest notification: 64 KiB. */
+const BODY_BYTES_MAX = 65_536
+
+interface Route {
+  Params: { readonly bank: string; readonly secret?: string }
+}
+
+/** `POST /banks/<bank>/notifications[/<secret>]`; the bank is named in upper or lower case. */
+export async function registerBankNotifications<Bank>(
+  app: FastifyInstance,
+  receiver: NotificationReceiver<Bank>,
+): Promise<void> {
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser(
+      '*',
+      { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
+      (_request, body, done) => done(null, body),
+    )
+    // Before the body is read: who may not send one learns nothing from it.
+    scope.addHook<Route>('onRequest', async (request, reply) => {
+      const fault = refusal(receiver, request)
+      if (fault) await reply.send(sendFault(reply, fault))
+    })
+    for (const path of ['/banks/:bank/notifications', '/banks/:bank/notifications/:secret']) {
+      scope.route<Route>({
+        method: ['POST', 'GET', 'PUT', 'PATCH', 'DELETE'],
+        url: path,
+        bodyLimit: BODY_BYTES_MAX,
+        handler: (request, reply) => answer(receiver, request, reply),
+      })
+    }
+  })
+}
+
+function refusal<Bank>(
+  receiver: NotificationReceiver<Bank>,
+  request: FastifyRequest<Route>,
+): Fault | undefined {
+  const bank = receiver.bankOf(request.params.bank)
+  if (bank === undefined) return new Fault('unknown_path', 'There is nothing at this path')
+  if (request.method !== 'POST') {
+    return new Fault('method_not_allowed', 'This path takes POST alone')
+  }
+  if (receiver.allows(bank, request.ip)) return undefined
+  return new Fault('permission_denied', 'Notifications do not come from this address')
+}
+
+async function answer<Bank>(
+  receiver: NotificationReceiver<Bank>,
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+): Promise<string> {
+  const bank = receiver.bankOf(request.params.bank) as Bank
+  const { status, contentType, body } = await receiver.receive(bank, {
+    headers: headersOf(request),
+    rawBody: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+    pathSecret: request.params.secret ?? '',
+  })
+  reply.code(status).header('content-type', contentType)
+  return body
+}
+
+function headersOf({ headers }: FastifyRequest): Record<string, string | undefined> {
+  const entries = Object.entries(headers)
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value]),
+  )
+}

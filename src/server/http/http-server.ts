@@ -1,0 +1,196 @@
+import type { Server as HttpsServer } from 'node:https'
+import type { TLSSocket } from 'node:tls'
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import type { Logger } from 'pino'
+import { Fault, REASONS } from '../../core/errors.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
+import { registerConnect } from '../connect/connect.ts'
+import { boundConnections, type ConnectionLimits } from '../connections.ts'
+import { listenFault } from '../listen-fault.ts'
+import { gateway, sendFault } from '../rest/gateway.ts'
+import type { Invoker } from '../rpc/invokers.ts'
+import { toFault } from '../rpc/status.ts'
+import type { Tls } from '../tls.ts'
+import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
+import { allowOrigins, securityHeaders } from './headers.ts'
+import { answerMalformed, malformedRequest } from './malformed.ts'
+import { createPipelineBound } from './pipelines.ts'
+
+interface HttpServerOptions<Bank> {
+  readonly invokers: readonly Invoker[]
+  readonly notifications: NotificationReceiver<Bank>
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  /** Ranges of proxies whose X-Forwarded-For says who calls; none: whoever connects is the caller. */
+  readonly trustedProxies: readonly string[]
+  readonly requestIds: () => string
+  readonly metrics: Exposition
+  /** Whether calls can be served now; false while draining or without a database. */
+  readonly ready: () => Promise<boolean>
+  readonly log: Logger
+  readonly limits: ConnectionLimits
+  /** Undefined: plain text. */
+  readonly tls?: Tls | undefined
+  /** The pages, by their origin, whose scripts may call from a browser. */
+  readonly corsOrigins: readonly string[]
+}
+
+/** What `/metrics` answers. */
+export interface Exposition {
+  readonly contentType: string
+  metrics(): Promise<string>
+}
+
+/** For a request with its body, in milliseconds. */
+const REQUEST_MS = 30_000
+
+const STALLED_MS = 30_000
+
+const SERVER = {
+  // Node would refuse these by itself, without a request id; a hook below does it with one.
+  requireHostHeader: false,
+  headersTimeout: 10_000,
+  // How often what is late is looked for.
+  connectionsCheckingInterval: 2_000,
+  maxHeaderSize: 16 * 1024,
+  handshakeTimeout: 10_000,
+} as const
+
+export interface HttpServer {
+  readonly port: number
+  /** How many are open. */
+  connections(): number
+  /** Stops listening, and waits for the requests under way; after `drainMs` they are cut. */
+  close(drainMs: number): Promise<void>
+}
+
+/** Opens the HTTP door: REST, Connect, gRPC-Web, banks' notifications, health, metrics. */
+export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Promise<HttpServer> {
+  const { tls } = options
+  const secured = securityHeaders(tls !== undefined)
+  const headers = Object.entries(secured)
+  const malformed = answerMalformed(options.requestIds, headers)
+  const app = Fastify({
+    logger: false,
+    genReqId: options.requestIds,
+    trustProxy: options.trustedProxies.length > 0 ? [...options.trustedProxies] : false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
+    // For the whole request, and with it for a body that is sent byte by byte.
+    requestTimeout: REQUEST_MS,
+    // A connection on which nothing moves either way, with an answer that nobody reads, say.
+    connectionTimeout: STALLED_MS,
+    // Longer than a load balancer's 60 s, so that it is never us who close under its request.
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
+    clientErrorHandler: malformed.onClientError,
+    // No hook runs for these.
+    frameworkErrors: (error, _request, reply: FastifyReply) =>
+      reply.headers(secured).send(sendFault(reply, fromFastify(error))),
+  }) as unknown as FastifyInstance
+  app.server.prependListener('request', malformed.onRequest)
+  const connections = boundConnections(app.server, options.limits)
+  const served = createPipelineBound()
+  // Who did not come through the handshake is not told in HTTP what was wrong.
+  app.server.prependListener('tlsClientError', (_error: Error, socket: TLSSocket) => {
+    socket.destroy()
+  })
+  tls?.onReload(() => (app.server as HttpsServer).setSecureContext(tls.server()))
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!served(request.raw, reply.raw)) {
+      reply.hijack()
+      return
+    }
+    reply.header('x-request-id', request.id)
+    for (const [name, value] of headers) reply.header(name, value)
+    const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
+    done(hostless ? malformedRequest('There is no Host header') : undefined)
+  })
+  await allowOrigins(app, options.corsOrigins)
+  // Expectations other than 100-continue are passed over, rather than refused without an id.
+  app.server.on('checkExpectation', (request, response) => {
+    app.server.emit('request', request, response)
+  })
+  // What is registered below inherits this handler, so it comes first.
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    const fault = fromFastify(error)
+    logFault(options.log, fault, request)
+    return reply.send(sendFault(reply, fault))
+  })
+  // Whatever the body of a request to no path is, it is not what is wrong with the request.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _body, done) => done(null))
+  const paths = await gateway(app, options.invokers)
+  await registerConnect(app, options.invokers)
+  await registerBankNotifications(app, options.notifications)
+  operations(app, options)
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
+    const fault = paths.has(path)
+      ? new Fault('method_not_allowed', 'This path takes POST alone')
+      : new Fault('unknown_path', 'There is nothing at this path')
+    return reply.send(sendFault(reply, fault))
+  })
+  await app.listen({ host: options.host, port: options.port }).catch((error: unknown) => {
+    throw listenFault('HTTP_PORT', options, error)
+  })
+  const address = app.server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : options.port
+  const close = async (drainMs: number): Promise<void> => {
+    const closed = app.close()
+    // Nobody can be asked to finish sending what was begun, or to begin.
+    if (!(await withTimeout(closed, drainMs))) connections.destroyAll()
+    await closed
+  }
+  return { port, connections: connections.count, close }
+}
+
+function operations(
+  app: FastifyInstance,
+  options: Pick<HttpServerOptions<never>, 'ready' | 'metrics'>,
+): void {
+  app.get('/healthz', async () => ({ status: 'ok' }))
+  app.get('/readyz', async (_request, reply) => {
+    const ready = await options.ready()
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
+  })
+  const { metrics } = options
+  // Writing them takes as long as hundreds of look-ups: those who ask meanwhile share the text.
+  let text: Promise<string> | undefined
+  app.get('/metrics', async (_request, reply) => {
+    reply.header('content-type', metrics.contentType)
+    text ??= metrics.metrics().finally(() => {
+      text = undefined
+    })
+    return text
+  })
+}
+
+/** What the callers' calls come to is logged on their way; this is what went wrong around them. */
+function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyRequest): void {
+  const [code, status] = REASONS[fault.reason]
+  if (status < 500) return
+  const record = { request_id: id, path: routeOptions.url, status: code, reason: fault.reason }
+  log[status === 503 ? 'warn' : 'error']({ ...record, err: fault.cause }, fault.message)
+}
+
+function fromFastify(error: FastifyError): Fault {
+  if (error instanceof Fault) return error
+  if (error.statusCode === 413) {
+    return new Fault('payload_too_large', 'The body is larger than 64 KiB')
+  }
+  if (error.statusCode === 415) {
+    return new Fault('unsupported_media_type', 'Send Content-Type: application/json')
+  }
+  if (error.statusCode !== undefined && error.statusCode < 500) {
+    return malformedRequest('The request could not be read', error)
+  }
+  return toFault(error)
+}

@@ -1,0 +1,91 @@
+import type { DescMethod } from '@bufbuild/protobuf'
+import type { Interceptor } from '@connectrpc/connect'
+import { restrictionOf } from '../../auth/caller.ts'
+import type { PolicyOf, Resource, TenantScope } from '../../auth/method-policy.ts'
+import { assert, Fault } from '../../core/errors.ts'
+
+/** The business that a resource belongs to; undefined when there is no such resource. */
+export type Owners = Readonly<Record<Resource, (id: string) => Promise<string | undefined>>>
+
+/** An id that no resource has. */
+const UNKNOWN_ID = '-'
+
+type Fields = Record<string, unknown>
+
+/**
+ * Confines restricted tokens to their businesses, as the method's policy says. It runs after
+ * validation, on the same texts that the implementation gets.
+ *
+ * A call that names another business is refused, whether that business exists or not. The id of a
+ * resource of another business is replaced by one that no resource has, so that the response is the
+ * same as for an unknown id.
+ */
+export function tenantScope(owners: Owners, policyOf: PolicyOf): Interceptor {
+  const scopeOf = (method: DescMethod): TenantScope => {
+    const policy = policyOf(method)
+    assert(policy.credential === 'token', 'only methods for tokens have a tenant scope')
+    return policy.tenantScope
+  }
+  return (next) => (request) => {
+    const allowed = restrictionOf(request.contextValues)
+    if (allowed === undefined) return next(request)
+    if (request.stream) {
+      const message = confined(request.message, scopeOf(request.method), allowed, owners)
+      return next({ ...request, message })
+    }
+    const fields = request.message as unknown as Fields
+    return confine(fields, scopeOf(request.method), allowed, owners).then(() => next(request))
+  }
+}
+
+async function* confined<T>(
+  messages: AsyncIterable<T>,
+  scope: TenantScope,
+  allowed: ReadonlySet<string>,
+  owners: Owners,
+): AsyncGenerator<T> {
+  for await (const message of messages) {
+    await confine(message as unknown as Fields, scope, allowed, owners)
+    yield message
+  }
+}
+
+/** @throws Fault permission_denied */
+async function confine(
+  fields: Fields,
+  scope: TenantScope,
+  allowed: ReadonlySet<string>,
+  owners: Owners,
+): Promise<void> {
+  switch (scope.by) {
+    case 'unrestricted':
+      throw new Fault(
+        'permission_denied',
+        'The token is restricted to businesses, and this method is not for such tokens',
+      )
+    case 'business':
+      return requireAllowed([fields[scope.field]], allowed)
+    case 'filtered': {
+      const named = scope.field === undefined ? '' : fields[scope.field]
+      return named === '' ? undefined : requireAllowed([named], allowed)
+    }
+    case 'businesses': {
+      const named = fields[scope.field] as readonly string[]
+      if (named.length > 0) return requireAllowed(named, allowed)
+      fields[scope.field] = [...allowed]
+      return undefined
+    }
+    case 'owned':
+      for (const [field, resource] of Object.entries(scope.fields)) {
+        const id = fields[field]
+        if (typeof id !== 'string' || id === '') continue
+        const owner = await owners[resource](id)
+        if (owner === undefined || !allowed.has(owner)) fields[field] = UNKNOWN_ID
+      }
+  }
+}
+
+function requireAllowed(named: readonly unknown[], allowed: ReadonlySet<string>): void {
+  if (named.every((id) => typeof id === 'string' && allowed.has(id))) return
+  throw new Fault('permission_denied', 'The token is restricted to other businesses')
+}

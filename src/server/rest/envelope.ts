@@ -1,0 +1,24 @@
+import { type Fault, REASONS } from '../../core/errors.ts'
+
+/** A fault as REST callers see it: status, headers and the one shape of error body. */
+export interface ErrorAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+export function toErrorAnswer(fault: Fault, requestId: string): ErrorAnswer {
+  const status = REASONS[fault.reason][1]
+  const headers: Record<string, string> = {}
+  if (status === 401) headers['www-authenticate'] = 'Bearer'
+  if (status === 405) headers['allow'] = 'POST'
+  if (fault.retryAfterSeconds !== undefined) headers['retry-after'] = `${fault.retryAfterSeconds}`
+  const body = JSON.stringify({
+    status: false,
+    message: fault.message,
+    code: fault.reason,
+    errors: fault.fields.length > 0 ? fault.fields : undefined,
+    request_id: requestId,
+  })
+  return { status, headers, body }
+}

@@ -1,0 +1,118 @@
+import { isUtf8 } from 'node:buffer'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Fault } from '../../core/errors.ts'
+import { rateLimitHeaders } from '../http/headers.ts'
+import type { CallContext } from '../rpc/call-context.ts'
+import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
+import { toErrorAnswer } from './envelope.ts'
+import { type Route, readRoutes } from './routes.ts'
+
+/** The largest request body: 64 KiB. */
+const BODY_BYTES_MAX = 65_536
+
+/** A signal that never aborts: REST calls are short, and bounded by the time-outs below them. */
+const NEVER = new AbortController().signal
+
+/**
+ * Serves the REST paths that the descriptors declare, through the same calls as every other door.
+ *
+ * @returns the paths served
+ */
+export async function gateway(
+  app: FastifyInstance,
+  calls: readonly Invoker[],
+): Promise<ReadonlySet<string>> {
+  const routes = readRoutes(calls)
+  await app.register(async (scope) => {
+    // Bodies come as bytes: what is wrong with one is told after authentication.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser(
+      '*',
+      { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
+      (_request, body, done) => done(null, body),
+    )
+    for (const route of routes) {
+      const options = { bodyLimit: BODY_BYTES_MAX }
+      scope.post(route.path, options, (request, reply) => answer(route, request, reply))
+    }
+  })
+  return new Set(routes.map((route) => route.path))
+}
+
+async function answer(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<string> {
+  const origin = new RestCallContext(request)
+  try {
+    const response = await route.invoker.unary(() => decode(route, request), origin)
+    setRateLimitHeaders(reply, origin)
+    headersOf(response)?.forEach((value, name) => {
+      reply.header(name, value)
+    })
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return route.encode(response.message)
+  } catch (error) {
+    setRateLimitHeaders(reply, origin)
+    // Whatever else goes wrong is nobody's answer yet: the door logs it.
+    if (!(error instanceof Fault)) throw error
+    return sendFault(reply, error)
+  }
+}
+
+function setRateLimitHeaders(reply: FastifyReply, origin: CallContext): void {
+  for (const [name, value] of rateLimitHeaders(origin)) reply.header(name, value)
+}
+
+/** Answers with the error envelope. */
+export function sendFault(reply: FastifyReply, fault: Fault): string {
+  const requestId = reply.request.id
+  const { status, headers, body } = toErrorAnswer(fault, requestId)
+  reply.code(status).headers(headers).header('x-request-id', requestId)
+  reply.header('content-type', 'application/json; charset=utf-8')
+  return body
+}
+
+/** A class, so that headers are made only when they are read: this is on the path of every call. */
+class RestCallContext implements CallContext {
+  readonly protocol = 'rest'
+  readonly signal = NEVER
+  readonly authorization: string | null
+  readonly address: string
+  readonly requestId: string
+  rateLimit: CallContext['rateLimit']
+
+  constructor(request: FastifyRequest) {
+    this.authorization = request.headers.authorization ?? null
+    this.address = request.ip
+    this.requestId = request.id
+  }
+
+  get header(): Headers {
+    const { authorization } = this
+    return new Headers(authorization === null ? {} : { authorization })
+  }
+}
+
+function decode(route: Route, { headers, body }: FastifyRequest): Decoded {
+  requireJson(headers['content-type'])
+  return route.decode(parseObject(body))
+}
+
+function requireJson(contentType: string | undefined): void {
+  if (contentType === 'application/json') return
+  const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase()
+  if (mediaType === 'application/json') return
+  throw new Fault('unsupported_media_type', 'Send Content-Type: application/json')
+}
+
+function parseObject(body: unknown): Record<string, unknown> {
+  try {
+    if (Buffer.isBuffer(body) && isUtf8(body)) {
+      const value: unknown = JSON.parse(body.toString())
+      if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+        return value as Record<string, unknown>
+      }
+    }
+  } catch {
+    // Falls through to the one answer for every body that is not a JSON object.
+  }
+  throw new Fault('malformed_json', 'The body must be one JSON object')
+}

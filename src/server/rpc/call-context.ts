@@ -1,0 +1,38 @@
+import type { ContextKey, StreamRequest, UnaryRequest } from '@connectrpc/connect'
+import { type CallSource, callSourceKey } from '../../auth/caller.ts'
+import type { Fault } from '../../core/errors.ts'
+
+/** The protocols that a call can come over. */
+export type Protocol = 'rest' | 'connect' | 'grpc'
+
+/** What is known of a call before its body is read; each protocol makes its own. */
+export interface CallContext extends CallSource {
+  readonly protocol: Protocol
+  readonly header: Headers
+  /** The Authorization header where it is at hand without `header`; null: the caller sent none. */
+  readonly authorization?: string | null
+  /** Aborts when the caller disconnects or its deadline has passed. */
+  readonly signal: AbortSignal
+  /** The URI in the client's certificate, where the server asks for certificates. */
+  readonly clientUri?: string | undefined
+  /** Ends the call, even if the caller does not read its response. */
+  abort?(fault: Fault): void
+  /** The caller's rate limit, once an interceptor has applied it. */
+  rateLimit?: RateLimitState | undefined
+}
+
+/** What a response states about a rate limit. */
+interface RateLimitState {
+  readonly limitText: string
+  readonly remaining: number
+  readonly resetSeconds: number
+}
+
+/** The context of the current call, for interceptors; implementations see it as a `CallSource`. */
+export const callContextKey = callSourceKey as ContextKey<CallContext | undefined>
+
+/** The Authorization header of a request; null: the caller sent none. */
+export function authorizationOf(request: UnaryRequest | StreamRequest): string | null {
+  const known = request.contextValues.get(callContextKey)?.authorization
+  return known === undefined ? request.header.get('authorization') : known
+}

@@ -1,0 +1,279 @@
+import { create, type DescMethod, type DescService, type Message } from '@bufbuild/protobuf'
+import {
+  type ContextValues,
+  createContextValues,
+  type HandlerContext,
+  type Interceptor,
+  type ServiceImpl,
+  type StreamRequest,
+  type StreamResponse,
+  type UnaryRequest,
+  type UnaryResponse,
+} from '@connectrpc/connect'
+import type { FieldFault } from '../../core/errors.ts'
+import { type CallContext, callContextKey } from './call-context.ts'
+
+/** A request message, and the fields of it that could not be decoded. */
+export interface Decoded {
+  readonly message: Message
+  readonly fieldFaults?: readonly FieldFault[]
+}
+
+/**
+ * Reads and decodes the body. Called at most once, and only after the caller is authenticated, so
+ * that strangers cost no parsing.
+ *
+ * @throws Fault when the body is not the message that it should be
+ */
+export type Decode = () => Decoded | Promise<Decoded>
+
+/** One method behind its interceptors, for every protocol. */
+export interface Invoker {
+  readonly service: DescService
+  readonly method: DescMethod
+  /** Handles a unary call. Rejects with a Fault. */
+  unary(decode: Decode, context: CallContext): Promise<UnaryResponse>
+  /** Handles a server-streaming call. Rejects with a Fault; the stream may throw one as well. */
+  stream(decode: Decode, context: CallContext): Promise<StreamResponse>
+}
+
+/** A service and its implementation. */
+export interface Implementation {
+  readonly service: DescService
+  readonly methods: Readonly<Record<string, unknown>>
+}
+
+export function implement<S extends DescService>(service: S, methods: ServiceImpl<S>) {
+  return { service, methods } as Implementation
+}
+
+/** The interceptors of a call, in the order in which they run. */
+export interface Pipeline {
+  readonly beforeDecoding: readonly Interceptor[]
+  readonly afterDecoding: readonly Interceptor[]
+}
+
+type Handler = (message: unknown, context: HandlerContext) => unknown
+
+type Stage = ReturnType<Interceptor>
+
+/** Binds every method of the services to its implementation, behind the interceptors. */
+export function createInvokers(
+  implementations: readonly Implementation[],
+  { beforeDecoding, afterDecoding }: Pipeline,
+): readonly Invoker[] {
+  return implementations.flatMap(({ service, methods }) =>
+    service.methods.map((method) => {
+      const handler = methods[method.localName] as Handler
+      const handle = method.methodKind === 'unary' ? handleUnary(handler) : handleStream(handler)
+      const check = intercept(afterDecoding, handle as Stage)
+      return bind(service, method, intercept(beforeDecoding, decoding(check)))
+    }),
+  )
+}
+
+function intercept(interceptors: readonly Interceptor[], innermost: Stage): Stage {
+  return interceptors.reduceRight((next, interceptor) => interceptor(next), innermost)
+}
+
+/** The stage that decodes unary requests. The message of a stream is decoded when it is pulled. */
+function decoding(next: Stage): Stage {
+  return async (request) => {
+    if (request instanceof UnaryCall) {
+      const pending = request.decode()
+      if (pending !== undefined) await pending
+    }
+    return next(request)
+  }
+}
+
+function bind(service: DescService, method: DescMethod, run: Stage): Invoker {
+  const url = `/${service.typeName}/${method.name}`
+  return {
+    service,
+    method,
+    unary: (decode, context) =>
+      run(new UnaryCall(service, method, url, decode, context)) as Promise<UnaryResponse>,
+    stream: (decode, context) => {
+      const { signal, header } = context
+      const contextValues = createContextValues().set(callContextKey, context)
+      const request = { service, method, url, signal, header, contextValues }
+      const many = { ...request, stream: true, requestMethod: 'POST', message: decodedOnce(decode) }
+      return run(many as StreamRequest) as Promise<StreamResponse>
+    },
+  }
+}
+
+/** A unary request whose signal and headers are made only when they are read. */
+class UnaryCall implements UnaryRequest {
+  readonly stream = false
+  readonly requestMethod = 'POST'
+  readonly service: DescService
+  readonly method: UnaryRequest['method']
+  readonly url: string
+  readonly contextValues: ContextValues
+  /** Set by the decoding stage. */
+  message = undefined as unknown as UnaryRequest['message']
+  fieldFaults: readonly FieldFault[] | undefined
+  readonly #decode: Decode
+  readonly #context: CallContext
+
+  constructor(
+    service: DescService,
+    method: DescMethod,
+    url: string,
+    decode: Decode,
+    context: CallContext,
+  ) {
+    this.service = service
+    this.method = method as UnaryRequest['method']
+    this.url = url
+    this.contextValues = createContextValues().set(callContextKey, context)
+    this.#decode = decode
+    this.#context = context
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal
+  }
+
+  get header(): Headers {
+    return this.#context.header
+  }
+
+  /** @returns undefined when the body was at hand, so that most calls wait for nothing */
+  decode(): Promise<void> | undefined {
+    const decoded = this.#decode()
+    if (decoded instanceof Promise) return decoded.then((late) => this.#take(late))
+    this.#take(decoded)
+    return undefined
+  }
+
+  #take({ message, fieldFaults }: Decoded): void {
+    this.message = message as UnaryRequest['message']
+    this.fieldFaults = fieldFaults
+  }
+}
+
+/** The fields of a decoded request that could not be read. */
+export function fieldFaultsOf(request: UnaryRequest): readonly FieldFault[] {
+  return (request instanceof UnaryCall && request.fieldFaults) || []
+}
+
+async function* decodedOnce(decode: Decode): AsyncGenerator<Message> {
+  yield (await decode()).message
+}
+
+function handleUnary(handler: Handler) {
+  return async (request: UnaryRequest): Promise<UnaryResponse> => {
+    const context = new InvocationContext(request)
+    const message = (await handler(request.message, context)) as never
+    return new RpcResponse(request, context, create(request.method.output, message))
+  }
+}
+
+function handleStream(handler: Handler) {
+  return async (request: StreamRequest): Promise<StreamResponse> => {
+    const context = new InvocationContext(request)
+    for await (const message of request.message) {
+      const stream = handler(message, context) as AsyncIterable<Message>
+      return {
+        stream: true,
+        service: request.service,
+        method: request.method,
+        header: context.responseHeader,
+        trailer: context.responseTrailer,
+        message: stream,
+      }
+    }
+    throw new Error('a server-streaming call has one request message')
+  }
+}
+
+/** Connect's handler context, whose headers are made only when they are read. */
+class InvocationContext implements HandlerContext {
+  readonly method: DescMethod
+  readonly service: DescService
+  readonly requestMethod: string
+  readonly values: ContextValues
+  readonly url: string
+  readonly protocolName: string
+  readonly #request: UnaryRequest | StreamRequest
+  #header: Headers | undefined
+  #trailer: Headers | undefined
+
+  constructor(request: UnaryRequest | StreamRequest) {
+    this.method = request.method
+    this.service = request.service
+    this.#request = request
+    this.requestMethod = request.requestMethod
+    this.values = request.contextValues
+    this.url = request.url
+    this.protocolName = request.contextValues.get(callContextKey)?.protocol ?? 'grpc'
+  }
+
+  get signal(): AbortSignal {
+    return this.#request.signal
+  }
+
+  get requestHeader(): Headers {
+    return this.#request.header
+  }
+
+  timeoutMs(): undefined {
+    return undefined
+  }
+
+  get responseHeader(): Headers {
+    this.#header ??= new Headers()
+    return this.#header
+  }
+
+  get responseTrailer(): Headers {
+    this.#trailer ??= new Headers()
+    return this.#trailer
+  }
+
+  /** The headers that the implementation set; undefined: none. */
+  get headerSet(): Headers | undefined {
+    return this.#header
+  }
+}
+
+/** A unary response without headers until an implementation sets one. */
+class RpcResponse implements UnaryResponse {
+  readonly stream = false
+  readonly service: DescService
+  readonly method: UnaryRequest['method']
+  readonly message: UnaryResponse['message']
+  readonly #context: InvocationContext
+
+  constructor(
+    request: UnaryRequest,
+    context: InvocationContext,
+    message: UnaryResponse['message'],
+  ) {
+    this.service = request.service
+    this.method = request.method
+    this.message = message
+    this.#context = context
+  }
+
+  get header(): Headers {
+    return this.#context.responseHeader
+  }
+
+  get trailer(): Headers {
+    return this.#context.responseTrailer
+  }
+
+  /** The headers that the implementation set; undefined: none. */
+  get headerSet(): Headers | undefined {
+    return this.#context.headerSet
+  }
+}
+
+/** The headers that the implementation set; undefined: none. */
+export function headersOf(response: UnaryResponse): Headers | undefined {
+  return response instanceof RpcResponse ? response.headerSet : response.header
+}

@@ -1,0 +1,66 @@
+import { create } from '@bufbuild/protobuf'
+import { DurationSchema } from '@bufbuild/protobuf/wkt'
+import { Code, ConnectError } from '@connectrpc/connect'
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+} from '../../../gen/google/rpc/error_details_pb.ts'
+import { Fault, REASONS } from '../../core/errors.ts'
+import { isRetryable } from '../../postgres/is-retryable.ts'
+
+const CODES = {
+  CANCELLED: Code.Canceled,
+  INVALID_ARGUMENT: Code.InvalidArgument,
+  NOT_FOUND: Code.NotFound,
+  ALREADY_EXISTS: Code.AlreadyExists,
+  PERMISSION_DENIED: Code.PermissionDenied,
+  RESOURCE_EXHAUSTED: Code.ResourceExhausted,
+  FAILED_PRECONDITION: Code.FailedPrecondition,
+  OUT_OF_RANGE: Code.OutOfRange,
+  UNIMPLEMENTED: Code.Unimplemented,
+  INTERNAL: Code.Internal,
+  UNAVAILABLE: Code.Unavailable,
+  UNAUTHENTICATED: Code.Unauthenticated,
+} as const
+
+/** A fault as gRPC and Connect tell it: a code, and `google.rpc` details for programs. */
+export function toConnectError(fault: Fault, requestId: string): ConnectError {
+  const details: NonNullable<ConstructorParameters<typeof ConnectError>[3]> = [
+    {
+      desc: ErrorInfoSchema,
+      value: {
+        reason: fault.reason,
+        domain: 'inflow',
+        metadata: { ...fault.facts, request_id: requestId },
+      },
+    },
+  ]
+  if (fault.fields.length > 0) {
+    const fieldViolations = fault.fields.map(({ field, message }) => ({
+      field,
+      description: message,
+    }))
+    details.push({ desc: BadRequestSchema, value: { fieldViolations } })
+  }
+  if (fault.retryAfterSeconds !== undefined) {
+    const retryDelay = create(DurationSchema, { seconds: BigInt(fault.retryAfterSeconds) })
+    details.push({ desc: RetryInfoSchema, value: { retryDelay } })
+  }
+  return new ConnectError(fault.message, CODES[REASONS[fault.reason][0]], undefined, details)
+}
+
+/** Whatever was thrown, as a fault; what is not one already is ours, and its text stays here. */
+export function toFault(error: unknown): Fault {
+  if (error instanceof Fault) return error
+  if (isRetryable(error)) {
+    return new Fault('unavailable', 'The service cannot reach its database; try again shortly', {
+      retryAfterSeconds: 1,
+      cause: error,
+    })
+  }
+  if (error instanceof Error && error.name === 'AbortError') {
+    return new Fault('cancelled', 'The call was cancelled', { cause: error })
+  }
+  return new Fault('internal', 'Something went wrong on our side', { cause: error })
+}

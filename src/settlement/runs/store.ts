@@ -1,0 +1,219 @@
+import type { Pool, PoolClient } from 'pg'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Book, Settlement, SettlementStatus } from '../settlement.ts'
+import { firstWaiting, moneyEvents } from '../statements/money-events.ts'
+import type { Fee } from '../terms/terms.ts'
+import type { SettlementRequest } from './requests-store.ts'
+
+export interface SettlementRow {
+  id: string
+  business_id: string
+  live: boolean
+  request_id: string | null
+  status: SettlementStatus
+  forced: boolean
+  cut_off_at_ms: number
+  from_sequence: string
+  to_sequence: string
+  scanned_sequence: string
+  fee_flat_minor: string
+  fee_basis_points: number
+  fee_cap_minor: string
+  transaction_count: string
+  gross_minor: string
+  fees_minor: string
+  started_at_ms: number
+  completed_at_ms: number | null
+}
+
+export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, forced, from_sequence, to_sequence,
+  scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
+  fees_minor, ${epochMs('cut_off_at')} as cut_off_at_ms, ${epochMs('started_at')} as started_at_ms,
+  ${epochMs('completed_at')} as completed_at_ms`
+
+/** Waits for whoever begins a settlement of the same business and mode, until the commit. */
+export async function lockBook(client: PoolClient, { businessId, live }: Book): Promise<void> {
+  await client.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [
+    `${live ? 'live' : 'test'} settlement of ${businessId}`,
+  ])
+}
+
+/** The settlement of a business and mode that is not completed; there is one at the most. */
+export async function findRunning(
+  client: PoolClient,
+  { businessId, live }: Book,
+): Promise<Settlement | undefined> {
+  const { rows } = await client.query<SettlementRow>(
+    `select ${SETTLEMENT_COLUMNS} from settlement where business_id = $1 and live = $2 and status = 'RUNNING'`,
+    [businessId, live],
+  )
+  return rows[0] && toSettlement(rows[0])
+}
+
+/**
+ * Settlements that are not completed, the longest running first: all of them, or those that a
+ * request for all of a mode waits for, which are its own and those that ran when it was made.
+ *
+ * @param after the id of the last one of the part before
+ */
+export async function listRunning(
+  pool: Pool,
+  request: SettlementRequest | undefined,
+  after: string,
+  limit: number,
+): Promise<(Book & { readonly id: string })[]> {
+  const { rows } = await pool.query<{ id: string; business_id: string; live: boolean }>(
+    `select id, business_id, live from settlement
+      where status = 'RUNNING' and id > $1
+        and ($3::text is null or request_id = $3 or (live = $4 and started_at <= $5))
+      order by id limit $2`,
+    [
+      after,
+      limit,
+      request?.id ?? null,
+      request?.live ?? null,
+      request === undefined ? null : new Date(request.createdAtMs),
+    ],
+  )
+  return rows.map(({ id, business_id, live }) => ({ id, businessId: business_id, live }))
+}
+
+export async function findByRequest(
+  client: Pool | PoolClient,
+  requestId: string,
+  limit: number,
+): Promise<Settlement[]> {
+  const { rows } = await client.query<SettlementRow>(
+    `select ${SETTLEMENT_COLUMNS} from settlement where request_id = $1 order by business_id limit $2`,
+    [requestId, limit],
+  )
+  return rows.map(toSettlement)
+}
+
+/** Settlements, the latest first. @param after the id of the last one of the page before */
+export async function listSettlementsBy(
+  pool: Pool,
+  filter: {
+    readonly businessId: string | undefined
+    readonly live: boolean | undefined
+    /** The only businesses that the caller may see; undefined: all. */
+    readonly restriction: ReadonlySet<string> | undefined
+  },
+  after: string | undefined,
+  limit: number,
+): Promise<Settlement[]> {
+  const values: unknown[] = [limit]
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const { businessId, live, restriction } = filter
+  // The business that was asked for is one of those that the caller may see.
+  const businesses = businessId === undefined ? restriction && [...restriction] : [businessId]
+  const places = businesses && bind(businesses)
+  const older = after === undefined ? '' : ` and id < ${bind(after)}`
+  // Indexes have the modes apart, and the businesses.
+  const newest = (live === undefined ? [true, false] : [live]).map((mode) => {
+    const where = `live = ${mode}${older} order by id desc limit $1`
+    if (places === undefined) return `(select * from settlement where ${where})`
+    return `(select s.* from unnest(${places}::text[]) as b(id) cross join lateral (
+        select * from settlement where business_id = b.id and ${where}) s)`
+  })
+  const { rows } = await pool.query<SettlementRow>(
+    `select ${SETTLEMENT_COLUMNS} from (${newest.join(' union all ')}) newest
+      order by id desc limit $1`,
+    values,
+  )
+  return rows.map(toSettlement)
+}
+
+const LAST_DUE = moneyEvents({
+  where: ({ line, event }) => `${line}.business_id = $2 and ${line}.live = $10
+    and ${line}.business_sequence > (select at from start) and ${line}.business_sequence <= $11
+    and ${event}.occurred_at < $12`,
+  order: 'desc',
+  limit: '1',
+})
+
+/** Of a settlement about to begin. */
+interface NewSettlement extends Book, Fee {
+  readonly id: string
+  readonly requestId: string | undefined
+  readonly forced: boolean
+  readonly cutOffAtMs: number
+  /** What was recorded before is due. */
+  readonly dueBeforeMs: number
+  /** No number after this one is due. */
+  readonly lastSequence: bigint
+  readonly nowMs: number
+}
+
+/**
+ * Begins the next settlement of a locked business: of all its events from where the last one ended
+ * to the last that was recorded before a time. Numbers may be given a moment out of the order of
+ * recording; what stands before the last one that is due is settled with it.
+ *
+ * @returns undefined when nothing there waits for settlement
+ */
+export async function insertSettlement(
+  client: PoolClient,
+  settlement: NewSettlement,
+): Promise<Settlement | undefined> {
+  const { rows } = await client.query<SettlementRow>(
+    `with last as (
+        select to_sequence, books_pending_minor, books_available_minor, books_fees_minor
+        from settlement where business_id = $2 and live = $10
+        order by to_sequence desc limit 1
+      ), start as (
+        select coalesce((select to_sequence from last), -(2::numeric ^ 62)::bigint) as at
+      ), final as (
+        select business_sequence as at from ${LAST_DUE} due
+      )
+      insert into settlement (id, business_id, live, request_id, status, forced, cut_off_at, from_sequence,
+        to_sequence, scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor,
+        transaction_count, gross_minor, fees_minor, started_at, books_pending_minor, books_available_minor, books_fees_minor)
+      select $1, $2, $10, $3, 'RUNNING', $4, $5, start.at, final.at, start.at, $6, $7, $8, 0, 0, 0, $9,
+        coalesce((select books_pending_minor from last), 0),
+        coalesce((select books_available_minor from last), 0),
+        coalesce((select books_fees_minor from last), 0)
+      from start cross join final
+      where exists ${firstWaiting('$2', '$10', '(select at from start)', '(select at from final)')}
+      on conflict do nothing
+      returning ${SETTLEMENT_COLUMNS}`,
+    [
+      settlement.id,
+      settlement.businessId,
+      settlement.requestId ?? null,
+      settlement.forced,
+      new Date(settlement.cutOffAtMs),
+      settlement.feeFlatMinor,
+      settlement.feeBasisPoints,
+      settlement.feeCapMinor,
+      new Date(settlement.nowMs),
+      settlement.live,
+      settlement.lastSequence,
+      new Date(settlement.dueBeforeMs),
+    ],
+  )
+  return rows[0] && toSettlement(rows[0])
+}
+
+export function toSettlement(row: SettlementRow): Settlement {
+  return {
+    id: row.id,
+    businessId: row.business_id,
+    live: row.live,
+    requestId: row.request_id ?? '',
+    status: row.status,
+    forced: row.forced,
+    cutOffAtMs: row.cut_off_at_ms,
+    fromSequence: BigInt(row.from_sequence),
+    toSequence: BigInt(row.to_sequence),
+    scannedSequence: BigInt(row.scanned_sequence),
+    feeFlatMinor: BigInt(row.fee_flat_minor),
+    feeBasisPoints: row.fee_basis_points,
+    feeCapMinor: BigInt(row.fee_cap_minor),
+    transactionCount: BigInt(row.transaction_count),
+    grossMinor: BigInt(row.gross_minor),
+    feesMinor: BigInt(row.fees_minor),
+    startedAtMs: row.started_at_ms,
+    completedAtMs: row.completed_at_ms ?? undefined,
+  }
+}

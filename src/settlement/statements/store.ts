@@ -1,0 +1,173 @@
+import type { Pool } from 'pg'
+import { boundedScan } from '../../postgres/bounded-scan.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { Balance, Book } from '../settlement.ts'
+
+/** One line of a business's books: what one of its events did to its balances. */
+export interface Entry extends Balance {
+  readonly sequence: bigint
+  readonly kind: string
+  readonly bookedAtMs: number
+  /** A transaction or a settlement. */
+  readonly subjectId: string
+  /** Of a transaction; else empty. */
+  readonly sessionId: string
+}
+
+interface Row {
+  business_sequence: string
+  kind: string
+  logged_at_ms: number
+  subject_id: string
+  session_id: string | null
+  pending_minor: string
+  available_minor: string
+  fees_minor: string
+}
+
+/** A range of the events of a business and mode: after one number, up to another. */
+interface Range extends Book {
+  readonly after: bigint
+  readonly upTo: bigint
+}
+
+/** How many events one page looks at: those that moved no money, such as new accounts, too. */
+const EVENTS_MAX = 1_000
+
+const IN_RANGE = `business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3`
+
+const SCAN = boundedScan({
+  from: 'event_log l join outbox o on o.seq = l.outbox_seq',
+  columns: `l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
+    o.available_minor, o.fees_minor`,
+  key: 'business_sequence',
+  order: 'asc',
+  range: IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&'),
+  filter: '(pending_minor, available_minor, fees_minor) <> (0, 0, 0)',
+  limit: '$4',
+  rowsMax: EVENTS_MAX,
+})
+
+/**
+ * Entries of a range, in order.
+ *
+ * @returns and the number that was looked at up to, when that is why there are no more
+ */
+export async function listRange(
+  pool: Pool,
+  range: Range,
+  limit: number,
+): Promise<{ readonly entries: Entry[]; readonly readUpTo: bigint | undefined }> {
+  const { rows } = await pool.query<Row & { business_sequence: string | null; read_up_to: string }>(
+    `with ${SCAN}, kept as (
+        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor,
+          fees_minor
+        from archived_entry where ${IN_RANGE} order by business_sequence limit $4
+      ), entry as (
+        select * from kept union all select * from page order by business_sequence limit $4
+      )
+      select edge.read_up_to, e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms,
+        e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
+      from edge left join (entry e left join transaction t on t.id = e.subject_id) on true
+      order by e.business_sequence`,
+    [range.businessId, range.after, range.upTo, limit, range.live],
+  )
+  const edge = rows[0]?.read_up_to ?? undefined
+  return {
+    entries: rows.flatMap((row) => (row.business_sequence === null ? [] : [toEntry(row)])),
+    readUpTo: edge === undefined ? undefined : BigInt(edge),
+  }
+}
+
+function toEntry(row: Row): Entry {
+  return {
+    sequence: BigInt(row.business_sequence),
+    kind: row.kind,
+    bookedAtMs: row.logged_at_ms,
+    subjectId: row.subject_id,
+    sessionId: row.session_id ?? '',
+    ...toBalance(row),
+  }
+}
+
+/** What the events of a range did, in sum. */
+export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
+  const { rows } = await pool.query<Row>(
+    `select coalesce(sum(pending_minor), 0) as pending_minor,
+        coalesce(sum(available_minor), 0) as available_minor,
+        coalesce(sum(fees_minor), 0) as fees_minor
+      from money_event
+      where business_id = $1 and live = $4 and business_sequence > $2 and business_sequence <= $3`,
+    [range.businessId, range.after, range.upTo, range.live],
+  )
+  return toBalance(rows[0] as Row)
+}
+
+/** The books as they are known: the last settlement or mark that is at a number or before. */
+export async function findBooks(
+  pool: Pool,
+  { businessId, live }: Book,
+  upTo: bigint,
+): Promise<{ readonly at: bigint; readonly balance: Balance } | undefined> {
+  const { rows } = await pool.query<Row & { at: string }>(
+    `select * from (
+        (select to_sequence as at, books_pending_minor as pending_minor,
+          books_available_minor as available_minor, books_fees_minor as fees_minor
+        from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
+        order by to_sequence desc limit 1)
+        union all
+        (select business_sequence, pending_minor, available_minor, fees_minor from balance_snapshot
+        where business_id = $1 and live = $3 and business_sequence <= $2
+        order by business_sequence desc limit 1)
+      ) known order by at desc limit 1`,
+    [businessId, upTo, live],
+  )
+  return rows[0] && { at: BigInt(rows[0].at), balance: toBalance(rows[0]) }
+}
+
+/** The numbers of the first and the last event of a business that are kept; undefined without any. */
+export async function findEnds(
+  client: Queryable,
+  { businessId, live }: Book,
+): Promise<{ readonly first: bigint; readonly last: bigint } | undefined> {
+  const end = (table: string, direction: 'asc' | 'desc') =>
+    `(select business_sequence from ${table} where business_id = $1 and live = $2
+      order by business_sequence ${direction} limit 1)`
+  const { rows } = await client.query<{ first: string | null; last: string | null }>(
+    `select least(${end('archived_entry', 'asc')}, ${end('event_log', 'asc')}) as first,
+      greatest(${end('archived_entry', 'desc')}, ${end('event_log', 'desc')}) as last`,
+    [businessId, live],
+  )
+  const { first = null, last = null } = rows[0] ?? {}
+  return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
+}
+
+/** When the first event was booked that has a number or a later one. */
+export async function findBookedAt(
+  client: Queryable,
+  { businessId, live }: Book,
+  from: bigint,
+): Promise<number | undefined> {
+  const { rows } = await client.query<{ logged_at_ms: number }>(
+    `select ${epochMs('logged_at')} as logged_at_ms from (
+        (select business_sequence, logged_at from archived_entry
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+        union all
+        (select business_sequence, logged_at from event_log
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+      ) event order by business_sequence limit 1`,
+    [businessId, from, live],
+  )
+  return rows[0]?.logged_at_ms
+}
+
+function toBalance(row: Pick<Row, 'pending_minor' | 'available_minor' | 'fees_minor'>): Balance {
+  return {
+    pendingMinor: BigInt(row.pending_minor),
+    availableMinor: BigInt(row.available_minor),
+    feesMinor: BigInt(row.fees_minor),
+  }
+}

@@ -1,0 +1,91 @@
+import type { Pool } from 'pg'
+import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
+import { type ClaimRow, SECRETS_SEALED } from './claim-deliveries.ts'
+import type { Allotment } from './concurrency-limiter.ts'
+
+interface DispatchOptions {
+  /** Of the new deliveries' ids, the time in it. */
+  readonly idPrefix: string
+  readonly nowMs: number
+  readonly eventsMax: number
+  /** How much of it is claimed at once, for which endpoints. */
+  readonly allotments: readonly Allotment[]
+  readonly leaseMs: number
+}
+
+interface Dispatched {
+  readonly events: number
+  readonly deliveries: number
+  /** Of those that were claimed. */
+  readonly claimed: readonly ClaimRow[]
+}
+
+type Row = { events: number; deliveries: number } & (ClaimRow | { endpoint_id: null })
+
+/**
+ * Makes the deliveries of the next events of the log and moves the dispatcher past them, all in
+ * one statement. While another instance is at it, it does nothing.
+ *
+ * The row lock is what makes it safe, also when this statement's snapshot is older than the
+ * position that it then reads: positions are committed in order, so such a snapshot sees no event
+ * past that position.
+ *
+ * What this instance can send at once is claimed as it is made: that saves a claim, and the row
+ * from being written twice. The rest is due, for whoever claims it.
+ */
+export async function dispatchEvents(pool: Pool, options: DispatchOptions): Promise<Dispatched> {
+  const { nowMs, allotments } = options
+  const { rows } = await pool.query<Row>({
+    name: 'webhook-dispatch',
+    text: `with dispatcher as (
+        select position from webhook_dispatcher where id = 1 for update skip locked
+      ), next as (
+        select position, outbox_seq, business_id, live from event_log
+        where position > (select position from dispatcher) order by position limit $1
+      ), wanted as (
+        select e.id as endpoint_id, n.position, coalesce(e.disabled_at is null
+          and row_number() over (partition by e.id order by n.position) <= a.share, false) as ours
+        from next n
+        join outbox o on o.seq = n.outbox_seq
+        -- "offset 0" keeps the planner on the index, whatever number of events it expects.
+        cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
+          where business_id = n.business_id and live = n.live and deleted_at is null offset 0) e
+        left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
+        where e.after_position < n.position
+          and case
+            -- A test is for its endpoint alone; what tells of an endpoint is for all the others.
+            when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
+            when o.subject_id = e.id then false
+            when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
+            else o.kind = any(e.kinds) end
+      ), made as (
+        insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+          leased_until, created_at)
+        select $2 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
+          'PENDING', 0, $3, ours::int, case when ours then $6::timestamptz end, $3
+        from wanted
+        on conflict (endpoint_id, position) do nothing
+        returning id, endpoint_id, position, claims
+      ), moved as (
+        update webhook_dispatcher set position = (select max(position) from next)
+        where id = 1 and exists (select from next)
+      ), told as (
+        select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position), ','
+          order by position) as claimed from made where claims > 0 group by endpoint_id
+      )
+      select c.*, t.*, e.url, e.concurrency, ${SECRETS_SEALED('t.endpoint_id', '$3')}
+      from (select (select count(*)::int from next) as events,
+          (select count(*)::int from made) as deliveries) c
+      left join told t on true left join webhook_endpoint e on e.id = t.endpoint_id`,
+    values: [
+      options.eventsMax,
+      options.idPrefix,
+      new Date(nowMs),
+      textArray(allotments.map((allotment) => allotment.endpointId)),
+      bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
+      new Date(nowMs + options.leaseMs),
+    ],
+  })
+  const { events = 0, deliveries = 0 } = rows[0] ?? {}
+  return { events, deliveries, claimed: rows.filter((row) => row.endpoint_id !== null) }
+}

@@ -1,0 +1,55 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { createLoop, type Loop } from '../../core/loop.ts'
+import { readClaims } from './claim-deliveries.ts'
+import { dispatchEvents } from './dispatch-events.ts'
+import type { Worker } from './worker.ts'
+
+interface DispatcherOptions {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Logger
+  readonly leaseMs: number
+  /** Sends what is claimed at once. */
+  readonly worker: Pick<Worker, 'allot' | 'offer' | 'wake'>
+}
+
+const EVENTS_MAX = 1_000
+
+/** "dlv_" and ten characters of time; the statement adds the random ones. */
+const ID_PREFIX_LENGTH = 14
+
+const IDLE_MS = 1_000
+
+/** Turns the events of the log into deliveries. Any instance may do it; a row lock elects one. */
+export function createDispatcher(options: DispatcherOptions): Loop {
+  const { pool, clock, log, leaseMs, worker } = options
+  return createLoop({
+    name: 'webhook dispatcher',
+    log,
+    async turn() {
+      const nowMs = clock.now()
+      const idPrefix = newId('dlv', nowMs).slice(0, ID_PREFIX_LENGTH)
+      const made = await dispatchEvents(pool, {
+        idPrefix,
+        nowMs,
+        eventsMax: EVENTS_MAX,
+        allotments: worker.allot(),
+        leaseMs,
+      })
+      let due = made.deliveries
+      if (made.claimed.length > 0) {
+        const { claims } = await readClaims(pool, made.claimed)
+        const endpoints = made.claimed.map(({ endpoint_id: id, concurrency }) => {
+          return { id, concurrency }
+        })
+        await worker.offer(claims, endpoints)
+        due -= claims.length
+      }
+      if (due > 0) worker.wake()
+      return made.events === EVENTS_MAX ? 0 : IDLE_MS
+    },
+  })
+}

@@ -1,0 +1,56 @@
+import type { Pool } from 'pg'
+import { Fault } from '../../core/errors.ts'
+import { cutScan } from '../../postgres/bounded-scan.ts'
+import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import {
+  type DeliveryFilter,
+  findWithAttempts,
+  listOfEndpoint,
+  listOfEvent,
+  type StoredAttempt,
+  type StoredDelivery,
+} from './read-deliveries.ts'
+
+/** How many attempts are shown; only one that was sent again many times has more. */
+const ATTEMPTS_SHOWN = 100
+
+interface ListDeliveries extends DeliveryFilter {
+  readonly pageSize: number
+  readonly pageToken: string
+}
+
+/** One page, of the newest event first. What is not known has no deliveries. */
+export async function listDeliveries(pool: Pool, request: ListDeliveries) {
+  const page = readPage(request.pageSize, request.pageToken, 2)
+  const after = page.after && readKey(page.after)
+  const { endpointId = '', eventId, state } = request
+  if (eventId !== undefined) {
+    return cutPage(await listOfEvent(pool, eventId, request, after, page.limit + 1), page, keyOf)
+  }
+  const found = await listOfEndpoint(pool, endpointId, state, after, page.limit + 1)
+  const edge = found.readUpTo === undefined ? undefined : [`${found.readUpTo}`, endpointId]
+  return cutScan(found.deliveries, page, keyOf, edge)
+}
+
+function keyOf({ position, endpointId }: StoredDelivery): readonly string[] {
+  return [`${position}`, endpointId]
+}
+
+function readKey([position = '', endpointId = '']: readonly string[]) {
+  if (!/^\d{1,18}$/.test(position)) throw invalidPageToken()
+  return { position: BigInt(position), endpointId }
+}
+
+/** @throws Fault not_found */
+export async function getDelivery(
+  pool: Pool,
+  id: string,
+): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] }> {
+  const found = await findWithAttempts(pool, id, ATTEMPTS_SHOWN)
+  if (found === undefined) throw noSuchDelivery()
+  return found
+}
+
+export function noSuchDelivery(): Fault {
+  return new Fault('not_found', 'No such delivery')
+}

@@ -1,0 +1,18 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
+import type { Clock } from '../../core/clock.ts'
+import type { Encrypter } from '../../crypto/encryption.ts'
+import type { UrlRules } from './endpoint-url.ts'
+
+/** What the use cases of endpoints and deliveries need. */
+export interface EndpointContext {
+  readonly orm: MikroORM
+  readonly pool: Pool
+  readonly encrypter: Encrypter
+  readonly clock: Clock
+  readonly rules: UrlRules
+  /** Called after a commit that added an event. */
+  readonly onCommit: () => void
+  /** Called when deliveries have become due. */
+  readonly due: () => void
+}

@@ -1,0 +1,52 @@
+import { isIPv4 } from 'node:net'
+import type { AddressGuard } from '../sender/address-guard.ts'
+
+/** What endpoints' addresses may look like. */
+export interface UrlRules {
+  /** Whether http is allowed beside https. */
+  readonly allowHttp: boolean
+  readonly guard: AddressGuard
+}
+
+const LENGTH_MAX = 2_000
+
+/** Names that mean this machine or its cloud's metadata service, whatever they resolve to. */
+const METADATA_NAME = 'metadata.google.internal'
+
+/**
+ * Checks a URL when an endpoint is made, and again before each request: the rules may have changed
+ * since, and a literal address is never resolved, so that no later check would see it.
+ *
+ * @returns why it may not be called, or undefined when it may
+ */
+export function urlRefusal(text: string, rules: UrlRules): string | undefined {
+  if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
+  // The URL parser drops or repairs these; a URL that needs it was not meant as it is read.
+  if (/[\p{Cc}\s\\]/u.test(text)) {
+    return 'must not hold spaces, control characters or backslashes'
+  }
+  const scheme = /^(https?):\/\/(?!\/)/i.exec(text)?.[1]?.toLowerCase()
+  if (scheme === undefined || !URL.canParse(text)) return 'must be a URL such as https://host/path'
+  if (scheme === 'http' && !rules.allowHttp) return 'must be an https URL'
+  if (/^[^/]+\/\/[^/?#]*@/.test(text)) return 'must not hold a user name or password'
+  if (text.includes('#')) return 'must not hold a fragment (#…)'
+  const { hostname, port } = new URL(text)
+  if (port === '0') return 'must not name port 0'
+  return hostRefusal(hostname, rules.guard)
+}
+
+/** @param hostname as the URL parser writes it: every spelling of an IPv4 address is dotted there */
+function hostRefusal(hostname: string, guard: AddressGuard): string | undefined {
+  const literal = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+  if (literal !== hostname || isIPv4(literal)) {
+    const refusal = guard.refusal(literal)
+    return refusal && `must be a public address, and it is ${refusal}`
+  }
+  const name = hostname.replace(/\.+$/, '')
+  if (name === 'localhost' || name.endsWith('.localhost')) {
+    const refusal = guard.refusal('127.0.0.1')
+    return refusal && 'must be a public address, and it is this machine (localhost)'
+  }
+  if (name === METADATA_NAME) return `must be a public address, and it is ${METADATA_NAME}`
+  return undefined
+}

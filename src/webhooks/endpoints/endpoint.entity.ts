@@ -1,0 +1,55 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import { BusinessEntity } from '../../businesses/business.entity.ts'
+
+export const EndpointEntity = defineEntity({
+  name: 'Endpoint',
+  tableName: 'webhook_endpoint',
+  properties: {
+    id: p.text().primary(),
+    business: p.manyToOne(BusinessEntity).mapToPk(),
+    /** Which mode's events it receives. */
+    live: p.boolean(),
+    url: p.text(),
+    kinds: p.array(),
+    description: p.text(),
+    /** How many requests it gets at once, at the most, from each instance. */
+    concurrency: p.integer(),
+    /** The last position of the event log when it was made: it receives the events after it. */
+    afterPosition: p.bigint(),
+    createdAt: p.datetime(3),
+    /** Of the first failed attempt since the last that went well. */
+    failingSince: p.datetime(3).nullable(),
+    /** When it was told, in the failing that goes on, that it is failing. */
+    warnedAt: p.datetime(3).nullable(),
+    disabledAt: p.datetime(3).nullable(),
+    disabledReason: p.text().nullable(),
+    deletedAt: p.datetime(3).nullable(),
+  },
+  indexes: [{ properties: ['business', 'id'] }],
+  checks: [
+    { name: 'webhook_endpoint_concurrency', expression: 'concurrency between 1 and 50' },
+    {
+      name: 'webhook_endpoint_disabled',
+      expression:
+        "(disabled_at is null) = (disabled_reason is null) and disabled_reason in ('REQUESTED', 'GONE', 'FAILING')",
+    },
+  ],
+})
+
+export type Endpoint = InferEntity<typeof EndpointEntity>
+
+/** A secret that requests to an endpoint are signed with, encrypted. The newest never expires. */
+export const SecretEntity = defineEntity({
+  name: 'WebhookSecret',
+  tableName: 'webhook_secret',
+  properties: {
+    endpoint: p.manyToOne(EndpointEntity).mapToPk().primary(),
+    /** 1, 2, 3 … in its endpoint: the newest is the highest. */
+    number: p.integer().primary(),
+    sealed: p.blob(),
+    createdAt: p.datetime(3),
+    expiresAt: p.datetime(3).nullable(),
+  },
+})
+
+export type Secret = InferEntity<typeof SecretEntity>

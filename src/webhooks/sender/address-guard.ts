@@ -1,0 +1,70 @@
+import ipaddr from 'ipaddr.js'
+import { type Address, addressRanges, parseAddress } from '../../net/address-ranges.ts'
+
+/** Tells which network addresses webhooks may not be sent to. */
+export interface AddressGuard {
+  /**
+   * @param address an IP address; anything else is refused
+   * @returns what it is, such as "a private address (10.0.0.1)", or undefined when it is allowed
+   */
+  refusal(address: string): string | undefined
+}
+
+/**
+ * The ranges of the IANA special-purpose registries that do not lead to a public host, and one
+ * address that a cloud answers on inside its machines (168.63.129.16).
+ */
+const NON_PUBLIC: readonly (readonly [kind: string, ranges: readonly string[]])[] = [
+  ['a loopback address', ['127.0.0.0/8', '::1/128']],
+  [
+    'a private address',
+    ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7', 'fec0::/10', '64:ff9b:1::/48'],
+  ],
+  ['a link-local address', ['169.254.0.0/16', 'fe80::/10']],
+  ['a carrier-grade NAT address', ['100.64.0.0/10']],
+  ['a multicast address', ['224.0.0.0/4', 'ff00::/8']],
+  [
+    'a documentation address',
+    ['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '2001:db8::/32', '3fff::/20'],
+  ],
+  ['an unspecified address', ['0.0.0.0/8', '::/128']],
+  ['a discard address', ['100::/64']],
+  ['a tunnelled address', ['192.88.99.0/24', '2002::/16', '2001::/32']],
+  [
+    'a reserved address',
+    ['192.0.0.0/24', '198.18.0.0/15', '240.0.0.0/4', '168.63.129.16/32', '2001::/23'],
+  ],
+]
+
+/** What is public in IPv6 is inside this one range; new ranges outside it start as refused. */
+const GLOBAL_UNICAST = addressRanges(['2000::/3'])
+
+/** NAT64 (RFC 6052): the last 32 bits are an IPv4 address that the packet goes to. */
+const NAT64 = addressRanges(['64:ff9b::/96'])
+
+/**
+ * @param allowedCidrs ranges that an operator opens, such as "10.1.0.0/16"
+ * @throws RangeError when one is malformed
+ */
+export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuard {
+  const allowed = addressRanges(allowedCidrs)
+  const refused = NON_PUBLIC.map(([kind, ranges]) => [kind, addressRanges(ranges)] as const)
+  return {
+    refusal(given) {
+      const address = parseAddress(given)
+      if (address === undefined) return `not an address (${given})`
+      const reached = NAT64.contains(address) ? lastIPv4(address) : address
+      if (allowed.contains(reached)) return undefined
+      const kind = refused.find(([, ranges]) => ranges.contains(reached))?.[0]
+      if (kind) return `${kind} (${reached})`
+      if (reached.kind() === 'ipv6' && !GLOBAL_UNICAST.contains(reached)) {
+        return `a reserved address (${reached})`
+      }
+      return undefined
+    },
+  }
+}
+
+function lastIPv4(address: Address): Address {
+  return ipaddr.fromByteArray(address.toByteArray().slice(-4))
+}

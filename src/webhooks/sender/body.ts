@@ -1,0 +1,171 @@
+import {
+  create,
+  type DescEnum,
+  fromBinary,
+  type MessageInitShape,
+  toJson,
+} from '@bufbuild/protobuf'
+import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt'
+import { type Account, AccountStatusSchema } from '../../../gen/inflow/account/v1/account_pb.ts'
+import { type Event, EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
+import {
+  type Settlement,
+  SettlementStatusSchema,
+} from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { EventBodySchema } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
+import {
+  type Transaction,
+  TransactionStatusSchema,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  DisabledReasonSchema,
+  type Endpoint,
+  EndpointStatusSchema,
+} from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { BANK_FACTS } from '../../banks/bank.ts'
+import { toBankCode } from '../../banks/message.ts'
+import type { TimeText } from '../../core/clock.ts'
+import { assert } from '../../core/errors.ts'
+import { formatAmount } from '../../core/money.ts'
+import type { LogEntry } from '../../events/read-log.ts'
+
+/** An event as businesses see it, in webhooks and in listEvents. */
+type EventBodyFields = MessageInitShape<typeof EventBodySchema>
+
+/** Makes what reads stored events. */
+export function createToEventBody(timeText: TimeText): (entry: LogEntry) => EventBodyFields {
+  return (entry) => {
+    const { payload } = fromBinary(EventSchema, entry.payload)
+    assert(payload.case, `event ${entry.eventId} has a payload`)
+    return {
+      event: entry.kind,
+      data: {
+        ...fieldsOf(payload, entry, timeText),
+        eventId: entry.eventId,
+        sequence: Number(entry.businessSequence),
+        live: entry.live,
+      },
+    }
+  }
+}
+
+/**
+ * Writes a body, as it is sent and signed. Keys are in the order of the field numbers, which is that
+ * of the interface; fields that the kind lacks are left out, and empty texts are not.
+ */
+export function encodeEventBody(body: EventBodyFields): string {
+  const message = create(EventBodySchema, body)
+  return JSON.stringify(toJson(EventBodySchema, message, { alwaysEmitImplicit: true }))
+}
+
+type Payload = NonNullable<Exclude<Event['payload'], { case: undefined }>>
+
+function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
+  switch (payload.case) {
+    case 'transaction':
+      return transactionFields(payload.value, timeText)
+    case 'account':
+      return accountFields(payload.value, entry, timeText)
+    case 'settlement':
+      return settlementFields(payload.value, timeText)
+    case 'endpoint':
+      return endpointFields(payload.value, entry, timeText)
+    case 'unmatchedPayment':
+      throw new Error(`event ${entry.eventId} is of no business`)
+  }
+}
+
+function transactionFields(transaction: Transaction, timeText: TimeText) {
+  const { payer } = transaction
+  return {
+    type: 'RESERVED_ACCOUNT_TRANSACTION',
+    reference: transaction.accountReference,
+    merchantReference: transaction.merchantReference,
+    transactionRef: transaction.sessionId,
+    wiaxyRef: transaction.sessionId,
+    amount: formatAmount(transaction.amountMinor),
+    status: enumText(TransactionStatusSchema, transaction.status),
+    method: 'bank_transfer',
+    createdAt: timeOf(transaction.paidAt, timeText),
+    account: bankAccount(transaction, transaction.accountCreatedAt, timeText),
+    payer: {
+      accountNumber: payer?.accountNumber ?? '',
+      accountName: payer?.name ?? '',
+      bankCode: payer?.bankCode ?? '',
+      bankName: payer?.bankName ?? '',
+    },
+  }
+}
+
+function accountFields(account: Account, entry: LogEntry, timeText: TimeText) {
+  return {
+    type: 'RESERVED_ACCOUNT',
+    reference: account.reference,
+    merchantReference: account.merchantReference,
+    status: enumText(AccountStatusSchema, account.status),
+    createdAt: timeText.format(entry.occurredAtMs),
+    account: bankAccount(account, account.createdAt, timeText),
+  }
+}
+
+function settlementFields(settlement: Settlement, timeText: TimeText) {
+  const net = formatAmount(settlement.netMinor)
+  return {
+    type: 'SETTLEMENT',
+    amount: net,
+    status: enumText(SettlementStatusSchema, settlement.status),
+    createdAt: timeOf(settlement.completedAt, timeText),
+    settlement: {
+      settlementId: settlement.id,
+      transactionCount: Number(settlement.transactionCount),
+      grossAmount: formatAmount(settlement.grossMinor),
+      fees: formatAmount(settlement.feesMinor),
+      netAmount: net,
+      cutOffAt: timeOf(settlement.cutOffAt, timeText),
+      currency: settlement.currency,
+    },
+  }
+}
+
+function endpointFields(endpoint: Endpoint, entry: LogEntry, timeText: TimeText) {
+  const { failingSince, disabledAt, disabledReason } = endpoint
+  return {
+    type: 'WEBHOOK_ENDPOINT',
+    status: enumText(EndpointStatusSchema, endpoint.status),
+    createdAt: timeText.format(entry.occurredAtMs),
+    endpoint: {
+      endpointId: endpoint.id,
+      url: endpoint.url,
+      description: endpoint.description,
+      ...(failingSince && { failingSince: timeOf(failingSince, timeText) }),
+      ...(disabledAt && {
+        disabledAt: timeOf(disabledAt, timeText),
+        disabledReason: enumText(DisabledReasonSchema, disabledReason),
+      }),
+    },
+  }
+}
+
+function bankAccount(
+  of: Pick<Account, 'bank' | 'accountNumber' | 'accountName'>,
+  createdAt: Timestamp | undefined,
+  timeText: TimeText,
+) {
+  const bankId = toBankCode(of.bank)
+  return {
+    accountNumber: of.accountNumber,
+    accountName: of.accountName,
+    bankName: BANK_FACTS[bankId].name,
+    bankId,
+    createdAt: timeOf(createdAt, timeText),
+  }
+}
+
+function timeOf(timestamp: Timestamp | undefined, timeText: TimeText): string {
+  return timestamp ? timeText.format(timestampMs(timestamp)) : ''
+}
+
+/** The name of an enum's value without the enum's own name before it: SUCCESS. */
+function enumText(schema: DescEnum, value: number): string {
+  return schema.value[value]?.localName ?? 'UNKNOWN'
+}

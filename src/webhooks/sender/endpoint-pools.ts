@@ -1,0 +1,90 @@
+import { LRUCache } from 'lru-cache'
+import { Pool } from 'undici'
+import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
+import type { Connect } from './connect.ts'
+
+/** An endpoint as requests are sent to it. */
+export interface Destination {
+  readonly endpointId: string
+  readonly url: string
+  /** How many requests it may get at once. */
+  readonly concurrency: number
+}
+
+/** The connections to an endpoint and the path there, or why nothing may be sent to it. */
+export type Target = { readonly pool: Pool; readonly path: string } | { readonly refusal: string }
+
+/** The connections to endpoints, kept open between requests. No two endpoints share one. */
+export interface EndpointPools {
+  find(destination: Destination): Target
+  /** Ends what is in progress. @param error why */
+  destroy(error: Error): Promise<void>
+}
+
+interface Known extends Pick<Destination, 'url' | 'concurrency'> {
+  readonly target: Target
+}
+
+interface EndpointPoolsOptions {
+  readonly rules: UrlRules
+  /** Makes what opens the connections of one endpoint. */
+  readonly createConnect: () => Connect
+}
+
+/** Endpoints with connections. Beyond it, those of the one used longest ago are closed. */
+const ENDPOINTS_MAX = 500
+
+/** How long an idle connection is kept when the receiver does not say, and at most. */
+const KEEP_ALIVE_MS = 4_000
+const KEEP_ALIVE_MAX_MS = 60_000
+
+const HEAD_MAX_BYTES = 16 * 1_024
+
+export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptions): EndpointPools {
+  const open = new Set<Pool>()
+  const openPool = (origin: string, concurrency: number): Pool => {
+    const pool = new Pool(origin, {
+      connections: concurrency,
+      pipelining: 1,
+      allowH2: false,
+      connect: createConnect(),
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
+      maxHeaderSize: HEAD_MAX_BYTES,
+      // The whole request has its own limit of time, which an answer that trickles does not renew.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+    open.add(pool)
+    return pool
+  }
+  /** The rules do not change while the process runs, so a URL is checked once. */
+  const targetOf = (url: string, concurrency: number): Target => {
+    const refusal = urlRefusal(url, rules)
+    if (refusal !== undefined) return { refusal: `the URL ${refusal}` }
+    const { origin, pathname, search } = new URL(url)
+    return { pool: openPool(origin, concurrency), path: pathname + search }
+  }
+  /** Lets the requests in progress end first. */
+  const closePool = async (target: Target): Promise<void> => {
+    if ('refusal' in target) return
+    await target.pool.close()
+    open.delete(target.pool)
+  }
+  const known = new LRUCache<string, Known>({
+    max: ENDPOINTS_MAX,
+    dispose: ({ target }) => void closePool(target),
+  })
+  return {
+    find({ endpointId, url, concurrency }) {
+      const found = known.get(endpointId)
+      if (found?.url === url && found.concurrency === concurrency) return found.target
+      const target = targetOf(url, concurrency)
+      known.set(endpointId, { url, concurrency, target })
+      return target
+    },
+    async destroy(error) {
+      await Promise.all([...open].map((pool) => pool.destroy(error)))
+    },
+  }
+}

@@ -1,0 +1,184 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher } from 'undici'
+import { createNameResolver, type Resolve } from '../../net/name-resolver.ts'
+import type { UrlRules } from '../endpoints/endpoint-url.ts'
+import { createConnect } from './connect.ts'
+import { createProxyConnect } from './connect-through-proxy.ts'
+import { createEndpointPools, type Destination } from './endpoint-pools.ts'
+import { failureText, NOT_HTTP, NoAnswerError } from './failure-text.ts'
+import { createGuardedResolve } from './guarded-resolve.ts'
+
+/** What came of one request. */
+export interface Outcome {
+  /** HTTP status; undefined when there was no answer. */
+  readonly status: number | undefined
+  /** The first 4 KiB of the answer's body. */
+  readonly answer: string
+  /** Why it failed, in plain words; empty when it was acknowledged. */
+  readonly error: string
+  /** The answer's Retry-After header. */
+  readonly retryAfter: string | undefined
+}
+
+/** Sends webhooks to where they may go. */
+export interface HttpClient {
+  /**
+   * Answers for every fault of the receiver and the network.
+   *
+   * @throws for a header that must not be sent, which is a fault of the caller's
+   */
+  post(to: Destination, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
+  /** Ends what is in progress. */
+  close(): Promise<void>
+}
+
+interface HttpClientOptions {
+  readonly rules: UrlRules
+  /** For the whole request and its answer. */
+  readonly timeoutMs: number
+  /** An egress proxy that every request goes through. */
+  readonly proxyUrl?: string | undefined
+  readonly resolve?: Resolve | undefined
+}
+
+/** Of a body that goes on, so much is read. */
+const BODY_READ_MAX_BYTES = 64 * 1_024
+const BODY_KEPT_BYTES = 4 * 1_024
+
+/** Of answers such as 102, which come before the answer. */
+const INFORMATIONAL_MAX = 16
+
+const STOPPED = 'the service stopped'
+const NO_BYTES = Buffer.alloc(0)
+
+export function createHttpClient(options: HttpClientOptions): HttpClient {
+  const { rules, timeoutMs, proxyUrl, resolve = createNameResolver() } = options
+  const guardedResolve = createGuardedResolve(rules.guard, resolve)
+  const pools = createEndpointPools({
+    rules,
+    createConnect: () =>
+      proxyUrl === undefined
+        ? createConnect(guardedResolve)
+        : createProxyConnect({ proxyUrl, resolve, guardedResolve }),
+  })
+  let stopped = false
+  return {
+    post(to, headers, body) {
+      if (stopped) return Promise.resolve(failed(STOPPED))
+      const target = pools.find(to)
+      if ('refusal' in target) return Promise.resolve(failed(`refused: ${target.refusal}`))
+      const { path } = target
+      return new Promise((resolve, reject) => {
+        const exchange = new Exchange(timeoutMs, resolve, reject)
+        target.pool.dispatch({ method: 'POST', path, headers, body }, exchange)
+      })
+    },
+    close() {
+      stopped = true
+      return pools.destroy(new NoAnswerError(STOPPED))
+    },
+  }
+}
+
+/**
+ * One request in progress. The status counts as soon as it is there: a body that breaks off or never
+ * ends changes nothing.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #resolve: (outcome: Outcome) => void
+  readonly #reject: (error: Error) => void
+  readonly #timer: NodeJS.Timeout
+  /** Undefined until the connection stands. */
+  #controller: Dispatcher.DispatchController | undefined
+  #informational = 0
+  #status: number | undefined
+  #retryAfter: string | undefined
+  #body = NO_BYTES
+  #readBytes = 0
+  #isOver = false
+
+  constructor(
+    timeoutMs: number,
+    resolve: (outcome: Outcome) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#timer = setTimeout(() => {
+      this.#giveUp(new NoAnswerError(`timed out after ${timeoutMs / 1_000} s`))
+    }, timeoutMs)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // What was given up before the connection stood is not sent any more.
+    if (this.#isOver) controller.abort(new NoAnswerError(STOPPED))
+    else this.#controller = controller
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    if (status < 200) {
+      this.#informational += 1
+      if (this.#informational > INFORMATIONAL_MAX) this.#giveUp(new NoAnswerError(NOT_HTTP))
+      return
+    }
+    this.#status = status
+    const retryAfter: string | string[] | undefined = headers['retry-after']
+    if (typeof retryAfter === 'string') this.#retryAfter = retryAfter
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const room = BODY_KEPT_BYTES - this.#body.length
+    // A copy, as what comes is a part of something larger.
+    if (room > 0) this.#body = Buffer.concat([this.#body, chunk.subarray(0, room)])
+    this.#readBytes += chunk.length
+    if (this.#readBytes > BODY_READ_MAX_BYTES) this.#giveUp(new NoAnswerError('cut off'))
+  }
+
+  onResponseEnd(): void {
+    this.#end(undefined)
+  }
+
+  onResponseError(_controller: unknown, error: Error & { readonly code?: string }): void {
+    if (error.code === 'UND_ERR_INVALID_ARG') {
+      clearTimeout(this.#timer)
+      this.#reject(error)
+    } else this.#end(error)
+  }
+
+  #giveUp(error: Error): void {
+    if (this.#controller) this.#controller.abort(error)
+    this.#end(error)
+  }
+
+  #end(error: Error | undefined): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    const status = this.#status
+    this.#resolve(status === undefined ? failed(failureText(error)) : this.#answered(status))
+  }
+
+  #answered(status: number): Outcome {
+    return {
+      status,
+      // PostgreSQL stores no NUL in a text.
+      answer: this.#body.toString('utf8').replaceAll('\0', ''),
+      error: statusError(status),
+      retryAfter: this.#retryAfter,
+    }
+  }
+}
+
+function failed(error: string): Outcome {
+  return { status: undefined, answer: '', error, retryAfter: undefined }
+}
+
+function statusError(status: number): string {
+  if (status >= 200 && status < 300) return ''
+  if (status >= 300 && status < 400) return `redirects are not followed (${status})`
+  return `answered ${status}`
+}

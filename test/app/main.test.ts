@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase(2)
+
+const MAIN = join(import.meta.dirname, '../../src/main.ts')
+const MASTER_KEY = Buffer.alloc(32, 1).toString('base64')
+
+/** Runs the service with settings that it cannot start with. */
+async function start(env: NodeJS.ProcessEnv) {
+  const child = spawn(process.execPath, [MAIN], {
+    env: {
+      PATH: process.env['PATH'],
+      HTTP_PORT: '0',
+      GRPC_PORT: '0',
+      MASTER_KEY,
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  let errors = ''
+  child.stdout.on('data', (text) => {
+    output += text
+  })
+  child.stderr.on('data', (text) => {
+    errors += text
+  })
+  const [code] = await once(child, 'close')
+  return { code, output, errors }
+}
+
+test.each([
+  ['', {}],
+  [' with workers', { WORKERS: '2' }],
+])(
+  'a start%s that cannot be says why, names the setting, and exits 1',
+  async (_what, workers) => {
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    const port = `${(taken.address() as AddressInfo).port}`
+    const cases: [NodeJS.ProcessEnv, RegExp][] = [
+      [
+        { HTTP_PORT: 'x', LOG_LEVEL: 'y' },
+        /^inflow: HTTP_PORT must be a port, 0 to 65535\ninflow: LOG_LEVEL must be one of [a-z, ]+\n$/,
+      ],
+      [
+        { DATABASE_URL: 'postgres://127.0.0.1:1/x' },
+        /^inflow: DATABASE_URL cannot be used: connect ECONNREFUSED 127.0.0.1:1\n$/,
+      ],
+      [
+        { DATABASE_URL: db.url, HTTP_PORT: port },
+        new RegExp(`^inflow: HTTP_PORT ${port} is in use: choose another[^\n]+\n$`),
+      ],
+      [
+        { DATABASE_URL: db.url, GRPC_PORT: port },
+        new RegExp(`^inflow: GRPC_PORT ${port} is in use: choose another[^\n]+\n$`),
+      ],
+      [
+        { DATABASE_URL: db.url, HOST: 'nowhere.invalid' },
+        /^inflow: HOST nowhere.invalid cannot be listened at: [^\n]+\n$/,
+      ],
+    ]
+    const results = await Promise.all(cases.map(([env]) => start({ ...workers, ...env })))
+    taken.close()
+    for (const [index, [env, expected]] of cases.entries()) {
+      const { code, output, errors } = results[index]!
+      expect([env, code, output]).toEqual([env, 1, ''])
+      expect(errors).toMatch(expected)
+    }
+  },
+  90_000,
+)

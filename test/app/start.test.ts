@@ -1,0 +1,104 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import {
+  createAccount,
+  ENV,
+  has,
+  ownerOf,
+  ROOT,
+  useEmbeddedService,
+} from '../support/embedded-service.ts'
+import { isAlive } from '../support/workers.ts'
+
+const { at, start, credentials, postmaster } = useEmbeddedService()
+
+test('a first start makes a database, a demo business and credentials of its own', async () => {
+  const { child, exited } = await start()
+  const first = await credentials()
+  expect(Object.keys(first)).toEqual([
+    'business_id',
+    'secret_key',
+    'admin_token',
+    'http_url',
+    'grpc_url',
+  ])
+  for (const name of ['credentials.json', 'master.key']) {
+    expect((await stat(at(join('.inflow', name)))).mode & 0o777).toBe(0o600)
+  }
+  const { body } = await createAccount(first)
+  const server = await postmaster()
+  child.kill('SIGTERM')
+  expect(await exited).toBe(0)
+  expect(isAlive(server)).toBe(false)
+
+  // The next start is at other ports, and keeps everything else.
+  const next = await start()
+  const second = await credentials()
+  expect(second).toEqual({ ...first, http_url: second.http_url, grpc_url: second.grpc_url })
+  expect(second.http_url).not.toBe(first.http_url)
+  expect(await createAccount(second)).toEqual({ replayed: 'true', body })
+  next.child.kill('SIGINT')
+  expect(await next.exited).toBe(0)
+}, 60_000)
+
+test.skipIf(!has('curl'))(
+  'the curl line that it prints works when pasted',
+  async () => {
+    const { child, exited, said } = await start()
+    const [line] = /^curl [\s\S]*-d '\{.*\}'$/m.exec(said()) ?? []
+    const answer = JSON.parse(execFileSync('sh', ['-c', line!], { encoding: 'utf8' }))
+    expect(answer).toMatchObject({ status: true, message: 'Account reserved' })
+    child.kill('SIGTERM')
+    expect(await exited).toBe(0)
+  },
+  60_000,
+)
+
+test('SIGTERM to npm alone ends the service and its database', async () => {
+  const { child } = await start('npm', ['start'])
+  const server = await postmaster()
+  const service = ownerOf(server)
+  expect(service).not.toBe(child.pid)
+  expect([service, server].filter(isAlive)).toEqual([service, server])
+  process.kill(child.pid!, 'SIGTERM')
+  await vi.waitFor(() => expect([service, server].filter(isAlive)).toEqual([]), 20_000)
+  expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
+}, 60_000)
+
+const OLD_NODE = oldNode()
+
+test.skipIf(OLD_NODE === undefined)('an old Node says which version is needed', () => {
+  const { status, stdout, stderr } = spawnSync(OLD_NODE!, [join(ROOT, 'src/main.ts')], {
+    encoding: 'utf8',
+    env: ENV,
+    cwd: at(''),
+  })
+  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect([status, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(/^inflow: Node [0-9.]+ or newer is needed, and this is [^\n]+\n$/)
+  expect(`>=${/Node ([0-9.]+)/.exec(stderr)?.[1]}`).toBe(engines.node)
+})
+
+/** A Node of this machine that cannot read TypeScript. */
+function oldNode(): string | undefined {
+  const places = (process.env['PATH'] ?? '').split(':').map((place) => join(place, 'node'))
+  return places.find((node) => {
+    const { stdout } = spawnSync(node, ['-p', 'process.features.typescript ?? "none"'])
+    return existsSync(node) && String(stdout).trim() === 'none'
+  })
+}
+
+test('engines is what the dependencies need', () => {
+  const read = (path: string) => JSON.parse(readFileSync(join(ROOT, path), 'utf8'))
+  const { dependencies, engines } = read('package.json')
+  const needed = Object.keys(dependencies)
+    .map((name): string => read(`node_modules/${name}/package.json`).engines?.node ?? '>=0')
+    .map((range) => /(?:^|\|\|)\s*>=\s*([0-9.x]+)\s*$/.exec(range)?.[1])
+    .map((version) => (version ?? '0').split('.').slice(0, 2).map(Number))
+    .map(([major = 0, minor = 0]) => [major, minor || 0] as const)
+    .sort(([major, minor], [other, otherMinor]) => other - major || otherMinor - minor)
+  expect(engines.node).toBe(`>=${needed[0]!.join('.')}`)
+})

@@ -1,0 +1,373 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:https'
+import { type AddressInfo, connect } from 'node:net'
+import { join } from 'node:path'
+import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { Client, credentials, Metadata } from '@grpc/grpc-js'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import {
+  SubscribeRequestSchema,
+  SubscribeResponseSchema,
+} from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import {
+  ListTransactionsRequestSchema,
+  RecordOutcome,
+  RecordPaymentRequestSchema,
+  RecordPaymentResponseSchema,
+  TransactionService,
+} from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { asJson, send } from '../../protocols/rest/rest.ts'
+import { useDatabase } from '../../support/database.ts'
+import { makeFolder } from '../../support/folder.ts'
+import { type ServiceProcess, startProcess } from '../../support/process.ts'
+import { ADMIN_TOKEN } from '../../support/service.ts'
+import { answeredBy, isAlive, logOf, workersOf } from '../../support/workers.ts'
+import { makeCertificate } from '../../webhooks/sender/certificate.ts'
+
+const WORKERS = 3
+const CONNECTIONS = 12
+/** Who takes a connection is up to the system: so many are opened at most until all workers have one. */
+const CONNECTIONS_MAX = 200
+const PAYMENTS = 600
+const COPIES = 2_000
+
+/** For what a busy machine may take long for. */
+const WAIT_MS = 20_000
+
+/** How many requests each of the endpoints may get at once: more than there are workers, and fewer. */
+const CONCURRENCY = [4, 1]
+
+const db = useDatabase()
+let service: ServiceProcess
+let folder: string
+const receivers: Awaited<ReturnType<typeof startReceiver>>[] = []
+let business: { id: string; key: string }
+let accountNumber: string
+const connections: ReturnType<typeof openConnection>[] = []
+
+/** A connection of its own, as each process of an internal service has one. */
+function openConnection() {
+  const options = { 'grpc.use_local_subchannel_pool': 1 }
+  const client = new Client(service.grpcAddress, credentials.createInsecure(), options)
+  const metadata = new Metadata()
+  metadata.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+  const record = (sessionId: string) => {
+    const bank = Bank.BANK_9PSB
+    const request = { bank, accountNumber, sessionId, amountMinor: 100n }
+    return new Promise<MessageShape<typeof RecordPaymentResponseSchema>>((resolve, reject) => {
+      client.makeUnaryRequest(
+        `/${TransactionService.typeName}/RecordPayment`,
+        () =>
+          Buffer.from(
+            toBinary(RecordPaymentRequestSchema, create(RecordPaymentRequestSchema, request)),
+          ),
+        (bytes: Buffer) => fromBinary(RecordPaymentResponseSchema, bytes),
+        null,
+        metadata,
+        (error, answer) => (error ? reject(error) : resolve(answer!)),
+      )
+    })
+  }
+  /** Makes the connection. */
+  const open = () =>
+    new Promise<void>((resolve, reject) => {
+      client.makeUnaryRequest(
+        `/${TransactionService.typeName}/ListTransactions`,
+        () =>
+          Buffer.from(
+            toBinary(
+              ListTransactionsRequestSchema,
+              create(ListTransactionsRequestSchema, { businessId: business.id }),
+            ),
+          ),
+        () => true,
+        null,
+        metadata,
+        (error) => (error ? reject(error) : resolve()),
+      )
+    })
+  /** Every event from the beginning, as they come. */
+  const follow = () => {
+    const ids: string[] = []
+    const request = create(SubscribeRequestSchema, { start: { case: 'beginning', value: true } })
+    const stream = client.makeServerStreamRequest(
+      '/inflow.event.v1.EventService/Subscribe',
+      () => Buffer.from(toBinary(SubscribeRequestSchema, request)),
+      (bytes: Buffer) => fromBinary(SubscribeResponseSchema, bytes),
+      null,
+      metadata,
+    )
+    stream.on('data', ({ item }: MessageShape<typeof SubscribeResponseSchema>) => {
+      if (item.case === 'event') ids.push(item.value.id)
+    })
+    stream.on('error', () => undefined)
+    return { ids, end: () => stream.cancel() }
+  }
+  return { open, record, follow, close: () => client.close() }
+}
+
+/** A receiver over https, which sees how many requests it has at once. */
+async function startReceiver(certificate: { cert: string; key: string }) {
+  const seen: string[] = []
+  let underWay = 0
+  let atOnce = 0
+  const server = createServer(certificate, (request, response) => {
+    underWay += 1
+    atOnce = Math.max(atOnce, underWay)
+    request.resume().on('end', () => {
+      seen.push(String(request.headers['webhook-id']))
+      // So that several would be seen at once, where several are sent.
+      setTimeout(() => {
+        underWay -= 1
+        response.end()
+      }, 5)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    seen,
+    atOnce: () => atOnce,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+beforeAll(async () => {
+  const certificate = makeCertificate()
+  folder = await makeFolder('workers')
+  const authority = join(folder, 'authority.pem')
+  await writeFile(authority, certificate.cert)
+  for (const _concurrency of CONCURRENCY) receivers.push(await startReceiver(certificate))
+  service = await startProcess(
+    {
+      DATABASE_URL: db.url,
+      WORKERS: `${WORKERS}`,
+      LOG_LEVEL: 'debug',
+      NODE_EXTRA_CA_CERTS: authority,
+      WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+    },
+    true,
+  )
+  const transport = createGrpcTransport({
+    baseUrl: service.grpcUrl,
+    interceptors: [
+      (next) => (request) => {
+        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+        return next(request)
+      },
+    ],
+  })
+  const made = await createClient(BusinessService, transport).createBusiness({ name: 'Acme' })
+  business = { id: made.business!.id, key: made.secretKey }
+  const { account } = await createClient(AccountService, transport).createAccount({
+    businessId: business.id,
+    reference: 'order-1',
+    bank: Bank.BANK_9PSB,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+  })
+  accountNumber = account!.accountNumber
+  const webhooks = createClient(WebhookService, transport)
+  for (const [index, concurrency] of CONCURRENCY.entries()) {
+    const { url } = receivers[index]!
+    await webhooks.createEndpoint({ businessId: business.id, url, concurrency })
+  }
+  const served = () => answeredBy(service, '/ListTransactions').size
+  while (connections.length < CONNECTIONS || served() < WORKERS) {
+    expect(connections.length).toBeLessThan(CONNECTIONS_MAX)
+    const connection = openConnection()
+    connections.push(connection)
+    await connection.open()
+  }
+  // Four processes start.
+}, 90_000)
+
+afterAll(async () => {
+  for (const connection of connections) connection.close()
+  await service?.kill()
+  await Promise.all(receivers.map((receiver) => receiver.close()))
+  await rm(folder, { recursive: true, force: true })
+})
+
+const every = new Set(Array.from({ length: WORKERS }, (_, index) => index + 1))
+
+async function scrape(): Promise<(series: string) => number> {
+  const { status, text } = await send(service.httpUrl, { method: 'GET', path: '/metrics' })
+  expect(status).toBe(200)
+  const lines = text.split('\n')
+  // No series twice: whoever reads it would refuse it all.
+  const names = lines.filter((line) => /^[a-z]/.test(line)).map((line) => line.replace(/ \S+$/, ''))
+  expect(new Set(names).size).toBe(names.length)
+  return (series) => Number(lines.find((line) => line.startsWith(`${series} `))?.split(' ')[1])
+}
+
+test('payments and look-ups are served by all workers, at one pair of ports', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: PAYMENTS }, (_, index) =>
+      connections[index % connections.length]!.record(`S${index}`),
+    ),
+  )
+  expect(answers.every(({ outcome }) => outcome === RecordOutcome.RECORDED)).toBe(true)
+  // Each over a connection of its own.
+  const lookUps = () =>
+    Promise.all(
+      Array.from({ length: 30 }, async (_, index) => {
+        const body = JSON.stringify({ session_id: `S${index}` })
+        const answer = await send(service.httpUrl, { headers: asJson(business.key), body })
+        return answer.status
+      }),
+    )
+  await vi.waitFor(async () => {
+    for (const answer of await lookUps()) expect(answer).toBe(200)
+    expect(answeredBy(service, '/RecordPayment')).toEqual(every)
+    expect(answeredBy(service, '/GetTransaction')).toEqual(every)
+  }, WAIT_MS)
+})
+
+test('copies of one payment at all workers at once are one credit', async () => {
+  const copies = await Promise.all(
+    Array.from({ length: COPIES }, (_, index) =>
+      connections[index % connections.length]!.record('copied'),
+    ),
+  )
+  const count = (outcome: RecordOutcome) => copies.filter((each) => each.outcome === outcome).length
+  expect(count(RecordOutcome.RECORDED)).toBe(1)
+  expect(count(RecordOutcome.DUPLICATE)).toBe(COPIES - 1)
+  const { rows } = await db.database.pool.query(
+    `select count(*)::int as postings from ledger_posting p
+      join transaction t on t.id = p.transaction_id where t.session_id = 'copied'`,
+  )
+  expect(rows[0].postings).toBe(1)
+})
+
+test('a subscriber at each worker sees the whole log, in its order', async () => {
+  const followers = connections.map((connection) => connection.follow())
+  // While they follow, there is more.
+  for (let index = 0; index < 30; index++) {
+    await connections[index % connections.length]!.record(`later-${index}`)
+  }
+  const total = 1 + PAYMENTS + 1 + 30
+  await vi.waitFor(() => {
+    for (const { ids } of followers) expect(ids.length).toBe(total)
+  }, WAIT_MS)
+  const { rows } = await db.database.pool.query('select event_id from event_log order by position')
+  for (const { ids, end } of followers) {
+    expect(ids).toEqual(rows.map((row) => row.event_id))
+    end()
+  }
+  await vi.waitFor(() => expect(answeredBy(service, '/Subscribe')).toEqual(every), WAIT_MS)
+  expect(logOf(service).filter(({ msg }) => msg === 'does the background work')).toHaveLength(1)
+})
+
+test('each webhook arrives once, and no endpoint gets more at once than it should', async () => {
+  const { rows } = await db.database.pool.query(
+    `select l.event_id from event_log l join outbox o on o.seq = l.outbox_seq
+      where o.kind = 'PAYMENT_NOTIFICATION'`,
+  )
+  const events = new Set(rows.map((row) => row.event_id))
+  expect(events.size).toBe(PAYMENTS + 1 + 30)
+  for (const { seen } of receivers) {
+    await vi.waitFor(() => expect(seen.length).toBe(events.size), 30_000)
+    expect(new Set(seen)).toEqual(events)
+  }
+  // The workers together come to what the endpoint may get.
+  expect(receivers.map(({ atOnce }) => atOnce())).toEqual(CONCURRENCY)
+}, 60_000)
+
+test('whichever worker is asked for metrics tells of all of them, and of the one database', async () => {
+  const rpc = `/${TransactionService.typeName}/RecordPayment`
+  const series = `inflow_rpc_requests_total{method="${rpc}",protocol="grpc",code="ok"}`
+  for (let each = 0; each < 2 * WORKERS; each++) {
+    const read = await scrape()
+    expect(read(series)).toBe(PAYMENTS + COPIES + 30)
+    expect(read(`inflow_rpc_duration_seconds_count{method="${rpc}",protocol="grpc"}`)).toBe(
+      PAYMENTS + COPIES + 30,
+    )
+    expect(read('inflow_event_log_end')).toBe(1 + PAYMENTS + 1 + 30)
+    expect(read('inflow_connections{door="grpc"}')).toBeGreaterThanOrEqual(CONNECTIONS)
+    const startedMs = read('process_start_time_seconds') * 1_000
+    expect(Math.abs(startedMs - Date.now())).toBeLessThan(600_000)
+  }
+})
+
+/** A connection to the HTTP server that is kept, and what became of it. */
+function keepOpen() {
+  const { hostname, port } = new URL(service.httpUrl)
+  const socket = connect(Number(port), hostname)
+  const state = { answers: 0, closed: false, ask: () => void 0, end: () => void socket.destroy() }
+  socket.on('data', () => {
+    state.answers += 1
+  })
+  socket
+    .on('error', () => undefined)
+    .on('close', () => {
+      state.closed = true
+    })
+  state.ask = () => void socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n')
+  state.ask()
+  return state
+}
+
+describe('a worker that was stopped by the system', () => {
+  test('holds up neither new connections nor metrics, and its connections alone end with it', async () => {
+    const before = Array.from({ length: 10 * WORKERS }, keepOpen)
+    await vi.waitFor(() => expect(before.every(({ answers }) => answers === 1)).toBe(true), WAIT_MS)
+    const stopped = workersOf(service).get(2)!
+    process.kill(stopped, 'SIGSTOP')
+    const later = Array.from({ length: 2 * WORKERS }, keepOpen)
+    await vi.waitFor(() => expect(later.every(({ answers }) => answers === 1)).toBe(true), WAIT_MS)
+    const startedMs = performance.now()
+    await scrape()
+    expect(performance.now() - startedMs).toBeLessThan(5_000)
+    process.kill(stopped, 'SIGKILL')
+    await vi.waitFor(() => expect(before.some(({ closed }) => closed)).toBe(true), WAIT_MS)
+    await vi.waitUntil(() => workersOf(service).get(2) !== stopped, 20_000)
+    // What it had ended with it; every other connection is still served.
+    const left = [...before, ...later].filter(({ closed }) => !closed)
+    for (const { ask } of left) ask()
+    await vi.waitFor(() => expect(left.every(({ answers }) => answers === 2)).toBe(true), WAIT_MS)
+    expect(later.some(({ closed }) => closed)).toBe(false)
+    for (const { end } of [...before, ...later]) end()
+  }, 60_000)
+})
+
+test('calls under way are answered when it is told to stop, and no process is left', async () => {
+  const slow = {
+    ...{ email: 'ada@example.com', firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
+    // The sandbox answers this one after two seconds.
+    phone: '08000000003',
+  }
+  const begun = Array.from({ length: 2 * WORKERS }, (_, index) =>
+    send(service.httpUrl, {
+      path: '/v2/thirdparty/generateVirtualAccount/',
+      headers: asJson(business.key),
+      body: JSON.stringify({ ...slow, reference: `slow-${index}` }),
+    }),
+  )
+  await vi.waitFor(async () => {
+    const { rows } = await db.database.pool.query(
+      "select count(*)::int as count from account where merchant_reference like 'slow-%'",
+    )
+    expect(rows[0].count).toBe(begun.length)
+  }, WAIT_MS)
+  const pids = [...workersOf(service).values()]
+  expect(pids.filter(isAlive)).toHaveLength(WORKERS)
+  const stopped = service.stop()
+  const answers = await Promise.all(begun)
+  expect(answers.map(({ status }) => status)).toEqual(begun.map(() => 200))
+  expect(await stopped).toBe(0)
+  expect(pids.filter(isAlive)).toEqual([])
+  await expect(fetch(`${service.httpUrl}/healthz`)).rejects.toThrow()
+}, 30_000)

@@ -1,0 +1,267 @@
+import fc from 'fast-check'
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { AuditEntry } from '../../gen/inflow/admin/v1/audit_pb.ts'
+import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
+import { listAuditEntries } from '../../src/auth/audit/list-audit-entries.ts'
+import { type Actor, SYSTEM } from '../../src/auth/caller.ts'
+import { toAuditEntryMessage } from '../../src/auth/message.ts'
+import { createChain } from '../../src/cli/audit/audit-chain.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase()
+const pool = () => db.database.pool
+
+const OPERATOR: Actor = {
+  kind: 'token',
+  id: 'tok_1',
+  name: 'Ngọzi 😀 "?\' \\',
+  address: '::1',
+  requestId: 'req_1',
+}
+
+/** The database's own superuser may switch the guards off: what is done then has to show. */
+async function behindTheGuards(...statements: [string, ...unknown[]][]): Promise<void> {
+  await inTransaction(pool(), async (client) => {
+    await client.query('set local session_replication_role = replica')
+    for (const [sql, ...values] of statements) await client.query(sql, values)
+  })
+}
+
+async function readAll(): Promise<{
+  entries: AuditEntry[]
+  head: { number: bigint; hash: string }
+}> {
+  const filter = {
+    ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
+    ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
+  }
+  const entries: AuditEntry[] = []
+  let pageToken = ''
+  for (;;) {
+    const page = await listAuditEntries(pool(), filter, 5, pageToken)
+    entries.push(...page.rows.map(toAuditEntryMessage))
+    pageToken = page.nextPageToken
+    if (pageToken === '') return { entries, head: page.head }
+  }
+}
+
+/** The number of the first bad entry; undefined when the log is intact. */
+async function firstBad(): Promise<bigint | undefined> {
+  const { entries, head } = await readAll()
+  const chain = createChain()
+  for (const entry of entries) {
+    const broken = chain.follow(entry)
+    if (broken) return broken.number
+  }
+  return chain.end(head as never)?.number
+}
+
+async function countEntries(): Promise<number> {
+  return (await pool().query('select count(*)::int as count from audit_entry')).rows[0].count
+}
+
+const append = (targetId: string, details: Record<string, unknown> = {}) =>
+  db.database.orm.em
+    .fork()
+    .transactional((em) => appendAudit(em, OPERATOR, { action: 'key.revoke', targetId, details }))
+
+const COUNT = 24
+
+beforeAll(async () => {
+  expect(await firstBad()).toBeUndefined()
+  for (let index = 0; index < COUNT; index++) await append(`key_${index}`, { index })
+})
+
+describe('appending', () => {
+  test('whatever the entries say, the database hashes them as everybody else can', async () => {
+    const before = await countEntries()
+    const text = fc
+      .string({ unit: 'grapheme', maxLength: 40 })
+      .map((each) => each.replace(/\0/g, ''))
+    await fc.assert(
+      fc.asyncProperty(text, text, text, text, async (name, targetId, value, business) => {
+        const actor = { ...OPERATOR, name }
+        const businessId = business === '' ? undefined : business
+        await inTransaction(pool(), (client) =>
+          appendAudit(client, actor, {
+            action: 'key.issue',
+            targetId,
+            businessId,
+            details: { value },
+          }),
+        )
+        const { entries } = await readAll()
+        expect(entries.at(-1)).toMatchObject({
+          actor: { name },
+          targetId,
+          businessId: business,
+          details: JSON.stringify({ value }),
+        })
+      }),
+      { numRuns: 40 },
+    )
+    expect(await countEntries()).toBe(before + 40)
+    expect(await firstBad()).toBeUndefined()
+  })
+
+  test('many at once: numbers are dense, and each follows the one before', async () => {
+    const before = await countEntries()
+    await Promise.all(Array.from({ length: 60 }, (_, index) => append(`key_at_once_${index}`)))
+    const { entries } = await readAll()
+    expect(entries.map((entry) => Number(entry.number))).toEqual(
+      Array.from({ length: before + 60 }, (_, index) => index + 1),
+    )
+    expect(await firstBad()).toBeUndefined()
+  })
+
+  test('what is undone leaves neither an entry nor a gap', async () => {
+    const before = await readAll()
+    const undone = db.database.orm.em.fork().transactional(async (em) => {
+      await appendAudit(em, SYSTEM, { action: 'key.revoke', targetId: 'key_undone' })
+      throw new Error('undone')
+    })
+    await expect(undone).rejects.toThrow('undone')
+    expect(await readAll()).toEqual(before)
+    await append('key_after')
+    expect(await firstBad()).toBeUndefined()
+  })
+
+  test('details that are too long are told by their length', async () => {
+    await append('key_long', { name: 'x', kinds: ['y'.repeat(5_000)] })
+    const { entries } = await readAll()
+    expect(JSON.parse(entries.at(-1)!.details)).toEqual({ name: 'x', kinds: '5004 bytes' })
+    expect(await firstBad()).toBeUndefined()
+  })
+
+  test('numbers, times and hashes are not the caller’s to say', async () => {
+    const before = await countEntries()
+    await pool().query(
+      `insert into audit_entry (number, at, actor_kind, actor_id, actor_name, address, request_id,
+          action, target_kind, target_id, details, previous_hash, hash)
+        values (7, '2001-01-01', 'system', '', '', '', '', 'a.b', 'a', '', '{}', '', '')`,
+    )
+    const { entries } = await readAll()
+    expect(entries.at(-1)!.number).toBe(BigInt(before + 1))
+    expect(await firstBad()).toBeUndefined()
+  })
+})
+
+describe('the database refuses', () => {
+  test.each([
+    'update audit_entry set details = details',
+    'delete from audit_entry where number = 1',
+    'truncate audit_entry',
+    'truncate audit_head',
+    'delete from audit_head',
+    'update audit_head set number = number - 1',
+    'update audit_head set number = number',
+    "insert into audit_head (id, number, hash) values (2, 0, '')",
+  ])('%s', async (sql) => {
+    await expect(pool().query(sql)).rejects.toThrow(
+      /never changed or removed|one entry at a time|audit_head_one_row/,
+    )
+  })
+})
+
+/** What somebody could do to a row whose guards are off: a column, and what it is set to. */
+const FIELDS: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  number: fc.constant('number + 1000000'),
+  at: fc.integer({ min: 1, max: 1e9 }).map((ms) => `at + interval '${ms} ms'`),
+  actor_kind: fc.constant("'secret_key'"),
+  ...Object.fromEntries(
+    ['actor_id', 'actor_name', 'address', 'request_id', 'action'].map((name) => [
+      name,
+      fc.constantFrom(`${name} || 'x'`, `${name} || ','`, "'1:1,'"),
+    ]),
+  ),
+  target_kind: fc.constant("'token'"),
+  target_id: fc.constantFrom("target_id || ' '", "''"),
+  business_id: fc.constant("'biz_x'"),
+  details: fc.constantFrom("'{}'", "details || ' '"),
+  previous_hash: fc.constant("sha256('x')"),
+  hash: fc.constant("sha256('x')"),
+}
+
+const COLUMNS = Object.keys(FIELDS).join(', ')
+const change = fc
+  .constantFrom(...Object.keys(FIELDS))
+  .chain((name) => FIELDS[name]!.map((value) => `${name} = ${value}`))
+const place = fc.integer({ min: 1, max: COUNT })
+
+/** Tampers, looks which entry is told, and puts everything back as it was. */
+async function tampered(...statements: [string, ...unknown[]][]): Promise<bigint | undefined> {
+  await pool().query('create table if not exists kept as select * from audit_entry')
+  try {
+    await behindTheGuards(...statements)
+    return await firstBad()
+  } finally {
+    await behindTheGuards(
+      ['delete from audit_entry'],
+      [`insert into audit_entry (${COLUMNS}) select ${COLUMNS} from kept`],
+      ['drop table kept'],
+    )
+  }
+}
+
+describe('verification names the first entry that', () => {
+  test('was changed, whichever its field', async () => {
+    const names = new Set<string>()
+    await fc.assert(
+      fc.asyncProperty(place, change, async (number, set) => {
+        names.add(set.split(' ')[0]!)
+        const sql = `update audit_entry set ${set} where number = $1`
+        expect(await tampered([sql, number])).toBe(BigInt(number))
+      }),
+      { numRuns: 60 },
+    )
+    for (const name of Object.keys(FIELDS)) {
+      const value = fc.sample(FIELDS[name]!, 1)[0]!
+      const sql = `update audit_entry set ${name} = ${value} where number = 9`
+      expect([name, await tampered([sql])]).toEqual([name, 9n])
+    }
+    expect(names.size).toBeGreaterThan(5)
+    expect(await firstBad()).toBeUndefined()
+  })
+
+  test('was changed with its hash made anew: the one after it no longer follows', async () => {
+    expect(
+      await tampered(
+        ["update audit_entry set actor_name = 'somebody else' where number = 5"],
+        ['update audit_entry e set hash = audit_hash(e) where number = 5'],
+      ),
+    ).toBe(6n)
+  })
+
+  test('is missing', async () => {
+    await fc.assert(
+      fc.asyncProperty(place, fc.integer({ min: 0, max: 3 }), async (first, more) => {
+        const sql = 'delete from audit_entry where number between $1 and $2'
+        expect(await tampered([sql, first, first + more])).toBe(BigInt(first))
+      }),
+      { numRuns: 20 },
+    )
+  })
+
+  test('changed places with another', async () => {
+    const swap = `update audit_entry set number = -number where number in ($1, $2)`
+    const back = `update audit_entry set number = case number when -$1 then $2 else $1 end
+      where number < 0`
+    await fc.assert(
+      fc.asyncProperty(fc.uniqueArray(place, { minLength: 2, maxLength: 2 }), async (pair) => {
+        const [a, b] = pair as [number, number]
+        const values = [a, b] as const
+        expect(
+          await tampered([swap, ...values], [back.replaceAll(/\$(\d)/g, '$$$1::int'), ...values]),
+        ).toBe(BigInt(Math.min(a, b)))
+      }),
+      { numRuns: 10 },
+    )
+  })
+
+  test('was taken from the end', async () => {
+    const last = BigInt(await countEntries())
+    expect(await tampered([`delete from audit_entry where number = ${last}`])).toBe(last)
+    expect(await tampered(['delete from audit_entry'])).toBe(1n)
+  })
+})

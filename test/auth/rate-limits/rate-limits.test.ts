@@ -1,0 +1,212 @@
+import pino from 'pino'
+import { describe, expect, test } from 'vitest'
+import { addressGroup, isLoopback } from '../../../src/auth/rate-limits/address-group.ts'
+import {
+  createExchange,
+  type Share,
+  type Spending,
+  URGENT_MS,
+} from '../../../src/auth/rate-limits/exchange.ts'
+import { createRateLimits } from '../../../src/auth/rate-limits/rate-limits.ts'
+import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
+import { TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
+
+describe('an address counts', () => {
+  test.each([
+    ['203.0.113.7', '203.0.113.7'],
+    ['::ffff:203.0.113.7', '203.0.113.7'],
+    ['::FFFF:cb00:7107', '203.0.113.7'],
+    ['0:0:0:0:0:ffff:203.0.113.7', '203.0.113.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:0DB8:0001:0002::9', '2001:db8:1:2::/64'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['::1', '::1'],
+    ['0:0:0:0:0:0:0:1', '::1'],
+    ['unknown', 'unknown'],
+    ['', ''],
+  ])('%s as %s', (address, group) => {
+    expect(addressGroup(address)).toBe(group)
+  })
+
+  test('as this machine, in any spelling', () => {
+    for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1']) {
+      expect(isLoopback(addressGroup(address))).toBe(true)
+    }
+    for (const address of ['128.0.0.1', '::2', '127.example.com', '']) {
+      expect(isLoopback(addressGroup(address))).toBe(false)
+    }
+  })
+})
+
+describe('instances that exchange what they spend', () => {
+  const limit = { perSecond: 1_000, burst: 2_000 }
+
+  /** Instances, each with as many callers as it admits, for so many milliseconds; 1 ms a step. */
+  function simulate(instances: number, durationMs: number, demandPerMs: number): number[] {
+    const common = new TokenBucket(limit, 0)
+    const urgent = new Set<SharedBucket>()
+    const buckets = Array.from(
+      { length: instances },
+      () => new SharedBucket('b', limit, 0, (bucket, soon) => void (soon && urgent.add(bucket))),
+    )
+    const exchange = (bucket: SharedBucket, nowMs: number): void => {
+      common.owe(bucket.collect(), nowMs)
+      const level = common.remaining > 0 ? common.remaining : -debtOf(common)
+      bucket.hear(level, nowMs)
+    }
+    const admittedAt = Array<number>(durationMs).fill(0)
+    for (let nowMs = 0; nowMs < durationMs; nowMs++) {
+      for (const bucket of buckets) {
+        for (let each = 0; each < demandPerMs; each++)
+          if (bucket.take(nowMs)) admittedAt[nowMs]! += 1
+      }
+      for (const [index, bucket] of buckets.entries()) {
+        const regular = (nowMs + index * 17) % EXCHANGE_MS === 0
+        if (regular || (nowMs % URGENT_MS === 0 && urgent.delete(bucket))) exchange(bucket, nowMs)
+      }
+    }
+    return admittedAt
+  }
+
+  /** What a bucket owes, as far as its wait tells. */
+  function debtOf(bucket: TokenBucket): number {
+    return bucket.resetSeconds * limit.perSecond - limit.burst
+  }
+
+  test.each([2, 3, 8])('%i of them admit together about what one does', (instances) => {
+    const demandPerMs = 20
+    const admittedAt = simulate(instances, 30_000, demandPerMs)
+    const admitted = (fromMs: number, toMs: number) => sum(admittedAt.slice(fromMs, toMs))
+    // What the others spend before they have told for the first time.
+    const excess = (instances - 1) * (limit.burst / 4 + demandPerMs * URGENT_MS)
+    expect(admitted(0, 30_000)).toBeLessThanOrEqual(limit.burst + limit.perSecond * 30 + excess)
+    // From then on the rate is the rate.
+    expect(admitted(10_000, 30_000) / limit.perSecond).toBeGreaterThan(18)
+    expect(admitted(10_000, 30_000) / limit.perSecond).toBeLessThan(21)
+  })
+})
+
+const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+
+describe('the exchange', () => {
+  const clock = { now: () => 0 }
+  const log = pino({ level: 'silent' })
+  const limit = { perSecond: 100, burst: 100 }
+
+  test('asks nothing while nothing is spent, and goes on alone while the others are away', async () => {
+    let asked = 0
+    let away = true
+    const answered = Promise.withResolvers<void>()
+    const share: Share = async (spendings) => {
+      asked += 1
+      if (away) {
+        away = false
+        throw new Error('away')
+      }
+      answered.resolve()
+      return new Map(spendings.map(({ name, spent }) => [name, -spent]))
+    }
+    const exchange = createExchange({ share, clock, log })
+    const bucket = new SharedBucket('b', limit, 0, exchange.tell)
+    expect(asked).toBe(0)
+    for (let each = 0; each < 10; each++) expect(bucket.take(0)).toBe(true)
+    await answered.promise
+    await exchange.stop()
+    // All that was spent is told in the end, and the answer is gone by.
+    expect(asked).toBe(2)
+    expect(bucket.retryAfterSeconds).toBe(1)
+    expect(bucket.take(0)).toBe(false)
+  })
+
+  test('tells of two buckets of one name as of one, and both hear of it', async () => {
+    const told = Promise.withResolvers<readonly Spending[]>()
+    const share: Share = async (spendings) => {
+      told.resolve(spendings)
+      return new Map(spendings.map(({ name, spent }) => [name, 100 - spent]))
+    }
+    const exchange = createExchange({ share, clock, log })
+    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.tell))
+    for (let each = 0; each < 5; each++) first!.take(0)
+    for (let each = 0; each < 7; each++) second!.take(0)
+    expect(await told.promise).toEqual([{ name: 'b', spent: 12, limit }])
+    await exchange.stop()
+    expect([first!.remaining, second!.remaining]).toEqual([88, 88])
+  })
+
+  test('keeps no more buckets waiting than its bound; the others tell again', async () => {
+    const exchange = createExchange({ share: async () => new Map(), clock, log })
+    const tells = new Map<SharedBucket, number>()
+    const tell = (bucket: SharedBucket, urgent: boolean): void => {
+      tells.set(bucket, (tells.get(bucket) ?? 0) + 1)
+      exchange.tell(bucket, urgent)
+    }
+    const few = { perSecond: 1, burst: 2 }
+    const buckets = Array.from(
+      { length: 50_001 },
+      (_, at) => new SharedBucket(`${at}`, few, 0, tell),
+    )
+    for (let each = 0; each < 2; each++) for (const bucket of buckets) bucket.take(0)
+    await exchange.stop()
+    expect([buckets[0], buckets[49_999], buckets[50_000]].map((each) => tells.get(each!))).toEqual([
+      1, 1, 2,
+    ])
+  })
+
+  test('is stopped at once, also with something to tell', async () => {
+    let asked = 0
+    const exchange = createExchange({
+      share: async () => {
+        asked += 1
+        return new Map()
+      },
+      clock,
+      log,
+    })
+    const bucket = new SharedBucket('b', limit, 0, exchange.tell)
+    for (let each = 0; each < 10; each++) bucket.take(0)
+    await exchange.stop()
+    bucket.take(0)
+    expect(asked).toBe(0)
+  })
+})
+
+test('the buckets of 200,000 addresses are not all kept', () => {
+  const limit = { perSecond: 1, burst: 1 }
+  const defaults = { key: limit, token: undefined, address: limit, failed: limit }
+  const limits = createRateLimits({ defaults, clock: { now: () => 0 }, tell: () => undefined })
+  const first = limits.address('10.0.0.0')
+  expect(first?.take(0)).toBe(true)
+  for (let each = 0; each < 200_000; each++) {
+    const address = `10.${each >> 16}.${(each >> 8) & 255}.${each & 255}`
+    expect(limits.address(address)).toBeDefined()
+    limits.fail(address, 'x')
+  }
+  expect(limits.address('10.0.0.0')).not.toBe(first)
+  expect(limits.failures('10.0.0.0')).toBeUndefined()
+  expect(limits.failures('10.3.13.63')).toBeDefined()
+})
+
+test('who calls all the time stays proved, however many others are let in', () => {
+  let nowMs = 0
+  const limit = { perSecond: 1, burst: 1 }
+  const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
+  const limits = createRateLimits({ defaults, clock: { now: () => nowMs }, tell: () => undefined })
+  const call = (keyId: string): void => {
+    const caller = {
+      kind: 'business',
+      businessId: 'b',
+      live: true,
+      keyId,
+      rateLimit: undefined,
+    } as const
+    limits.caller(caller, { header: new Headers({ authorization: `Bearer ${keyId}` }) })
+  }
+  for (let each = 0; each < 120_000; each++) {
+    call('busy')
+    call(`key-${each}`)
+    nowMs += 10
+  }
+  expect(limits.proved('Bearer busy')).toBe(true)
+  expect(limits.proved('Bearer key-0')).toBe(false)
+})

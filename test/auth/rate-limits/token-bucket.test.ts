@@ -1,0 +1,133 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type RateLimit, TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
+
+const limits = fc
+  .record({
+    perSecond: fc.integer({ min: 1, max: 500 }),
+    seconds: fc.double({ min: 0, max: 60, noNaN: true }),
+  })
+  .map(({ perSecond, seconds }): RateLimit => {
+    return { perSecond, burst: Math.max(1, Math.floor(perSecond * seconds)) }
+  })
+
+/** Steps of time in milliseconds, some of them back, each followed by so many attempts. */
+const steps = (backMs: number) =>
+  fc.array(
+    fc.tuple(
+      fc.oneof(fc.integer({ min: -backMs, max: 50 }), fc.integer({ min: 0, max: 5_000 })),
+      fc.integer({ min: 0, max: 200 }),
+    ),
+    { maxLength: 40 },
+  )
+
+function takeAll(bucket: TokenBucket, nowMs: number): number {
+  let taken = 0
+  while (bucket.take(nowMs)) taken += 1
+  return taken
+}
+
+describe('a token bucket', () => {
+  test('never lets through more than its burst and what came in the time that passed', () => {
+    fc.assert(
+      fc.property(limits, steps(0), (limit, moves) => {
+        const bucket = new TokenBucket(limit, 0)
+        let nowMs = 0
+        const admitted: [number, number][] = []
+        for (const [stepMs, attempts] of moves) {
+          nowMs += stepMs
+          let count = 0
+          for (let each = 0; each < attempts; each++) if (bucket.take(nowMs)) count += 1
+          admitted.push([nowMs, count])
+        }
+        // In every span of time, not just since the beginning.
+        for (let first = 0; first < admitted.length; first++) {
+          let sum = 0
+          for (const [atMs, count] of admitted.slice(first)) {
+            sum += count
+            const seconds = (atMs - admitted[first]![0]) / 1_000
+            expect(sum).toBeLessThanOrEqual(limit.burst + limit.perSecond * seconds + 1e-6)
+          }
+        }
+      }),
+    )
+  })
+
+  test('lets through all that its limit allows, evenly spread', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 1_000 }), (perSecond) => {
+        const bucket = new TokenBucket({ perSecond, burst: 2 }, 0)
+        for (let each = 1; each <= 500; each++) {
+          expect(bucket.take((each * 1_000) / perSecond)).toBe(true)
+        }
+      }),
+    )
+  })
+
+  test('a clock that is set back gives nothing, and stops nothing from coming', () => {
+    fc.assert(
+      fc.property(limits, steps(10_000_000), (limit, moves) => {
+        const bucket = new TokenBucket(limit, 0)
+        let nowMs = 0
+        let forwardMs = 0
+        let admitted = 0
+        for (const [stepMs, attempts] of moves) {
+          nowMs += stepMs
+          forwardMs += Math.max(0, stepMs)
+          bucket.has(nowMs)
+          for (let each = 0; each < attempts; each++) if (bucket.take(nowMs)) admitted += 1
+        }
+        const allowed = limit.burst + (limit.perSecond * forwardMs) / 1_000
+        expect(admitted).toBeLessThanOrEqual(allowed + 1e-6)
+        expect(bucket.take(nowMs + 1_000 / limit.perSecond + 1)).toBe(true)
+      }),
+    )
+  })
+
+  test('what it says of itself is true', () => {
+    fc.assert(
+      fc.property(limits, steps(0), fc.integer({ min: 0, max: 500 }), (limit, moves, owed) => {
+        const bucket = new TokenBucket(limit, 0)
+        let nowMs = 0
+        for (const [stepMs, attempts] of moves) {
+          nowMs += stepMs
+          for (let each = 0; each < attempts; each++) bucket.take(nowMs)
+        }
+        bucket.owe(owed, nowMs)
+        const { remaining, resetSeconds, retryAfterSeconds } = bucket
+        expect(remaining).toBeGreaterThanOrEqual(0)
+        expect(remaining).toBeLessThanOrEqual(limit.burst)
+        expect(retryAfterSeconds).toBeGreaterThanOrEqual(1)
+        // As many as remain are let through, and not one more.
+        const copy = new TokenBucket(limit, nowMs)
+        copy.owe(limit.burst - remaining, nowMs)
+        expect(takeAll(bucket, nowMs)).toBe(remaining)
+        expect(takeAll(copy, nowMs)).toBe(remaining)
+        // After the wait there is one again, and after the reset it is full.
+        const after = new TokenBucket(limit, nowMs)
+        after.owe(limit.burst - remaining, nowMs)
+        expect(bucket.has(nowMs + bucket.retryAfterSeconds * 1_000)).toBe(true)
+        expect(after.has(nowMs + resetSeconds * 1_000)).toBe(true)
+        expect(after.remaining).toBeGreaterThanOrEqual(limit.burst - 1)
+      }),
+    )
+  })
+
+  test('owes at the most one burst, and pays before it lets anything through', () => {
+    const bucket = new TokenBucket({ perSecond: 10, burst: 20 }, 0)
+    bucket.owe(1_000_000, 0)
+    expect([bucket.remaining, bucket.retryAfterSeconds, bucket.resetSeconds]).toEqual([0, 3, 4])
+    expect(bucket.take(2_000)).toBe(false)
+    expect(bucket.take(2_100)).toBe(true)
+    expect(bucket.take(2_100)).toBe(false)
+  })
+
+  test('keeps what was taken when its limit changes', () => {
+    const bucket = new TokenBucket({ perSecond: 10, burst: 10 }, 0)
+    for (let each = 0; each < 4; each++) bucket.take(0)
+    bucket.change({ perSecond: 1, burst: 5 }, 0)
+    expect([bucket.limitText, bucket.remaining]).toEqual(['5', 1])
+    bucket.change({ perSecond: 1, burst: 100 }, 0)
+    expect([bucket.limitText, bucket.remaining]).toEqual(['100', 96])
+  })
+})

@@ -1,0 +1,306 @@
+import { connect } from 'node:net'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { Code, ConnectError, createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { createAuthenticateToken } from '../../src/auth/tokens/authenticate-token.ts'
+import { newTokenSecret, tokenIdOf } from '../../src/auth/tokens/token-secret.ts'
+import { newId } from '../../src/core/ids.ts'
+import { until } from '../protocols/rest/rest.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+import { startInstance } from '../support/instance.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
+
+const service = useService()
+const admin = (token?: string) => service.client(AdminService, token)
+
+async function issue(more: object = {}) {
+  const { token, secret } = await admin().issueToken({ name: 'ledger', scopes: ['read'], ...more })
+  return { id: token!.id, secret, token: token! }
+}
+
+describe('a token', () => {
+  test('is told by its form', () => {
+    const id = newId('tok', Date.now())
+    const { secret, prefix } = newTokenSecret(id)
+    expect(secret).toMatch(/^it_[0-9a-z]{26}_[A-Za-z0-9_-]{43}$/)
+    expect(secret.startsWith(prefix)).toBe(true)
+    expect(tokenIdOf(secret)).toBe(id)
+    for (const text of ['', 'it_', `it_${'0'.repeat(26)}_short`, `sk_live_${secret.slice(3)}`]) {
+      expect(tokenIdOf(text)).toBeUndefined()
+    }
+  })
+
+  test('is shown once, and only its hash is kept', async () => {
+    const { secret, id } = await issue({ description: 'reads', scopes: ['read', 'payments:write'] })
+    const { rows } = await service.database.pool.query(
+      `select t::text as text from internal_token t
+        union all select e::text from audit_entry e`,
+    )
+    const part = secret.slice(-43)
+    const hex = Buffer.from(secret).toString('hex')
+    for (const { text } of rows) {
+      expect(text).not.toContain(part)
+      expect(text).not.toContain(hex)
+    }
+    const { tokens } = await admin().listTokens({ pageSize: 1 })
+    expect(tokens[0]).toMatchObject({
+      id,
+      name: 'ledger',
+      description: 'reads',
+      scopes: ['read', 'payments:write'],
+      businessIds: [],
+    })
+    expect(secret.startsWith(tokens[0]!.prefix)).toBe(true)
+    expect(JSON.stringify(tokens[0]!.prefix)).not.toContain(part)
+  })
+
+  test('opens what its scopes say, until it is revoked', async () => {
+    const { id, secret } = await issue()
+    const businesses = service.client(BusinessService, secret)
+    await businesses.listBusinesses({})
+    await expect(businesses.createBusiness({ name: 'x' })).rejects.toMatchObject({
+      code: Code.PermissionDenied,
+    })
+    const revoked = await admin().revokeToken({ tokenId: id })
+    expect(revoked.token!.revokedAt).toBeDefined()
+    expect(await admin().revokeToken({ tokenId: id })).toEqual(revoked)
+    await until(
+      () => businesses.listBusinesses({}).catch(ConnectError.from),
+      (answer) => answer instanceof ConnectError && answer.code === Code.Unauthenticated,
+      2_000,
+    )
+  })
+
+  test('is listed newest first, page by page, each once', async () => {
+    const made: string[] = []
+    for (let index = 0; index < 7; index++) made.push((await issue()).id)
+    const listed: string[] = []
+    let pageToken = ''
+    do {
+      const page = await admin().listTokens({ pageSize: 3, pageToken })
+      listed.push(...page.tokens.map((token) => token.id))
+      pageToken = page.nextPageToken
+    } while (pageToken !== '')
+    expect(listed).toEqual([...listed].sort().reverse())
+    expect(new Set(listed).size).toBe(listed.length)
+    expect(listed).toEqual(expect.arrayContaining(made))
+  })
+
+  test('says when it was last used, and its use is written down once a minute at the most', async () => {
+    const { id, secret, token } = await issue()
+    expect(token.lastUsedAt).toBeUndefined()
+    const lastUsed = async () => {
+      await service.client(BusinessService, secret).listBusinesses({})
+      const { tokens } = await admin().listTokens({})
+      return tokens.find((each) => each.id === id)!.lastUsedAt
+    }
+    const used = await until(lastUsed, (at) => at !== undefined)
+    expect(Math.abs(timestampMs(used!) - Date.now())).toBeLessThan(60_000)
+    expect(await lastUsed()).toEqual(used)
+    const minutes = "last_used_at = last_used_at - interval '61 s'"
+    await service.database.pool.query(`update internal_token set ${minutes} where id = $1`, [id])
+    await until(lastUsed, (at) => at !== undefined && timestampMs(at) >= timestampMs(used!), 5_000)
+  })
+})
+
+describe('issuing is refused', () => {
+  test.each([
+    ['no name', { name: ' ' }, 'name'],
+    ['no scope', { scopes: [] }, 'scopes'],
+    ['an unknown scope', { scopes: ['root'] }, 'scopes[0]'],
+    ['a scope twice', { scopes: ['read', 'read'] }, 'scopes'],
+    ['a time that has passed', { expiresAt: { seconds: 1n } }, 'expiresAt'],
+    [
+      'too many businesses',
+      { businessIds: Array.from({ length: 101 }, (_, i) => `b${i}`) },
+      'businessIds',
+    ],
+    ['no such business', { businessIds: ['biz_nobody'] }, 'businessIds[0]'],
+  ])('%s', async (_name, more, field) => {
+    const before = (await admin().listTokens({ pageSize: 1 })).tokens
+    const error = await issue(more).catch(ConnectError.from)
+    expect(error).toMatchObject({ code: Code.InvalidArgument })
+    expect((error as ConnectError).rawMessage).toBe(`Invalid request: ${field}`)
+    expect((await admin().listTokens({ pageSize: 1 })).tokens).toEqual(before)
+  })
+
+  test('to all but unrestricted admins', async () => {
+    const { id: businessId } = await service.business()
+    for (const more of [
+      { scopes: ['read', 'payments:write', 'events:subscribe'] },
+      { scopes: ['admin'], businessIds: [businessId] },
+    ]) {
+      const { secret, id } = await issue(more)
+      const wanted = { name: 'more', scopes: ['admin'] }
+      const denied = { code: Code.PermissionDenied }
+      await expect(admin(secret).issueToken(wanted)).rejects.toMatchObject(denied)
+      await expect(admin(secret).revokeToken({ tokenId: id })).rejects.toMatchObject(denied)
+    }
+  })
+})
+
+test('the token of the settings is no token that could be revoked', async () => {
+  await expect(admin().revokeToken({ tokenId: 'bootstrap' })).rejects.toMatchObject({
+    code: Code.NotFound,
+  })
+  const { secret } = await issue({ scopes: ['admin'] })
+  const { tokens } = await admin(secret).listTokens({ pageSize: 200 })
+  for (const { id } of tokens) await admin().revokeToken({ tokenId: id })
+  expect((await admin(ADMIN_TOKEN).listTokens({})).tokens.length).toBeGreaterThan(0)
+})
+
+describe('authentication by token', () => {
+  let nowMs: number
+  const authenticate = (settings = { bootstrapToken: ADMIN_TOKEN as string | undefined }) =>
+    createAuthenticateToken({
+      pool: service.database.pool,
+      relaxedPool: service.database.relaxedPool,
+      clock: { now: () => nowMs },
+      ...settings,
+    })
+
+  beforeEach(() => {
+    nowMs = Date.now()
+  })
+
+  test('trusts a token without asking again for less than a second, and no longer', async () => {
+    const { id, secret } = await issue()
+    const find = authenticate()
+    expect(await find(secret)).toMatchObject({ kind: 'internal', tokenId: id, name: 'ledger' })
+    await admin().revokeToken({ tokenId: id })
+    expect(await find(secret)).toBeDefined()
+    nowMs += 1_000
+    expect(await find(secret)).toBeUndefined()
+  })
+
+  test('ends with the time of the token, also of a remembered one', async () => {
+    const expiresAt = timestampFromMs(nowMs + 60_000)
+    const { secret } = await issue({ expiresAt })
+    const find = authenticate()
+    nowMs += 59_900
+    expect(await find(secret)).toBeDefined()
+    nowMs += 99
+    expect(await find(secret)).toBeDefined()
+    nowMs += 1
+    expect(await find(secret)).toBeUndefined()
+  })
+
+  test('does not take a token of the right id and another secret', async () => {
+    const { id, secret } = await issue()
+    const forged = newTokenSecret(id).secret
+    const find = authenticate()
+    expect(await find(forged)).toBeUndefined()
+    expect(await find(secret)).toBeDefined()
+    expect(await find(forged)).toBeUndefined()
+  })
+
+  test('knows the businesses that a token is restricted to', async () => {
+    const { id: businessId } = await service.business()
+    const { secret } = await issue({ businessIds: [businessId] })
+    expect(await authenticate()(secret)).toMatchObject({ businessIds: new Set([businessId]) })
+    expect((await authenticate()((await issue()).secret))!.businessIds).toBeUndefined()
+  })
+
+  test('knows no bootstrap token where there is none', async () => {
+    expect(await authenticate()(ADMIN_TOKEN)).toMatchObject({ tokenId: 'bootstrap' })
+    const none = authenticate({ bootstrapToken: undefined })
+    expect(await none(ADMIN_TOKEN)).toBeUndefined()
+    expect(await none('undefined')).toBeUndefined()
+  })
+})
+
+test('the streams of a revoked token end at every instance, and those of others go on', async () => {
+  const instance = await startInstance(service.url)
+  try {
+    const revoked = await issue({ scopes: ['events:subscribe'] })
+    const kept = await issue({ scopes: ['events:subscribe'] })
+    const open = (token: string, at: { grpcUrl: string }) => {
+      const client = clientAt(at.grpcUrl, token)
+      return client.subscribe({})[Symbol.asyncIterator]()
+    }
+    const ending = [open(revoked.secret, service), open(revoked.secret, instance)]
+    const standing = open(kept.secret, instance)
+    // The first item is a checkpoint: the subscription stands.
+    for (const stream of [...ending, standing]) expect((await stream.next()).done).toBe(false)
+    const startedMs = performance.now()
+    await admin().revokeToken({ tokenId: revoked.id })
+    for (const stream of ending) {
+      await expect(stream.next()).rejects.toMatchObject({ code: Code.Unauthenticated })
+    }
+    expect(performance.now() - startedMs).toBeLessThan(10_000)
+    const { key } = await service.business()
+    await service.post('generateVirtualAccount/', key, {
+      ...{ reference: 'r', email: 'a@example.com', phone: '08012345678' },
+      ...{ firstName: 'A', lastName: 'O', bank: '9PSB' },
+    })
+    expect((await standing.next()).value.item.case).toBe('event')
+    await standing.return?.()
+  } finally {
+    await instance.close()
+  }
+})
+
+test('the stream of a revoked token ends although its subscriber does not read', async () => {
+  const instance = await startInstance(service.url)
+  const { hostname, port } = new URL(instance.httpUrl)
+  const socket = connect(Number(port), hostname)
+  try {
+    // Some 16 MB: more than the buffers between the two hold.
+    await writeEvents(service.database.pool, 4_000, { businessId: 'x'.repeat(2_000) })
+    await sequence(service.database.pool)
+    const { id, secret } = await issue({ scopes: ['events:subscribe'] })
+    socket.pause().write(subscribeOverConnect(secret))
+    await until(
+      async () => socket.readableLength,
+      (length) => length >= socket.readableHighWaterMark,
+      20_000,
+    )
+    const open = async () => {
+      const answer = await fetch(`${instance.httpUrl}/metrics`, {
+        headers: { connection: 'close' },
+      })
+      return Number(/^inflow_connections\{server="http"\} (\d+)$/m.exec(await answer.text())?.[1])
+    }
+    expect(await open()).toBe(2)
+    await admin().revokeToken({ tokenId: id })
+    // That of the metrics is left.
+    await until(open, (count) => count === 1)
+  } finally {
+    socket.destroy()
+    await instance.close()
+  }
+})
+
+/** A request of the Connect protocol for the whole log, in JSON. */
+function subscribeOverConnect(token: string): Buffer {
+  const message = Buffer.from('{"beginning":true}')
+  const envelope = Buffer.concat([Buffer.of(0, 0, 0, 0, message.length), message])
+  const head = [
+    'POST /inflow.event.v1.EventService/Subscribe HTTP/1.1',
+    'Host: x',
+    'Content-Type: application/connect+json',
+    'Connect-Protocol-Version: 1',
+    `Authorization: Bearer ${token}`,
+    `Content-Length: ${envelope.length}`,
+  ]
+  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), envelope])
+}
+
+function clientAt(grpcUrl: string, token: string) {
+  return createClient(
+    EventService,
+    createGrpcTransport({
+      baseUrl: grpcUrl,
+      interceptors: [
+        (next) => (request) => {
+          request.header.set('authorization', `Bearer ${token}`)
+          return next(request)
+        },
+      ],
+    }),
+  )
+}

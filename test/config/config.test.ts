@@ -1,0 +1,287 @@
+import { describe, expect, test } from 'vitest'
+import type { Scope } from '../../src/auth/caller.ts'
+import { type Config, ConfigError, readConfig } from '../../src/config/config.ts'
+import { SERVICE_SETTINGS } from '../../src/config/service-settings.ts'
+
+const RECONCILE = { windowMs: 172_800_000, intervalMs: 3_600_000, settleMs: 300_000 }
+
+const KEY = Buffer.alloc(32, 1).toString('base64')
+const KEY_2 = Buffer.alloc(32, 2).toString('base64')
+const KEY_3 = Buffer.alloc(32, 3).toString('base64')
+const DATABASE = 'postgres://user:hidden@db.example:5432/inflow'
+const ALL_SANDBOX = {
+  '9PSB': 'sandbox',
+  SAFEHAVEN: 'sandbox',
+  PROVIDUS: 'sandbox',
+  PALMPAY: 'sandbox',
+}
+
+function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    readConfig(env)
+    return []
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    return (error as ConfigError).faults
+  }
+}
+
+test('without any setting, everything has its default', () => {
+  expect(readConfig({})).toEqual({
+    databaseUrl: undefined,
+    dataDir: '.inflow',
+    host: '127.0.0.1',
+    httpPort: 8080,
+    grpcPort: 50051,
+    masterKey: undefined,
+    masterKeyPrevious: [],
+    adminToken: undefined,
+    banks: ALL_SANDBOX,
+    liveBanks: {},
+    logLevel: 'info',
+    displayTimeZone: 'Africa/Lagos',
+    grpcReflection: true,
+    eventRetentionDays: 90,
+    deliveryRetentionDays: 30,
+    trustedProxies: [],
+    notificationRetentionDays: 90,
+    reconcile: RECONCILE,
+    webhookAllowedCidrs: [],
+    webhookLeaseMs: 60_000,
+    webhookProxyUrl: undefined,
+    tls: undefined,
+    tlsClientScopes: new Map(),
+    corsOrigins: [],
+    connectionsMax: 10_000,
+    connectionsPerAddressMax: 10_000,
+    workers: 1,
+    rateLimits: {
+      key: undefined,
+      token: undefined,
+      address: undefined,
+      failed: { perSecond: 100, burst: 5_000 },
+    },
+  })
+})
+
+test('a setting that is empty or blank is not set, and blanks around one do not count', () => {
+  expect(readConfig({ HTTP_PORT: '', HOST: '  ', BANKS: ' ' })).toEqual(readConfig({}))
+  expect(readConfig({ HTTP_PORT: ' 9000 ' }).httpPort).toBe(9000)
+})
+
+test('what was read cannot be changed', () => {
+  expect(Object.isFrozen(readConfig({}))).toBe(true)
+})
+
+const PROXY = 'http://user:hidden@proxy.example:3128'
+const TLS = { cert: '/c', key: '/k', clientCa: undefined }
+const PAIR = { TLS_CERT: '/c', TLS_KEY: '/k' }
+const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] => {
+  return { ...readConfig({}).rateLimits, ...changed }
+}
+
+/** A right value, and what it is read as. */
+const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
+  ['DATABASE_URL', DATABASE, { databaseUrl: DATABASE }, { MASTER_KEY: KEY }],
+  ['DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }, { MASTER_KEY: KEY }],
+  ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
+  ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
+  ['HOST', '::', { host: '::' }],
+  ['HOST', 'pay.example.com', { host: 'pay.example.com' }],
+  ['HTTP_PORT', '0', { httpPort: 0 }],
+  ['HTTP_PORT', '65535', { httpPort: 65_535 }],
+  ['GRPC_PORT', '1', { grpcPort: 1 }],
+  ['MASTER_KEY', KEY, { masterKey: Buffer.alloc(32, 1) }],
+  [
+    'MASTER_KEY_PREVIOUS',
+    `${KEY_2}, ${KEY_3}`,
+    { masterKeyPrevious: [Buffer.alloc(32, 2), Buffer.alloc(32, 3)] },
+    { MASTER_KEY: KEY },
+  ],
+  ['ADMIN_TOKEN', 'x'.repeat(16), { adminToken: 'x'.repeat(16) }],
+  ['BANKS', 'PALMPAY=sandbox, 9PSB = sandbox', { banks: ALL_SANDBOX as Config['banks'] }],
+  ['LOG_LEVEL', 'debug', { logLevel: 'debug' }],
+  ['DISPLAY_TIME_ZONE', 'UTC', { displayTimeZone: 'UTC' }],
+  ['GRPC_REFLECTION', 'off', { grpcReflection: false }],
+  ['EVENT_RETENTION_DAYS', '1', { eventRetentionDays: 1 }],
+  ['DELIVERY_RETENTION_DAYS', '3650', { deliveryRetentionDays: 3_650 }],
+  ['NOTIFICATION_RETENTION_DAYS', '3650', { notificationRetentionDays: 3_650 }],
+  ['RECONCILE_WINDOW_HOURS', '0', { reconcile: { ...RECONCILE, windowMs: 0 } }],
+  ['RECONCILE_INTERVAL_MINUTES', '10080', { reconcile: { ...RECONCILE, intervalMs: 604_800_000 } }],
+  ['RECONCILE_SETTLE_MINUTES', '7', { reconcile: { ...RECONCILE, settleMs: 420_000 } }],
+  [
+    'WEBHOOK_ALLOWED_CIDRS',
+    '10.0.0.0/8, fd00::/8',
+    { webhookAllowedCidrs: ['10.0.0.0/8', 'fd00::/8'] },
+  ],
+  ['WEBHOOK_PROXY_URL', PROXY, { webhookProxyUrl: PROXY }],
+  ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
+  ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
+  ['WEBHOOK_PROXY_URL', 'http://proxy:3128', { webhookProxyUrl: 'http://proxy:3128' }],
+  [
+    'WEBHOOK_PROXY_URL',
+    'https://user:p%40ss@proxy.example/',
+    { webhookProxyUrl: 'https://user:p%40ss@proxy.example/' },
+  ],
+  ['TLS_CERT', '/c', { tls: TLS }, { TLS_KEY: '/k' }],
+  ['TLS_KEY', '/k', { tls: TLS }, { TLS_CERT: '/c' }],
+  ['TLS_CLIENT_CA', '/a', { tls: { ...TLS, clientCa: '/a' } }, PAIR],
+  [
+    'TLS_CLIENT_SCOPES',
+    'spiffe://a.example/b=read+payments:write, spiffe://a.example/c/d=admin',
+    {
+      tls: { ...TLS, clientCa: '/a' },
+      tlsClientScopes: new Map<string, ReadonlySet<Scope>>([
+        ['spiffe://a.example/b', new Set<Scope>(['read', 'payments:write'])],
+        ['spiffe://a.example/c/d', new Set<Scope>(['admin'])],
+      ]),
+    },
+    { ...PAIR, TLS_CLIENT_CA: '/a' },
+  ],
+  [
+    'CORS_ORIGINS',
+    'https://a.example, http://localhost:5173',
+    { corsOrigins: ['https://a.example', 'http://localhost:5173'] },
+  ],
+  ['CONNECTIONS_MAX', '5', { connectionsMax: 5 }],
+  ['WORKERS', '64', { workers: 64 }],
+  ['CONNECTIONS_PER_ADDRESS_MAX', '5', { connectionsPerAddressMax: 5 }],
+  ['RATE_LIMIT_KEY', '5/7', { rateLimits: limited({ key: { perSecond: 5, burst: 7 } }) }],
+  ['RATE_LIMIT_TOKEN', '9', { rateLimits: limited({ token: { perSecond: 9, burst: 18 } }) }],
+  ['RATE_LIMIT_ADDRESS', 'off', { rateLimits: limited({ address: undefined }) }],
+  ['RATE_LIMIT_FAILED', '1/60', { rateLimits: limited({ failed: { perSecond: 1, burst: 60 } }) }],
+]
+
+test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
+  expect(readConfig({ ...beside, [name]: value })).toMatchObject(expected)
+})
+
+const NO_PORT = 'must be a port, 0 to 65535'
+const NO_URL = 'must be a URL such as postgres://user:password@host:5432/database'
+const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
+const NO_TOKEN = 'must be 16 to 200 printable ASCII characters without spaces'
+const NO_PROXY = 'must be a URL such as http://user:password@proxy.example:3128, without a path'
+const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
+
+const URI = 'spiffe://example.org/feed'
+const noScopes = (pair: string) =>
+  `must be like spiffe://example.org/feed=read+events:subscribe, of admin, payments:write, read, events:subscribe, and "${pair}" is not`
+const noOrigin = (origin: string) =>
+  `must be origins such as https://app.example.com, and "${origin}" is none`
+const NO_LIMIT =
+  'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first'
+
+/** A wrong value, and what is said of it. */
+const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
+  ['DATABASE_URL', 'db.example', NO_URL, { MASTER_KEY: KEY }],
+  ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
+  ['HOST', 'two words', NO_HOST],
+  ['HOST', 'http://127.0.0.1', NO_HOST],
+  ['HTTP_PORT', '65536', NO_PORT],
+  ['HTTP_PORT', '-1', NO_PORT],
+  ['HTTP_PORT', '80a', NO_PORT],
+  ['HTTP_PORT', '1e3', NO_PORT],
+  ['GRPC_PORT', 'any', NO_PORT],
+  ['MASTER_KEY', 'hidden', NO_KEY],
+  ['MASTER_KEY', Buffer.alloc(31).toString('base64'), NO_KEY],
+  ['MASTER_KEY', Buffer.alloc(33).toString('base64'), NO_KEY],
+  ['MASTER_KEY', KEY.slice(0, -1), NO_KEY],
+  ['MASTER_KEY_PREVIOUS', 'hidden', 'must each be base64 of 32 bytes (openssl rand -base64 32)'],
+  ['ADMIN_TOKEN', 'hidden', NO_TOKEN],
+  ['ADMIN_TOKEN', 'hidden and with spaces', NO_TOKEN],
+  ['ADMIN_TOKEN', 'é'.repeat(20), NO_TOKEN],
+  [
+    'BANKS',
+    'GTB=sandbox',
+    'names an unknown bank "GTB"; known: 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY',
+  ],
+  ['BANKS', '9PSB', 'must say 9PSB=sandbox or 9PSB=live'],
+  ['BANKS', '9PSB=test', 'must say 9PSB=sandbox or 9PSB=live'],
+  ['LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent'],
+  ['DISPLAY_TIME_ZONE', 'Mars/Base', 'must be an IANA time zone such as Africa/Lagos'],
+  ['GRPC_REFLECTION', 'yes', 'must be one of on, off'],
+  ['EVENT_RETENTION_DAYS', '0', 'must be 1 to 3650 days'],
+  ['EVENT_RETENTION_DAYS', '1.5', 'must be 1 to 3650 days'],
+  ['DELIVERY_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
+  ['NOTIFICATION_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
+  ['RECONCILE_WINDOW_HOURS', '721', 'must be 0 to 720'],
+  ['RECONCILE_INTERVAL_MINUTES', '-1', 'must be 0 to 10080'],
+  ['RECONCILE_SETTLE_MINUTES', '1.5', 'must be 0 to 1440'],
+  [
+    'WEBHOOK_ALLOWED_CIDRS',
+    '10.0.0.0/33',
+    'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "10.0.0.0/33" is none',
+  ],
+  ['TRUSTED_PROXIES', 'all', 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "all" is none'],
+  ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
+  ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'http://user:hidden@proxy.example/path', NO_PROXY],
+  ['WEBHOOK_PROXY_URL', 'http://user:hidden%@proxy.example', NO_PROXY],
+  ['TLS_CERT', '/tls/cert.pem', 'needs TLS_KEY beside it'],
+  ['TLS_KEY', '/tls/key.pem', 'needs TLS_CERT beside it'],
+  ['TLS_CLIENT_CA', '/tls/ca.pem', 'needs TLS_CERT and TLS_KEY beside it'],
+  ['TLS_CLIENT_SCOPES', `${URI}=read`, 'needs TLS_CLIENT_CA beside it'],
+  ['TLS_CLIENT_SCOPES', `${URI}=read,${URI}=admin`, `names ${URI} twice`],
+  ['TLS_CLIENT_SCOPES', `${URI}=write`, noScopes(`${URI}=write`)],
+  ['TLS_CLIENT_SCOPES', 'https://example.org/a=read', noScopes('https://example.org/a=read')],
+  ['TLS_CLIENT_SCOPES', URI, noScopes(URI)],
+  ['CORS_ORIGINS', '*', noOrigin('*')],
+  ['CORS_ORIGINS', 'https://a.example/', noOrigin('https://a.example/')],
+  ['CORS_ORIGINS', 'https://a.example,null', noOrigin('null')],
+  ['CONNECTIONS_MAX', '0', 'must be 1 to 999999 connections'],
+  ['WORKERS', '0', 'must be 1 to 64 processes'],
+  ['WORKERS', '65', 'must be 1 to 64 processes'],
+  ['WORKERS', 'auto', 'must be 1 to 64 processes'],
+  ['CONNECTIONS_PER_ADDRESS_MAX', 'many', 'must be 1 to 999999 connections'],
+  ['RATE_LIMIT_KEY', '0', NO_LIMIT],
+  ['RATE_LIMIT_KEY', '10/601', NO_LIMIT],
+  ['RATE_LIMIT_TOKEN', 'on', NO_LIMIT],
+  ['RATE_LIMIT_ADDRESS', '1000001', NO_LIMIT],
+  ['RATE_LIMIT_FAILED', '10/0', NO_LIMIT],
+]
+
+describe('a wrong setting', () => {
+  test.each(WRONG)('%s=%s is named, in one line', (name, value, text, beside = {}) => {
+    expect(faultsOf({ ...beside, [name]: value })).toEqual([`${name} ${text}`])
+  })
+
+  test('is told with every other, and no line tells a secret', () => {
+    // With one of the pair missing there is no second fault of its kind to tell.
+    const settings = Object.fromEntries(WRONG.filter(([name]) => name !== 'TLS_KEY'))
+    const faults = faultsOf(settings)
+    const names = new Set(Object.keys(settings))
+    expect(faults.map((fault) => fault.split(' ', 1)[0]).sort()).toEqual([...names].sort())
+    for (const fault of faults) {
+      expect(fault).not.toContain('\n')
+      expect(fault).not.toContain('hidden')
+    }
+  })
+
+  test('earlier master keys that are too many, or none, are named without being shown', () => {
+    const beside = { MASTER_KEY: KEY }
+    expect(faultsOf({ ...beside, MASTER_KEY_PREVIOUS: `${KEY_2},hidden` })).toEqual([
+      'MASTER_KEY_PREVIOUS must each be base64 of 32 bytes (openssl rand -base64 32)',
+    ])
+    expect(faultsOf({ MASTER_KEY_PREVIOUS: KEY_2 })).toEqual([
+      'MASTER_KEY_PREVIOUS is of no use without MASTER_KEY',
+    ])
+    expect(faultsOf({ ...beside, MASTER_KEY_PREVIOUS: Array(6).fill(KEY_2).join() })).toEqual([
+      'MASTER_KEY_PREVIOUS must be at most 5 keys',
+    ])
+  })
+
+  test('a missing MASTER_KEY is named where there is a DATABASE_URL', () => {
+    expect(faultsOf({ DATABASE_URL: DATABASE })).toEqual([
+      'MASTER_KEY is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)',
+    ])
+  })
+})
+
+test('every setting that is read has a right row here, and all but a folder a wrong one', () => {
+  const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
+  const right = new Set(RIGHT.map(([name]) => name))
+  const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])
+  expect(right).toEqual(names)
+  expect(wrong).toEqual(names)
+})

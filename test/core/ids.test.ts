@@ -1,0 +1,53 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createRequestIds, newId, newReference } from '../../src/core/ids.ts'
+
+describe('identifiers', () => {
+  test('have the prefix and 26 characters that nobody misreads', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 4_102_444_800_000 }), (nowMs) => {
+        expect(newId('txn', nowMs)).toMatch(/^txn_[0-9a-hjkmnp-tv-z]{26}$/)
+      }),
+    )
+  })
+
+  test('of later milliseconds sort after earlier ones', () => {
+    const time = fc.integer({ min: 0, max: 4_102_444_800_000 })
+    fc.assert(
+      fc.property(time, time, (one, other) => {
+        fc.pre(one < other)
+        expect(newId('x', one) < newId('x', other)).toBe(true)
+      }),
+    )
+  })
+
+  test('are never twice the same, in one millisecond as well', () => {
+    const ids = new Set(Array.from({ length: 50_000 }, () => newId('x', 1)))
+    expect(ids.size).toBe(50_000)
+  })
+})
+
+describe('references', () => {
+  test('are R- and 20 characters without the ones that look alike', () => {
+    const references = Array.from({ length: 20_000 }, newReference)
+    expect(references.filter((each) => !/^R-[34679ACDEFGHJKMNPQRTWXY]{20}$/.test(each))).toEqual([])
+    expect(new Set(references).size).toBe(20_000)
+  })
+
+  test('use every character about as often as every other', () => {
+    const counts = new Map<string, number>()
+    const text = Array.from({ length: 11_500 }, () => newReference().slice(2)).join('')
+    for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1)
+    expect(counts.size).toBe(23)
+    // 10,000 are expected of each; the standard deviation is below 100.
+    for (const count of counts.values()) expect(Math.abs(count - 10_000)).toBeLessThan(700)
+  })
+})
+
+test('request ids of two instances are never the same, and of one they sort as they came', () => {
+  const [one, other] = [createRequestIds(), createRequestIds()]
+  const ids = Array.from({ length: 2_000 }, () => one())
+  expect(ids).toEqual([...ids].sort())
+  expect(new Set([...ids, ...Array.from({ length: 2_000 }, other)]).size).toBe(4_000)
+  expect(ids.filter((id) => !/^req_[0-9a-z]{24}$/.test(id))).toEqual([])
+})

@@ -1,0 +1,87 @@
+import pino from 'pino'
+import { afterEach, expect, test, vi } from 'vitest'
+import { createLoop, type Loop } from '../../src/core/loop.ts'
+
+const HOUR_MS = 3_600_000
+const lines: Record<string, unknown>[] = []
+const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+let loop: Loop | undefined
+
+afterEach(async () => {
+  vi.useRealTimers()
+  await loop?.stop()
+  lines.length = 0
+})
+
+/** Starts a loop. @returns how many turns it made */
+function start(turn: (count: number, signal: AbortSignal) => Promise<number | undefined>) {
+  let turns = 0
+  const options = { name: 'test', log, everyMs: HOUR_MS, random: () => 0.5 }
+  loop = createLoop({ ...options, turn: (signal) => turn(++turns, signal) })
+  loop.start()
+  return () => turns
+}
+
+test('a turn follows at once when there is more to do, and a wake does not wait', async () => {
+  const turns = start(async (count) => (count < 3 ? 0 : undefined))
+  await vi.waitFor(() => expect(turns()).toBe(3))
+  loop?.wake()
+  await vi.waitFor(() => expect(turns()).toBe(4))
+})
+
+test('wakes during a turn come to one more turn', async () => {
+  const turns = start(async (count) => {
+    if (count === 1) for (let i = 0; i < 10; i++) loop?.wake()
+    return undefined
+  })
+  await vi.waitFor(() => expect(turns()).toBe(2))
+  loop?.wake()
+  await vi.waitFor(() => expect(turns()).toBe(3))
+})
+
+test('the longest wait is shorter by a random part, and a wait that was asked for is not', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const turns = start(async (count) => (count === 1 ? undefined : 1_000))
+  // Turns are macrotasks of their own, which are not faked.
+  const turned = (count: number) => vi.waitUntil(() => turns() === count)
+  await turned(1)
+  await vi.waitUntil(() => vi.getTimerCount() > 0)
+  vi.advanceTimersByTime(HOUR_MS * 0.9 - 1)
+  expect(turns()).toBe(1)
+  vi.advanceTimersByTime(1)
+  await turned(2)
+  await vi.waitUntil(() => vi.getTimerCount() > 0)
+  vi.advanceTimersByTime(999)
+  expect(turns()).toBe(2)
+  vi.advanceTimersByTime(1)
+  await turned(3)
+})
+
+test('a turn that fails is logged and repeated, and that it works again is logged', async () => {
+  const turns = start(async (count) => {
+    if (count <= 2) throw new Error('away')
+    return undefined
+  })
+  await vi.waitFor(() => expect(turns()).toBe(3))
+  await vi.waitFor(() =>
+    expect(lines.map(({ msg, failures, waitMs }) => [msg, failures, waitMs])).toEqual([
+      ['failed, and is tried again', 1, 100],
+      ['failed, and is tried again', 2, 200],
+      ['works again', 2, undefined],
+    ]),
+  )
+})
+
+test('stopping aborts the signal of the turn, waits for it, and begins no other', async () => {
+  const turns = start(
+    (_count, signal) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(new Error('stopped')))
+      }),
+  )
+  await vi.waitFor(() => expect(turns()).toBe(1))
+  await loop?.stop()
+  loop?.wake()
+  expect(turns()).toBe(1)
+  expect(lines).toEqual([])
+})

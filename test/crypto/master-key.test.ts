@@ -1,0 +1,225 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
+import { encryptedTables } from '../../src/app/encrypted-tables.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { reEncrypt } from '../../src/crypto/re-encrypt.ts'
+import { inflow, runHere, temporaryFolder } from '../cli/run-inflow.ts'
+import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
+import { makeFolder } from '../support/folder.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const service = useService()
+const asText = (key: Buffer) => key.toString('base64')
+const OTHER = randomBytes(32)
+
+async function openAccount(idNumber: string): Promise<string> {
+  const { key } = await service.business()
+  const body = creation({ bank: 'PALMPAY', idType: 'nin', idNumber })
+  const { body: answer } = await service.post('generateVirtualAccount/', key, body)
+  return answer.data.reference
+}
+
+async function stored(reference: string) {
+  const { rows } = await service.database.pool.query(
+    'select id, id_number_encrypted, details_hash from account where reference = $1',
+    [reference],
+  )
+  return rows[0]
+}
+
+describe('a start', () => {
+  const env = () => ({ DATABASE_URL: service.url, HTTP_PORT: '0', GRPC_PORT: '0' })
+
+  test('with another master key than the database’s ends at once, in one line', async () => {
+    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: asText(OTHER) } })
+    expect(wrong).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'inflow: MASTER_KEY is not the one that this database was encrypted with\n',
+    })
+  })
+
+  test('without a key that is still needed names its id', async () => {
+    const { pool } = service.database
+    await pool.query("insert into master_key values ('0badc0de', '\\x00', now())")
+    const lacking = await inflow(['serve'], { env: { ...env(), MASTER_KEY: asText(MASTER_KEY) } })
+    await pool.query("delete from master_key where id = '0badc0de'")
+    expect(lacking).toMatchObject({ code: 1, stdout: '' })
+    expect(lacking.stderr).toMatch(/^inflow: MASTER_KEY_PREVIOUS lacks the key 0badc0de, [^\n]+\n$/)
+  })
+
+  test('at a database of before the keys were told is checked by what is in it', async () => {
+    await openAccount('10000000001')
+    const { pool } = service.database
+    await pool.query('delete from master_key')
+    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: asText(OTHER) } })
+    expect(wrong.stderr).toBe(
+      'inflow: MASTER_KEY is not the one that this database was encrypted with\n',
+    )
+    const right = await startProcess({ DATABASE_URL: service.url })
+    expect(await right.stop()).toBe(0)
+  })
+})
+
+describe('a rotation', () => {
+  test('leaves alone what it cannot read, names it, and does the rest', async () => {
+    const references = await Promise.all([2, 3, 4].map((n) => openAccount(`1000000000${n}`)))
+    const [damaged, moved, whole] = await Promise.all(references.map(stored))
+    const { pool } = service.database
+    const changed = Buffer.from(damaged.id_number_encrypted)
+    changed[20]! ^= 1
+    await pool.query('update account set id_number_encrypted = $2 where id = $1', [
+      damaged.id,
+      changed,
+    ])
+    await pool.query("update account set last_name = 'Eve' where id = $1", [moved.id])
+
+    const next = createEncrypter(OTHER, [MASTER_KEY])
+    const done = await reEncrypt(encryptedTables(pool), next, () => undefined)
+    expect([...done.unreadableIds].sort()).toEqual([damaged.id, moved.id].sort())
+    const [damagedNow, movedNow, wholeNow] = await Promise.all(references.map(stored))
+    expect(damagedNow.id_number_encrypted).toEqual(changed)
+    expect(movedNow).toEqual(moved)
+    expect(wholeNow.id_number_encrypted).not.toEqual(whole.id_number_encrypted)
+    expect(createEncrypter(OTHER).open(wholeNow.id_number_encrypted, `id_number ${whole.id}`)).toBe(
+      '10000000004',
+    )
+    // Back again, so that the service of these tests can go on.
+    await reEncrypt(encryptedTables(pool), createEncrypter(MASTER_KEY, [OTHER]), () => undefined)
+    const unreadable = [[damaged.id, moved.id]]
+    // One that was open is kept.
+    await pool.query("update account set status = 'PENDING' where id = any($1)", unreadable)
+    await pool.query('delete from account where id = any($1)', unreadable)
+  })
+
+  test('waits for nobody: a row that is locked is left for later', async () => {
+    const { id } = await stored(await openAccount('10000000005'))
+    const client = await service.database.pool.connect()
+    await client.query('begin')
+    await client.query('select from account where id = $1 for update', [id])
+    const table = encryptedAccounts(service.database.pool)
+    const next = createEncrypter(OTHER, [MASTER_KEY])
+    const page = await table.reEncrypt(next, '', 1_000)
+    expect(page).toMatchObject({ left: 1, unreadable: [], next: expect.any(String) })
+    await client.query('rollback')
+    client.release()
+    expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ left: 0, reEncrypted: 1 })
+    expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ left: 0, reEncrypted: 0 })
+    await reEncrypt(
+      encryptedTables(service.database.pool),
+      createEncrypter(MASTER_KEY, [OTHER]),
+      () => {},
+    )
+  })
+})
+
+describe('a rotation to a key that a running instance lacks', () => {
+  const rotate = () =>
+    runHere(['master-key', 'rotate'], {
+      DATABASE_URL: service.url,
+      MASTER_KEY: asText(OTHER),
+      MASTER_KEY_PREVIOUS: asText(MASTER_KEY),
+    })
+  const otherId = createEncrypter(OTHER).keyId
+
+  test('is refused, and leaves nothing behind that the instance would stumble over', async () => {
+    const { pool } = service.database
+    const before = await pool.query('select id from master_key')
+    const refused = await rotate()
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toMatch(/1 of the running instances lack the key .*nothing was changed/)
+    expect((await pool.query('select id from master_key')).rows).toEqual(before.rows)
+    expect(before.rows).not.toContainEqual({ id: otherId })
+  })
+
+  test('is refused for as long as the instance runs, also after one that was killed', async () => {
+    const { pool } = service.database
+    const sealed = createEncrypter(OTHER).seal('inflow', `master key ${otherId}`)
+    await pool.query('insert into master_key values ($1, $2, now())', [otherId, sealed])
+    const heardAt = async () => {
+      const { rows } = await pool.query(
+        'select extract(epoch from max(seen_at))::float8 as at from master_key_holder',
+      )
+      return rows[0].at as number
+    }
+    const beganAt = await heardAt()
+    await until(heardAt, (at) => at > beganAt, 30_000)
+    const refused = await rotate()
+    expect(refused.stderr).toMatch(/1 of the running instances lack the key/)
+    // What the killed one may have begun is not ours to take back.
+    const { rows } = await pool.query('select id from master_key where id = $1', [otherId])
+    expect(rows).toHaveLength(1)
+    await pool.query('delete from master_key where id = $1', [otherId])
+  })
+})
+
+describe('in a data folder', () => {
+  let folder: string
+  let running: ServiceProcess | undefined
+  const start = async () => {
+    running = await startProcess({ DATA_DIR: folder, MASTER_KEY: undefined })
+    return running
+  }
+  const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+
+  beforeAll(async () => {
+    folder = await makeFolder('rotation')
+  })
+
+  afterAll(async () => {
+    // Not killed: its database would be left behind.
+    await running?.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  test('the command makes the new key, and a running service takes it up', async () => {
+    const { httpUrl } = await start()
+    const { secret_key: key } = JSON.parse(read('credentials.json'))
+    const create = async (at: string) => {
+      const body = JSON.stringify(
+        creation({ bank: 'PALMPAY', idType: 'nin', idNumber: '1'.repeat(11) }),
+      )
+      const answer = await send(at, { path: GENERATE, headers: asJson(key), body })
+      return [answer.status, answer.headers['idempotent-replayed']]
+    }
+    expect(await create(httpUrl)).toEqual([200, undefined])
+    const before = read('master.key')
+
+    const env = { DATA_DIR: folder }
+    const rotated = await runHere(['master-key', 'rotate'], env)
+    expect(rotated.code, rotated.stderr).toBe(0)
+    expect(rotated.stderr).toMatch(
+      /^Made a new key, ([0-9a-f]{8})\. .*\nEncrypting everything with the key \1\.\nWaiting for the running service/,
+    )
+    expect(rotated.stdout).toMatch(/^[0-9a-f]{8} +current +1 +.*accounts/m)
+    expect(read('master.key')).not.toBe(before)
+    expect(read('master.key.previous')).toBe('')
+    for (const name of ['master.key', 'master.key.previous']) {
+      expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600)
+    }
+    expect(await create(httpUrl)).toEqual([200, 'true'])
+
+    // Also without a service; and what was left half-way is gone on with, under the same key.
+    await running?.stop()
+    const again = await runHere(['master-key', 'rotate'], env)
+    expect(again.code, again.stderr).toBe(0)
+    const { httpUrl: second } = await start()
+    expect(await create(second)).toEqual([200, 'true'])
+    await running?.stop()
+  })
+
+  test('without a database there is nothing to rotate, and nothing is made', async () => {
+    const DATA_DIR = join(temporaryFolder(), 'data')
+    const refused = await runHere(['master-key', 'rotate'], { DATA_DIR })
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toMatch(/^error: there is no database in /)
+    expect(existsSync(DATA_DIR)).toBe(false)
+  })
+})

@@ -1,0 +1,165 @@
+import { appendFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { createNameResolver, NameError } from '../../src/net/name-resolver.ts'
+import { makeFolder } from '../support/folder.ts'
+import { type Nameserver, type Records, startNameserver } from '../support/nameserver.ts'
+import { until } from '../webhooks/fixture.ts'
+
+const NAMES: Readonly<Record<string, Records>> = {
+  'both.example': { ipv4: ['192.0.2.1', '192.0.2.2'], ipv6: ['2001:db8::1'] },
+  'old.example': { ipv4: ['192.0.2.3'] },
+  'new.example': { ipv6: ['2001:db8::2'] },
+  'slow.example': { ipv4: ['192.0.2.4'], delayMs: 1_000 },
+  'empty.example': {},
+  'broken.example': 'fails',
+  receiver: { ipv4: ['192.0.2.5'] },
+}
+
+let nameserver: Nameserver
+let folder: string
+const closing: (() => Promise<unknown>)[] = []
+beforeAll(async () => {
+  folder = await makeFolder('dns')
+  nameserver = await startNameserver((name) => (name.startsWith('hangs') ? 'hangs' : NAMES[name]))
+})
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+afterAll(async () => {
+  await nameserver.close()
+  await rm(folder, { recursive: true })
+})
+
+const resolver = (options: { servers?: string[]; hostsPath?: string } = {}) =>
+  createNameResolver({ servers: [nameserver.address], ...options })
+
+const failure = async (resolving: Promise<unknown>): Promise<NameError> => {
+  const error = await resolving.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(NameError)
+  return error as NameError
+}
+
+const askedFor = (name: string) => nameserver.asked.filter((each) => each.startsWith(`${name} `))
+
+describe('a name', () => {
+  test('has all the addresses that the nameserver knows, of both kinds', async () => {
+    const resolve = resolver()
+    expect(await resolve('both.example')).toEqual([
+      { address: '192.0.2.1', family: 4 },
+      { address: '192.0.2.2', family: 4 },
+      { address: '2001:db8::1', family: 6 },
+    ])
+    expect(await resolve('OLD.example.')).toEqual([{ address: '192.0.2.3', family: 4 }])
+    expect(await resolve('new.example')).toEqual([{ address: '2001:db8::2', family: 6 }])
+  })
+
+  test('is asked for as it is: search domains are not tried', async () => {
+    const resolve = resolver()
+    expect(await resolve('receiver')).toEqual([{ address: '192.0.2.5', family: 4 }])
+    expect((await failure(resolve('nobody'))).code).toBe('ENOTFOUND')
+    expect(askedFor('nobody').sort()).toEqual(['nobody A', 'nobody AAAA'])
+  })
+
+  test.each([
+    ['that there is not', 'nowhere.example', 'ENOTFOUND'],
+    ['without an address', 'empty.example', 'ENOTFOUND'],
+    ['that the nameserver fails to find', 'broken.example', 'EAI_AGAIN'],
+    ['that cannot be one', `${'a'.repeat(64)}.example`, 'EAI_AGAIN'],
+  ])('%s is told', async (_, name, code) => {
+    expect((await failure(resolver()(name))).code).toBe(code)
+  })
+
+  test('is found although its nameserver takes long and others answered at once', async () => {
+    const resolve = resolver()
+    for (let i = 0; i < 10; i++) await resolve('old.example')
+    expect(await resolve('slow.example')).toEqual([{ address: '192.0.2.4', family: 4 }])
+  })
+
+  test('is one question for all who ask at once, and asked anew afterwards', async () => {
+    const resolve = resolver()
+    const before = askedFor('both.example').length
+    await Promise.all([1, 2, 3].map(() => resolve('both.example')))
+    expect(askedFor('both.example')).toHaveLength(before + 2)
+    await resolve('both.example')
+    expect(askedFor('both.example')).toHaveLength(before + 4)
+  })
+
+  test('whose nameserver says nothing fails in seconds', async () => {
+    const startedMs = performance.now()
+    expect((await failure(resolver()('hangs.example'))).code).toBe('EAI_AGAIN')
+    const tookMs = performance.now() - startedMs
+    expect(tookMs).toBeGreaterThan(1_500)
+    expect(tookMs).toBeLessThan(4_500)
+    expect(askedFor('hangs.example').sort()).toEqual(['hangs.example A', 'hangs.example AAAA'])
+  })
+
+  test('is not asked for while very many others are, and those hold up none that is', async () => {
+    const resolve = resolver()
+    const hanging: Promise<NameError>[] = []
+    for (let i = 0; i < 255; i++) {
+      hanging.push(failure(resolve(`hangs${i}.example`)))
+      // A nameserver loses questions when very many come at once.
+      if (i % 17 === 16) await until(async () => askedFor(`hangs${i}.example`).length > 0)
+    }
+    expect(await resolve('old.example')).toHaveLength(1)
+    hanging.push(failure(resolve('hangs255.example')))
+    expect((await failure(resolve('old.example'))).code).toBe('EAI_AGAIN')
+    expect(await Promise.all(hanging)).toHaveLength(256)
+    expect(await resolve('old.example')).toHaveLength(1)
+  })
+})
+
+describe('nobody is asked', () => {
+  const deaf = () => resolver({ servers: ['127.0.0.1:1'] })
+
+  test('for an address', async () => {
+    expect(await deaf()('192.0.2.9')).toEqual([{ address: '192.0.2.9', family: 4 }])
+    expect(await deaf()('::1')).toEqual([{ address: '::1', family: 6 }])
+  })
+
+  test('for this machine', async () => {
+    for (const name of ['localhost', 'LOCALHOST.', 'api.localhost']) {
+      expect(await deaf()(name)).toEqual([
+        { address: '127.0.0.1', family: 4 },
+        { address: '::1', family: 6 },
+      ])
+    }
+  })
+
+  test('for what the hosts file has, in whatever form', async () => {
+    const hostsPath = join(folder, 'hosts')
+    await writeFile(
+      hostsPath,
+      [
+        '# 192.0.2.1 commented.example',
+        '192.0.2.10\tReceiver.internal  hooks # 192.0.2.11',
+        '2001:db8::10 receiver.internal',
+        'nonsense receiver.internal',
+        '192.0.2.12 both.example\r',
+      ].join('\n'),
+    )
+    const resolve = resolver({ hostsPath })
+    const before = nameserver.asked.length
+    expect(await resolve('receiver.internal')).toEqual([
+      { address: '192.0.2.10', family: 4 },
+      { address: '2001:db8::10', family: 6 },
+    ])
+    expect(await resolve('hooks')).toEqual([{ address: '192.0.2.10', family: 4 }])
+    expect(await resolve('both.example')).toEqual([{ address: '192.0.2.12', family: 4 }])
+    expect(nameserver.asked).toHaveLength(before)
+    expect((await failure(resolve('commented.example'))).code).toBe('ENOTFOUND')
+  })
+})
+
+test('without a hosts file, and beyond the beginning of a long one, nameservers are asked', async () => {
+  expect(await resolver({ hostsPath: join(folder, 'none') })('old.example')).toHaveLength(1)
+  const hostsPath = join(folder, 'long')
+  await writeFile(hostsPath, '#\n'.repeat(200_000))
+  await appendFile(hostsPath, '192.0.2.13 old.example\n')
+  const resolve = resolver({ hostsPath })
+  expect(await resolve('old.example')).toEqual([{ address: '192.0.2.3', family: 4 }])
+})

@@ -1,0 +1,157 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { Fault } from '../../src/core/errors.ts'
+import { createBatcher } from '../../src/postgres/batcher.ts'
+
+interface Held {
+  readonly items: readonly number[]
+  readonly finish: () => void
+  readonly fail: (error: Error) => void
+}
+
+/** A batcher whose batches end when the test says so. */
+function held(bounds: { itemsMax?: number; batchesMax?: number; queueMax?: number } = {}) {
+  const batches: Held[] = []
+  const waiting = new Set<() => void>()
+  const call = createBatcher<number, number>({
+    itemsMax: 3,
+    batchesMax: 2,
+    queueMax: 100,
+    ...bounds,
+    run: (items) =>
+      new Promise((resolve, reject) => {
+        const finish = () => resolve(items.map((item) => item * 10))
+        batches.push({ items, finish, fail: reject })
+        for (const look of waiting) look()
+      }),
+  })
+  /** Resolves when as many batches were started. */
+  const started = (count: number) =>
+    new Promise<void>((resolve) => {
+      const look = () => {
+        if (batches.length < count) return
+        waiting.delete(look)
+        resolve()
+      }
+      waiting.add(look)
+      look()
+    })
+  return { call, batches, started }
+}
+
+test('calls of one turn share a batch, each with its own result', async () => {
+  const { call, batches, started } = held()
+  const calls = [1, 2, 3].map(call)
+  await started(1)
+  expect(batches.map((batch) => batch.items)).toEqual([[1, 2, 3]])
+  batches[0]!.finish()
+  expect(await Promise.all(calls)).toEqual([10, 20, 30])
+})
+
+test('a batch is no larger, and no more are under way, than the bounds say', async () => {
+  const { call, batches, started } = held()
+  const calls = [1, 2, 3, 4, 5, 6, 7, 8].map(call)
+  await started(2)
+  expect(batches.map((batch) => batch.items)).toEqual([
+    [1, 2, 3],
+    [4, 5, 6],
+  ])
+  batches[1]!.finish()
+  await started(3)
+  expect(batches[2]!.items).toEqual([7, 8])
+  batches[0]!.finish()
+  batches[2]!.finish()
+  expect(await Promise.all(calls)).toEqual([10, 20, 30, 40, 50, 60, 70, 80])
+})
+
+test('calls that come while batches are under way form the next ones', async () => {
+  const { call, batches, started } = held({ batchesMax: 1 })
+  const first = call(1)
+  await started(1)
+  const later = [2, 3].map(call)
+  expect(batches).toHaveLength(1)
+  batches[0]!.finish()
+  await first
+  await started(2)
+  expect(batches[1]!.items).toEqual([2, 3])
+  batches[1]!.finish()
+  expect(await Promise.all(later)).toEqual([20, 30])
+})
+
+describe('a batch that fails', () => {
+  test('rejects its own calls alone, and the next ones go on', async () => {
+    const { call, batches, started } = held({ batchesMax: 1, itemsMax: 2 })
+    const calls = [1, 2, 3].map((item) => call(item).catch((error: Error) => error.message))
+    await started(1)
+    batches[0]!.fail(new Error('broken'))
+    await started(2)
+    batches[1]!.finish()
+    expect(await Promise.all(calls)).toEqual(['broken', 'broken', 30])
+  })
+
+  test('by throwing at once rejects its calls too', async () => {
+    const call = createBatcher<number, number>({
+      itemsMax: 2,
+      batchesMax: 1,
+      queueMax: 10,
+      run: () => {
+        throw new Error('at once')
+      },
+    })
+    await expect(call(1)).rejects.toThrow('at once')
+    await expect(call(2)).rejects.toThrow('at once')
+  })
+})
+
+test('beyond the bound of waiting calls, more are refused as unavailable', async () => {
+  const { call, batches, started } = held({ batchesMax: 1, itemsMax: 1, queueMax: 2 })
+  const first = call(1)
+  await started(1)
+  const waiting = [2, 3].map(call)
+  const refusal = await call(4).catch((error: unknown) => error)
+  expect(refusal).toBeInstanceOf(Fault)
+  expect(refusal).toMatchObject({ reason: 'unavailable', retryAfterSeconds: 1 })
+  batches[0]!.finish()
+  await first
+  await started(2)
+  const accepted = call(5)
+  for (const at of [1, 2, 3]) {
+    await started(at + 1)
+    batches[at]!.finish()
+  }
+  expect(await Promise.all([...waiting, accepted])).toEqual([20, 30, 50])
+})
+
+test('whatever comes whenever, every call gets its own result, in batches within the bounds', () =>
+  fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(fc.integer(), { maxLength: 20 }), { maxLength: 6 }),
+      fc.integer({ min: 1, max: 5 }),
+      fc.integer({ min: 1, max: 3 }),
+      fc.scheduler(),
+      async (bursts, itemsMax, batchesMax, scheduler) => {
+        let underWay = 0
+        const call = createBatcher<number, number>({
+          itemsMax,
+          batchesMax,
+          queueMax: 1_000,
+          run: async (items) => {
+            underWay += 1
+            expect(underWay).toBeLessThanOrEqual(batchesMax)
+            expect(items.length).toBeLessThanOrEqual(itemsMax)
+            await new Promise((resolve) => setImmediate(resolve))
+            underWay -= 1
+            return items.map((item) => item * 2)
+          },
+        })
+        const calls = bursts.map((burst) =>
+          scheduler.schedule(Promise.resolve()).then(() => Promise.all(burst.map(call))),
+        )
+        await scheduler.waitAll()
+        expect(await Promise.all(calls)).toEqual(
+          bursts.map((burst) => burst.map((item) => item * 2)),
+        )
+      },
+    ),
+    { numRuns: 50 },
+  ))

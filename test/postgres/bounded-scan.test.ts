@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest'
+import { boundedScan, cutScan } from '../../src/postgres/bounded-scan.ts'
+import { readPage } from '../../src/postgres/page-token.ts'
+import { useDatabase } from '../support/database.ts'
+
+const ROWS = 100
+const ROWS_MAX = 10
+
+const db = useDatabase(2)
+
+/** Pages of the numbers from 1 to 100 that a filter lets through. */
+async function pagesOf(order: 'asc' | 'desc', filter: string, pageSize: number) {
+  const pages: number[][] = []
+  let pageToken = ''
+  do {
+    const page = readPage(pageSize, pageToken, 1)
+    const after = page.after?.[0] ?? (order === 'asc' ? '0' : `${ROWS + 1}`)
+    const scan = boundedScan({
+      from: `generate_series(1, ${ROWS}) number`,
+      columns: 'number',
+      key: 'number',
+      order,
+      range: `number ${order === 'asc' ? '>' : '<'} $1::int`,
+      filter,
+      limit: '$2',
+      rowsMax: ROWS_MAX,
+    })
+    const { rows } = await db.database.pool.query<{ number: number; read_up_to: number | null }>(
+      `with ${scan} select number, read_up_to from edge left join page on true order by number ${order}`,
+      [after, page.limit + 1],
+    )
+    const found = rows.flatMap(({ number }) => (number === null ? [] : [number]))
+    const edge = rows[0]?.read_up_to ? [`${rows[0].read_up_to}`] : undefined
+    const cut = cutScan(found, page, (number) => [`${number}`], edge)
+    pages.push([...cut.rows])
+    pageToken = cut.nextPageToken
+  } while (pageToken !== '')
+  return pages
+}
+
+const numbers = Array.from({ length: ROWS }, (_, i) => i + 1)
+const FILTERS: readonly [string, (number: number) => boolean][] = [
+  ['true', () => true],
+  ['false', () => false],
+  ['number % 7 = 0', (number) => number % 7 === 0],
+  ['number = 1', (number) => number === 1],
+  ['number = 100', (number) => number === 100],
+  ['number between 40 and 45', (number) => number >= 40 && number <= 45],
+]
+
+test.each(['asc', 'desc'] as const)(
+  'pages together are everything that the filter lets through, once, in order (%s)',
+  async (order) => {
+    for (const [filter, isWanted] of FILTERS) {
+      for (const pageSize of [1, 3, 9, 10, 11, 99, 100, 200]) {
+        const pages = await pagesOf(order, filter, pageSize)
+        const wanted = numbers.filter(isWanted)
+        const expected = order === 'asc' ? wanted : wanted.reverse()
+        expect([filter, pageSize, pages.flat()]).toEqual([filter, pageSize, expected])
+        expect(Math.max(...pages.map((page) => page.length))).toBeLessThanOrEqual(pageSize)
+      }
+    }
+  },
+)
+
+test('a page ends at the bound, and says that more follow', async () => {
+  const pages = await pagesOf('asc', 'number > 95', 50)
+  expect(pages).toHaveLength(ROWS / ROWS_MAX + 1)
+  expect(pages.slice(0, 9).flat()).toEqual([])
+})

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { Client } from 'pg'
+import { expect, onTestFinished, vi } from 'vitest'
+import { type EmbeddedOptions, startEmbedded } from '../../../src/postgres/embedded/embedded.ts'
+import { liveProcess } from '../../../src/postgres/embedded/process.ts'
+import type { ServerUser } from '../../../src/postgres/embedded/server-user.ts'
+
+export const isRoot = process.getuid?.() === 0
+const MODULE = new URL('../../../src/postgres/embedded/embedded.ts', import.meta.url).href
+
+/** A temporary folder that PostgreSQL's user can enter, or with 0o700 not, and a name in it. */
+export function scratch(mode = 0o755): string {
+  const parent = mkdtempSync(join(tmpdir(), 'inflow-embedded-'))
+  chmodSync(parent, mode)
+  const folder = join(parent, 'postgres')
+  onTestFinished(() => {
+    const cluster = linkTarget(folder)
+    if (cluster?.startsWith('/var/lib/inflow/')) rmSync(dirname(cluster), { recursive: true })
+    rmSync(parent, { recursive: true })
+  })
+  return folder
+}
+
+export function linkTarget(path: string): string | undefined {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+export async function start(options: EmbeddedOptions) {
+  const server = await startEmbedded(options)
+  onTestFinished(() => server.stop())
+  return server
+}
+
+export async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url })
+  // A server that goes away under an idle client is what some tests are about.
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return (await client.query(sql)).rows
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+export function postmasterId(folder: string): number {
+  return Number.parseInt(readFileSync(join(folder, 'postmaster.pid'), 'utf8'), 10)
+}
+
+export async function untilGone(pid: number): Promise<void> {
+  await vi.waitFor(() => expect(liveProcess(pid)).toBeUndefined(), {
+    timeout: 20_000,
+    interval: 20,
+  })
+}
+
+/** What a service in another process says: one line of JSON when it has started, or could not. */
+interface Said {
+  readonly url: string
+  readonly error?: string
+}
+
+export interface Service {
+  readonly child: ChildProcess
+  readonly said: Promise<Said>
+  kill(): Promise<void>
+}
+
+/** Runs `also` in a process of its own once the server is up there, as `server`. */
+export function service(
+  folder: string,
+  { also = '', user }: { also?: string; user?: ServerUser } = {},
+) {
+  const script = `
+    const { startEmbedded } = await import(${JSON.stringify(MODULE)})
+    const say = (what) => process.stdout.write(JSON.stringify(what) + '\\n')
+    const hold = setInterval(() => {}, 60_000)
+    try {
+      const server = await startEmbedded({ folder: ${JSON.stringify(folder)} })
+      ${also}
+      say({ url: server.url, uid: process.getuid() })
+    } catch (error) {
+      say({ error: error.message })
+      clearInterval(hold)
+    }`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env['PATH'] },
+    ...(user && { uid: user.uid, gid: user.gid }),
+  })
+  const ended = once(child, 'exit')
+  const kill = async () => {
+    child.kill('SIGKILL')
+    await ended
+  }
+  onTestFinished(async () => {
+    await kill()
+    const pid = existsSync(join(folder, 'postmaster.pid')) ? postmasterId(folder) : undefined
+    if (pid === undefined || liveProcess(pid) === undefined) return
+    process.kill(pid, 'SIGINT')
+    await untilGone(pid)
+  })
+  const said = once(createInterface(child.stdout), 'line').then(([line]): Said => JSON.parse(line))
+  return { child, said, kill } satisfies Service
+}

@@ -1,0 +1,242 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { platformPackage, readyBinaries } from '../../../src/postgres/embedded/binaries.ts'
+import { startEmbedded } from '../../../src/postgres/embedded/embedded.ts'
+import { liveProcess } from '../../../src/postgres/embedded/process.ts'
+import {
+  closedFolder,
+  type ServerUser,
+  serverUser,
+} from '../../../src/postgres/embedded/server-user.ts'
+
+import {
+  isRoot,
+  linkTarget,
+  postmasterId,
+  query,
+  scratch,
+  service,
+  start,
+} from './embedded-fixture.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+describe('a start', () => {
+  test('makes a durable cluster with the database inflow, and stops without a trace', async () => {
+    const folder = scratch()
+    const server = await start({ folder, settings: { work_mem: '7MB', listen_addresses: '*' } })
+    const [row] = await query(
+      server.url,
+      `select current_database() as database, current_user as role,
+        current_setting('fsync') as fsync, current_setting('synchronous_commit') as commit,
+        current_setting('full_page_writes') as pages, current_setting('data_checksums') as sums,
+        current_setting('server_encoding') as encoding, current_setting('work_mem') as memory,
+        current_setting('listen_addresses') as addresses,
+        (select datlocale from pg_database where datname = 'inflow') as locale`,
+    )
+    expect(row).toEqual({
+      ...{ database: 'inflow', role: 'inflow', fsync: 'on', commit: 'on', pages: 'on', sums: 'on' },
+      ...{ encoding: 'UTF8', memory: '7MB', addresses: '127.0.0.1', locale: 'C.UTF-8' },
+    })
+    expect(statSync(`${folder}.password`).mode & 0o777).toBe(0o600)
+    expect(new URL(server.url).port).toBe(String(server.port))
+    const pid = postmasterId(folder)
+    await Promise.all([server.stop(), server.stop()])
+    await server.stop()
+    expect(liveProcess(pid)).toBeUndefined()
+    expect(readdirSync(dirname(folder)).sort()).toEqual([
+      'postgres',
+      'postgres.log',
+      'postgres.password',
+    ])
+  })
+
+  test('asks for the password', async () => {
+    const { url } = await start({ folder: scratch() })
+    const wrong = new URL(url)
+    wrong.password = 'wrong'
+    await expect(query(wrong.href, 'select')).rejects.toThrow('password authentication failed')
+  })
+
+  test('keeps the data of the last one when its port is taken', async () => {
+    const folder = scratch()
+    const first = await start({ folder })
+    await query(first.url, 'create table kept as select 42 as answer')
+    await first.stop()
+    const squatter = createServer().listen(first.port, '127.0.0.1')
+    await once(squatter, 'listening')
+    onTestFinished(() => void squatter.close())
+    const second = await start({ folder })
+    expect(second.port).not.toBe(first.port)
+    expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
+  })
+
+  test('makes up for a last one that was killed before it created the database', async () => {
+    const folder = scratch()
+    const first = await start({ folder })
+    await query(first.url.replace(/inflow$/, 'postgres'), 'drop database inflow')
+    await first.stop()
+    const second = await start({ folder })
+    expect(await query(second.url, 'select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('removes what a killed initdb left, and makes a whole cluster', async () => {
+    const folder = scratch()
+    const killed = service(folder)
+    const work = () => readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))
+    const control = () =>
+      work().some((name) => existsSync(join(folder, '..', name, 'cluster/base')))
+    await vi.waitUntil(control, { timeout: 20_000, interval: 1 })
+    await killed.kill()
+    expect(work()).toHaveLength(1)
+    expect(existsSync(folder)).toBe(false)
+    const { url } = await start({ folder })
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(work()).toEqual([])
+  })
+
+  test('tells what PostgreSQL said when it would not start', async () => {
+    const folder = scratch()
+    const starting = startEmbedded({ folder, settings: { shared_buffers: 'plenty' } })
+    await expect(starting).rejects.toThrow('invalid value for parameter "shared_buffers": "plenty"')
+  })
+
+  test('leaves a folder with other files alone', async () => {
+    const folder = scratch()
+    mkdirSync(folder)
+    writeFileSync(join(folder, 'letter.txt'), 'Dear')
+    await expect(startEmbedded({ folder })).rejects.toThrow('not a PostgreSQL cluster')
+    expect(readdirSync(folder)).toEqual(['letter.txt'])
+  })
+
+  test('keeps one old log when the log has grown past its bound', async () => {
+    const folder = scratch()
+    writeFileSync(`${folder}.log`, '')
+    truncateSync(`${folder}.log`, 10 * 1024 * 1024 + 1)
+    await start({ folder })
+    expect(statSync(`${folder}.log.1`).size).toBe(10 * 1024 * 1024 + 1)
+    expect(statSync(`${folder}.log`).size).toBeLessThan(10_000)
+  })
+})
+
+describe.runIf(isRoot)('as root', () => {
+  test('the server runs as an unprivileged user, who owns the cluster', async () => {
+    const folder = scratch()
+    await start({ folder })
+    const uid = statSync(folder).uid
+    expect(uid).not.toBe(0)
+    expect(statSync(`/proc/${postmasterId(folder)}`).uid).toBe(uid)
+    expect(readFileSync(`/proc/${postmasterId(folder)}/status`, 'utf8')).toMatch(/^Groups:\s*$/m)
+    expect(statSync(`${folder}.password`).uid).toBe(0)
+  })
+
+  test('a closed folder holds a link to a cluster in /var/lib/inflow', async () => {
+    const folder = scratch(0o700)
+    const lines: string[] = []
+    const first = await start({ folder, log: (line) => lines.push(line) })
+    await query(first.url, 'create table kept as select 42 as answer')
+    expect(readlinkSync(folder)).toMatch(/^\/var\/lib\/inflow\/[0-9a-f]{16}\/cluster$/)
+    expect(lines.join('\n')).toContain(`may not enter ${dirname(folder)}`)
+    expect(statSync(`/proc/${postmasterId(folder)}`).uid).not.toBe(0)
+    await first.stop()
+    const second = await start({ folder })
+    expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
+    expect(readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))).toEqual([])
+  })
+
+  test('a start killed in a closed folder leaves nothing in /var/lib/inflow', async () => {
+    const folder = scratch(0o700)
+    const killed = service(folder)
+    const parent = dirname(folder)
+    const find = () => readdirSync(parent).map((name) => linkTarget(join(parent, name)))
+    const work = () => find().find((target) => target !== undefined)
+    await vi.waitUntil(() => existsSync(join(work() ?? '/absent', 'base')), { interval: 1 })
+    const left = work() ?? ''
+    await killed.kill()
+    expect(existsSync(left)).toBe(true)
+    await start({ folder })
+    expect(existsSync(dirname(left))).toBe(false)
+  })
+
+  test('a link whose cluster is lost is an error, not a new database', async () => {
+    const folder = scratch(0o700)
+    await (await start({ folder })).stop()
+    rmSync(dirname(readlinkSync(folder)), { recursive: true })
+    // For the clean-up, which removes where the link leads.
+    onTestFinished(() => void mkdirSync(dirname(readlinkSync(folder)), { recursive: true }))
+    await expect(startEmbedded({ folder })).rejects.toThrow('which is gone')
+  })
+
+  test('a cluster restored by root gets its owner back', async () => {
+    const folder = scratch()
+    await (await start({ folder })).stop()
+    for (const name of ['', ...readdirSync(folder, { recursive: true, encoding: 'utf8' })]) {
+      chownSync(join(folder, name), 0, 0)
+    }
+    const { url } = await start({ folder })
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('programs out of reach are copied once, with their links, and mended', async () => {
+    const parent = dirname(scratch(0o700))
+    const cacheParent = dirname(scratch())
+    const packageFolder = join(parent, 'package')
+    cpSync(platformPackage(), packageFolder, { recursive: true, verbatimSymlinks: true })
+    const lib = join(packageFolder, 'native', 'lib')
+    rmSync(join(lib, 'libpq.so.5'))
+    const lines: string[] = []
+    const user = serverUser(parent)
+    const options = { packageFolder, user, cacheParent, log: (line: string) => lines.push(line) }
+    const bin = await readyBinaries(options)
+    expect(bin.startsWith(`${cacheParent}/postgres-`)).toBe(true)
+    expect(await versionOf(join(bin, 'initdb'), user)).toContain('PostgreSQL')
+    truncateSync(join(bin, 'postgres'))
+    expect(await readyBinaries(options)).toBe(bin)
+    expect(await versionOf(join(bin, 'postgres'), user)).toContain('PostgreSQL')
+    expect(lines).toHaveLength(1)
+    expect(readdirSync(cacheParent)).toHaveLength(1)
+    // A folder that others may write to could hold anything.
+    chmodSync(dirname(dirname(bin)), 0o777)
+    expect(dirname(dirname(dirname(await readyBinaries(options))))).not.toBe(dirname(dirname(bin)))
+  })
+
+  test('an ordinary user runs it all alone', async ({ skip }) => {
+    const folder = scratch()
+    const user = { name: 'nobody', uid: 65534, gid: 65534 }
+    const needed = [dirname(process.execPath), import.meta.dirname, platformPackage()]
+    const closed = (await Promise.all(needed.map((path) => closedFolder(path, user)))).find(Boolean)
+    skip(closed !== undefined, `${user.name} may not enter ${closed}`)
+    chownSync(dirname(folder), user.uid, user.gid)
+    const { said, kill } = service(folder, { user })
+    const { url, error } = await said
+    expect(error).toBeUndefined()
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(statSync(`/proc/${postmasterId(folder)}`).uid).toBe(user.uid)
+    await kill()
+    const next = service(folder, { user })
+    expect((await next.said).error).toBeUndefined()
+  })
+})
+
+async function versionOf(program: string, user: ServerUser | undefined): Promise<string> {
+  const child = spawn(program, ['--version'], { cwd: '/', ...(user && { uid: user.uid }) })
+  const [chunk] = await once(child.stdout, 'data')
+  return String(chunk)
+}

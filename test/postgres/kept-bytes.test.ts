@@ -1,0 +1,47 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { beforeAll, expect, test } from 'vitest'
+import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
+import { findToken } from '../../src/auth/tokens/store.ts'
+import { createBusinessStore } from '../../src/businesses/store.ts'
+import { createSharedEncoder } from '../../src/server/grpc/methods.ts'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase(2)
+
+beforeAll(async () => {
+  await db.database.pool.query(`
+    insert into business (id, name, alias, created_at) values ('biz_1', 'A', 'A', now());
+    insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
+        account_name, status, first_name, last_name, email, phone, details_hash, attempts,
+        claimed_until, created_at)
+      values ('acc_1', 'biz_1', true, 'R-1', 'order-1', '9PSB', '0000000001', 'A/B', 'ACTIVE', 'A', 'B',
+        'a@b.co', '08012345678', sha256('a'), 1, now(), now());
+    insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs)
+      values ('key_1', 'biz_1', true, 'x', sha256('a'), now(), '{}');
+    insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at)
+      values ('tok_1', 'x', '', 'x', sha256('a'), '{read}', now())`)
+})
+
+test('the bytes of an event that is kept for subscribers keep nothing else', () => {
+  const encode = createSharedEncoder(SubscribeResponseSchema)
+  const item = { case: 'checkpoint', value: { cursor: 'somewhere' } } as const
+  const message = create(SubscribeResponseSchema, { item })
+  const bytes = encode(message)
+  expect(encode(message)).toBe(bytes)
+  expect(bytes.equals(toBinary(SubscribeResponseSchema, message))).toBe(true)
+  expect(bytes.buffer.byteLength).toBe(bytes.length)
+})
+
+test('bytes that are remembered do not keep what the driver read them in', async () => {
+  const { pool } = db.database
+  const [account] = await createFindOpenAccounts(pool)([
+    { bank: '9PSB', accountNumber: '0000000001', live: true },
+  ])
+  const key = await createBusinessStore(pool).findKey('key_1')
+  const token = await findToken(pool, 'tok_1')
+  for (const kept of [account, key, token]) {
+    const bytes = Object.values(kept ?? {}).filter((value) => value instanceof Uint8Array)
+    expect(bytes.map((each) => [each.length, each.buffer.byteLength])).toEqual([[32, 32]])
+  }
+})

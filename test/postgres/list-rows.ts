@@ -1,0 +1,213 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { Pool } from 'pg'
+import { pageTokenOf } from '../../src/postgres/page-token.ts'
+import { SEEDED_BUSINESS } from '../bench/seed.ts'
+
+type Request = Readonly<Record<string, unknown>>
+
+/** How the pages of one list are asked for. */
+export interface ListRow {
+  /** In every request. */
+  readonly always?: Request
+  /** By field: what it may be, beside absent. Every combination is asked for. */
+  readonly filters: Readonly<Record<string, readonly unknown[]>>
+  /** Combinations that the contract refuses, or that tell no more than others. */
+  readonly refused?: (request: Request) => boolean
+  /** Asks for the page at a part of all there is, from 0 to 1. Absent: it has one page. */
+  readonly at?: (pool: Pool, part: number, request: Request) => Promise<Request>
+  /** How many pages of the database it may look at; absent: as a list of 50 rows does. */
+  readonly buffersMax?: number
+}
+
+const DAY_MS = 86_400_000
+
+/** The last row before a part of a table in the order of a list: what a page token is made of. */
+function tokenAt(columns: string, from: string, order: string): NonNullable<ListRow['at']> {
+  // The whole table is counted for it: once, not for every combination of filters.
+  const found = new WeakMap<Pool, Map<number, Request>>()
+  return async (pool, part) => {
+    const known = found.get(pool)?.get(part)
+    if (known) return known
+    const { rows } = await pool.query<{ key: string[] }>(
+      `select array[${columns}] as key from ${from} order by ${order}
+        offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
+      [part],
+    )
+    const request = { pageToken: pageTokenOf(rows[0]!.key) }
+    found.set(pool, (found.get(pool) ?? new Map()).set(part, request))
+    return request
+  }
+}
+
+const OF_BUSINESS = `business_id = '${SEEDED_BUSINESS}' and live`
+
+const TRANSACTIONS_AT = tokenAt(
+  `(extract(epoch from paid_at) * 1000)::bigint::text, id`,
+  `transaction where ${OF_BUSINESS}`,
+  'paid_at desc, id desc',
+)
+
+const AUDIT_AT = tokenAt('number::text', 'audit_entry', 'number desc')
+const AUDIT_FROM_OLDEST_AT = tokenAt('number::text', 'audit_entry', 'number asc')
+
+const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
+  const { rows } = await pool.query<{ last: string }>(
+    `select last_sequence as last from event_business_counter where ${OF_BUSINESS}`,
+  )
+  return { after: BigInt(Math.floor(Number(rows[0]!.last) * part)) }
+}
+
+/** Twenty days ago to ten days ago, when payments come a second apart, and audit entries a minute. */
+const period = (nowMs: number, from: number, to: number) => ({
+  from: timestampFromMs(nowMs - from),
+  to: timestampFromMs(nowMs - to),
+})
+
+/** Every list there is. A new one needs a row. */
+export function listRows(transactions: number): Readonly<Record<string, ListRow>> {
+  const nowMs = Date.now()
+  const spanMs = transactions * 1_000
+  const middle = period(nowMs, spanMs * 0.6, spanMs * 0.5)
+  return {
+    'AccountService.ListAccounts': {
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        status: [1, 2, 3],
+        live: [true, false],
+        idNumber: ['12345678901'],
+        idType: [1],
+      },
+      refused: ({ idType, idNumber }) => idType !== undefined && idNumber === undefined,
+      at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),
+      buffersMax: 800,
+    },
+    'AdminService.ListTokens': { filters: {}, at: tokenAt('id', 'internal_token', 'id desc') },
+    'AdminService.ListAuditEntries': {
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        actorId: ['tok_rare'],
+        action: ['key.issue'],
+        targetId: ['key_rare'],
+        from: [timestampFromMs(nowMs - transactions * 3_000)],
+        to: [timestampFromMs(nowMs - transactions * 2_000)],
+        oldestFirst: [true],
+      },
+      refused: isOpenPeriod,
+      at: (pool, part, request) =>
+        (request['oldestFirst'] ? AUDIT_FROM_OLDEST_AT : AUDIT_AT)(pool, part, request),
+      buffersMax: 2_000,
+    },
+    'BusinessService.ListBusinesses': { filters: {}, at: tokenAt('id', 'business', 'id desc') },
+    'BusinessService.ListKeys': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: {},
+      at: tokenAt('id', `api_key where ${OF_BUSINESS}`, 'id desc'),
+    },
+    'EventService.ListEvents': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: { test: [true] },
+      at: EVENTS_AT,
+      buffersMax: 1_500,
+    },
+    'ReconciliationService.ListUnmatchedPayments': {
+      filters: { bank: [1, 2, 4] },
+      at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),
+    },
+    'ReconciliationService.ListRecordedPayments': {
+      always: period(nowMs, spanMs + DAY_MS, 0),
+      filters: { bank: [1, 2], from: [middle.from], to: [middle.to] },
+      refused: ({ bank }) => bank === undefined,
+      at: tokenAt('id', 'transaction', 'id'),
+      buffersMax: 4_000,
+    },
+    'SettlementService.ListSettlements': {
+      filters: { businessId: [SEEDED_BUSINESS], live: [true, false] },
+      at: tokenAt('id', 'settlement', 'id desc'),
+    },
+    'SettlementService.ListEntries': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: {
+        test: [true],
+        from: [timestampFromMs(nowMs - 3_600_000), timestampFromMs(nowMs)],
+        to: [timestampFromMs(nowMs + 3_600_000)],
+      },
+      at: async (pool, part) => {
+        const { after } = (await EVENTS_AT(pool, part, {})) as { after: bigint }
+        return { pageToken: pageTokenOf([`${after}`, `${2n ** 40n}`, '0', '0', '0']) }
+      },
+      // A thousand events that moved no money stand between two entries.
+      buffersMax: 8_000,
+    },
+    'SettlementService.ListHolidays': {
+      filters: {},
+      at: tokenAt('day::text', 'holiday', 'day'),
+    },
+    'ThirdPartyService.ListTransactions': {
+      filters: {
+        reference: [`R-${'1'.padStart(20, 'A')}`, `R-${'2'.padStart(20, 'A')}`],
+        status: ['SUCCESS', 'FAILED', 'PENDING', 'REVERSED'],
+        from: [new Date(nowMs - spanMs * 0.6).toISOString()],
+        to: [new Date(nowMs - spanMs * 0.5).toISOString()],
+      },
+      refused: isOpenPeriod,
+      at: TRANSACTIONS_AT,
+    },
+    'ThirdPartyService.ListEvents': { filters: {}, at: EVENTS_AT, buffersMax: 1_500 },
+    'TransactionService.ListTransactions': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: {
+        reference: [`R-${'1'.padStart(20, 'A')}`, `R-${'2'.padStart(20, 'A')}`],
+        status: [1, 2, 3, 4],
+        from: [middle.from],
+        to: [middle.to],
+        live: [true, false],
+      },
+      refused: isOpenPeriod,
+      at: TRANSACTIONS_AT,
+    },
+    'WebhookService.ListEndpoints': {
+      filters: { businessId: [SEEDED_BUSINESS] },
+      refused: isEmpty,
+    },
+    'WebhookService.ListDeliveries': {
+      filters: {
+        endpointId: [`ep_01${'1'.padStart(24, '0')}`],
+        eventId: ['evt_none'],
+        status: [1, 2, 3],
+      },
+      refused: ({ endpointId, eventId }) => endpointId === undefined && eventId === undefined,
+      at: async (pool, part) => {
+        const { rows } = await pool.query<{ last: string }>(
+          'select max(position) as last from webhook_delivery',
+        )
+        const position = Math.floor(Number(rows[0]!.last) * (1 - part))
+        return { pageToken: pageTokenOf([`${position}`, `ep_01${'1'.padStart(24, '0')}`]) }
+      },
+      buffersMax: 1_500,
+    },
+  }
+}
+
+/** A period that is open at one end costs what one costs that is open at both, or at neither. */
+function isOpenPeriod({ from, to }: Request): boolean {
+  return (from === undefined) !== (to === undefined)
+}
+
+function isEmpty(request: Request): boolean {
+  return Object.keys(request).length === 0
+}
+
+/** Every request that filters come to. */
+export function* requestsOf({ always = {}, filters, refused }: ListRow): Generator<Request> {
+  let requests: Request[] = [{}]
+  for (const [field, values] of Object.entries(filters)) {
+    requests = requests.flatMap((request) => [
+      request,
+      ...values.map((value) => ({ ...request, [field]: value })),
+    ])
+  }
+  for (const request of requests) {
+    if (refused?.({ ...always, ...request })) continue
+    yield { ...always, ...request }
+  }
+}

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import { migrate } from '../../src/postgres/orm.ts'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase(4)
+
+test('the migrations make what the entities say, but for what entities cannot say', async () => {
+  const sql = await db.database.orm.schema.getUpdateSchemaSQL({ wrap: false })
+  const statements = sql
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '')
+  const known = [
+    // An identity column is a plain type with words after it to the entity.
+    /^alter table "outbox" alter column "seq" drop default$/,
+    // Guards and functions are of no entity.
+    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept)"/,
+    /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_kept|ledger_line_append_only|reversal_append_only|balance_snapshot(_append_only)?)"/,
+    /^drop trigger if exists "(account_id_guard|account_kept|account_not_truncated|transaction_account_guard|posting_transaction_guard)"/,
+    /^drop view if exists "money_event"/,
+    /^drop function if exists "/,
+    // PostgreSQL keeps BETWEEN as two comparisons.
+    /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
+  ]
+  expect(statements.filter((each) => !known.some((pattern) => pattern.test(each)))).toEqual([])
+})
+
+test('no entity has changed without a migration', async () => {
+  expect(await db.database.orm.migrator.checkSchema()).toBe(false)
+})
+
+test('a second run of the migrations does nothing', async () => {
+  expect(await migrate(db.database)).toEqual([])
+})
+
+test('every foreign key, check, guard and function is there', async () => {
+  const { rows } = await db.database.pool.query(
+    `select 'function ' || proname as what from pg_proc
+        where pronamespace = 'public'::regnamespace and prokind = 'f'
+      union all select 'trigger ' || tgname from pg_trigger where not tgisinternal
+      order by 1`,
+  )
+  const names = rows.map((row) => row.what)
+  for (const name of [
+    'function append_only',
+    'function balance_snapshot',
+    'function mode_guard',
+    'function sequence_events',
+    'function settlement_fee',
+    'function settlement_guard',
+    'function transaction_guard',
+    'function transaction_posted',
+    'trigger ledger_line_append_only',
+    'trigger account_id_guard',
+    'trigger account_kept',
+    'trigger account_not_truncated',
+    'trigger account_mode_guard',
+    'trigger posting_transaction_guard',
+    'trigger transaction_account_guard',
+    'trigger api_key_mode_guard',
+    'function audit_chain',
+    'function audit_hash',
+    'trigger audit_entry_append_only',
+    'trigger audit_entry_chain',
+    'trigger audit_head_guard',
+    'trigger audit_head_kept',
+    'trigger ledger_posting_append_only',
+    'trigger reversal_append_only',
+    'trigger balance_snapshot',
+    'trigger balance_snapshot_append_only',
+    'trigger settlement_guard',
+    'trigger settlement_kept',
+    'trigger transaction_guard',
+    'trigger transaction_kept',
+    'trigger transaction_posted',
+    'trigger webhook_endpoint_mode_guard',
+  ]) {
+    expect(names).toContain(name)
+  }
+})

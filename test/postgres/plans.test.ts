@@ -1,0 +1,220 @@
+import type { DescMethod } from '@bufbuild/protobuf'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { SEEDED_BUSINESS, seedKey } from '../bench/seed.ts'
+import { allMethods, DOORS, nameOf } from '../protocols/matrix/protocols.ts'
+import { HAPPY, TAKE } from '../protocols/matrix/rows.ts'
+import { type Request, type Scene, setScene } from '../protocols/matrix/scene.ts'
+import { ADMIN_TOKEN, type TestService, useService } from '../support/service.ts'
+import {
+  buffersOf,
+  type Explained,
+  type ExplainedDatabase,
+  nodesOf,
+  useExplainedDatabase,
+} from './explained-database.ts'
+import { type ListRow, listRows, requestsOf } from './list-rows.ts'
+
+const TRANSACTIONS = 80_000
+
+/** Tables with few rows by their nature, however long a service runs. All others are never scanned. */
+const SMALL = new Set([
+  'audit_head',
+  'event_epoch',
+  'holiday',
+  'master_key',
+  'master_key_holder',
+  'reconciliation_pass',
+  'schema_migration',
+  'sequencer',
+  'webhook_dispatcher',
+  // One row a limit in use, swept; and one a bank and a kind of notification.
+  'rate_bucket',
+])
+
+/** A page of 50, of each mode and state. */
+const SORTED_MAX = 1_000
+
+/** What a page of 50 rows may look at, and their accounts. */
+const BUFFERS_MAX = 600
+
+const TRIES_MAX = 4
+
+/** What is about everything there is: the verification, and what an operator does after a restore. */
+const WHOLE = new Set(['SettlementService.VerifyLedger', 'EventService.BumpEpoch'])
+
+/** Of each of these there must be a plan, or nothing was proved. */
+const HOT: readonly RegExp[] = [
+  /^with input as .* insert into transaction/s,
+  /^select k.at::int4 as at/,
+  /from api_key k join business/,
+  /from internal_token where id/,
+  /insert into event_log/,
+  /from event_log l join outbox o on o.seq = l.outbox_seq\s+where l.position > /,
+  /^with dispatcher as/,
+  /^with due as/,
+  /insert into webhook_attempt/,
+  /insert into account /,
+]
+
+// Seeding and explaining take most of a minute on a machine that has much else to do.
+vi.setConfig({ hookTimeout: 300_000, testTimeout: 300_000 })
+
+const methods = await allMethods()
+const isList = ({ name }: DescMethod): boolean => /^(List|Search)/.test(name)
+
+const tenth = useExplainedDatabase(TRANSACTIONS / 10)
+const tenthService = useService({}, undefined, tenth)
+const whole = useExplainedDatabase(TRANSACTIONS)
+const wholeService = useService({}, undefined, whole)
+/** Statements that ran while nobody called: what the service does by itself. */
+const ownWork = new Set<string>()
+const keys = new Map<TestService, string>()
+
+beforeAll(async () => {
+  for (const service of [tenthService, wholeService]) {
+    keys.set(service, await seedKey(service.url, SEEDED_BUSINESS))
+  }
+})
+
+async function call(
+  service: TestService,
+  method: DescMethod,
+  request: Request,
+  key = method.parent.name === 'ThirdPartyService' ? keys.get(service) : ADMIN_TOKEN,
+): Promise<void> {
+  const outcome = await DOORS['gRPC from grpc-js']!(service, {
+    method,
+    request,
+    authorization: `Bearer ${key}`,
+    take: TAKE[nameOf(method)] ?? 1,
+  })
+  if (!('messages' in outcome)) throw new Error(`${nameOf(method)}: ${JSON.stringify(outcome)}`)
+}
+
+/** Rows that nodes of a kind took in, the most first. */
+function inputOf({ plan }: Explained, type: RegExp): number {
+  const rows = [...nodesOf(plan)]
+    .filter((node) => type.test(node['Node Type']))
+    .flatMap((node) => node.Plans ?? [])
+    .map((node) => node['Actual Rows'] * node['Actual Loops'])
+  return Math.max(0, ...rows)
+}
+
+function scannedTables({ plan }: Explained): string[] {
+  return [...nodesOf(plan)]
+    .filter((node) => node['Node Type'] === 'Seq Scan')
+    .map((node) => node['Relation Name'] ?? '')
+    .filter((table) => !SMALL.has(table))
+}
+
+/** What is wrong with how statements ran. */
+function faultsOf(statements: readonly Explained[]): string[] {
+  const faults = statements.flatMap((each) => [
+    ...scannedTables(each).map((table) => `scans ${table}: ${each.text}`),
+    ...(inputOf(each, /Sort/) > SORTED_MAX
+      ? [`sorts ${inputOf(each, /Sort/)} rows: ${each.text}`]
+      : []),
+  ])
+  return [...new Set(faults)]
+}
+
+describe('a page of a list', () => {
+  const rows = listRows(TRANSACTIONS)
+  const smallRows = listRows(TRANSACTIONS / 10)
+
+  test('every list has a row, and every filter is asked for', () => {
+    expect(Object.keys(rows).sort()).toEqual(methods.filter(isList).map(nameOf).sort())
+    for (const method of methods.filter(isList)) {
+      const { always = {}, filters } = rows[nameOf(method)]!
+      const known = ['pageSize', 'pageToken', 'limit', 'after']
+      const fields = method.input.fields.map((field) => field.localName)
+      const asked = [...Object.keys(always), ...Object.keys(filters)]
+      expect(fields.filter((field) => !known.includes(field) && !asked.includes(field))).toEqual([])
+    }
+  })
+
+  test.each(methods.filter(isList).map((method) => [nameOf(method), method] as const))(
+    '%s costs the same wherever it is, whatever it is filtered by, however much there is',
+    async (name, method) => {
+      const max = rows[name]!.buffersMax ?? BUFFERS_MAX
+      const small = await costsOf(tenthService, tenth, method, smallRows[name]!, max)
+      const large = await costsOf(wholeService, whole, method, rows[name]!, max)
+      // None: nothing was seen of the call, and so nothing proved.
+      expect(large.filter(({ buffers }) => buffers === 0 || buffers > max)).toEqual([])
+      expect(highest(large)).toBeLessThanOrEqual(Math.max(1.5 * highest(small) + 100, 0.75 * max))
+    },
+  )
+})
+
+/** By then every prepared statement has the plan that it keeps, of what is called all the time. */
+const REPEATS = 7
+
+const CALLED_OFTEN =
+  /^(ThirdPartyService\.|TransactionService\.(Record|Get)|AccountService\.(Create|Get)|SandboxService\.)/
+
+describe('whatever is called', () => {
+  let scene: Scene
+
+  beforeAll(async () => {
+    whole.take()
+    scene = await setScene(wholeService)
+  })
+
+  afterAll(() => scene?.close())
+
+  test('no table that grows is read as a whole, and nothing large is sorted', async () => {
+    const ran: Explained[] = []
+    const admin = wholeService.client(AdminService)
+    const { secret: token } = await admin.issueToken({ name: 'plans', scopes: ['admin'] })
+    for (const method of methods) {
+      const name = nameOf(method)
+      if (WHOLE.has(name)) continue
+      const key = method.parent.name === 'ThirdPartyService' ? scene.key : token
+      for (let i = 0; i < (CALLED_OFTEN.test(name) ? REPEATS : 1); i++) {
+        await call(wholeService, method, await HAPPY[name]!(scene, `fresh-${name}-${i}`), key)
+      }
+      ran.push(...whole.take())
+    }
+    expect(HOT.filter((hot) => !ran.some(({ text }) => hot.test(text)))).toEqual([])
+    expect(faultsOf(ran)).toEqual([])
+  })
+})
+
+interface Cost {
+  readonly request: object
+  readonly part: number | undefined
+  readonly buffers: number
+}
+
+const highest = (costs: readonly Cost[]) => Math.max(...costs.map(({ buffers }) => buffers))
+
+/** What pages cost at the beginning, in the middle and at the end, with every filter. */
+async function costsOf(
+  service: TestService,
+  explained: ExplainedDatabase,
+  method: DescMethod,
+  row: ListRow,
+  max: number,
+): Promise<Cost[]> {
+  const costs: Cost[] = []
+  for (const request of requestsOf(row)) {
+    for (const part of row.at ? [undefined, 0.5, 0.98] : [undefined]) {
+      const place = part === undefined ? {} : await row.at!(service.database.pool, part, request)
+      let buffers = Number.POSITIVE_INFINITY
+      // Should the service do something by itself for the first time, it is not there every time.
+      for (let i = 0; i < TRIES_MAX && buffers > max; i++) {
+        for (const { text } of explained.take()) ownWork.add(text)
+        await call(service, method, { ...request, ...place })
+        const ran = explained.take().filter(({ text }) => !ownWork.has(text))
+        expect(explained === whole ? faultsOf(ran) : []).toEqual([])
+        buffers = Math.min(
+          buffers,
+          ran.reduce((sum, each) => sum + buffersOf(each), 0),
+        )
+      }
+      costs.push({ request, part, buffers })
+    }
+  }
+  return costs
+}

@@ -1,0 +1,113 @@
+import pg from 'pg'
+import { PAYMENT_PAYLOAD } from '../bench/payment-payload.ts'
+import { SEEDED_BUSINESS } from '../bench/seed.ts'
+
+const idOf = (prefix: string, number: string) =>
+  `'${prefix}_00' || lpad((${number})::text, 24, '0')`
+
+const BUSINESS = `'${SEEDED_BUSINESS}'`
+
+/** The business of a row, in turn. */
+const anyBusiness = (number: string) =>
+  `'biz_01' || lpad((1 + ${number} % (select count(*) from business))::text, 24, '0')`
+
+/**
+ * Fills, after `seedGrowth`, the tables that it leaves empty: a twentieth of its transactions in each
+ * of them or more. What is rare is old, and so the last that a list comes to.
+ */
+export async function seedOthers(databaseUrl: string, transactions: number): Promise<void> {
+  const options = '-c session_replication_role=replica -c synchronous_commit=off'
+  const client = new pg.Client({ connectionString: databaseUrl, options })
+  await client.connect()
+  try {
+    for (const statement of [...accounts(transactions), ...credentials, ...books, ...exceptions]) {
+      const values = statement.includes('$1') ? [Math.floor(transactions / 10)] : []
+      await client.query(statement, values)
+    }
+    await client.query(
+      `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        select ${idOf('evt', 'n')}, ${BUSINESS}, true, 'ACCOUNT_CREATED', now(), $2
+        from generate_series(1, $1::int) n`,
+      [Math.floor(transactions / 10), PAYMENT_PAYLOAD],
+    )
+    await client.query('select sequence_events(1000000)')
+    await client.query('update webhook_dispatcher set position = (select position from sequencer)')
+    await client.query('vacuum (analyze)')
+  } finally {
+    await client.end()
+  }
+}
+
+const accounts = (transactions: number) => [
+  `insert into account (id, business_id, live, reference, merchant_reference, bank, account_number,
+      account_name, status, first_name, last_name, email, phone, details_hash, attempts,
+      claimed_until, created_at, id_number_hash)
+    select ${idOf('acc', 'a')}, ${BUSINESS}, true, 'R-' || lpad(a::text, 20, 'C'), 'old-' || a,
+      'PROVIDUS', lpad(a::text, 10, '0'), 'Business/Ada Obi', case when a % 10 = 0 then 'PENDING' else 'CLOSED' end,
+      'Ada', 'Obi', 'ada.obi@example.com', '08012345678', sha256(a::text::bytea), 1, now(), now(),
+      sha256(a::text::bytea)
+    from generate_series(1, ${Math.floor(transactions / 20)}) a`,
+]
+
+const credentials = [
+  `insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs)
+    select ${idOf('key', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, true, 'sk_live_x', '', now(), '{}'
+    from generate_series(1, $1::int) n`,
+  `insert into internal_token (id, name, description, prefix, secret_hash, scopes, created_at)
+    select ${idOf('tok', 'n')}, 'token ' || n, '', 'x', '', '{read}', now()
+    from generate_series(1, $1::int) n`,
+  `insert into audit_entry (number, at, actor_kind, actor_id, actor_name, address, request_id, action,
+      target_kind, target_id, business_id, details, previous_hash, hash)
+    select n, now() - ($1::int - n) * interval '1 minute', 'token', case when n <= 100 then 'tok_rare' else 'tok_often' end, 'x', '', '',
+      case when n % 2 = 0 then 'key.issue' else 'key.revoke' end, 'key', case when n <= 200 then 'key_rare' else 'key_' || n % 50 end,
+      case when n % 3 = 0 then ${anyBusiness('n')} else ${BUSINESS} end, '{}', '', ''
+    from generate_series(1, $1::int) n`,
+  'update audit_head set number = (select max(number) from audit_entry)',
+]
+
+const books = [
+  `insert into settlement (id, business_id, live, status, forced, cut_off_at, from_sequence, to_sequence,
+      scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
+      fees_minor, books_pending_minor, books_available_minor, books_fees_minor, started_at, completed_at)
+    select ${idOf('stl', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n > 20,
+      'COMPLETED', false, now(), n - 1, n, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, now(), now()
+    from generate_series(1, $1::int) n`,
+  `insert into settlement_request (id, business_id, live, forced, created_at, completed_at)
+    select 'request-' || n, '', true, false, now(), now() from generate_series(1, $1::int) n`,
+  // Nothing is due while the tests run.
+  `insert into settlement_terms (business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
+      fee_basis_points, fee_cap_minor, updated_at)
+    select id, 'WORKING_DAYS', 30, 0, 0, 0, 0, now() from business`,
+  `insert into archived_entry (business_id, live, business_sequence, kind, subject_id, occurred_at,
+      logged_at, pending_minor, available_minor, fees_minor)
+    select 'biz_gone', true, n, 'PAYMENT_NOTIFICATION', 'txn', now(), now(), 1, 0, 0
+    from generate_series(1, $1::int) n`,
+  `insert into balance_snapshot (business_id, live, business_sequence, pending_minor, available_minor, fees_minor)
+    select 'biz_gone', true, n * 1024, n, 0, 0 from generate_series(1, $1::int) n`,
+  `insert into holiday (day, name) select date '2026-01-01' + n, 'day'
+    from generate_series(1, least($1::int, 500)) n`,
+]
+
+const exceptions = [
+  `insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status, paid_at,
+      created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
+      resolution, resolved_at)
+    select ${idOf('unm', 'n')}, case when n <= 60 then 'PALMPAY' else '9PSB' end, '9999999999', 'u' || n, 1, 'SUCCESS', now(), now(), '', '', '',
+      '', '', case when n % 2 = 0 then 'RETURNED' end, case when n % 2 = 0 then now() end
+    from generate_series(1, $1::int) n`,
+  `insert into payment_conflict (transaction_id, account_number, amount_minor, status, created_at)
+    select id, '1', 1, 'SUCCESS', now() from transaction order by id limit $1`,
+  `insert into bank_notification (id, bank, body_digest, received_at, sealed, bank_key, state, outcome,
+      cause, tries)
+    select ${idOf('ntf', 'n')}, '9PSB', n::text::bytea, now(), '', n, 'DONE', '', '', 1
+    from generate_series(1, $1::int) n`,
+  `insert into bank_payment_key (bank, bank_key, session_id, created_at)
+    select '9PSB', n, 'k' || n, now() from generate_series(1, $1::int) n`,
+  `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
+      after_position, created_at)
+    select ${idOf('ep', 'n')}, 'biz_01' || lpad((2 + n % (select count(*) - 1 from business))::text, 24, '0'),
+      true, 'https://example.com/', '{SETTLEMENT_COMPLETED}', '', 10, 0, now()
+    from generate_series(1, $1::int) n`,
+  `insert into webhook_secret (endpoint_id, number, sealed, created_at)
+    select id, 1, '', created_at from webhook_endpoint`,
+]

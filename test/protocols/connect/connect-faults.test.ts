@@ -1,0 +1,148 @@
+import { Code, ConnectError } from '@connectrpc/connect'
+import { createGrpcWebTransport } from '@connectrpc/connect-node'
+import { expect, test } from 'vitest'
+import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { send } from '../rest/rest.ts'
+
+const service = useService()
+
+const GET_BUSINESS = '/inflow.business.v1.BusinessService/GetBusiness'
+const headers = (contentType: string, more: Record<string, string> = {}) => ({
+  authorization: `Bearer ${ADMIN_TOKEN}`,
+  'content-type': contentType,
+  ...more,
+})
+
+/** A field of three bytes that ends after one. */
+const CUT = Buffer.from([0x0a, 0x03, 0x61])
+
+test('bytes that do not parse are the caller’s fault, in every protocol of Connect', async () => {
+  const unary = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/proto'),
+    body: CUT,
+  })
+  expect(unary.status).toBe(400)
+  expect(JSON.parse(unary.text)).toMatchObject({
+    code: 'invalid_argument',
+    message: 'The request cannot be read as a inflow.business.v1.GetBusinessRequest',
+    details: [{ type: 'google.rpc.ErrorInfo', debug: { reason: 'malformed_request' } }],
+  })
+
+  const json = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/json'),
+    body: '{"businessId":',
+  })
+  expect([json.status, JSON.parse(json.text).code]).toEqual([400, 'invalid_argument'])
+
+  const web = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/grpc-web+proto'),
+    body: Buffer.concat([Buffer.from([0, 0, 0, 0, 3]), CUT]),
+  })
+  expect(web.text).toMatch(/grpc-status: 3\r\n/)
+
+  const stream = await send(service.httpUrl, {
+    path: '/inflow.event.v1.EventService/Subscribe',
+    headers: headers('application/connect+proto'),
+    body: Buffer.concat([Buffer.from([0, 0, 0, 0, 3]), CUT]),
+  })
+  expect(stream.text).toContain('"code":"invalid_argument"')
+
+  const compressed = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/grpc-web+proto'),
+    body: Buffer.concat([Buffer.from([1, 0, 0, 0, 3]), CUT]),
+  })
+  expect(compressed.text).toMatch(/grpc-status: 3\r\n/)
+})
+
+test('faults of ours stay what they are', async () => {
+  const transport = createGrpcWebTransport({ baseUrl: service.httpUrl, httpVersion: '1.1' })
+  const call = transport.unary(
+    BusinessService.method.getBusiness,
+    undefined,
+    undefined,
+    { authorization: `Bearer ${ADMIN_TOKEN}` },
+    { businessId: 'biz_nobody' },
+  )
+  const error = await call.catch((caught: unknown) => ConnectError.from(caught))
+  expect(error).toMatchObject({ code: Code.NotFound })
+  const [info] = (error as ConnectError).findDetails(ErrorInfoSchema)
+  expect(info?.reason).toBe('not_found')
+})
+
+test('a Host header that is no host is refused, in the form of every error', async () => {
+  for (const host of ['"; drop table account;', 'a b', '[::', 'x:99999']) {
+    const answer = await send(service.httpUrl, {
+      path: GET_BUSINESS,
+      headers: headers('application/json', { host }),
+      body: '{}',
+    })
+    expect([host, answer.status]).toEqual([host, 400])
+    expect(JSON.parse(answer.text)).toMatchObject({
+      code: 'malformed_request',
+      request_id: answer.headers['x-request-id'],
+    })
+  }
+})
+
+test('a time-out beyond all measure is refused without a warning on the service’s side', async () => {
+  const warnings: Error[] = []
+  const hear = (warning: Error) => void warnings.push(warning)
+  process.on('warning', hear)
+  const body = '{"businessId":"biz_nobody"}'
+  const json = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/json', { 'connect-timeout-ms': '9999999999' }),
+    body,
+  })
+  expect([json.status, JSON.parse(json.text).code]).toEqual([400, 'invalid_argument'])
+  const web = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/grpc-web+json', { 'grpc-timeout': '99999999H' }),
+    body: Buffer.concat([Buffer.from([0, 0, 0, 0, body.length]), Buffer.from(body)]),
+  })
+  expect(web.text).toMatch(/grpc-status: 3\r\n/)
+  const usual = await send(service.httpUrl, {
+    path: GET_BUSINESS,
+    headers: headers('application/json', { 'connect-timeout-ms': '5000' }),
+    body,
+  })
+  expect(usual.status).toBe(404)
+  process.off('warning', hear)
+  expect(warnings).toEqual([])
+})
+
+test('a time that is none is named, in a message, in a list of choices and at any depth', async () => {
+  const { id: businessId } = await service.business()
+  const webhooks = service.client(WebhookService)
+  const { endpoint } = await webhooks.createEndpoint({ businessId, url: 'http://127.0.0.1:9/' })
+  const times = [
+    { seconds: 253_402_300_800n },
+    { seconds: -62_135_596_801n },
+    { seconds: 2n ** 63n - 1n },
+    { seconds: 1n, nanos: -1 },
+    { seconds: 1n, nanos: 1_000_000_000 },
+  ]
+  for (const time of times) {
+    const refusal = { code: Code.InvalidArgument }
+    const recover = webhooks.recover({ endpointId: endpoint!.id, since: time })
+    await expect(recover).rejects.toMatchObject(refusal)
+    await expect(
+      service.client(BusinessService).issueKey({ businessId, expiresAt: time }),
+    ).rejects.toMatchObject(refusal)
+    const start = { case: 'since' as const, value: time }
+    const stream = service.client(EventService).subscribe({ start })
+    await expect(stream[Symbol.asyncIterator]().next()).rejects.toMatchObject(refusal)
+  }
+  const edges = [253_402_300_799n, -62_135_596_800n]
+  for (const seconds of edges) {
+    await webhooks.recover({ endpointId: endpoint!.id, since: { seconds } })
+  }
+})

@@ -1,0 +1,334 @@
+import { once } from 'node:events'
+import { connect } from 'node:http2'
+import { createServer } from 'node:net'
+import { promisify } from 'node:util'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { StringValueSchema } from '@bufbuild/protobuf/wkt'
+import {
+  Code,
+  ConnectError,
+  createClient,
+  decodeBinaryHeader,
+  encodeBinaryHeader,
+} from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { status } from '@grpc/grpc-js'
+import { pino } from 'pino'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+} from '../../../gen/google/rpc/error_details_pb.ts'
+import {
+  RecordOutcome,
+  RecordPaymentRequestSchema,
+  TransactionService,
+} from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { Fault } from '../../../src/core/errors.ts'
+import { openGrpcServer } from '../../../src/server/grpc/server.ts'
+import { type CallContext, callContextKey } from '../../../src/server/rpc/call-context.ts'
+import { callUnary, metadataOf, openClient, openDoor, openRawCall } from './fixture.ts'
+
+const { recordPayment, recordPayments, getTransaction } = TransactionService.method
+
+const PAYMENT = {
+  bank: Bank.BANK_9PSB,
+  accountNumber: '0123456789',
+  sessionId: '000001261120100000000000000001',
+  amountMinor: 150_050n,
+}
+const LOOK_UP = { sessionId: 's-1', businessId: 'biz_1' }
+
+function connectClient(address: string) {
+  const transport = createGrpcTransport({ baseUrl: `http://${address}` })
+  return createClient(TransactionService, transport)
+}
+
+describe('a unary call', () => {
+  test('carries the message there and the answer back, for other people’s clients', async () => {
+    const { address } = await openDoor({
+      transactions: {
+        recordPayment: (request) => ({
+          outcome: RecordOutcome.RECORDED,
+          transaction: { sessionId: request.sessionId, amountMinor: request.amountMinor },
+        }),
+      },
+    })
+    const expected = {
+      outcome: RecordOutcome.RECORDED,
+      transaction: { sessionId: PAYMENT.sessionId, amountMinor: 150_050n },
+    }
+    const { message } = await callUnary(openClient(address), recordPayment, PAYMENT)
+    expect(message).toMatchObject(expected)
+    expect(await connectClient(address).recordPayment(PAYMENT)).toMatchObject(expected)
+  })
+
+  test('tells the implementation its headers, its address and its id', async () => {
+    let origin: CallContext | undefined
+    let header: Headers | undefined
+    const { address } = await openDoor({
+      transactions: {
+        getTransaction: (_, context) => {
+          origin = context.values.get(callContextKey)
+          header = context.requestHeader
+          return {}
+        },
+      },
+    })
+    const bytes = Uint8Array.of(0, 255, 44, 10)
+    const metadata = metadataOf({ authorization: 'Bearer t', 'x-bytes-bin': Buffer.from(bytes) })
+    metadata.add('x-many', 'one')
+    metadata.add('x-many', 'two')
+    await callUnary(openClient(address), getTransaction, LOOK_UP, metadata)
+    expect(origin).toMatchObject({ protocol: 'grpc', requestId: 'req_1' })
+    expect(origin?.address).toBe('127.0.0.1')
+    expect(header?.get('authorization')).toBe('Bearer t')
+    expect(header?.get('x-many')).toMatch(/^one, ?two$/)
+    expect(decodeBinaryHeader(header?.get('x-bytes-bin') ?? '')).toEqual(bytes)
+  })
+
+  test('answers with the headers that were set and the request id', async () => {
+    const { address } = await openDoor({
+      transactions: {
+        getTransaction: (_, context) => {
+          context.responseHeader.set('idempotent-replayed', 'true')
+          context.responseHeader.append('x-bytes-bin', encodeBinaryHeader(Uint8Array.of(0, 255)))
+          context.responseHeader.append('x-bytes-bin', encodeBinaryHeader(Uint8Array.of(7)))
+          return {}
+        },
+      },
+    })
+    const { header } = await callUnary(openClient(address), getTransaction, LOOK_UP)
+    expect(header?.get('idempotent-replayed')).toEqual(['true'])
+    expect(header?.get('x-request-id')).toEqual(['req_1'])
+    expect(header?.get('x-bytes-bin')).toEqual([Buffer.of(0, 255), Buffer.of(7)])
+  })
+
+  test('takes a batch of 1,000 payments and refuses more than 4 MiB', async () => {
+    const { address } = await openDoor({
+      transactions: {
+        recordPayments: ({ payments }) => ({ results: payments.map(() => ({ outcome: 1 })) }),
+      },
+    })
+    const client = openClient(address)
+    const payment = { ...PAYMENT, narration: 'é'.repeat(500), payer: { name: 'n'.repeat(500) } }
+    const payments = Array.from({ length: 1000 }, () => payment)
+    const { message } = await callUnary(client, recordPayments, { payments })
+    expect(message?.results).toHaveLength(1000)
+    const { error } = await callUnary(client, recordPayments, Buffer.alloc(4 * 1024 * 1024 + 1))
+    expect(error?.code).toBe(status.RESOURCE_EXHAUSTED)
+  })
+})
+
+describe('a fault', () => {
+  const fault = new Fault('rate_limited', 'Trop d’appels — réessayez: 100 % \ud800', {
+    fields: [{ field: 'sessionId', message: 'is taken' }],
+    retryAfterSeconds: 7,
+  })
+  const failing = () => ({
+    getTransaction: () => {
+      throw fault
+    },
+  })
+  const text = 'Trop d’appels — réessayez: 100 % \ufffd'
+
+  test('reaches a client of grpc-js with code, text, request id and details', async () => {
+    const { address } = await openDoor({ transactions: failing() })
+    const { error } = await callUnary(openClient(address), getTransaction, LOOK_UP)
+    expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: text })
+    expect(error?.metadata.get('x-request-id')).toEqual(['req_1'])
+    expect(error?.metadata.get('grpc-status-details-bin')[0]).toBeInstanceOf(Buffer)
+  })
+
+  test('reaches a client of connect-node with code, text and details', async () => {
+    const { address } = await openDoor({ transactions: failing() })
+    const error = await connectClient(address).getTransaction(LOOK_UP).catch(ConnectError.from)
+    if (!(error instanceof ConnectError)) throw new Error('it must fail')
+    expect(error.code).toBe(Code.ResourceExhausted)
+    expect(error.rawMessage).toBe(text)
+    expect(error.metadata.get('x-request-id')).toBe('req_1')
+    expect(error.findDetails(ErrorInfoSchema)).toMatchObject([
+      { reason: 'rate_limited', domain: 'inflow', metadata: { request_id: 'req_1' } },
+    ])
+    expect(error.findDetails(BadRequestSchema)).toMatchObject([
+      { fieldViolations: [{ field: 'sessionId', description: 'is taken' }] },
+    ])
+    expect(error.findDetails(RetryInfoSchema)).toMatchObject([{ retryDelay: { seconds: 7n } }])
+  })
+
+  test('that nobody foresaw is INTERNAL: its text is logged, and not told', async () => {
+    const { address, logged } = await openDoor({
+      transactions: {
+        getTransaction: () => {
+          throw new Error('select * from secrets')
+        },
+      },
+    })
+    const { error } = await callUnary(openClient(address), getTransaction, LOOK_UP)
+    expect(error?.code).toBe(status.INTERNAL)
+    expect(JSON.stringify(error?.metadata)).not.toContain('secrets')
+    expect(error?.details).not.toContain('secrets')
+    expect(logged).toMatchObject([
+      { request_id: 'req_1', rpc: '/inflow.transaction.v1.TransactionService/GetTransaction' },
+    ])
+    expect(JSON.stringify(logged)).toContain('select * from secrets')
+  })
+
+  test('of an answer that cannot be encoded is INTERNAL', async () => {
+    const { address, logged } = await openDoor({
+      transactions: { recordPayment: () => ({ transaction: { amountMinor: 'ten' as never } }) },
+    })
+    const { error } = await callUnary(openClient(address), recordPayment, PAYMENT)
+    expect(error?.code).toBe(status.INTERNAL)
+    expect(logged).toHaveLength(1)
+  })
+})
+
+describe('what is not a proper call', () => {
+  test('bytes that do not parse are INVALID_ARGUMENT, told after authentication', async () => {
+    let called = 0
+    const transactions = {
+      getTransaction: () => {
+        called++
+        return {}
+      },
+    }
+    const garbage = Buffer.from('ffffffffffffffffffff01', 'hex')
+    const { address } = await openDoor({ transactions })
+    const { error } = await callUnary(openClient(address), getTransaction, garbage)
+    expect(error?.code).toBe(status.INVALID_ARGUMENT)
+    expect(error?.details).toContain('inflow.transaction.v1.GetTransactionRequest')
+
+    const closed = await openDoor({
+      transactions,
+      interceptors: [
+        () => async () => {
+          throw new Fault('unauthorized', 'Who are you?')
+        },
+      ],
+    })
+    const stranger = await callUnary(openClient(closed.address), getTransaction, garbage)
+    expect(stranger.error?.code).toBe(status.UNAUTHENTICATED)
+    expect(called).toBe(0)
+  })
+
+  test('a message of another type is judged by the rules, and never crashes', async () => {
+    const { address } = await openDoor({ transactions: { getTransaction: () => ({}) } })
+    const other = toBinary(StringValueSchema, create(StringValueSchema, { value: 'not a session' }))
+    const { error } = await callUnary(openClient(address), getTransaction, Buffer.from(other))
+    expect(error?.code).toBe(status.INVALID_ARGUMENT)
+  })
+
+  test('unknown methods, other content types and huge headers are refused, and it lives on', async () => {
+    const { address } = await openDoor({ transactions: { getTransaction: () => ({}) } })
+    const session = connect(`http://${address}`)
+    session.on('error', () => undefined)
+    onTestFinished(() => session.destroy())
+    const ask = async (headers: Record<string, string>) => {
+      const stream = session.request({
+        ':method': 'POST',
+        'content-type': 'application/grpc',
+        ...headers,
+      })
+      stream.on('error', () => undefined)
+      stream.end(Buffer.alloc(5))
+      const response = new Promise((resolve) => stream.on('response', resolve))
+      const closed = new Promise((resolve) => stream.on('close', () => resolve({})))
+      return await Promise.race([response, closed])
+    }
+    expect(await ask({ ':path': '/inflow.nothing.v1.NoService/Go' })).toMatchObject({
+      'grpc-status': '12',
+    })
+    expect(await ask({ ':path': '/é%0d%0a/%' })).toMatchObject({ 'grpc-status': '12' })
+    const path = '/inflow.transaction.v1.TransactionService/GetTransaction'
+    expect(await ask({ ':path': path, 'content-type': 'text/html' })).toMatchObject({
+      ':status': 415,
+    })
+    expect(await ask({ ':path': path, 'x-big': 'x'.repeat(100_000) })).not.toHaveProperty(
+      'grpc-status',
+    )
+    const { error } = await callUnary(openClient(address), getTransaction, LOOK_UP)
+    expect(error).toBeUndefined()
+  })
+
+  test('a port in use stops the start with its setting', async () => {
+    const rival = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void rival.close())
+    await once(rival, 'listening')
+    const { port } = rival.address() as { port: number }
+    const opening = openGrpcServer({
+      invokers: [],
+      host: '127.0.0.1',
+      port,
+      reflection: false,
+      requestIds: () => 'req',
+      log: pino({ level: 'silent' }),
+      limits: { connectionsMax: 1, connectionsPerAddressMax: 1 },
+    })
+    await expect(opening).rejects.toThrow(`GRPC_PORT ${port}`)
+  })
+})
+
+describe('the signal of a call', () => {
+  function waiting() {
+    const signals: AbortSignal[] = []
+    const ended = Promise.withResolvers<unknown>()
+    const getTransaction = (_: unknown, { signal }: { signal: AbortSignal }) =>
+      new Promise<object>((_, reject) => {
+        signals.push(signal)
+        signal.addEventListener('abort', () => {
+          ended.resolve(signal.reason)
+          reject(signal.reason)
+        })
+      })
+    return { signals, ended: ended.promise, transactions: { getTransaction } }
+  }
+
+  test('aborts at the deadline', async () => {
+    const { ended, transactions } = waiting()
+    const { address, logged } = await openDoor({ transactions })
+    const client = openClient(address)
+    // A call whose deadline passes before there is a connection never reaches the server.
+    await promisify(client.waitForReady.bind(client))(Number.POSITIVE_INFINITY)
+    const options = { deadline: Date.now() + 500 }
+    const call = callUnary(client, getTransaction, LOOK_UP, undefined, options)
+    expect((await call).error?.code).toBe(status.DEADLINE_EXCEEDED)
+    expect(await ended).toMatchObject({ reason: 'cancelled' })
+    expect(logged).toEqual([])
+  })
+
+  test('aborts when the client cancels, and when its connection is cut', async () => {
+    const { signals, ended, transactions } = waiting()
+    const { address } = await openDoor({ transactions })
+    const controller = new AbortController()
+    const call = connectClient(address).getTransaction(LOOK_UP, { signal: controller.signal })
+    const cancelled = expect(call).rejects.toMatchObject({ code: Code.Canceled })
+    await vi.waitFor(() => expect(signals).toHaveLength(1))
+    controller.abort()
+    await cancelled
+    expect(await ended).toMatchObject({ reason: 'cancelled' })
+
+    const raw = openRawCall(address, getTransaction, LOOK_UP)
+    await vi.waitFor(() => expect(signals).toHaveLength(2))
+    raw.session?.destroy()
+    await vi.waitFor(() => expect(signals[1]?.aborted).toBe(true))
+  })
+
+  test('does not abort when the call was answered', async () => {
+    let signal: AbortSignal | undefined
+    const { address } = await openDoor({
+      transactions: {
+        recordPayment: (_, context) => {
+          signal = context.signal
+          return {}
+        },
+      },
+    })
+    const client = openClient(address)
+    await callUnary(client, recordPayment, create(RecordPaymentRequestSchema, PAYMENT))
+    await callUnary(client, recordPayment, PAYMENT)
+    expect(signal?.aborted).toBe(false)
+  })
+})

@@ -1,0 +1,270 @@
+import { create } from '@bufbuild/protobuf'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { status } from '@grpc/grpc-js'
+import { describe, expect, test, vi } from 'vitest'
+import {
+  EventService,
+  type SubscribeResponse,
+  SubscribeResponseSchema,
+} from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import { Fault } from '../../../src/core/errors.ts'
+import { callStream, metadataOf, openClient, openDoor, openRawCall, statusOf } from './fixture.ts'
+
+const { subscribe } = EventService.method
+
+function checkpoint(cursor: string): SubscribeResponse {
+  return create(SubscribeResponseSchema, { item: { case: 'checkpoint', value: { cursor } } })
+}
+
+/** Waits for ever, or until the signal aborts. */
+function never(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+}
+
+/** A source without end whose messages are large; it counts what was asked for. */
+function flood() {
+  const seen = { pulled: 0, returned: 0 }
+  const message = checkpoint('c'.repeat(10_000))
+  async function* source() {
+    try {
+      for (;;) {
+        seen.pulled++
+        yield message
+      }
+    } finally {
+      seen.returned++
+    }
+  }
+  return { seen, source }
+}
+
+/** Resolves when the number has stopped growing. */
+async function settled(read: () => number): Promise<number> {
+  let last = -1
+  await vi.waitFor(
+    () => {
+      const now = read()
+      const quiet = now > 0 && now === last
+      last = now
+      expect(quiet).toBe(true)
+    },
+    { interval: 100, timeout: 5_000 },
+  )
+  return last
+}
+
+describe('a stream', () => {
+  test('carries every message in order, with headers first, to other people’s clients', async () => {
+    const { address } = await openDoor({
+      events: {
+        async *subscribe(_, context) {
+          context.responseHeader.set('x-epoch', '7')
+          for (let n = 0; n < 500; n++) yield checkpoint(`c${n}`)
+        },
+      },
+    })
+    const expected = Array.from({ length: 500 }, (_, n) => `c${n}`)
+    const call = callStream(openClient(address), subscribe, {})
+    const header = new Promise((resolve) => call.on('metadata', (got) => resolve(got.getMap())))
+    const cursors: unknown[] = []
+    for await (const message of call) cursors.push(message.item.value.cursor)
+    expect(await header).toMatchObject({ 'x-epoch': '7', 'x-request-id': 'req_1' })
+    expect(cursors).toEqual(expected)
+
+    const transport = createGrpcTransport({ baseUrl: `http://${address}` })
+    const again: unknown[] = []
+    for await (const { item } of createClient(EventService, transport).subscribe({})) {
+      if (item.case === 'checkpoint') again.push(item.value.cursor)
+    }
+    expect(again).toEqual(expected)
+  })
+
+  test('sends its headers before there is anything to tell', async () => {
+    const { address } = await openDoor({
+      events: {
+        async *subscribe(_, { signal }) {
+          yield await never(signal)
+        },
+      },
+    })
+    const call = callStream(openClient(address), subscribe, {})
+    const [header] = await new Promise<unknown[]>((resolve) =>
+      call.on('metadata', (...received) => resolve(received)),
+    )
+    expect(header).toMatchObject({})
+    call.cancel()
+  })
+
+  test('encodes a message that many are sent only once', async () => {
+    let reads = 0
+    const message = checkpoint('c1')
+    const value = message.item.value!
+    Object.defineProperty(message.item, 'value', {
+      get: () => {
+        reads++
+        return value
+      },
+    })
+    const { address } = await openDoor({
+      events: {
+        async *subscribe() {
+          yield message
+        },
+      },
+    })
+    const client = openClient(address)
+    const read = async () => {
+      const received: unknown[] = []
+      for await (const { item } of callStream(client, subscribe, {})) received.push(item.value)
+      return received
+    }
+    expect(await read()).toMatchObject([{ cursor: 'c1' }])
+    const readsOnce = reads
+    expect(await Promise.all([read(), read(), read()])).toHaveLength(3)
+    expect(reads).toBe(readsOnce)
+  })
+
+  test('that fails under way has told what came before, and ends with its fault', async () => {
+    const { address, logged } = await openDoor({
+      events: {
+        async *subscribe() {
+          yield checkpoint('c1')
+          throw new Fault('invalid_cursor', 'The cursor is gone')
+        },
+      },
+    })
+    const call = callStream(openClient(address), subscribe, {})
+    const ended = statusOf(call)
+    const received: unknown[] = []
+    call.on('data', (message) => received.push(message.item.value.cursor))
+    expect(await ended).toMatchObject({
+      code: status.INVALID_ARGUMENT,
+      details: 'The cursor is gone',
+    })
+    expect((await ended).metadata.get('x-request-id')).toEqual(['req_1'])
+    expect((await ended).metadata.get('grpc-status-details-bin')).toHaveLength(1)
+    expect(received).toEqual(['c1'])
+    expect(logged).toMatchObject([{ request_id: 'req_1', reason: 'invalid_cursor' }])
+  })
+
+  test('whose request breaks a rule or does not parse is refused', async () => {
+    const { address } = await openDoor({ events: { subscribe: () => flood().source() } })
+    const client = openClient(address)
+    const unruly = callStream(client, subscribe, { kinds: ['lower case'] })
+    expect((await statusOf(unruly)).code).toBe(status.INVALID_ARGUMENT)
+    const garbage = callStream(client, subscribe, Buffer.from('ffffffffffffffffffff01', 'hex'))
+    expect((await statusOf(garbage)).code).toBe(status.INVALID_ARGUMENT)
+  })
+})
+
+describe('a client that goes', () => {
+  test('frees a source that waits for news', async () => {
+    const ended = Promise.withResolvers<unknown>()
+    const { address, logged } = await openDoor({
+      events: {
+        async *subscribe(_, { signal }) {
+          try {
+            yield checkpoint('c1')
+            await never(signal)
+          } finally {
+            ended.resolve(signal.reason)
+          }
+        },
+      },
+    })
+    const call = callStream(openClient(address), subscribe, {})
+    call.once('data', () => call.cancel())
+    expect(await ended.promise).toMatchObject({ reason: 'cancelled' })
+    expect(logged).toEqual([])
+  })
+
+  test('frees a hand-made iterator that has no ear for signals', async () => {
+    const ended = Promise.withResolvers<string>()
+    const first = { done: false as const, value: checkpoint('c1') }
+    let pulls = 0
+    const iterator = {
+      next: () => (pulls++ === 0 ? Promise.resolve(first) : new Promise<never>(() => undefined)),
+      return: async () => {
+        ended.resolve('returned')
+        return { done: true as const, value: undefined }
+      },
+    }
+    const { address } = await openDoor({
+      events: { subscribe: () => ({ [Symbol.asyncIterator]: () => iterator }) },
+    })
+    const call = callStream(openClient(address), subscribe, {})
+    call.once('data', () => call.cancel())
+    expect(await ended.promise).toBe('returned')
+  })
+
+  test('without reading has cost a bounded number of messages, and frees the source', async () => {
+    const { seen, source } = flood()
+    const { address } = await openDoor({ events: { subscribe: source } })
+    const call = openRawCall(address, subscribe, {})
+    const pulled = await settled(() => seen.pulled)
+    // The client's window of 64 KiB; the source could give for ever.
+    expect(pulled).toBeLessThanOrEqual(32)
+    expect(seen.returned).toBe(0)
+    call.close(8)
+    await vi.waitFor(() => expect(seen.returned).toBe(1))
+    expect(seen.pulled).toBeLessThanOrEqual(pulled + 1)
+  })
+
+  test('and reads slowly loses nothing', async () => {
+    const { address } = await openDoor({
+      events: {
+        async *subscribe() {
+          for (let n = 0; n < 300; n++) yield checkpoint(`${n}:${'c'.repeat(5_000)}`)
+        },
+      },
+    })
+    const received: string[] = []
+    for await (const { item } of callStream(openClient(address), subscribe, {})) {
+      received.push(item.value.cursor.split(':')[0])
+      if (received.length % 50 === 0) await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(received).toEqual(Array.from({ length: 300 }, (_, n) => String(n)))
+  })
+
+  test('at its deadline frees the source', async () => {
+    const { seen, source } = flood()
+    const { address } = await openDoor({ events: { subscribe: source } })
+    const call = callStream(openClient(address), subscribe, {}, { deadline: Date.now() + 200 })
+    call.pause()
+    expect((await statusOf(call)).code).toBe(status.DEADLINE_EXCEEDED)
+    await vi.waitFor(() => expect(seen.returned).toBe(1))
+  })
+
+  test('while it is being authorised never starts the source', async () => {
+    const { seen, source } = flood()
+    const held = Promise.withResolvers<void>()
+    const signals: AbortSignal[] = []
+    const { door, address } = await openDoor({
+      events: { subscribe: source },
+      interceptors: [
+        (next) => async (request) => {
+          signals.push(request.signal)
+          await held.promise
+          if (request.header.has('x-unwanted')) throw new Fault('unauthorized', 'Who are you?')
+          return next(request)
+        },
+      ],
+    })
+    const deadline = Date.now() + 100
+    const client = openClient(address)
+    const calls = [
+      callStream(client, subscribe, {}, { deadline }),
+      callStream(client, subscribe, {}, { deadline }, metadataOf({ 'x-unwanted': '1' })),
+    ]
+    for (const ended of await Promise.all(calls.map(statusOf))) {
+      expect(ended.code).toBe(status.DEADLINE_EXCEEDED)
+    }
+    await vi.waitFor(() => expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]))
+    held.resolve()
+    await door.close(1_000)
+    expect(seen.pulled).toBe(0)
+  })
+})

@@ -1,0 +1,196 @@
+import { describe, expect, test } from 'vitest'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import {
+  asJson,
+  exchange,
+  GENERATE,
+  GET_TRANSACTION,
+  PATHS,
+  send,
+  type WireAnswer,
+} from '../rest/rest.ts'
+
+const ORIGIN = 'https://app.example.com'
+
+const closed = useService()
+const open = useService({ CORS_ORIGINS: `${ORIGIN}, http://localhost:5173` })
+
+const EXPECTED = {
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-frame-options': 'DENY',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+}
+
+const UNARY = '/inflow.business.v1.BusinessService/ListBusinesses'
+const STREAM = '/inflow.event.v1.EventService/Subscribe'
+const admin = { authorization: `Bearer ${ADMIN_TOKEN}` }
+const frame = Buffer.alloc(5)
+
+/** Every kind of answer that the door gives. */
+const ANSWERS: [string, number, (key: string) => Parameters<typeof send>[1]][] = [
+  [
+    'a success',
+    200,
+    (key) => ({ path: '/v2/thirdparty/listEvents/', headers: asJson(key), body: '{}' }),
+  ],
+  ['an unknown session', 404, (key) => ({ headers: asJson(key), body: '{"session_id":"1"}' })],
+  ['no key', 401, () => ({ headers: asJson(), body: '{}' })],
+  ['no JSON', 400, (key) => ({ headers: asJson(key), body: '{' })],
+  ['broken rules', 422, (key) => ({ path: GENERATE, headers: asJson(key), body: '{}' })],
+  ['a body too large', 413, (key) => ({ headers: asJson(key), body: 'x'.repeat(70_000) })],
+  ['another method', 405, () => ({ method: 'GET' })],
+  ['no path', 404, () => ({ path: '/nowhere' })],
+  ['a path that does not decode', 400, () => ({ path: '/%zz' })],
+  ['health', 200, () => ({ method: 'GET', path: '/healthz' })],
+  ['readiness', 200, () => ({ method: 'GET', path: '/readyz' })],
+  ['metrics', 200, () => ({ method: 'GET', path: '/metrics' })],
+  [
+    'Connect',
+    200,
+    () => ({ path: UNARY, headers: { ...admin, 'content-type': 'application/json' }, body: '{}' }),
+  ],
+  [
+    'Connect, refused',
+    401,
+    () => ({ path: UNARY, headers: { 'content-type': 'application/json' }, body: '{}' }),
+  ],
+  [
+    'gRPC-Web',
+    200,
+    () => ({
+      path: UNARY,
+      headers: { ...admin, 'content-type': 'application/grpc-web+proto' },
+      body: frame,
+    }),
+  ],
+  [
+    'a stream, refused',
+    200,
+    () => ({ path: STREAM, headers: { 'content-type': 'application/connect+proto' }, body: frame }),
+  ],
+  [
+    'an unknown protocol',
+    415,
+    () => ({ path: UNARY, headers: { 'content-type': 'text/plain' }, body: 'x' }),
+  ],
+]
+
+function expectSecure(headers: WireAnswer['headers']): void {
+  expect(headers).toMatchObject(EXPECTED)
+  expect(headers['x-request-id']).toMatch(/^req_/)
+  for (const name of ['server', 'x-powered-by', 'strict-transport-security']) {
+    expect(headers).not.toHaveProperty(name)
+  }
+}
+
+test.each(ANSWERS)(
+  '%s has the security headers, and tells nothing of what serves it',
+  async (_, status, make) => {
+    const { key } = await closed.business()
+    const answer = await send(closed.httpUrl, make(key))
+    expect(answer.status, answer.text).toBe(status)
+    expectSecure(answer.headers)
+  },
+)
+
+test.each([
+  ['no HTTP', 'NONSENSE\r\n\r\n', 400],
+  ['headers too large', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+])('what never becomes a request has them too: %s', async (_, text, status) => {
+  const answer = await exchange(closed.httpUrl, text)
+  const [head = ''] = answer.split('\r\n\r\n')
+  expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  const headers = Object.fromEntries(
+    head
+      .split('\r\n')
+      .slice(1)
+      .map((line) => line.split(/: (.*)/)),
+  )
+  expectSecure(headers)
+})
+
+describe('scripts of web pages', () => {
+  const paths = [...PATHS.map((path) => `${path}/`), UNARY, STREAM]
+  const ask = (path: string, origin: string, headers = 'authorization,content-type') => ({
+    method: 'OPTIONS',
+    path,
+    headers: {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': headers,
+    },
+  })
+  const listOf = (text: unknown) => String(text).toLowerCase().split(/, */)
+
+  test.each(paths)(
+    '%s: a page that is allowed may ask with what the clients send',
+    async (path) => {
+      const answer = await send(open.httpUrl, ask(path, ORIGIN))
+      expect([answer.status, answer.text]).toEqual([204, ''])
+      expect(answer.headers).toMatchObject({
+        'access-control-allow-origin': ORIGIN,
+        vary: expect.stringContaining('Origin'),
+      })
+      expect(answer.headers).not.toHaveProperty('access-control-allow-credentials')
+      expect(listOf(answer.headers['access-control-allow-methods'])).toContain('post')
+      expect(listOf(answer.headers['access-control-allow-headers'])).toEqual(
+        expect.arrayContaining([
+          'authorization',
+          'content-type',
+          'connect-protocol-version',
+          'connect-timeout-ms',
+          'x-grpc-web',
+          'x-user-agent',
+          'grpc-timeout',
+        ]),
+      )
+      expectSecure(answer.headers)
+    },
+  )
+
+  test('a page that is allowed may read an answer, an error and its headers', async () => {
+    const { key } = await open.business()
+    for (const body of ['{"session_id":"1"}', '{']) {
+      const headers = { ...asJson(key), origin: 'http://localhost:5173' }
+      const answer = await send(open.httpUrl, { headers, body })
+      expect(answer.headers['access-control-allow-origin']).toBe('http://localhost:5173')
+      expect(listOf(answer.headers['access-control-expose-headers'])).toEqual(
+        expect.arrayContaining([
+          'x-request-id',
+          'retry-after',
+          'grpc-status',
+          'grpc-message',
+          'grpc-status-details-bin',
+        ]),
+      )
+    }
+    const web = await send(open.httpUrl, {
+      path: UNARY,
+      headers: { ...admin, origin: ORIGIN, 'content-type': 'application/grpc-web+proto' },
+      body: frame,
+    })
+    expect(web.headers['access-control-allow-origin']).toBe(ORIGIN)
+  })
+
+  test.each([
+    'https://app.example.com.evil.example',
+    'http://app.example.com',
+    'https://APP.example.com',
+    'https://app.example.com:8443',
+    'null',
+  ])('%s is not the page that is allowed', async (origin) => {
+    for (const wire of [ask(GET_TRANSACTION, origin), { headers: { origin }, body: '{}' }]) {
+      const answer = await send(open.httpUrl, wire)
+      expect(Object.keys(answer.headers).filter((name) => /^access-control/.test(name))).toEqual([])
+      expect(answer.headers.vary).toContain('Origin')
+    }
+  })
+
+  test('without the setting no page is, and there is no preflight', async () => {
+    const answer = await send(closed.httpUrl, ask(GET_TRANSACTION, ORIGIN))
+    expect(answer.status).toBe(405)
+    expect(Object.keys(answer.headers).filter((name) => /^access-control/.test(name))).toEqual([])
+  })
+})

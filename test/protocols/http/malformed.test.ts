@@ -1,0 +1,98 @@
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { answerMalformed } from '../../../src/server/http/malformed.ts'
+import { useService } from '../../support/service.ts'
+import { asJson, exchange, GET_TRANSACTION, golden, send } from '../rest/rest.ts'
+
+const service = useService()
+
+let server: Server | undefined
+
+afterEach(() => {
+  server?.closeAllConnections()
+  server?.close()
+  server = undefined
+})
+
+test('a request that does not come in time is told so, in the form of every error', async () => {
+  // The service waits half a minute; this server is as it is, but for the time.
+  const limits = { requestTimeout: 100, headersTimeout: 100, connectionsCheckingInterval: 20 }
+  server = createServer(limits, () => undefined)
+  const malformed = answerMalformed(() => `req_${'0'.repeat(24)}`, [])
+  server.on('request', malformed.onRequest).on('clientError', malformed.onClientError)
+  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const answer = await exchange(url, `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\nContent-L`)
+  expect(answer).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n/)
+  expect(answer.toLowerCase()).toContain(`\r\nx-request-id: req_${'0'.repeat(24)}\r\n`)
+  expect(golden(answer.split('\r\n\r\n')[1] ?? '')).toBe(
+    '{"status":false,"message":"The request did not come in time","code":"request_timeout","request_id":"*"}',
+  )
+})
+
+test('a caller that hangs up in the middle of a body harms nobody', async () => {
+  const { key } = await service.business()
+  const head = `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\n`
+  await Promise.all(
+    Array.from(
+      { length: 50 },
+      (_, index) =>
+        new Promise<void>((resolve) => {
+          const socket = connect(Number(new URL(service.httpUrl).port), '127.0.0.1')
+          const start = `${head}Content-Length: 100\r\n\r\n${'x'.repeat(index)}`
+          socket.write(start, () => socket.destroy())
+          socket.on('close', () => resolve())
+        }),
+    ),
+  )
+  const answer = await send(service.httpUrl, { headers: asJson(key), body: '{"session_id":"1"}' })
+  expect(answer.status).toBe(404)
+})
+
+test('requests that come in one packet are answered in their order', async () => {
+  const { key } = await service.business()
+  const bodies = ['{', '{"session_id":"1"}', '{"session_id":""}']
+  const requests = bodies.map((body, index) => {
+    const last = index === bodies.length - 1 ? 'Connection: close\r\n' : ''
+    return `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${body.length}\r\n${last}\r\n${body}`
+  })
+  const answer = await exchange(service.httpUrl, requests.join(''))
+  expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 400', 'HTTP/1.1 404', 'HTTP/1.1 422'])
+})
+
+test('a body that waits to be asked for is asked for', async () => {
+  const { key } = await service.business()
+  const body = '{"session_id":"1"}'
+  const headers = { ...asJson(key), expect: '100-continue' }
+  expect((await send(service.httpUrl, { headers, body })).status).toBe(404)
+})
+
+/** Sends a request, and what is no HTTP as soon as its answer begins. @returns all that comes */
+async function sendGarbageAfterAnswer(port: number): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  let answer = ''
+  socket.on('data', (bytes) => {
+    if (answer === '') socket.write('no HTTP\r\n\r\n')
+    answer += bytes
+  })
+  socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+  await new Promise((resolve) => socket.on('close', resolve))
+  return answer
+}
+
+test('what is no HTTP after an answer that has begun closes the connection and says no more', async () => {
+  server = createServer((_request, response) => response.write('begun'))
+  const malformed = answerMalformed(() => `req_${'0'.repeat(24)}`, [])
+  server.prependListener('request', malformed.onRequest)
+  server.on('clientError', malformed.onClientError)
+  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
+  const answer = await sendGarbageAfterAnswer((server.address() as AddressInfo).port)
+  expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+  expect(answer).toContain('begun')
+})
+
+test('what is no HTTP after an answer that is over is answered', async () => {
+  const answer = await sendGarbageAfterAnswer(Number(new URL(service.httpUrl).port))
+  expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400'])
+})

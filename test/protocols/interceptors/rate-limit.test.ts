@@ -1,0 +1,385 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import type { RateLimit } from '../../../src/auth/rate-limits/token-bucket.ts'
+import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { allMethods, DOORS, nameOf } from '../matrix/protocols.ts'
+import { send, until } from '../rest/rest.ts'
+
+const service = useService({ RATE_LIMIT_KEY: '1000/2000', RATE_LIMIT_ADDRESS: '2000/4000' })
+const businesses = () => service.client(BusinessService)
+
+/** So slow that no token comes back while a test runs. */
+const few = (burst: number): RateLimit => ({ perSecond: burst / 600, burst })
+const NONE = { key: undefined, token: undefined, address: undefined, failed: undefined }
+
+/** Instances on a database that can be taken away, which take this machine for their proxy. */
+let wire: Wire
+let byKey: Instance
+let byAddress: Instance
+let byFailure: Instance
+let byToken: Instance
+
+beforeAll(async () => {
+  wire = await startWire(service.url)
+  const start = (rateLimits: object) =>
+    startInstance(wire.url, {
+      trustedProxies: ['127.0.0.0/8'],
+      rateLimits: { ...NONE, ...rateLimits },
+    })
+  byKey = await start({ key: few(5) })
+  byAddress = await start({ address: few(6) })
+  byFailure = await start({ failed: few(4) })
+  byToken = await start({ token: few(3) })
+})
+
+afterAll(async () => {
+  for (const instance of [byKey, byAddress, byFailure, byToken]) await instance?.close()
+  await wire?.close()
+})
+
+/** One REST request, from an address that the proxy vouches for. */
+async function call(at: { httpUrl: string }, key: string | undefined, address = '127.0.0.1') {
+  const { status, headers, text } = await send(at.httpUrl, {
+    path: '/v2/thirdparty/getTransaction/',
+    headers: {
+      'content-type': 'application/json',
+      'x-forwarded-for': address,
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+    },
+    body: '{"session_id":"1"}',
+  })
+  const of = (name: string) => headers[name] as string | undefined
+  return {
+    status,
+    code: JSON.parse(text).code as string,
+    retryAfter: of('retry-after'),
+    limit: [of('ratelimit-limit'), of('ratelimit-remaining'), of('ratelimit-reset')],
+  }
+}
+
+async function statuses(count: number, request: () => Promise<{ status: number }>) {
+  const seen: number[] = []
+  for (let each = 0; each < count; each++) seen.push((await request()).status)
+  return seen
+}
+
+/** Seconds, of which some have passed. */
+function expectAbout(seconds: string | number | undefined, expected: number): void {
+  expect(Number(seconds)).toBeLessThanOrEqual(expected)
+  expect(Number(seconds)).toBeGreaterThan(expected - 40)
+}
+
+const wrongKey = () => `sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`
+const NO_LIMIT = [undefined, undefined, undefined]
+
+describe('a key', () => {
+  test('is told where it stands with every answer, and beyond its burst to wait', async () => {
+    const { key } = await service.business()
+    for (const remaining of [4, 3, 2, 1, 0]) {
+      const answer = await call(byKey, key)
+      expect(answer).toMatchObject({ status: 404, retryAfter: undefined })
+      expect(answer.limit.slice(0, 2)).toEqual(['5', `${remaining}`])
+      expectAbout(answer.limit[2], (5 - remaining) * 120)
+    }
+    const refused = await call(byKey, key)
+    expect(refused).toMatchObject({ status: 429, code: 'rate_limited' })
+    expectAbout(refused.retryAfter, 120)
+    expect(refused.limit.slice(0, 2)).toEqual(['5', '0'])
+    expectAbout(refused.limit[2], 600)
+  })
+
+  test('is refused alike at every door, with how long to wait', async () => {
+    const { key } = await service.business()
+    expect(await statuses(5, () => call(byKey, key))).not.toContain(429)
+    const method = (await allMethods()).find(
+      (each) => nameOf(each) === 'ThirdPartyService.GetTransaction',
+    )!
+    for (const [door, through] of Object.entries(DOORS)) {
+      const request = { sessionId: '1' }
+      const outcome = await through(byKey, { method, request, authorization: `Bearer ${key}` })
+      expect([door, outcome]).toEqual([
+        door,
+        {
+          code: 'RESOURCE_EXHAUSTED',
+          reason: 'rate_limited',
+          message: expect.stringMatching(/^Too many requests with this key; try again in \d+ s$/),
+          violations: [],
+          retryAfterSeconds: expect.any(Number),
+        },
+      ])
+      expectAbout((outcome as { retryAfterSeconds?: number }).retryAfterSeconds, 120)
+    }
+  })
+
+  test('is told the same over Connect and gRPC-Web, with what goes well and what does not', async () => {
+    const { key } = await service.business()
+    const seen: unknown[] = []
+    for (const [type, body] of [
+      ['application/json', '{}'],
+      ['application/json', '{"limit":-1}'],
+      ['application/grpc-web+json', Buffer.from([0, 0, 0, 0, 2, 0x7b, 0x7d])],
+      ['application/json', '{}'],
+      ['application/json', '{}'],
+      ['application/json', '{}'],
+    ] as const) {
+      const { status, headers } = await send(byKey.httpUrl, {
+        path: '/inflow.thirdparty.v2.ThirdPartyService/ListEvents',
+        headers: { 'content-type': type, authorization: `Bearer ${key}` },
+        body,
+      })
+      seen.push([status, headers['ratelimit-limit'], headers['ratelimit-remaining']])
+      expect(Number(headers['ratelimit-reset'])).toBeGreaterThan(0)
+    }
+    expect(seen).toEqual([
+      [200, '5', '4'],
+      [400, '5', '3'],
+      [200, '5', '2'],
+      [200, '5', '1'],
+      [200, '5', '0'],
+      [429, '5', '0'],
+    ])
+  })
+
+  test('does not spend what is another’s, nor where it is not known', async () => {
+    const [first, second] = [await service.business(), await service.business()]
+    expect(await statuses(6, () => call(byKey, first.key))).toContain(429)
+    expect((await call(byKey, second.key)).limit[1]).toBe('4')
+    const unknown = await call(byKey, wrongKey())
+    expect(unknown).toMatchObject({ status: 401, limit: NO_LIMIT })
+  })
+
+  test('has no limit that a normal user meets', async () => {
+    const { key } = await service.business()
+    const answers = await Promise.all(Array.from({ length: 1_000 }, () => call(service, key)))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404]))
+    expect(answers[0]!.limit[0]).toBe('2000')
+  })
+})
+
+describe('a business', () => {
+  test('has a limit of its own for each of its keys within a second, and again the default', async () => {
+    const { id, key } = await service.business()
+    const other = (await businesses().issueKey({ businessId: id })).secretKey
+    const change = { businessId: id, rateLimitPerSecond: 1, rateLimitBurst: 3 }
+    const { business } = await businesses().updateBusiness(change)
+    expect(business).toMatchObject({ rateLimitPerSecond: 1, rateLimitBurst: 3 })
+    expect((await businesses().getBusiness({ businessId: id })).business).toEqual(business)
+    for (const each of [key, other]) {
+      await until(
+        () => call(service, each),
+        ({ limit }) => limit[0] === '3',
+      )
+      expect(await statuses(4, () => call(service, each))).toContain(429)
+    }
+    await businesses().updateBusiness({ businessId: id, rateLimitPerSecond: 0 })
+    const again = await until(
+      () => call(service, key),
+      ({ status }) => status === 404,
+    )
+    expect(again.limit[0]).toBe('2000')
+  })
+
+  test('without a burst of its own has twice of what is sustained', async () => {
+    const { id, key } = await service.business()
+    await businesses().updateBusiness({ businessId: id, rateLimitPerSecond: 700 })
+    expect((await call(service, key)).limit[0]).toBe('1400')
+  })
+
+  test.each([
+    [{ rateLimitPerSecond: -1 }, 'rateLimitPerSecond'],
+    [{ rateLimitPerSecond: 1_000_001 }, 'rateLimitPerSecond'],
+    [{ rateLimitBurst: 5 }, 'rateLimitBurst'],
+    [{ rateLimitPerSecond: 0, rateLimitBurst: 5 }, 'rateLimitBurst'],
+    [{ rateLimitPerSecond: 2, rateLimitBurst: 121 }, 'rateLimitBurst'],
+    [{ rateLimitPerSecond: 2, rateLimitBurst: -1 }, 'rateLimitBurst'],
+  ])('is refused %j, and stays as it was', async (change, field) => {
+    const { id } = await service.business('Before')
+    const refused = businesses().updateBusiness({ businessId: id, name: 'After', ...change })
+    await expect(refused).rejects.toThrow(`Invalid request: ${field}`)
+    expect((await businesses().getBusiness({ businessId: id })).business).toMatchObject({
+      name: 'Before',
+      rateLimitPerSecond: 0,
+      rateLimitBurst: 0,
+    })
+  })
+})
+
+describe('an address', () => {
+  test('has one limit over all keys, and an IPv6 network is one address', async () => {
+    const keys = [(await service.business()).key, (await service.business()).key]
+    for (const addresses of [
+      ['203.0.113.1', '::ffff:203.0.113.1'],
+      ['2001:db8:1:2::1', '2001:DB8:1:2:ffff::9'],
+    ]) {
+      const seen: number[] = []
+      for (let each = 0; each < 7; each++) {
+        const answer = await call(byAddress, keys[each % 2], addresses[each % 2])
+        seen.push(answer.status)
+        if (each === 6) {
+          expect(answer.code).toBe('rate_limited')
+          expectAbout(answer.retryAfter, 100)
+        }
+      }
+      expect(seen).toEqual([404, 404, 404, 404, 404, 404, 429])
+    }
+    expect((await call(byAddress, keys[0], '203.0.113.2')).status).toBe(404)
+    expect((await call(byAddress, keys[0], '2001:db8:1:3::1')).status).toBe(404)
+  })
+
+  test('is limited without a credential, too', async () => {
+    const seen = await statuses(7, () => call(byAddress, undefined, '203.0.113.3'))
+    expect(seen).toEqual([401, 401, 401, 401, 401, 401, 429])
+  })
+
+  test('of this machine has no limit, nor have internal services', async () => {
+    const { id, key } = await service.business()
+    expect(await statuses(20, () => call(byAddress, key))).not.toContain(429)
+    const method = (await allMethods()).find(
+      (each) => nameOf(each) === 'BusinessService.GetBusiness',
+    )!
+    for (let each = 0; each < 20; each++) {
+      const authorization = `Bearer ${ADMIN_TOKEN}`
+      const request = { businessId: id }
+      const outcome = await DOORS['Connect in JSON']!(byAddress, { method, request, authorization })
+      expect(outcome).toHaveProperty('messages')
+    }
+  })
+})
+
+describe('wrong keys', () => {
+  test('are refused by address before anything is looked up', async () => {
+    const at = '203.0.113.10'
+    const seen = await statuses(5, () => call(byFailure, wrongKey(), at))
+    expect(seen).toEqual([401, 401, 401, 401, 429])
+    await wire.cut()
+    try {
+      const refused = await call(byFailure, wrongKey(), at)
+      expect(refused).toMatchObject({ status: 429, code: 'rate_limited' })
+      expectAbout(refused.retryAfter, 150)
+      // From elsewhere it is looked up, and so cannot be answered.
+      expect((await call(byFailure, wrongKey(), '203.0.113.11')).status).toBe(503)
+    } finally {
+      await wire.mend()
+    }
+  })
+
+  test('shut out no key that was right before, at the same address', async () => {
+    const at = '203.0.113.12'
+    const [known, fresh] = [await service.business(), await service.business()]
+    expect((await call(byFailure, known.key, at)).status).toBe(404)
+    expect(await statuses(6, () => call(byFailure, wrongKey(), at))).toContain(429)
+    expect(await statuses(6, () => call(byFailure, known.key, at))).not.toContain(429)
+    expect((await call(byFailure, fresh.key, at)).status).toBe(429)
+    expect((await call(byFailure, fresh.key, '203.0.113.13')).status).toBe(404)
+    // Once revoked, it is as wrong as any.
+    const { keys } = await businesses().listKeys({ businessId: known.id })
+    await businesses().revokeKey({ keyId: keys[0]!.id })
+    const refused = await until(
+      () => call(byFailure, known.key, at),
+      ({ status }) => status !== 404,
+    )
+    expect(refused.status).toBe(401)
+    expect((await call(byFailure, known.key, at)).status).toBe(429)
+  })
+
+  test('shut out no right key that was once used where only tokens open', async () => {
+    const at = '203.0.113.14'
+    const { key } = await service.business()
+    expect((await call(byFailure, key, at)).status).toBe(404)
+    const misused = await send(byFailure.httpUrl, {
+      path: '/inflow.account.v1.AccountService/ListAccounts',
+      headers: {
+        'content-type': 'application/json',
+        'x-forwarded-for': at,
+        authorization: `Bearer ${key}`,
+      },
+      body: '{}',
+    })
+    expect(misused.status).toBe(401)
+    expect((await call(byFailure, key, at)).status).toBe(404)
+    expect(await statuses(6, () => call(byFailure, wrongKey(), at))).toContain(429)
+    expect(await statuses(6, () => call(byFailure, key, at))).not.toContain(429)
+  })
+
+  test('are counted at every door, tokens as well; nothing is, where none was sent', async () => {
+    expect(await statuses(10, () => call(byFailure, undefined))).not.toContain(429)
+    const method = (await allMethods()).find(
+      (each) => nameOf(each) === 'AccountService.ListAccounts',
+    )!
+    const codes: unknown[] = []
+    for (const through of Object.values(DOORS)) {
+      for (let each = 0; each < 2; each++) {
+        const authorization = 'Bearer no-token-of-ours'
+        codes.push(await through(byFailure, { method, request: {}, authorization }))
+      }
+    }
+    expect(codes.slice(0, 4)).not.toContainEqual(
+      expect.objectContaining({ reason: 'rate_limited' }),
+    )
+    for (const outcome of codes.slice(4)) {
+      expect(outcome).toMatchObject({ code: 'RESOURCE_EXHAUSTED', reason: 'rate_limited' })
+    }
+    expect(await call(byFailure, wrongKey())).toMatchObject({ status: 429 })
+  })
+})
+
+test('a token can have a limit, and what is left holds while the database is away', async () => {
+  const method = (await allMethods()).find(
+    (each) => nameOf(each) === 'AccountService.ListAccounts',
+  )!
+  const authorization = `Bearer ${ADMIN_TOKEN}`
+  const { id } = await service.business()
+  const list = () =>
+    DOORS['Connect in JSON']!(byToken, { method, request: { businessId: id }, authorization })
+  expect(await list()).toHaveProperty('messages')
+  await wire.cut()
+  try {
+    expect(await list()).toMatchObject({ reason: 'unavailable' })
+    expect(await list()).toMatchObject({ reason: 'unavailable' })
+    expect(await list()).toMatchObject({ reason: 'rate_limited' })
+  } finally {
+    await wire.mend()
+  }
+})
+
+test('health, readiness and metrics have no limit', async () => {
+  for (const path of ['healthz', 'readyz', 'metrics']) {
+    for (let each = 0; each < 20; each++) {
+      const answer = await fetch(`${byAddress.httpUrl}/${path}`, {
+        headers: { 'x-forwarded-for': '203.0.113.20' },
+      })
+      expect(answer.status).toBe(200)
+      await answer.text()
+    }
+  }
+})
+
+test('two instances together admit what one does, and not twice of it', async () => {
+  const limit = { perSecond: 100, burst: 200 }
+  const start = () => startInstance(service.url, { rateLimits: { ...NONE, key: limit } })
+  const instances = [await start(), await start()]
+  try {
+    const { key } = await service.business()
+    for (const instance of instances) expect((await call(instance, key)).status).toBe(404)
+    const beganMs = Date.now()
+    const endMs = beganMs + 4_000
+    let admitted = 2
+    const hammer = async (instance: Instance): Promise<void> => {
+      while (Date.now() < endMs) if ((await call(instance, key)).status === 404) admitted += 1
+    }
+    await Promise.all(instances.flatMap((each) => Array.from({ length: 8 }, () => hammer(each))))
+    const allowed = limit.burst + (limit.perSecond * (Date.now() - beganMs)) / 1_000
+    // Alone, each would have admitted all of it. One more burst is what the rule could exceed it by
+    // on the slowest of machines; it is owed afterwards.
+    expect(admitted).toBeLessThan(allowed * 1.4)
+    expect(admitted).toBeGreaterThan(allowed * 0.5)
+    const { rows } = await service.database.pool.query(
+      'select tokens, burst from rate_bucket where burst = $1',
+      [limit.burst],
+    )
+    expect(rows).toHaveLength(1)
+  } finally {
+    for (const instance of instances) await instance.close()
+  }
+})

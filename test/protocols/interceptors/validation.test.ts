@@ -1,0 +1,70 @@
+import { create } from '@bufbuild/protobuf'
+import { expect, test } from 'vitest'
+import { SubscribeRequestSchema } from '../../../gen/inflow/event/v1/event_service_pb.ts'
+import {
+  RecordPaymentRequestSchema,
+  RecordPaymentsRequestSchema,
+} from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { CreateEndpointRequestSchema } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { createCheck } from '../../../src/server/interceptors/validation.ts'
+
+const check = createCheck()
+
+const PAYMENT = {
+  bank: Bank.BANK_9PSB,
+  accountNumber: '0123456789',
+  sessionId: 's',
+  amountMinor: 1n,
+}
+const NULL = 'must not hold the character U+0000'
+
+test('a message that keeps the rules has no faults', () => {
+  expect(check(RecordPaymentRequestSchema, create(RecordPaymentRequestSchema, PAYMENT))).toEqual([])
+})
+
+test('white space around texts is taken off before the rules are asked', () => {
+  const message = create(RecordPaymentRequestSchema, { ...PAYMENT, sessionId: '\t s \u00a0' })
+  expect(check(RecordPaymentRequestSchema, message)).toEqual([])
+  expect(message.sessionId).toBe('s')
+})
+
+test('faults are told by JSON names, in the order of the schema, within lists by their place', () => {
+  const faults = check(
+    CreateEndpointRequestSchema,
+    create(CreateEndpointRequestSchema, { kinds: ['OK', 'not ok'], description: 'x'.repeat(201) }),
+  )
+  expect(faults.map((fault) => fault.field)).toEqual([
+    'businessId',
+    'url',
+    'kinds[1]',
+    'description',
+  ])
+})
+
+test('U+0000 is a fault in any text, of messages inside and of lists too', () => {
+  const payer = { name: '\0', bankName: 'x\0' }
+  const payment = create(RecordPaymentRequestSchema, { ...PAYMENT, narration: 'a\0', payer })
+  expect(check(RecordPaymentRequestSchema, payment)).toEqual([
+    { field: 'payer.name', message: NULL },
+    { field: 'payer.bankName', message: NULL },
+    { field: 'narration', message: NULL },
+  ])
+  const subscription = create(SubscribeRequestSchema, { businessIds: ['ok', '\0'] })
+  expect(check(SubscribeRequestSchema, subscription)).toEqual([
+    { field: 'businessIds', message: NULL },
+  ])
+})
+
+test('what a rule says of a field goes before U+0000 in it', () => {
+  const payment = create(RecordPaymentRequestSchema, { ...PAYMENT, sessionId: 'a\0' })
+  const faults = check(RecordPaymentRequestSchema, payment)
+  expect(faults.map((fault) => fault.field)).toEqual(['sessionId'])
+  expect(faults[0]?.message).not.toBe(NULL)
+})
+
+test('the payments of a batch are not checked with it: one never spoils another', () => {
+  const payments = [{ narration: '\0' }, {}]
+  const batch = create(RecordPaymentsRequestSchema, { payments })
+  expect(check(RecordPaymentsRequestSchema, batch)).toEqual([])
+})

@@ -1,0 +1,137 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { readPolicy } from '../../../src/auth/method-policy.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { until } from '../../webhooks/fixture.ts'
+import { allMethods, DOORS, nameOf } from './protocols.ts'
+import { HAPPY, TAKE } from './rows.ts'
+import { type Make, type Request, type Scene, setScene } from './scene.ts'
+
+const service = useService()
+const methods = (await allMethods()).filter((method) => readPolicy(method).credential === 'token')
+const admin = () => service.client(AdminService)
+
+let scene: Scene
+let token: { id: string; secret: string }
+
+beforeAll(async () => {
+  scene = await setScene(service)
+  const issued = await admin().issueToken({ name: 'Ada the operator', scopes: ['admin'] })
+  token = { id: issued.token!.id, secret: issued.secret }
+})
+
+afterAll(() => scene?.close())
+
+/** Calls that change something, where the happy one repeats what was done before. */
+const CHANGING: Readonly<Record<string, Make>> = {
+  'BusinessService.RevokeKey': async ({ businessId }) => ({
+    keyId: (await service.client(BusinessService).issueKey({ businessId })).key!.id,
+  }),
+  'AdminService.RevokeToken': async () => ({
+    tokenId: (await admin().issueToken({ name: 'x', scopes: ['read'] })).token!.id,
+  }),
+  // One that is under way is left alone, so the one before must be over.
+  'WebhookService.Redeliver': async ({ deliveryId }) => {
+    const client = service.client(WebhookService)
+    await until(async () => {
+      const { delivery } = await client.getDelivery({ deliveryId })
+      return delivery?.status === DeliveryStatus.DELIVERED
+    })
+    return { deliveryId }
+  },
+}
+
+/** What records money or opens accounts is the service's business; taking money back is a person's. */
+const ADMINISTRATIVE = methods.filter((method) => {
+  const policy = readPolicy(method)
+  const scopes = policy.credential === 'token' ? policy.scopes : []
+  if (nameOf(method) === 'TransactionService.ReverseTransaction') return true
+  // It changes nothing, and is too much work for whoever may read.
+  if (nameOf(method) === 'SettlementService.VerifyLedger') return false
+  return (
+    method.name === 'CloseAccount' ||
+    (method.idempotency !== 1 && scopes.length === 1 && scopes[0] === 'admin')
+  )
+})
+const OTHERS = methods.filter((method) => !ADMINISTRATIVE.includes(method))
+
+async function newest(): Promise<AuditEntry> {
+  return (await admin().listAuditEntries({ pageSize: 1 })).entries[0]!
+}
+
+describe('every administrative change leaves one entry that says who did what, from where', () => {
+  const rows = ADMINISTRATIVE.map((method) => [nameOf(method), method] as const)
+  test.each(rows)('%s', async (name, method) => {
+    for (const door of ['gRPC from grpc-js', 'Connect in JSON', 'gRPC-Web']) {
+      const request = await (CHANGING[name] ?? HAPPY[name])!(scene, `${name} ${door}`)
+      const before = await newest()
+      const sentMs = Date.now()
+      const outcome = await DOORS[door]!(service, {
+        method,
+        request,
+        authorization: `Bearer ${token.secret}`,
+      })
+      expect(outcome).toHaveProperty('messages')
+      const entry = await newest()
+      expect(entry.number).toBe(before.number + 1n)
+      expect(entry.previousHash).toBe(before.hash)
+      expect(entry.actor).toMatchObject({ kind: 'token', id: token.id, name: 'Ada the operator' })
+      expect(entry.address).toMatch(/^(::ffff:)?127\.0\.0\.1$/)
+      expect(entry.requestId).toMatch(/^req_[0-9a-z]{24,}$/)
+      expect(Math.abs(timestampMs(entry.at!) - sentMs)).toBeLessThan(60_000)
+      const [kind, verb] = entry.action.split('.')
+      expect(entry.targetKind).toBe(kind)
+      expect(name.toLowerCase()).toContain(verb!.split('_')[0])
+      expect(entry.targetId).not.toBe('')
+      if (!/^(epoch|token|statement|holiday|unmatched_payment)$/.test(kind!))
+        expect(entry.businessId).toMatch(/^biz_/)
+      expect(JSON.parse(entry.details)).toBeTypeOf('object')
+      // What the caller was shown once is in no entry.
+      for (const secret of JSON.stringify(outcome).match(/(sk_live_|whsec_|it_)[^"]{20,}/g) ?? []) {
+        expect(JSON.stringify(entry.details)).not.toContain(secret.slice(-30))
+      }
+    }
+  })
+})
+
+describe('nothing else does', () => {
+  test.each(OTHERS.map((method) => [nameOf(method), method] as const))(
+    '%s',
+    async (name, method) => {
+      const request = await HAPPY[name]!(scene, `quiet-${name}`.replace('.', '-'))
+      const before = await newest()
+      const call = {
+        method,
+        request,
+        authorization: `Bearer ${ADMIN_TOKEN}`,
+        take: TAKE[name] ?? 1,
+      }
+      expect(await DOORS['gRPC from grpc-js']!(service, call)).toHaveProperty('messages')
+      expect((await newest()).number).toBe(before.number)
+    },
+  )
+})
+
+test('a repeat that changes nothing, and a refusal, leave no entry', async () => {
+  const before = await newest()
+  const call = (name: string, request: Request) =>
+    DOORS['gRPC from grpc-js']!(service, {
+      method: methods.find((each) => nameOf(each) === name)!,
+      request,
+      authorization: `Bearer ${ADMIN_TOKEN}`,
+    })
+  await call('BusinessService.RevokeKey', { keyId: scene.revokedKeyId })
+  await call('AdminService.RevokeToken', { tokenId: scene.revokedTokenId })
+  await call('AdminService.RevokeToken', { tokenId: 'tok_nobody' })
+  await call('WebhookService.DeleteEndpoint', { endpointId: 'ep_nobody' })
+  await call('WebhookService.CreateEndpoint', {
+    businessId: 'biz_nobody',
+    url: 'https://a.example/',
+  })
+  expect((await newest()).number).toBe(before.number)
+})

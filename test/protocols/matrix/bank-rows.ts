@@ -1,0 +1,152 @@
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { CUSTOMER, type Make, type Request, type Scene } from './scene.ts'
+
+/** An account of the scene's business that stays pending. */
+async function pendingAccount({ service, businessId }: Scene, fresh: string) {
+  const reference = fresh
+  const phone = MAGIC_PHONES.refuses
+  const request = { businessId, reference, bank: Bank.BANK_9PSB, ...CUSTOMER, phone }
+  await service
+    .client(AccountService)
+    .createAccount(request)
+    .catch(() => undefined)
+  return { businessId, reference }
+}
+
+/** An open account of the scene's business. */
+async function openAccount({ service, businessId }: Scene, fresh: string) {
+  const request = { businessId, reference: fresh, bank: Bank.BANK_9PSB, ...CUSTOMER }
+  await service.client(AccountService).createAccount(request)
+  return { businessId, reference: fresh }
+}
+
+const sessionOf = (fresh: string) => fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
+
+/** A payment that is nobody's. */
+async function unmatchedPayment({ service }: Scene, fresh: string) {
+  const sessionId = sessionOf(fresh)
+  await service.client(TransactionService).recordPayment({
+    bank: Bank.BANK_9PSB,
+    accountNumber: '0000000000',
+    sessionId,
+    amountMinor: 700n,
+  })
+  const { rows } = await service.database.pool.query(
+    'select id from unmatched_payment where session_id = $1',
+    [sessionId],
+  )
+  return { unmatchedPaymentId: rows[0].id as string }
+}
+
+let numbers = 4_000_000_000
+
+function nextNumber(): string {
+  numbers += 1
+  return String(numbers)
+}
+
+/** A call of each rpc that banks and their openings are about, which goes well. */
+export const BANK_HAPPY: Readonly<Record<string, Make>> = {
+  'AccountService.CloseAccount': openAccount,
+  'AccountService.ResolveAccount': async (scene, fresh) => ({
+    ...(await pendingAccount(scene, fresh)),
+    resolution: { case: 'opened', value: { accountNumber: nextNumber() } },
+  }),
+  'ReconciliationService.ListUnmatchedPayments': () => ({ pageSize: 1 }),
+  'ReconciliationService.AssignUnmatchedPayment': async (scene, fresh) => ({
+    ...(await unmatchedPayment(scene, fresh)),
+    businessId: scene.businessId,
+    reference: scene.reference,
+  }),
+  'ReconciliationService.Reconcile': ({ accountNumber }, fresh) => ({
+    bank: Bank.BANK_9PSB,
+    apply: true,
+    rows: [{ accountNumber, amountMinor: 700n, sessionId: sessionOf(fresh) }],
+  }),
+  'ReconciliationService.ListRecordedPayments': () => ({
+    bank: Bank.BANK_9PSB,
+    from: { seconds: 1_700_000_000n },
+    to: { seconds: 4_000_000_000n },
+    pageSize: 1,
+  }),
+  'ReconciliationService.ReturnUnmatchedPayment': async (scene, fresh) => ({
+    ...(await unmatchedPayment(scene, fresh)),
+    note: 'sent back',
+  }),
+}
+
+const invalid =
+  (request: Request): Make =>
+  () =>
+    request
+
+const nothing: Make = ({ businessId }) => ({ businessId, reference: 'nothing' })
+
+/** A call for each error that those rpcs name. */
+export const BANK_ERRORS: Readonly<Record<string, Make>> = {
+  'AccountService.CloseAccount validation_failed': invalid({}),
+  'AccountService.CloseAccount not_found': nothing,
+  'AccountService.CloseAccount account_pending': pendingAccount,
+  'AccountService.CloseAccount bank_unavailable': openAccount,
+  'AccountService.ResolveAccount validation_failed': ({ businessId, reference }) => ({
+    businessId,
+    reference,
+    resolution: { case: 'opened', value: { accountNumber: '123' } },
+  }),
+  'AccountService.ResolveAccount not_found': (scene, fresh) => ({
+    ...(nothing(scene, fresh) as Request),
+    resolution: { case: 'notOpened', value: true },
+  }),
+  'AccountService.ResolveAccount account_not_pending': ({ businessId, reference }) => ({
+    businessId,
+    reference,
+    resolution: { case: 'notOpened', value: true },
+  }),
+  'AccountService.ResolveAccount bank_unavailable': async (scene, fresh) => {
+    const account = await pendingAccount(scene, fresh)
+    await scene.service.database.pool.query(
+      "update account set claimed_until = now() + interval '1 hour' where merchant_reference = $1",
+      [fresh],
+    )
+    return { ...account, resolution: { case: 'notOpened', value: true } }
+  },
+  'ReconciliationService.ListUnmatchedPayments validation_failed': invalid({ pageSize: 201 }),
+  'ReconciliationService.Reconcile validation_failed': invalid({
+    bank: Bank.BANK_9PSB,
+    rows: [{ accountNumber: '1234567890', amountMinor: 1n }],
+  }),
+  'ReconciliationService.ListRecordedPayments validation_failed': invalid({ bank: 1 }),
+  'ReconciliationService.AssignUnmatchedPayment validation_failed': invalid({ note: '\n' }),
+  'ReconciliationService.AssignUnmatchedPayment not_found': ({ businessId, reference }) => ({
+    unmatchedPaymentId: 'unm_nothing',
+    businessId,
+    reference,
+  }),
+  'ReconciliationService.AssignUnmatchedPayment payment_resolved': async (scene, fresh) => {
+    const payment = await unmatchedPayment(scene, fresh)
+    const note = 'sent back'
+    const { businessId, reference, service } = scene
+    await service.client(ReconciliationService).returnUnmatchedPayment({ ...payment, note })
+    return { ...payment, businessId, reference }
+  },
+  'ReconciliationService.AssignUnmatchedPayment account_pending': async (scene, fresh) => ({
+    ...(await unmatchedPayment(scene, fresh)),
+    ...(await pendingAccount(scene, fresh)),
+  }),
+  'ReconciliationService.ReturnUnmatchedPayment validation_failed': invalid({}),
+  'ReconciliationService.ReturnUnmatchedPayment not_found': invalid({
+    unmatchedPaymentId: 'unm_nothing',
+    note: 'sent back',
+  }),
+  'ReconciliationService.ReturnUnmatchedPayment payment_resolved': async (scene, fresh) => {
+    const payment = await unmatchedPayment(scene, fresh)
+    const { businessId, reference, service } = scene
+    const assignment = { ...payment, businessId, reference }
+    await service.client(ReconciliationService).assignUnmatchedPayment(assignment)
+    return { ...payment, note: 'sent back' }
+  },
+}

@@ -1,0 +1,125 @@
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { encodeCursor } from '../../../src/events/cursor.ts'
+import { creation } from '../rest/rest.ts'
+import { BANK_ERRORS } from './bank-rows.ts'
+import { CUSTOMER, type Make, type Request } from './scene.ts'
+import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
+import { WEBHOOK_ERRORS } from './webhook-rows.ts'
+
+const invalid =
+  (request: Request): Make =>
+  () =>
+    request
+const nobodys: Make = () => ({ businessId: 'biz_nobody' })
+
+/** A call for each error that an rpc names. Only `unavailable` is provoked in another way. */
+export const ERRORS: Readonly<Record<string, Make>> = {
+  'AccountService.CreateAccount validation_failed': invalid({ bank: 4, email: 'x' }),
+  'AccountService.CreateAccount not_found': () => ({
+    businessId: 'biz_nobody',
+    reference: 'x',
+    bank: 1,
+    ...CUSTOMER,
+  }),
+  'AccountService.CreateAccount duplicate_reference': ({ businessId }) => ({
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_PROVIDUS,
+    ...CUSTOMER,
+  }),
+  'AccountService.CreateAccount bank_unavailable': ({ businessId }, fresh) => ({
+    businessId,
+    reference: fresh,
+    bank: 1,
+    ...CUSTOMER,
+    phone: MAGIC_PHONES.refuses,
+  }),
+  'AccountService.GetAccount validation_failed': invalid({ reference: ' ' }),
+  'AccountService.GetAccount not_found': ({ businessId }) => ({ businessId, reference: 'nothing' }),
+  'AccountService.ListAccounts validation_failed': invalid({ pageSize: 201, status: 99 }),
+  'AdminService.IssueToken validation_failed': invalid({
+    name: 'x',
+    scopes: ['read'],
+    businessIds: ['biz_nobody'],
+  }),
+  'AdminService.RevokeToken validation_failed': invalid({}),
+  'AdminService.RevokeToken not_found': invalid({ tokenId: 'tok_nobody' }),
+  'AdminService.ListTokens validation_failed': invalid({ pageSize: 201 }),
+  'AdminService.ListAuditEntries validation_failed': invalid({ pageToken: 'garbage' }),
+  'BusinessService.CreateBusiness validation_failed': invalid({ alias: 'a/b' }),
+  'BusinessService.GetBusiness validation_failed': invalid({}),
+  'BusinessService.GetBusiness not_found': nobodys,
+  'BusinessService.ListBusinesses validation_failed': invalid({ pageSize: -1 }),
+  'BusinessService.UpdateBusiness validation_failed': ({ businessId }) => ({
+    businessId,
+    name: '',
+    alias: 'a/b',
+  }),
+  'BusinessService.UpdateBusiness not_found': nobodys,
+  'BusinessService.IssueKey validation_failed': invalid({ expiresAt: { seconds: 1n } }),
+  'BusinessService.UpdateKey validation_failed': ({ revokedKeyId }) => ({
+    keyId: revokedKeyId,
+    allowedCidrs: ['203.0.113.0/24', '203.0.113.0/33', 'example.com'],
+  }),
+  'BusinessService.UpdateKey not_found': invalid({ keyId: 'key_nobody' }),
+  'BusinessService.UpdateKey key_inactive': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
+  'BusinessService.RotateKey validation_failed': ({ revokedKeyId }) => ({
+    keyId: revokedKeyId,
+    overlap: { seconds: 2_592_001n },
+  }),
+  'BusinessService.RotateKey not_found': invalid({ keyId: 'key_nobody' }),
+  'BusinessService.RotateKey key_inactive': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
+  'BusinessService.IssueKey not_found': nobodys,
+  'BusinessService.RevokeKey validation_failed': invalid({}),
+  'BusinessService.RevokeKey not_found': invalid({ keyId: 'key_nobody' }),
+  'BusinessService.ListKeys validation_failed': invalid({}),
+  'BusinessService.ListKeys not_found': nobodys,
+  'EventService.Subscribe validation_failed': invalid({ kinds: ['lower case'] }),
+  'EventService.Subscribe invalid_cursor': invalid({ start: { case: 'cursor', value: 'garbage' } }),
+  'EventService.Subscribe stale_cursor': invalid({
+    start: { case: 'cursor', value: encodeCursor({ epoch: 999, position: 0n }) },
+  }),
+  'EventService.Subscribe expired_cursor': async ({ service }) => {
+    const { pool } = service.database
+    const { rows } = await pool.query('update sequencer set floor = 1 returning epoch')
+    const cursor = encodeCursor({ epoch: rows[0].epoch, position: 0n })
+    return { start: { case: 'cursor', value: cursor } }
+  },
+  'EventService.ListEvents validation_failed': invalid({ after: -1n, limit: 501 }),
+  'SandboxService.SimulateTransfer validation_failed': invalid({ accountNumber: '123' }),
+  'SandboxService.SimulateTransfer not_found': invalid({
+    accountNumber: '0000000000',
+    amountMinor: 1n,
+  }),
+  'SandboxService.SimulateTransfer not_sandbox': ({ accountNumber }) => ({
+    accountNumber,
+    amountMinor: 1n,
+  }),
+  'ThirdPartyService.GenerateVirtualAccount validation_failed': invalid({ bank: 'PALMPAY' }),
+  'ThirdPartyService.GenerateVirtualAccount duplicate_reference': invalid(
+    creation({ firstName: 'Bola' }),
+  ),
+  'ThirdPartyService.GenerateVirtualAccount bank_unavailable': (_scene, fresh) =>
+    creation({ reference: fresh, phone: MAGIC_PHONES.refuses }),
+  'ThirdPartyService.GetTransaction validation_failed': invalid({ sessionId: 'a b' }),
+  'ThirdPartyService.GetTransaction not_found': invalid({ sessionId: 'nothing' }),
+  'ThirdPartyService.GetVirtualAccount validation_failed': invalid({}),
+  'ThirdPartyService.GetVirtualAccount not_found': invalid({ reference: 'nothing' }),
+  'ThirdPartyService.ListTransactions validation_failed': invalid({ pageSize: 201, status: 'x' }),
+  'ThirdPartyService.ListEvents validation_failed': invalid({ after: -1n, limit: -1 }),
+  'TransactionService.RecordPayment validation_failed': invalid({ sessionId: 'a b', bank: 9 }),
+  'TransactionService.RecordPayments validation_failed': invalid({ payments: [] }),
+  'TransactionService.GetTransaction validation_failed': invalid({}),
+  'TransactionService.GetTransaction not_found': ({ businessId }) => ({
+    businessId,
+    sessionId: 'nothing',
+  }),
+  'TransactionService.ListTransactions validation_failed': ({ businessId }) => ({
+    businessId,
+    pageToken: 'garbage',
+  }),
+  ...BANK_ERRORS,
+  ...SETTLEMENT_ERRORS,
+  ...WEBHOOK_ERRORS,
+}

@@ -1,0 +1,143 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readConfig } from '../../../src/config/config.ts'
+import { REASONS, type Reason } from '../../../src/core/errors.ts'
+import { fakeConnectors } from '../../support/fake-bank.ts'
+import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { ERRORS } from './error-rows.ts'
+import { allMethods, DOORS, nameOf, type Protocol, REST, restPath } from './protocols.ts'
+import { HAPPY } from './rows.ts'
+import { type Request, type Scene, setScene } from './scene.ts'
+
+/** What only an instance with live banks answers, none of which can be reached. */
+const OF_LIVE_BANKS = new Set([
+  'SandboxService.SimulateTransfer not_sandbox',
+  'AccountService.CloseAccount bank_unavailable',
+])
+
+const service = useService()
+const methods = await allMethods()
+
+let scene: Scene
+let live: Instance
+let wire: Wire
+let away: Instance
+
+beforeAll(async () => {
+  scene = await setScene(service)
+  const BANKS = '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live'
+  const { banks, liveBanks } = readConfig({ BANKS }, fakeConnectors('http://127.0.0.1:9'))
+  live = await startInstance(service.url, { banks, liveBanks })
+  wire = await startWire(service.url)
+  away = await startInstance(wire.url)
+})
+
+afterAll(async () => {
+  await live?.close()
+  await away?.close()
+  await wire?.close()
+  await scene?.close()
+})
+
+/** What the comments in proto/ promise: "Service.Rpc reason" → gRPC code. */
+function namedErrors(): Map<string, string> {
+  const root = join(import.meta.dirname, '../../../proto/inflow')
+  const named = new Map<string, string>()
+  for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('_service.proto')) continue
+    const text = readFileSync(join(root, file), 'utf8')
+    const service = /^service (\w+)/m.exec(text)?.[1]
+    for (const [, comment = '', rpc] of text.matchAll(/((?: {2}\/\/.*\n)*) {2}rpc (\w+)\(/g)) {
+      const errors = comment.replaceAll(/\n? *\/\/ ?/g, ' ').split('Errors:')[1] ?? ''
+      for (const [, code = '', inside = ''] of errors.matchAll(/([A-Z_]+) \(([^)]*)\)/g)) {
+        const reasons = inside.split(/[;,]/).map((part) => part.trim().split(':', 1)[0] ?? '')
+        const known = reasons.filter((reason) => Object.hasOwn(REASONS, reason))
+        if (known.length === 0) throw new Error(`${rpc}: ${code} names no reason`)
+        for (const reason of known) named.set(`${service}.${rpc} ${reason}`, code)
+      }
+    }
+  }
+  return named
+}
+
+const NAMED = namedErrors()
+
+function doorsOf(method: (typeof methods)[number]): [string, Protocol][] {
+  const doors: [string, Protocol][] = Object.entries(DOORS)
+  if (restPath(method) !== undefined) doors.push(['REST', REST])
+  return doors
+}
+
+const authorizationOf = (name: string) =>
+  `Bearer ${name.startsWith('ThirdPartyService.') ? scene.key : ADMIN_TOKEN}`
+
+test('every error that an rpc’s comment names has a row, and every row is named', () => {
+  const named = [...NAMED.keys()].filter((each) => !each.endsWith(' unavailable'))
+  expect(Object.keys(ERRORS).sort()).toEqual(named.sort())
+})
+
+test('the comments name the codes that the reasons have', () => {
+  for (const [row, code] of NAMED) {
+    const reason = row.split(' ')[1] as Reason
+    expect([row, code]).toEqual([row, REASONS[reason][0]])
+  }
+})
+
+describe('an error is the same at every door', () => {
+  test.each(Object.keys(ERRORS))('%s', async (row) => {
+    const [name = '', reason = ''] = row.split(' ')
+    const method = methods.find((each) => nameOf(each) === name)!
+    const at = OF_LIVE_BANKS.has(row) ? live : service
+    const outcomes: [string, unknown][] = []
+    const shared = reason === 'too_many_endpoints' ? await ERRORS[row]!(scene, '') : undefined
+    for (const [index, [door, call]] of doorsOf(method).entries()) {
+      const request = shared ?? (await ERRORS[row]!(scene, `${row} ${index}`))
+      outcomes.push([
+        door,
+        await call(at, { method, request, authorization: authorizationOf(name) }),
+      ])
+    }
+    const [, first] = outcomes[0] ?? []
+    expect(first).toMatchObject({ code: REASONS[reason as Reason][0], reason })
+    if (reason === 'validation_failed') expect(first).not.toMatchObject({ violations: [] })
+    if (reason.endsWith('unavailable'))
+      expect(first).not.toMatchObject({ retryAfterSeconds: undefined })
+    for (const [door, outcome] of outcomes) expect([door, outcome]).toEqual([door, first])
+  })
+})
+
+test('while the database is away, every rpc answers UNAVAILABLE at every door, and goes on after', async () => {
+  const calls: [string, Protocol, (typeof methods)[number], Request][] = []
+  for (const method of methods) {
+    const request = await HAPPY[nameOf(method)]!(scene, `away-${method.name}`)
+    for (const [door, call] of doorsOf(method)) calls.push([door, call, method, request])
+  }
+  const run = ([door, call, method, request]: (typeof calls)[number]) =>
+    call(away, { method, request, authorization: authorizationOf(nameOf(method)) }).then(
+      (outcome) => [`${nameOf(method)} at ${door}`, outcome] as const,
+    )
+  await wire.cut()
+  for (const [where, outcome] of await Promise.all(calls.map(run))) {
+    expect([where, outcome]).toEqual([
+      where,
+      {
+        code: 'UNAVAILABLE',
+        reason: 'unavailable',
+        message: 'The service cannot reach its database; try again shortly',
+        violations: [],
+        retryAfterSeconds: 1,
+      },
+    ])
+  }
+  await wire.mend()
+  const again = methods.find((method) => nameOf(method) === 'AccountService.GetAccount')!
+  const request = await HAPPY['AccountService.GetAccount']!(scene, '')
+  const outcome = await DOORS['Connect in JSON']!(away, {
+    method: again,
+    request,
+    authorization: authorizationOf(nameOf(again)),
+  })
+  expect(outcome).toHaveProperty('messages')
+})

@@ -1,0 +1,204 @@
+import fc from 'fast-check'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { useService } from '../../support/service.ts'
+import { creation, golden, until } from '../rest/rest.ts'
+import { DOORS, type Outcome, REST } from './protocols.ts'
+
+const service = useService()
+
+type Mode = 'live' | 'test'
+const MODES = ['live', 'test'] as const
+const otherOf = (mode: Mode): Mode => (mode === 'live' ? 'test' : 'live')
+
+/** What a business has in one mode: an account of a reference of its own, and one that both share. */
+interface Things {
+  readonly key: string
+  readonly reference: string
+  readonly number: string
+}
+
+let things: Record<Mode, Things>
+
+/** A business with a key of each mode. */
+async function business(): Promise<Record<Mode, string>> {
+  const { id, key } = await service.business()
+  const businesses = service.client(BusinessService)
+  const { secretKey } = await businesses.issueKey({ businessId: id, test: true })
+  return { live: key, test: secretKey }
+}
+
+async function open(key: string, overrides: Record<string, unknown>) {
+  const { status, body } = await service.post('generateVirtualAccount/', key, creation(overrides))
+  expect(status, JSON.stringify(body)).toBe(200)
+  return { reference: body.data.reference, number: body.data.account[0].account_number } as {
+    reference: string
+    number: string
+  }
+}
+
+const pay = (accountNumber: string, sessionId: string) =>
+  service.client(SandboxService).simulateTransfer({ accountNumber, sessionId, amountMinor: 100n })
+
+beforeAll(async () => {
+  const keys = await business()
+  const made = async (mode: Mode): Promise<Things> => {
+    const key = keys[mode]
+    await open(key, { reference: 'shared', firstName: mode })
+    const { reference, number } = await open(key, { reference: `only-${mode}` })
+    await pay(number, `session-${mode}`)
+    await pay(number, 'session-shared')
+    await until(
+      () => service.post('listEvents/', key, {}),
+      ({ body }) => body.data.events.length === 4,
+    )
+    return { key, reference, number }
+  }
+  things = { live: await made('live'), test: await made('test') }
+})
+
+type Request = Record<string, unknown>
+
+/** Requests that name what the other mode has, each beside one that names what nobody has. */
+const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Request, Request])[]>> =
+  {
+    generateVirtualAccount: () => [],
+    getTransaction: (other) => [[{ sessionId: `session-${other}` }, { sessionId: 'nowhere' }]],
+    getVirtualAccount: (other) => [
+      [{ reference: things[other].reference }, { reference: 'nowhere' }],
+      [{ reference: `only-${other}` }, { reference: 'nowhere' }],
+    ],
+    listTransactions: (other) => [
+      [{ reference: things[other].reference }, { reference: 'nowhere' }],
+      [{ reference: `only-${other}` }, { reference: 'nowhere' }],
+    ],
+    listEvents: () => [],
+    getBalance: () => [],
+  }
+
+/** What a key finds with what is its own, told by what it must hold and must not. */
+const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
+  generateVirtualAccount: (mode) => [creation({ reference: 'shared', firstName: mode })],
+  getTransaction: (mode) => [{ sessionId: `session-${mode}` }, { sessionId: 'session-shared' }],
+  getVirtualAccount: (mode) => [
+    { reference: things[mode].reference },
+    { reference: `only-${mode}` },
+    { reference: 'shared' },
+  ],
+  listTransactions: (mode) => [{}, { reference: `only-${mode}` }],
+  listEvents: () => [{}],
+  getBalance: () => [{}],
+}
+
+describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {
+  test.each(ThirdPartyService.methods.map((method) => [method.localName, method] as const))(
+    'by %s, at any door',
+    async (name, method) => {
+      const authorization = `Bearer ${things[mode].key}`
+      const other = otherOf(mode)
+      for (const [door, call] of [...Object.entries(DOORS), ['REST', REST] as const]) {
+        const ask = (request: Request) => call(service, { method, request, authorization })
+        for (const [theirs, nobodys] of NAMING[name]!(other)) {
+          expect([door, await ask(theirs)]).toEqual([door, await ask(nobodys)])
+        }
+        for (const request of OWN[name]!(mode)) {
+          const outcome: Outcome = await ask(request)
+          expect([door, outcome]).toEqual([door, { messages: [expect.anything()] }])
+          const text = JSON.stringify(outcome)
+          const { reference, number } = things[other]
+          for (const foreign of [reference, number, `only-${other}`, `session-${other}`]) {
+            expect([door, text]).not.toEqual([door, expect.stringContaining(foreign)])
+          }
+          if (name === 'listEvents') expect(text).not.toContain(`"live":${other === 'live'}`)
+        }
+      }
+    },
+  )
+
+  test('to the byte', async () => {
+    const { key } = things[mode]
+    const other = otherOf(mode)
+    for (const [path, theirs, nobodys] of [
+      ['getTransaction/', { session_id: `session-${other}` }, { session_id: 'nowhere' }],
+      ['getVirtualAccount/', { reference: things[other].reference }, { reference: 'nowhere' }],
+      ['getVirtualAccount/', { reference: `only-${other}` }, { reference: 'nowhere' }],
+    ] as const) {
+      const answers = [
+        await service.post(path, key, theirs),
+        await service.post(path, key, nobodys),
+      ]
+      const [first, second] = answers.map(({ status, text }) => [status, golden(text)])
+      expect(first).toEqual(second)
+      expect(first?.[0]).toBe(404)
+    }
+  })
+})
+
+test('a page of one mode leads to nothing of the other', async () => {
+  for (const mode of MODES) {
+    const page = { page_size: 1 }
+    const { body } = await service.post('listTransactions/', things[mode].key, page)
+    expect(body.data.next_page_token).not.toBe('')
+    const next = { ...page, page_token: body.data.next_page_token }
+    const there = await service.post('listTransactions/', things[otherOf(mode)].key, next)
+    for (const { nuban } of there.body.data.transactions) {
+      expect(nuban).toBe(things[otherOf(mode)].number)
+    }
+  }
+})
+
+/** What one caller does next, in one mode. */
+const step = fc.record({
+  live: fc.boolean(),
+  reference: fc.nat(3),
+  /** Undefined: only the account. */
+  session: fc.option(fc.nat(5), { nil: undefined }),
+})
+
+test('whatever is done in either mode, each has its own, and its events count without a gap', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
+      const keys = await business()
+      const run = `run-${keys.live.slice(-8)}`
+      const owed = { live: new Set<string>(), test: new Set<string>() }
+      const paid = { live: new Set<string>(), test: new Set<string>() }
+      // All at once: the same reference and the same session, in both modes.
+      await Promise.all(
+        steps.map(async ({ live, reference, session }) => {
+          const mode: Mode = live ? 'live' : 'test'
+          const { number } = await open(keys[mode], { reference: `r-${reference}` })
+          owed[mode].add(number)
+          if (session === undefined) return
+          // One session is one payment in a mode: its account follows from it.
+          const payer = await open(keys[mode], { reference: 'payer' })
+          owed[mode].add(payer.number)
+          await pay(payer.number, `${run}-${session}`)
+          paid[mode].add(`${run}-${session}`)
+        }),
+      )
+      for (const mode of MODES) {
+        const count = owed[mode].size + paid[mode].size
+        const { body } = await until(
+          () => service.post('listEvents/', keys[mode], {}),
+          (answer) => answer.body.data.events.length >= count,
+        )
+        const events: { event: string; data: Record<string, unknown> }[] = body.data.events
+        expect(events.map(({ data }) => data['sequence'])).toEqual(
+          Array.from({ length: count }, (_, index) => index + 1),
+        )
+        expect(new Set(events.map(({ data }) => data['live']))).toEqual(
+          new Set(count > 0 ? [mode === 'live'] : []),
+        )
+        const list = await service.post('listTransactions/', keys[mode], { page_size: 200 })
+        const sessions = list.body.data.transactions.map(
+          (transaction: { session_id: string }) => transaction.session_id,
+        )
+        expect(sessions.sort()).toEqual([...paid[mode]].sort())
+      }
+      for (const number of owed.live) expect(owed.test.has(number)).toBe(false)
+    }),
+    { numRuns: 12 },
+  )
+}, 60_000)

@@ -1,0 +1,75 @@
+import type { JsonValue } from '@bufbuild/protobuf'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { allMethods, DOORS, nameOf, type Protocol, REST, restPath } from './protocols.ts'
+import { HAPPY, TAKE } from './rows.ts'
+import { type Scene, setScene } from './scene.ts'
+
+const service = useService()
+const methods = await allMethods()
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await setScene(service)
+})
+
+afterAll(() => scene?.close())
+
+test('every rpc has a row', () => {
+  expect(Object.keys(HAPPY).sort()).toEqual(methods.map(nameOf).sort())
+})
+
+describe('a call that goes well has the same answer at every door', () => {
+  test.each(methods.map((method) => [nameOf(method), method] as const))(
+    '%s',
+    async (name, method) => {
+      const token = method.parent.name === 'ThirdPartyService' ? scene.key : ADMIN_TOKEN
+      const doors: [string, Protocol][] = Object.entries(DOORS)
+      if (restPath(method) !== undefined) doors.push(['REST', REST])
+      const answers: [string, unknown][] = []
+      for (const [index, [door, call]] of doors.entries()) {
+        const fresh = `fresh-${name}-${index}`.replace('.', '-')
+        const outcome = await call(service, {
+          method,
+          request: await HAPPY[name]!(scene, fresh),
+          authorization: `Bearer ${token}`,
+          take: TAKE[name] ?? 1,
+        })
+        if (!('messages' in outcome)) throw new Error(`${door}: ${JSON.stringify(outcome)}`)
+        // A read is the same to the letter; a write makes new things of the same shape.
+        const read = method.idempotency === 1 || name.endsWith('.Subscribe')
+        answers.push([door, read ? outcome.messages : steady(outcome.messages as JsonValue, fresh)])
+      }
+      const [first] = answers
+      expect(first?.[1]).toHaveLength(TAKE[name] ?? 1)
+      for (const [door, answer] of answers) expect([door, answer]).toEqual([door, first?.[1]])
+    },
+  )
+})
+
+/** Numbers that differ from call to call. */
+const COUNTERS = ['epoch', 'attemptCount', 'number', 'latencyMs']
+
+/** An answer with what every write makes anew replaced by its kind. */
+function steady(value: JsonValue, fresh: string): JsonValue {
+  if (typeof value === 'string') return steadyText(value, fresh)
+  if (Array.isArray(value)) return value.map((each) => steady(each, fresh))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [
+      name,
+      COUNTERS.includes(name) ? '<number>' : steady(each, fresh),
+    ]),
+  )
+}
+
+function steadyText(text: string, fresh: string): string {
+  return text
+    .replace(fresh, '<fresh>')
+    .replace(/^([a-z]+_)[0-9a-z]{26}$/, '<$1>')
+    .replace(/^(sk_live_|sk_test_|whsec_|it_).+$/, '<$1>')
+    .replace(/^R-[0-9A-Z]{20}$/, '<reference>')
+    .replace(/^\d{10}$/, '<account number>')
+    .replace(/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?$/, '<time>')
+}

@@ -1,0 +1,248 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  getOption,
+  type JsonValue,
+  type Message,
+  type MessageInitShape,
+  toBinary,
+  toJson,
+} from '@bufbuild/protobuf'
+import { ConnectError, type Transport } from '@connectrpc/connect'
+import { findTrailerError } from '@connectrpc/connect/protocol-grpc'
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+} from '@connectrpc/connect-node'
+import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import { http } from '../../../gen/google/api/annotations_pb.ts'
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+} from '../../../gen/google/rpc/error_details_pb.ts'
+import { REASONS, type Reason } from '../../../src/core/errors.ts'
+import { send } from '../rest/rest.ts'
+
+/** What a call came to, in a form in which the doors can be compared. */
+export type Outcome =
+  | { readonly messages: readonly JsonValue[] }
+  | {
+      readonly code: string
+      readonly reason: string
+      readonly message: string
+      readonly violations: readonly { field: string; message: string }[]
+      readonly retryAfterSeconds: number | undefined
+    }
+
+/** Where an instance listens. */
+export interface Addresses {
+  readonly httpUrl: string
+  readonly grpcUrl: string
+}
+
+export interface DoorCall {
+  readonly method: DescMethod
+  readonly request: MessageInitShape<DescMessage>
+  /** Undefined: no credential. */
+  readonly authorization: string | undefined
+  /** How many messages of a stream to wait for. */
+  readonly take?: number
+}
+
+export type Protocol = (at: Addresses, call: DoorCall) => Promise<Outcome>
+
+/** Every service in gen/, so that a new one is in every matrix at once. */
+export async function allServices(): Promise<DescService[]> {
+  const root = join(import.meta.dirname, '../../../gen/inflow')
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
+  const found: DescService[] = []
+  for (const file of files.filter((name) => name.endsWith('_service_pb.ts')).sort()) {
+    const module = (await import(join(root, file))) as Record<string, DescService>
+    found.push(...Object.values(module).filter((each) => each?.kind === 'service'))
+  }
+  return found
+}
+
+export async function allMethods(): Promise<DescMethod[]> {
+  return (await allServices()).flatMap((service) => service.methods)
+}
+
+/** `AccountService.CreateAccount` */
+export function nameOf(method: DescMethod): string {
+  return `${method.parent.name}.${method.name}`
+}
+
+/** The REST path of a method, if it has one. */
+export function restPath(method: DescMethod): string | undefined {
+  if (!method.proto.options) return undefined
+  const { pattern } = getOption(method, http)
+  return typeof pattern.value === 'string' ? pattern.value : undefined
+}
+
+export const DOORS: Readonly<Record<string, Protocol>> = {
+  'gRPC from connect-node': byTransport(({ grpcUrl }) => createGrpcTransport({ baseUrl: grpcUrl })),
+  'gRPC from grpc-js': byGrpcJs(),
+  'Connect in JSON': byTransport(({ httpUrl }) =>
+    createConnectTransport({ baseUrl: httpUrl, httpVersion: '1.1', useBinaryFormat: false }),
+  ),
+  'Connect in binary': byTransport(({ httpUrl }) =>
+    createConnectTransport({ baseUrl: httpUrl, httpVersion: '1.1', useBinaryFormat: true }),
+  ),
+  'gRPC-Web': byTransport(({ httpUrl }) =>
+    createGrpcWebTransport({ baseUrl: httpUrl, httpVersion: '1.1' }),
+  ),
+}
+
+/** The sixth door, of methods with a path. */
+export const REST: Protocol = async ({ httpUrl }, { method, request, authorization }) => {
+  const answer = await send(httpUrl, {
+    path: `${restPath(method)}/`,
+    headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
+    body: JSON.stringify(toRestJson(method.input, create(method.input, request))),
+  })
+  const body = JSON.parse(answer.text)
+  if (answer.status === 200) return { messages: [body] }
+  const retry = answer.headers['retry-after']
+  return {
+    code: REASONS[body.code as Reason][0],
+    reason: body.code,
+    message: body.message,
+    violations: body.errors ?? [],
+    retryAfterSeconds: retry === undefined ? undefined : Number(retry),
+  }
+}
+
+/** int64 as a number: REST requests are flat objects of texts and numbers. */
+function toRestJson(schema: DescMessage, message: Message): JsonValue {
+  const json = toJson(schema, message) as Record<string, JsonValue>
+  for (const field of schema.fields) {
+    if (field.fieldKind !== 'scalar' || typeof json[field.jsonName] !== 'string') continue
+    if (field.scalar === 3) json[field.jsonName] = Number(json[field.jsonName])
+  }
+  return json
+}
+
+function byTransport(open: (at: Addresses) => Transport): Protocol {
+  // One for each service, as a transport keeps its connection open.
+  const transports = new Map<string, Transport>()
+  return async (at, { method, request, authorization, take = 1 }) => {
+    const transport = transports.get(at.grpcUrl) ?? open(at)
+    transports.set(at.grpcUrl, transport)
+    const headers = authorization === undefined ? {} : { authorization }
+    try {
+      if (method.methodKind === 'unary') {
+        const answer = await transport.unary(method as never, undefined, 5_000, headers, request)
+        return { messages: [show(method, answer.message)] }
+      }
+      const cancel = new AbortController()
+      const single = (async function* () {
+        yield request as never
+      })()
+      const stream = await transport.stream(method as never, cancel.signal, 5_000, headers, single)
+      const messages: JsonValue[] = []
+      for await (const message of stream.message) {
+        messages.push(show(method, message))
+        if (messages.length === take) break
+      }
+      cancel.abort()
+      return { messages }
+    } catch (error) {
+      return toOutcome(ConnectError.from(error))
+    }
+  }
+}
+
+function byGrpcJs(): Protocol {
+  const clients = new Map<string, Client>()
+  return ({ grpcUrl }, { method, request, authorization, take = 1 }) => {
+    const client =
+      clients.get(grpcUrl) ?? new Client(new URL(grpcUrl).host, credentials.createInsecure())
+    clients.set(grpcUrl, client)
+    const metadata = new Metadata()
+    if (authorization !== undefined) metadata.set('authorization', authorization)
+    const path = `/${method.parent.typeName}/${method.name}`
+    const write = () => Buffer.from(toBinary(method.input, create(method.input, request)))
+    const read = (bytes: Buffer) => show(method, fromBinary(method.output, bytes))
+    if (method.methodKind === 'unary') {
+      return new Promise((resolve) => {
+        client.makeUnaryRequest(path, write, read, null, metadata, (error, answer) =>
+          resolve(error ? fromServiceError(error) : { messages: [answer as JsonValue] }),
+        )
+      })
+    }
+    return new Promise((resolve) => {
+      const messages: JsonValue[] = []
+      const stream = client.makeServerStreamRequest(path, write, read, null, metadata)
+      stream.on('data', (message: JsonValue) => {
+        messages.push(message)
+        if (messages.length === take) stream.cancel()
+      })
+      stream.on('error', (error: ServiceError) =>
+        resolve(messages.length >= take ? { messages } : fromServiceError(error)),
+      )
+    })
+  }
+}
+
+function show({ output }: DescMethod, message: Message): JsonValue {
+  return toJson(output, message, { alwaysEmitImplicit: true })
+}
+
+function fromServiceError(error: ServiceError): Outcome {
+  const headers = new Headers({
+    'grpc-status': `${error.code}`,
+    'grpc-message': encodeURIComponent(error.details),
+  })
+  const [details] = error.metadata.get('grpc-status-details-bin')
+  if (details) headers.set('grpc-status-details-bin', Buffer.from(details).toString('base64'))
+  return toOutcome(findTrailerError(headers) ?? ConnectError.from(error))
+}
+
+/** `google.rpc` details, read as a client reads them. */
+function toOutcome(error: ConnectError): Outcome {
+  const [info] = error.findDetails(ErrorInfoSchema)
+  const [bad] = error.findDetails(BadRequestSchema)
+  const [retry] = error.findDetails(RetryInfoSchema)
+  if (info && !/^req_[0-9a-z]{24,}$/.test(info.metadata['request_id'] ?? '')) {
+    throw new Error('an error names the request')
+  }
+  const seconds = retry?.retryDelay?.seconds
+  return {
+    code: CODE_NAMES[error.code] ?? `${error.code}`,
+    reason: info?.domain === 'inflow' ? info.reason : '',
+    message: error.rawMessage,
+    violations: (bad?.fieldViolations ?? []).map(({ field, description }) => ({
+      field,
+      message: description,
+    })),
+    retryAfterSeconds: seconds === undefined ? undefined : Number(seconds),
+  }
+}
+
+/** By number, as gRPC lists them. */
+const CODE_NAMES: readonly string[] = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+]

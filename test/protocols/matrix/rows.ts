@@ -1,0 +1,97 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import type { Scope } from '../../../src/auth/caller.ts'
+import { creation } from '../rest/rest.ts'
+import { BANK_HAPPY } from './bank-rows.ts'
+import { CUSTOMER, type Make, newKey } from './scene.ts'
+import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
+import { WEBHOOK_HAPPY } from './webhook-rows.ts'
+
+/** A call of each rpc that goes well. A new rpc needs a row. */
+export const HAPPY: Readonly<Record<string, Make>> = {
+  'AccountService.CreateAccount': ({ businessId }, fresh) => ({
+    businessId,
+    reference: fresh,
+    bank: Bank.BANK_PALMPAY,
+    idType: 1,
+    idNumber: '12345678901',
+    ...CUSTOMER,
+  }),
+  'AccountService.GetAccount': ({ businessId, reference }) => ({ businessId, reference }),
+  'AccountService.ListAccounts': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'AdminService.IssueToken': ({ businessId }, fresh) => ({
+    name: fresh,
+    scopes: ['read', 'events:subscribe'],
+    businessIds: [businessId],
+    expiresAt: timestampFromMs(Date.now() + 3_600_000),
+  }),
+  'AdminService.RevokeToken': ({ revokedTokenId }) => ({ tokenId: revokedTokenId }),
+  'AdminService.ListTokens': () => ({ pageSize: 1 }),
+  'AdminService.ListAuditEntries': ({ businessId }) => ({ businessId, oldestFirst: true }),
+  'BusinessService.CreateBusiness': () => ({ name: 'Ọjà', alias: 'Oja' }),
+  'BusinessService.GetBusiness': ({ businessId }) => ({ businessId }),
+  'BusinessService.ListBusinesses': () => ({ pageSize: 1 }),
+  'BusinessService.UpdateBusiness': ({ otherBusinessId }) => ({
+    businessId: otherBusinessId,
+    name: 'Ọjà',
+    alias: 'Oja',
+  }),
+  'BusinessService.IssueKey': ({ otherBusinessId }) => ({
+    businessId: otherBusinessId,
+    test: true,
+    allowedCidrs: ['203.0.113.0/24', '2001:DB8::1'],
+  }),
+  'BusinessService.UpdateKey': async (scene) => ({
+    keyId: await newKey(scene),
+    allowedCidrs: ['203.0.113.7'],
+  }),
+  'BusinessService.RotateKey': async (scene) => ({ keyId: await newKey(scene) }),
+  'BusinessService.RevokeKey': ({ revokedKeyId }) => ({ keyId: revokedKeyId }),
+  'BusinessService.ListKeys': ({ businessId }) => ({ businessId }),
+  'EventService.Subscribe': ({ businessId }) => ({
+    start: { case: 'beginning', value: true },
+    businessIds: [businessId],
+  }),
+  'EventService.ListEvents': ({ businessId }) => ({ businessId, after: 1n }),
+  'EventService.BumpEpoch': () => ({}),
+  'SandboxService.SimulateTransfer': ({ accountNumber }, fresh) => ({
+    accountNumber,
+    amountMinor: 100n,
+    sessionId: fresh,
+  }),
+  'ThirdPartyService.GenerateVirtualAccount': (_scene, fresh) => creation({ reference: fresh }),
+  'ThirdPartyService.GetTransaction': ({ sessionId }) => ({ sessionId }),
+  'ThirdPartyService.GetVirtualAccount': ({ reference }) => ({ reference }),
+  'ThirdPartyService.ListTransactions': () => ({ pageSize: 1 }),
+  'ThirdPartyService.ListEvents': () => ({ after: 1n, limit: 1 }),
+  'TransactionService.RecordPayment': ({ accountNumber }, fresh) => ({
+    bank: Bank.BANK_9PSB,
+    accountNumber,
+    sessionId: fresh,
+    amountMinor: 5n,
+    payer: { name: 'BOLA ADE' },
+  }),
+  'TransactionService.RecordPayments': ({ accountNumber }, fresh) => ({
+    payments: [
+      { bank: Bank.BANK_9PSB, accountNumber, sessionId: fresh, amountMinor: 5n },
+      { bank: Bank.BANK_9PSB, accountNumber, sessionId: fresh, amountMinor: -5n },
+    ],
+  }),
+  'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
+  'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
+  ...BANK_HAPPY,
+  ...SETTLEMENT_HAPPY,
+  ...WEBHOOK_HAPPY,
+}
+
+/** How many messages of a stream the happy call waits for. */
+export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe': 3 }
+
+/** What each scope is for. Whoever changes the access table says here that it was meant. */
+export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
+  admin: /./,
+  'payments:write':
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.(RecordPayments?|ReverseTransaction)|SandboxService\.SimulateTransfer)$/,
+  read: /^\w+\.(Get|List|Preview)\w+$/,
+  'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
+}

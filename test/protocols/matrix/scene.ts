@@ -1,0 +1,102 @@
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
+import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { startReceiver } from '../../support/receiver.ts'
+import type { TestService } from '../../support/service.ts'
+import { until } from '../rest/rest.ts'
+
+export type Request = MessageInitShape<DescMessage> & Record<string, unknown>
+
+/** Makes the request of one call. `fresh` is a text that no call used before. */
+export type Make = (scene: Scene, fresh: string) => Request | Promise<Request>
+
+/** What the calls of the matrices are about. */
+export interface Scene {
+  readonly service: TestService
+  readonly businessId: string
+  readonly key: string
+  readonly accountNumber: string
+  readonly reference: string
+  readonly sessionId: string
+  /** The id of a key that has been revoked. */
+  readonly revokedKeyId: string
+  /** The id of a token that has been revoked. */
+  readonly revokedTokenId: string
+  /** An endpoint that acknowledged the payment, and the delivery to it. */
+  readonly endpointId: string
+  readonly deliveryId: string
+  /** The delivery to an endpoint where nobody listens; it was tried, and is tried again later. */
+  readonly failingDeliveryId: string
+  /** A business without anything. */
+  readonly otherBusinessId: string
+  close(): Promise<void>
+}
+
+export const CUSTOMER = {
+  email: 'ada@example.com',
+  phone: '08012345678',
+  firstName: 'Ada',
+  lastName: 'Obi',
+}
+
+/** A key of a business that has nothing else. */
+export async function newKey({ service, otherBusinessId }: Scene): Promise<string> {
+  const businesses = service.client(BusinessService)
+  const { key } = await businesses.issueKey({ businessId: otherBusinessId })
+  return key!.id
+}
+
+/** An address where nobody listens. */
+export const DEAF_URL = 'http://127.0.0.1:9/hook'
+
+/** A business with an account, a payment in it, both events in the log, and their deliveries. */
+export async function setScene(service: TestService): Promise<Scene> {
+  const { id: businessId, key } = await service.business()
+  const receiver = await startReceiver()
+  const webhooks = service.client(WebhookService)
+  const heard = await webhooks.createEndpoint({ businessId, url: receiver.url })
+  const deaf = await webhooks.createEndpoint({ businessId, url: DEAF_URL })
+  const { account } = await service.client(AccountService).createAccount({
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_9PSB,
+    ...CUSTOMER,
+  })
+  const { accountNumber, reference } = account!
+  const sessionId = 'session-1'
+  const transfer = { accountNumber, amountMinor: 150_050n, sessionId }
+  await service.client(SandboxService).simulateTransfer(transfer)
+  const businesses = service.client(BusinessService)
+  const issued = await businesses.issueKey({ businessId })
+  await businesses.revokeKey({ keyId: issued.key!.id })
+  const admin = service.client(AdminService)
+  const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
+  await admin.revokeToken({ tokenId: token!.id })
+  const deliveryTo = async (endpointId: string) => {
+    const { deliveries } = await until(
+      () => webhooks.listDeliveries({ endpointId }),
+      (found) => found.deliveries.some((delivery) => delivery.attemptCount > 0),
+      10_000,
+    )
+    return deliveries[0]!.id
+  }
+  return {
+    service,
+    businessId,
+    key,
+    accountNumber,
+    reference,
+    sessionId,
+    revokedKeyId: issued.key!.id,
+    revokedTokenId: token!.id,
+    endpointId: heard.endpoint!.id,
+    deliveryId: await deliveryTo(heard.endpoint!.id),
+    failingDeliveryId: await deliveryTo(deaf.endpoint!.id),
+    otherBusinessId: (await service.business()).id,
+    close: () => receiver.close(),
+  }
+}

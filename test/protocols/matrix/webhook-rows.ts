@@ -1,0 +1,123 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { newId } from '../../../src/core/ids.ts'
+import { DEAF_URL, type Make, type Request, type Scene } from './scene.ts'
+
+/** An endpoint of a business that has no events. */
+async function newEndpoint({ service, otherBusinessId }: Scene): Promise<string> {
+  const request = { businessId: otherBusinessId, url: DEAF_URL }
+  const { endpoint } = await service.client(WebhookService).createEndpoint(request)
+  return endpoint!.id
+}
+
+async function disabledEndpoint(scene: Scene): Promise<string> {
+  const endpointId = await newEndpoint(scene)
+  await scene.service.client(WebhookService).updateEndpoint({ endpointId, enabled: false })
+  return endpointId
+}
+
+/** A delivery as the dispatcher makes one, of an event at a place of the log. */
+async function newDelivery({ service }: Scene, endpointId: string, position: number) {
+  const id = newId('dlv', Date.now())
+  await service.database.pool.query(
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+        created_at, completed_at)
+      values ($1, $2, $3, 'DELIVERED', 1, now(), 1, now(), now())`,
+    [id, endpointId, position],
+  )
+  return id
+}
+
+/** A call of each rpc that goes well. */
+export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
+  'WebhookService.CreateEndpoint': ({ otherBusinessId }) => ({
+    businessId: otherBusinessId,
+    url: DEAF_URL,
+    kinds: ['PAYMENT_NOTIFICATION'],
+  }),
+  'WebhookService.UpdateEndpoint': async (scene) => ({
+    endpointId: await newEndpoint(scene),
+    description: 'for tests',
+    enabled: false,
+  }),
+  'WebhookService.ListEndpoints': ({ businessId }) => ({ businessId }),
+  'WebhookService.DeleteEndpoint': async (scene) => ({ endpointId: await newEndpoint(scene) }),
+  'WebhookService.RotateSecret': async (scene) => ({ endpointId: await newEndpoint(scene) }),
+  'WebhookService.SendTestEvent': async (scene) => ({ endpointId: await newEndpoint(scene) }),
+  'WebhookService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
+  'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
+  'WebhookService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
+  'WebhookService.Recover': ({ endpointId }) => ({
+    endpointId,
+    since: timestampFromMs(Date.now() + 60_000),
+  }),
+}
+
+const invalid =
+  (request: Request): Make =>
+  () =>
+    request
+const nobodys = invalid({ endpointId: 'ep_nobody' })
+const disabled: Make = async (scene) => ({ endpointId: await disabledEndpoint(scene) })
+
+/** A call for each error that an rpc names. */
+export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
+  'WebhookService.CreateEndpoint validation_failed': ({ businessId }) => ({
+    businessId,
+    url: 'https://10.0.0.1/',
+  }),
+  'WebhookService.CreateEndpoint not_found': invalid({
+    businessId: 'biz_nobody',
+    url: 'https://example.com/',
+  }),
+  'WebhookService.CreateEndpoint too_many_endpoints': async ({ service }) => {
+    const { id: businessId } = await service.business()
+    const webhooks = service.client(WebhookService)
+    const url = 'https://example.com/'
+    for (let i = 0; i < 50; i++) await webhooks.createEndpoint({ businessId, url })
+    return { businessId, url }
+  },
+  'WebhookService.UpdateEndpoint validation_failed': ({ endpointId }) => ({
+    endpointId,
+    allKinds: true,
+    kinds: ['PAYMENT_NOTIFICATION'],
+  }),
+  'WebhookService.UpdateEndpoint not_found': nobodys,
+  'WebhookService.ListEndpoints validation_failed': invalid({}),
+  'WebhookService.DeleteEndpoint validation_failed': invalid({}),
+  'WebhookService.DeleteEndpoint not_found': nobodys,
+  'WebhookService.RotateSecret validation_failed': ({ endpointId }) => ({
+    endpointId,
+    overlap: { seconds: -1n },
+  }),
+  'WebhookService.RotateSecret not_found': nobodys,
+  'WebhookService.RotateSecret too_many_secrets': async (scene) => {
+    const endpointId = await newEndpoint(scene)
+    const webhooks = scene.service.client(WebhookService)
+    for (let live = 1; live < 5; live++) await webhooks.rotateSecret({ endpointId })
+    return { endpointId }
+  },
+  'WebhookService.SendTestEvent validation_failed': invalid({}),
+  'WebhookService.SendTestEvent not_found': nobodys,
+  'WebhookService.SendTestEvent endpoint_disabled': disabled,
+  'WebhookService.ListDeliveries validation_failed': invalid({ pageSize: -1 }),
+  'WebhookService.GetDelivery validation_failed': invalid({}),
+  'WebhookService.GetDelivery not_found': invalid({ deliveryId: 'dlv_nobody' }),
+  'WebhookService.Redeliver validation_failed': invalid({}),
+  'WebhookService.Redeliver not_found': invalid({ deliveryId: 'dlv_nobody' }),
+  'WebhookService.Redeliver endpoint_disabled': async (scene) => ({
+    deliveryId: await newDelivery(scene, await disabledEndpoint(scene), 1),
+  }),
+  'WebhookService.Redeliver event_expired': async (scene) => ({
+    deliveryId: await newDelivery(scene, await newEndpoint(scene), 1_000_000_000),
+  }),
+  'WebhookService.Recover validation_failed': ({ endpointId }) => ({ endpointId }),
+  'WebhookService.Recover not_found': invalid({
+    endpointId: 'ep_nobody',
+    since: timestampFromMs(0),
+  }),
+  'WebhookService.Recover endpoint_disabled': async (scene) => ({
+    endpointId: await disabledEndpoint(scene),
+    since: timestampFromMs(0),
+  }),
+}

@@ -1,0 +1,70 @@
+import { describe, expect, test } from 'vitest'
+import { useService } from '../../support/service.ts'
+import { asJson, exchange, GENERATE, golden, PATHS, send } from './rest.ts'
+
+const service = useService()
+
+const TOO_LARGE =
+  '{"status":false,"message":"The body is larger than 64 KiB","code":"payload_too_large","request_id":"*"}'
+
+/** A JSON object of a length in bytes. */
+function objectOf(bytes: number): string {
+  const frame = '{"session_id":"1","x":""}'
+  return frame.replace('""', `"${'y'.repeat(bytes - frame.length)}"`)
+}
+
+describe('413 payload_too_large', () => {
+  test('64 KiB are read, on every path', async () => {
+    const { key } = await service.business()
+    for (const path of PATHS) {
+      const answer = await send(service.httpUrl, {
+        path,
+        headers: asJson(key),
+        body: objectOf(65_536),
+      })
+      expect([200, 404, 422]).toContain(answer.status)
+    }
+  })
+
+  test('one byte more is not, on every path, with the key and without', async () => {
+    const { key } = await service.business()
+    for (const path of PATHS) {
+      for (const headers of [asJson(key), asJson()]) {
+        const answer = await send(service.httpUrl, { path, headers, body: objectOf(65_537) })
+        expect([answer.status, golden(answer.text)]).toEqual([413, TOO_LARGE])
+        expect(answer.headers['x-request-id']).toMatch(/^req_/)
+      }
+    }
+  })
+
+  test('the bound counts bytes, not characters', async () => {
+    const { key } = await service.business()
+    const body = JSON.stringify({ session_id: '1', x: 'é'.repeat(40_000) })
+    const answer = await send(service.httpUrl, { headers: asJson(key), body })
+    expect([answer.status, golden(answer.text)]).toEqual([413, TOO_LARGE])
+  })
+
+  test('a body in chunks has the same bound', async () => {
+    const { key } = await service.business()
+    const chunks = (bytes: number) => objectOf(bytes).match(/.{1,10000}/gs) ?? []
+    const read = await send(service.httpUrl, { headers: asJson(key), body: chunks(65_536) })
+    expect(read.status).toBe(404)
+    const refused = await send(service.httpUrl, { headers: asJson(key), body: chunks(65_537) })
+    expect([refused.status, golden(refused.text)]).toEqual([413, TOO_LARGE])
+  })
+
+  test('a length that is only announced is refused before anything of it comes', async () => {
+    const { key } = await service.business()
+    const head = [
+      `POST ${GENERATE} HTTP/1.1`,
+      'Host: x',
+      'Connection: close',
+      'Content-Type: application/json',
+      `Authorization: Bearer ${key}`,
+      'Content-Length: 999999999999',
+    ]
+    const answer = await exchange(service.httpUrl, `${head.join('\r\n')}\r\n\r\n`)
+    expect(answer).toMatch(/^HTTP\/1.1 413 /)
+    expect(golden(answer.split('\r\n\r\n')[1] ?? '')).toBe(TOO_LARGE)
+  })
+})

@@ -1,0 +1,215 @@
+import { rmSync } from 'node:fs'
+import { request } from 'node:https'
+import { connect, type TLSSocket } from 'node:tls'
+import { Code, createClient, type Interceptor } from '@connectrpc/connect'
+import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
+import type { ServiceError } from '@grpc/grpc-js'
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { subscribe } from '../../../src/client/subscribe.ts'
+import { inflow, startInflow } from '../../cli/run-inflow.ts'
+import { sequence, writeEvents } from '../../support/events.ts'
+import { ADMIN_TOKEN } from '../../support/service.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { makeCertificate } from '../../webhooks/sender/certificate.ts'
+import { useTls } from './tls-fixture.ts'
+
+const logged: Record<string, unknown>[] = []
+const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
+const tls = useTls(false, log)
+
+const authorize: Interceptor = (next) => (call) => {
+  call.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+  return next(call)
+}
+
+/** A TLS client with its own ideas; it settles at the handshake. */
+function handshake(url: string, options: object): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const port = Number(new URL(url).port)
+    const socket = connect({ host: '127.0.0.1', port, ca: tls.authority.cert, ...options }, () =>
+      resolve(socket),
+    )
+    socket.on('error', reject)
+  })
+}
+
+/** The common name of the certificate that a door shows to a new connection. */
+async function shownAt(url: string): Promise<string | undefined> {
+  const socket = await handshake(url, { ALPNProtocols: [url === tls.grpcUrl ? 'h2' : 'http/1.1'] })
+  const { subject } = socket.getPeerCertificate()
+  socket.destroy()
+  return String(subject.CN)
+}
+
+test('REST is answered over https, with HSTS, and plain http at the same port is not', async () => {
+  const answer = await new Promise<{ status: number; headers: Record<string, unknown> }>(
+    (resolve, reject) => {
+      const url = `${tls.httpUrl}/v2/thirdparty/getTransaction/`
+      request(url, { method: 'POST', ca: tls.authority.cert }, (response) => {
+        response.resume()
+        resolve({ status: response.statusCode!, headers: response.headers })
+      })
+        .on('error', reject)
+        .end('{}')
+    },
+  )
+  expect(answer.status).toBe(401)
+  expect(answer.headers['strict-transport-security']).toMatch(/^max-age=\d+/)
+  await expect(fetch(tls.httpUrl.replace('https:', 'http:'))).rejects.toThrow()
+})
+
+test('a client of Connect and one of gRPC are answered', async () => {
+  const nodeOptions = { ca: tls.authority.cert }
+  const interceptors = [authorize]
+  const transports = [
+    createConnectTransport({
+      baseUrl: tls.httpUrl,
+      httpVersion: '1.1',
+      nodeOptions,
+      interceptors,
+    }),
+    createGrpcTransport({ baseUrl: tls.grpcUrl, nodeOptions, interceptors }),
+  ]
+  for (const transport of transports) {
+    const answer = await createClient(BusinessService, transport).createBusiness({ name: 'Secure' })
+    expect(answer.business?.id).toMatch(/^biz_/)
+  }
+})
+
+test('a client that does not know the authority refuses the service', async () => {
+  const transport = createGrpcTransport({ baseUrl: tls.grpcUrl, interceptors: [authorize] })
+  await expect(createClient(BusinessService, transport).listBusinesses({})).rejects.toMatchObject({
+    rawMessage: expect.stringMatching(/certificate/),
+  })
+})
+
+test.each([
+  ['HTTP', () => tls.httpUrl, 'http/1.1'],
+  ['gRPC', () => tls.grpcUrl, 'h2'],
+])('%s: TLS 1.2 and 1.3 with its protocol, nothing older, no weak cipher', async (_, url, alpn) => {
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+    const limits = { minVersion: version, maxVersion: version, ALPNProtocols: [alpn] }
+    const socket = await handshake(url(), limits)
+    expect([socket.getProtocol(), socket.alpnProtocol]).toEqual([version, alpn])
+    expect(socket.getCipher().name).toMatch(/^(ECDHE-|TLS_).*(GCM|POLY1305)/)
+    socket.destroy()
+  }
+  const weak = [
+    { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' },
+    { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA:ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0' },
+    { ALPNProtocols: ['spdy/3'] },
+  ]
+  for (const options of weak) await expect(handshake(url(), options)).rejects.toThrow()
+})
+
+test('the command line trusts INFLOW_CA or NODE_EXTRA_CA_CERTS, and says so without', async () => {
+  const env = { INFLOW_GRPC_URL: tls.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const [given, extra, none, wrong] = await Promise.all([
+    inflow(['business', 'list'], { env: { ...env, INFLOW_CA: tls.path('authority') } }),
+    inflow(['business', 'list'], { env: { ...env, NODE_EXTRA_CA_CERTS: tls.path('authority') } }),
+    inflow(['business', 'list'], { env }),
+    inflow(['business', 'list'], { env: { ...env, INFLOW_CA: '/nowhere.pem' } }),
+  ])
+  expect([given.code, extra.code]).toEqual([0, 0])
+  expect(none).toMatchObject({ code: 3, stderr: expect.stringMatching(/certificate/) })
+  expect(wrong).toMatchObject({
+    code: 2,
+    stderr: 'error: INFLOW_CA is a file that cannot be read (ENOENT): /nowhere.pem\n',
+  })
+})
+
+test('events are told over TLS, by the command line and by the client', async () => {
+  const [id] = await writeEvents(tls.database.pool, 1)
+  await sequence(tls.database.pool)
+  const env = {
+    INFLOW_GRPC_URL: tls.grpcUrl,
+    INFLOW_TOKEN: ADMIN_TOKEN,
+    INFLOW_CA: tls.path('authority'),
+  }
+  const running = startInflow(['events', 'tail', '--from-beginning', '--json'], { env })
+  expect(JSON.parse((await running.nextLine()) ?? '')).toMatchObject({ id })
+  const events = subscribe({
+    addresses: [new URL(tls.grpcUrl).host],
+    token: ADMIN_TOKEN,
+    tls: { ca: tls.authority.cert },
+    start: { case: 'beginning', value: true },
+  })
+  const first = await events.next()
+  expect(first.value?.id).toBe(id)
+  await events.return()
+})
+
+test('certificates are read again without a connection lost, and bad ones are not taken', async () => {
+  const options = { ca: tls.authority.cert }
+  const transport = createGrpcTransport({
+    baseUrl: tls.grpcUrl,
+    nodeOptions: options,
+    interceptors: [authorize],
+  })
+  const client = createClient(BusinessService, transport)
+  await client.listBusinesses({})
+  const interruptions: string[] = []
+  const stream = subscribe({
+    addresses: [new URL(tls.grpcUrl).host],
+    token: ADMIN_TOKEN,
+    tls: { ca: tls.authority.cert },
+    start: { case: 'beginning', value: true },
+    onInterruption: ({ message }) => void interruptions.push(message),
+  })
+  await writeEvents(tls.database.pool, 1)
+  await stream.next()
+  const kept = await handshake(tls.httpUrl, { ALPNProtocols: ['http/1.1'] })
+
+  const second = makeCertificate({ issuer: tls.authority, commonName: 'Second' })
+  tls.write({ cert: second.cert, key: second.key })
+  tls.reloadTls()
+  expect(await Promise.all([shownAt(tls.httpUrl), shownAt(tls.grpcUrl)])).toEqual([
+    'Second',
+    'Second',
+  ])
+  // The connections from before go on, and so does the stream.
+  await client.listBusinesses({})
+  const [id] = await writeEvents(tls.database.pool, 1)
+  for (let event = await stream.next(); event.value?.id !== id; event = await stream.next()) {
+    expect(event.done).toBe(false)
+  }
+  await stream.return()
+  expect(interruptions).toEqual([])
+  const answer = new Promise<string>((resolve) => kept.once('data', (data) => resolve(`${data}`)))
+  kept.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+  expect(await answer).toMatch(/^HTTP\/1.1 200 /)
+  kept.destroy()
+
+  for (const files of [
+    { cert: 'no certificate' },
+    { cert: second.cert, key: makeCertificate().key },
+  ]) {
+    tls.write(files)
+    tls.reloadTls()
+    expect(await shownAt(tls.httpUrl)).toBe('Second')
+    expect(await shownAt(tls.grpcUrl)).toBe('Second')
+  }
+  rmSync(tls.path('key'))
+  tls.reloadTls()
+  expect(await shownAt(tls.grpcUrl)).toBe('Second')
+  await waitFor(() =>
+    expect(logged.filter(({ level }) => level === 50).map(({ faults }) => faults)).toEqual([
+      [expect.stringMatching(/^TLS_CERT is a file without a certificate in PEM: /)],
+      [expect.stringMatching(/^TLS_KEY is not the key of the certificate in TLS_CERT: /)],
+      [expect.stringMatching(/^TLS_KEY is a file that does not exist: /)],
+    ]),
+  )
+  tls.write({ key: second.key })
+})
+
+test('what fails at the handshake is UNAVAILABLE for a client, never another answer', async () => {
+  const plain = createGrpcTransport({ baseUrl: tls.grpcUrl.replace('https:', 'http:') })
+  const failure = await createClient(BusinessService, plain)
+    .listBusinesses({})
+    .catch((error: ServiceError) => error)
+  expect((failure as { code: number }).code).toSatisfy((code: Code) =>
+    [Code.Unavailable, Code.Internal, Code.Aborted, Code.Canceled, Code.Unknown].includes(code),
+  )
+})

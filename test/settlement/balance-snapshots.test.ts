@@ -1,0 +1,86 @@
+import { beforeAll, expect, test } from 'vitest'
+import { listEntries } from '../../src/settlement/statements/list-entries.ts'
+import { useDatabase } from '../support/database.ts'
+import { writeEvents } from '../support/events.ts'
+
+const EVENTS = 3_000
+const TICK = 500
+
+const db = useDatabase(2)
+const businessId = 'biz_marks'
+
+/** Each event is of one kobo, and each tick logs its own at one time. */
+beforeAll(async () => {
+  const { pool } = db.database
+  await pool.query(
+    `insert into business (id, name, alias, created_at) values ($1, 'A', 'A', now())`,
+    [businessId],
+  )
+  for (let i = 0; i < EVENTS / TICK; i++) {
+    await writeEvents(pool, TICK, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+    await pool.query('select sequence_events($1)', [TICK + 1])
+  }
+})
+
+test('the books are noted down every thousand events, as they are', async () => {
+  const { rows } = await db.database.pool.query(
+    `select m.business_sequence::int as at, m.pending_minor = (
+        select sum(pending_minor) from money_event e
+        where e.business_id = m.business_id and e.live = m.live
+          and e.business_sequence <= m.business_sequence) as agrees
+      from balance_snapshot m where business_id = $1 order by 1`,
+    [businessId],
+  )
+  expect(rows).toEqual([
+    { at: 1_500, agrees: true },
+    { at: 2_500, agrees: true },
+  ])
+  await expect(db.database.pool.query('delete from balance_snapshot')).rejects.toThrow(
+    'never changed',
+  )
+})
+
+test('a period opens at the balance of everything before it, wherever it begins', async () => {
+  const { pool } = db.database
+  for (let tick = 0; tick < EVENTS / TICK; tick++) {
+    const before = tick * TICK
+    const { rows } = await pool.query<{ at_ms: number }>(
+      `select (extract(epoch from logged_at) * 1000)::float8 as at_ms from event_log
+        where business_id = $1 and business_sequence = $2`,
+      [businessId, before + 1],
+    )
+    const page = await listEntries(db.database, {
+      businessId,
+      live: true,
+      fromMs: rows[0]!.at_ms,
+      toMs: undefined,
+      pageSize: 10,
+      pageToken: '',
+    })
+    expect(page.opening.pendingMinor).toBe(BigInt(before))
+    expect(page.entries.map(({ sequence }) => Number(sequence))).toEqual(
+      Array.from({ length: 10 }, (_, i) => before + i + 1),
+    )
+    expect(page.closing.pendingMinor).toBe(BigInt(before + 10))
+  }
+})
+
+test('what moved no money is passed over, however much of it stands together', async () => {
+  const { pool } = db.database
+  await writeEvents(pool, EVENTS, { businessId })
+  await writeEvents(pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+  await pool.query('select sequence_events(100000)')
+  const found: number[] = []
+  let pageToken = ''
+  let pages = 0
+  do {
+    const request = { businessId, live: true, fromMs: undefined, toMs: undefined, pageSize: 1_000 }
+    const page = await listEntries(db.database, { ...request, pageToken })
+    found.push(...page.entries.map(({ sequence }) => Number(sequence)))
+    expect(page.closing.pendingMinor).toBe(BigInt(found.length))
+    pageToken = page.nextPageToken
+    pages += 1
+  } while (pageToken !== '')
+  expect(found).toEqual([...Array.from({ length: EVENTS }, (_, i) => i + 1), 2 * EVENTS + 1])
+  expect(pages).toBeLessThanOrEqual(8)
+})

@@ -1,0 +1,316 @@
+import { createServer, type Server, type Socket } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import type { Resolve } from '../../../src/net/name-resolver.ts'
+import { failureText } from '../../../src/webhooks/sender/failure-text.ts'
+import { startReceiver } from '../../support/receiver.ts'
+import { closing, httpClient } from './raw-receiver.ts'
+
+async function receiver() {
+  const started = await startReceiver()
+  closing.push(started.close)
+  return started
+}
+
+/** A peer that speaks no proper HTTP. @returns its URL */
+async function rawServer(onConnection: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    onConnection(socket)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(
+    () =>
+      new Promise((resolve) => {
+        server.close(resolve)
+        for (const socket of sockets) socket.destroy()
+      }),
+  )
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/`
+}
+
+describe('a request', () => {
+  test('carries the headers and the body as they are given', async () => {
+    const peer = await receiver()
+    peer.answer({ status: 202, body: 'thanks' })
+    const outcome = await httpClient().post(
+      `${peer.url}/a?b=c`,
+      { 'webhook-id': 'evt_1' },
+      '{"ệ":1}',
+    )
+    expect(outcome).toEqual({ status: 202, answer: 'thanks', error: '', retryAfter: undefined })
+    const request = await peer.next()
+    expect(request).toMatchObject({ path: '/a?b=c', rawBody: '{"ệ":1}' })
+    expect(request.headers['webhook-id']).toBe('evt_1')
+  })
+
+  test('is not sent to where a literal address leads', async () => {
+    const peer = await receiver()
+    const port = new URL(peer.url).port
+    const strict = httpClient({ cidrs: [] })
+    for (const host of ['127.0.0.1', '127.1', '2130706433', '0x7f000001', '[::ffff:127.0.0.1]']) {
+      const outcome = await strict.post(`http://${host}:${port}/`, {}, '')
+      expect(outcome.error).toContain('a loopback address (127.0.0.1)')
+    }
+    expect(peer.requests).toHaveLength(0)
+  })
+
+  test('is not sent when any of the name’s addresses is private', async () => {
+    const peer = await receiver()
+    const resolve: Resolve = async () => [
+      { address: '127.0.0.1', family: 4 },
+      { address: '10.0.0.1', family: 4 },
+    ]
+    const outcome = await httpClient({ resolve }).post(
+      `http://rebind.example:${new URL(peer.url).port}/`,
+      {},
+      '',
+    )
+    expect(outcome.error).toBe('refused: resolves to a private address (10.0.0.1)')
+    expect(peer.requests).toHaveLength(0)
+  })
+
+  test('goes to the address that was checked, and the name is resolved once', async () => {
+    const peer = await receiver()
+    const answers = ['127.0.0.1', '10.0.0.1']
+    const asked: string[] = []
+    const resolve: Resolve = async (hostname) => {
+      asked.push(hostname)
+      return [{ address: answers.shift() ?? '10.0.0.1', family: 4 }]
+    }
+    const url = `http://rebind.example:${new URL(peer.url).port}/`
+    const outcome = await httpClient({ resolve }).post(url, {}, '')
+    expect(outcome.status).toBe(200)
+    expect(asked).toEqual(['rebind.example'])
+    expect((await peer.next()).headers.host).toBe(new URL(url).host)
+  })
+
+  test.each([
+    ['169.254.169.254', 4, 'a link-local address (169.254.169.254)'],
+    ['::ffff:169.254.169.254', 6, 'a link-local address (169.254.169.254)'],
+    ['::ffff:7f00:1', 6, 'a loopback address (127.0.0.1)'],
+    ['fd00:ec2::254', 6, 'a private address (fd00:ec2::254)'],
+    ['64:ff9b::a00:1', 6, 'a private address (10.0.0.1)'],
+    ['0.0.0.0', 4, 'an unspecified address (0.0.0.0)'],
+  ])('is not sent to a name that resolves to %s', async (address, family, kind) => {
+    const strict = httpClient({ cidrs: [], resolve: async () => [{ address, family }] })
+    const { error } = await strict.post('http://inside.example/', {}, '')
+    expect(error).toBe(`refused: resolves to ${kind}`)
+  })
+
+  test('is checked anew at every connection', async () => {
+    const peer = await receiver()
+    peer.answer({ status: 200, headers: { connection: 'close' } })
+    const answers = ['127.0.0.1', '10.0.0.1']
+    const resolve: Resolve = async () => [{ address: answers.shift() ?? '', family: 4 }]
+    const made = httpClient({ resolve })
+    const url = `http://rebind.example:${new URL(peer.url).port}/`
+    expect((await made.post(url, {}, '')).status).toBe(200)
+    const { error } = await made.post(url, {}, '')
+    expect(error).toBe('refused: resolves to a private address (10.0.0.1)')
+    expect(peer.requests).toHaveLength(1)
+  })
+
+  test('is not sent to a name without an address', async () => {
+    const { error } = await httpClient({ resolve: async () => [] }).post(
+      'http://empty.example/',
+      {},
+      '',
+    )
+    expect(error).toBe('refused: resolves to no address')
+  })
+
+  test('is not sent through http where only https is allowed', async () => {
+    const made = httpClient({ allowHttp: false })
+    const { error } = await made.post('http://example.com/', {}, '')
+    expect(error).toBe('refused: the URL must be an https URL')
+  })
+})
+
+describe('a connection', () => {
+  const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n'
+
+  test('is used again, and there are as many as requests that the endpoint may get at once', async () => {
+    const sockets: Socket[] = []
+    const url = await rawServer((socket) => {
+      sockets.push(socket)
+      socket.on('data', () => socket.write(NO_CONTENT))
+    })
+    const { post } = httpClient({ concurrency: 4 })
+    for (let i = 0; i < 5; i++) expect((await post(url, {}, 'a')).status).toBe(204)
+    // The next request may begin while the connection of the one before is being put back.
+    expect(sockets.length).toBeLessThanOrEqual(2)
+    const outcomes = await Promise.all(Array.from({ length: 8 }, () => post(url, {}, 'b')))
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill(204))
+    expect(sockets).toHaveLength(4)
+  })
+
+  test('that the receiver has closed, at once or while it was free, is replaced', async () => {
+    const sockets: Socket[] = []
+    const url = await rawServer((socket) => {
+      sockets.push(socket)
+      socket.on('data', () => {
+        const closes = sockets.length === 1 ? 'connection: close\r\n' : ''
+        socket.write(NO_CONTENT.replace('\r\n\r\n', `\r\n${closes}\r\n`))
+      })
+    })
+    const { post } = httpClient()
+    expect((await post(url, {}, 'a')).status).toBe(204)
+    expect((await post(url, {}, 'b')).status).toBe(204)
+    expect(sockets).toHaveLength(2)
+    const [, free] = sockets
+    const closed = new Promise((resolve) => free?.once('close', resolve))
+    free?.end()
+    await closed
+    expect((await post(url, {}, 'c')).status).toBe(204)
+    expect(sockets).toHaveLength(3)
+  })
+
+  test('that was given up for its time does not take the next request', async () => {
+    const sockets: Socket[] = []
+    const url = await rawServer((socket) => {
+      sockets.push(socket)
+      if (sockets.length > 1) socket.on('data', () => socket.write(NO_CONTENT))
+    })
+    const { post } = httpClient({ timeoutMs: 300 })
+    expect((await post(url, {}, 'a')).error).toBe('timed out after 0.3 s')
+    expect((await post(url, {}, 'b')).status).toBe(204)
+    expect(sockets).toHaveLength(2)
+  })
+})
+
+describe('an answer', () => {
+  test.each([301, 302, 303, 307, 308])('of %d is not followed', async (status) => {
+    const [peer, target] = [await receiver(), await receiver()]
+    peer.answer({ status, headers: { location: target.url } })
+    const outcome = await httpClient().post(peer.url, {}, '')
+    expect(outcome).toMatchObject({ status, error: `redirects are not followed (${status})` })
+    expect(target.requests).toHaveLength(0)
+  })
+
+  test.each([400, 404, 410, 429, 500, 503])('of %d is a failure', async (status) => {
+    const peer = await receiver()
+    peer.answer({ status, headers: { 'retry-after': '7' }, body: 'no' })
+    const outcome = await httpClient().post(peer.url, {}, '')
+    expect(outcome).toEqual({ status, answer: 'no', error: `answered ${status}`, retryAfter: '7' })
+  })
+
+  test('is kept up to 4 KiB, and not read to the end when it has none', async () => {
+    let sentBytes = 0
+    const url = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+        const more = () => {
+          while (!socket.destroyed && sentBytes < 50_000_000) {
+            sentBytes += 16_384
+            if (!socket.write(`4000\r\n${'x'.repeat(16_384)}\r\n`)) return
+          }
+        }
+        socket.on('drain', more)
+        more()
+      })
+    })
+    const outcome = await httpClient().post(url, {}, '')
+    expect(outcome).toMatchObject({ status: 200, error: '', answer: 'x'.repeat(4_096) })
+    expect(sentBytes).toBeLessThan(20_000_000)
+  })
+
+  test('whose headers never end is cut off', async () => {
+    const url = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\n')
+        const more = () => {
+          while (!socket.destroyed && socket.write(`x-a: ${'x'.repeat(1_000)}\r\n`)) {}
+        }
+        socket.on('drain', more)
+        more()
+      })
+    })
+    const { error } = await httpClient().post(url, {}, '')
+    expect(error).toBe('the headers of the answer are too large')
+  })
+
+  test('that does not come is a time-out', async () => {
+    const peer = await receiver()
+    peer.answer('hang')
+    const { error, status } = await httpClient({ timeoutMs: 200 }).post(peer.url, {}, '')
+    expect({ error, status }).toEqual({ error: 'timed out after 0.2 s', status: undefined })
+  })
+
+  test('whose headers trickle is a time-out', async () => {
+    const url = await rawServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n')
+      const timer = setInterval(() => socket.write('x-a: 1\r\n'), 50)
+      socket.on('close', () => clearInterval(timer))
+    })
+    const { error } = await httpClient({ timeoutMs: 300 }).post(url, {}, '')
+    expect(error).toBe('timed out after 0.3 s')
+  })
+
+  test('that acknowledges counts although its body trickles or breaks off', async () => {
+    const trickling = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok')
+        const timer = setInterval(() => socket.write('.'), 50)
+        socket.on('close', () => clearInterval(timer))
+      })
+    })
+    const broken = await rawServer((socket) => {
+      socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok'))
+    })
+    const one = await httpClient({ timeoutMs: 300 }).post(trickling, {}, '')
+    expect(one).toMatchObject({ status: 200, error: '' })
+    const other = await httpClient().post(broken, {}, '')
+    expect(other).toMatchObject({ status: 200, error: '', answer: 'ok' })
+  })
+
+  test('that is not HTTP is told so', async () => {
+    const url = await rawServer((socket) => {
+      socket.once('data', () => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
+    })
+    expect((await httpClient().post(url, {}, '')).error).toBe('the answer is not HTTP')
+  })
+})
+
+describe('no answer', () => {
+  test('because nobody listens is told so', async () => {
+    const peer = await receiver()
+    await peer.close()
+    expect((await httpClient().post(peer.url, {}, '')).error).toBe('connection refused')
+  })
+
+  test('because the connection was closed is told so', async () => {
+    const peer = await receiver()
+    peer.answer('close')
+    const { error } = await httpClient().post(peer.url, {}, '')
+    expect(error).toBe('connection closed without an answer')
+  })
+
+  test('because the peer speaks no TLS is told so', async () => {
+    const peer = await receiver()
+    const { error } = await httpClient().post(peer.url.replace('http', 'https'), {}, '')
+    expect(error).toBe('TLS handshake failed')
+  })
+
+  test('because the name is unknown is told so', async () => {
+    const resolve: Resolve = async () => {
+      throw Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })
+    }
+    const { error } = await httpClient({ resolve }).post('http://nowhere.example/', {}, '')
+    expect(error).toBe('host name not found')
+  })
+
+  test.each([
+    ['CERT_HAS_EXPIRED', 'TLS certificate expired'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'TLS certificate is for another host name'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'TLS certificate is self-signed'],
+    ['SOMETHING_ELSE', 'the request failed (SOMETHING_ELSE)'],
+  ])('because of %s says "%s"', (code, text) => {
+    expect(failureText(Object.assign(new Error(), { code }))).toBe(text)
+    expect(failureText(new Error('outer', { cause: Object.assign(new Error(), { code }) }))).toBe(
+      text,
+    )
+  })
+})

@@ -1,0 +1,138 @@
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { NameError, type Resolve } from '../../../src/net/name-resolver.ts'
+import { startEgressProxy } from '../../support/egress-proxy.ts'
+import { startReceiver } from '../../support/receiver.ts'
+import { makeCertificate } from './certificate.ts'
+import { closing, httpClient, LOOPBACK } from './raw-receiver.ts'
+
+async function proxy(refusal?: Parameters<typeof startEgressProxy>[0]) {
+  const started = await startEgressProxy(refusal)
+  closing.push(started.close)
+  return started
+}
+
+async function receiver() {
+  const started = await startReceiver()
+  closing.push(started.close)
+  return { ...started, port: new URL(started.url).port }
+}
+
+/** The names that this machine knows, beside the proxy's own. */
+const knows =
+  (names: Readonly<Record<string, string>>): Resolve =>
+  async (hostname) => {
+    if (hostname === 'proxy.internal') return LOOPBACK
+    const address = names[hostname]
+    if (address === undefined) throw new NameError(hostname, 'ENOTFOUND')
+    return [{ address, family: 4 }]
+  }
+
+describe('with an egress proxy', () => {
+  test('requests go through it, by the name of the receiver, on connections that are kept', async () => {
+    const [egress, peer] = [await proxy(), await receiver()]
+    const { post } = httpClient({
+      proxyUrl: `http://proxy.internal:${egress.port}`,
+      resolve: knows({}),
+      cidrs: [],
+      concurrency: 1,
+    })
+    const url = `http://receiver.example:${peer.port}/hook?a=b`
+    for (let i = 0; i < 3; i++)
+      expect((await post(url, { 'webhook-id': `${i}` }, '1')).status).toBe(200)
+    expect(egress.targets).toEqual([`receiver.example:${peer.port}`])
+    expect(egress.authorizations).toEqual([undefined])
+    const request = await peer.next()
+    expect(request).toMatchObject({ path: '/hook?a=b', rawBody: '1' })
+    expect(request.headers.host).toBe(`receiver.example:${peer.port}`)
+  })
+
+  test('it is told its user and password, which the receiver is not', async () => {
+    const [egress, peer] = [await proxy(), await receiver()]
+    const { post } = httpClient({
+      proxyUrl: `http://us%40er:p%3Ass@proxy.internal:${egress.port}`,
+      resolve: knows({}),
+    })
+    expect((await post(`http://receiver.example:${peer.port}/`, {}, '1')).status).toBe(200)
+    const credentials = Buffer.from('us@er:p:ss').toString('base64')
+    expect(egress.authorizations).toEqual([`Basic ${credentials}`])
+    expect(JSON.stringify((await peer.next()).headers)).not.toContain(credentials)
+  })
+
+  test('TLS is spoken with the receiver, whose certificate is checked', async () => {
+    let requests = 0
+    const server = createServer(makeCertificate(), (_request, response) => {
+      requests += 1
+      response.end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    closing.push(() => new Promise((resolve) => server.close(resolve)))
+    const egress = await proxy()
+    const { post } = httpClient({
+      proxyUrl: `http://proxy.internal:${egress.port}`,
+      resolve: knows({}),
+    })
+    const { port } = server.address() as AddressInfo
+    const { error } = await post(`https://receiver.example:${port}/`, {}, '1')
+    expect([error, requests]).toEqual(['TLS certificate is self-signed', 0])
+    expect(egress.targets).toEqual([`receiver.example:${port}`])
+  })
+
+  test('what can be seen here to lead inside is refused here', async () => {
+    const [egress, peer] = [await proxy(), await receiver()]
+    const { post } = httpClient({
+      proxyUrl: `http://proxy.internal:${egress.port}`,
+      resolve: knows({ 'inside.example': '10.0.0.1', 'outside.example': '192.0.43.8' }),
+      cidrs: [],
+    })
+    const outcomes = await Promise.all(
+      [
+        'http://127.0.0.1/',
+        'http://localhost/',
+        'http://user:secret@outside.example/',
+        'http://inside.example/',
+      ].map((url) => post(url, {}, '1')),
+    )
+    expect(outcomes.map(({ error }) => error)).toEqual([
+      'refused: the URL must be a public address, and it is a loopback address (127.0.0.1)',
+      'refused: the URL must be a public address, and it is this machine (localhost)',
+      'refused: the URL must not hold a user name or password',
+      'refused: resolves to a private address (10.0.0.1)',
+    ])
+    expect(egress.targets).toEqual([])
+    expect((await post(`http://outside.example:${peer.port}/`, {}, '1')).status).toBe(200)
+  })
+
+  test('what it refuses is told, and its password is not', async () => {
+    const egress = await proxy((target) => (target.startsWith('refused') ? 403 : 407))
+    const { post, close } = httpClient({
+      proxyUrl: `http://user:hidden@proxy.internal:${egress.port}`,
+      resolve: knows({}),
+    })
+    const errors = [
+      (await post('http://refused.example/', {}, '1')).error,
+      (await post('https://other.example/', {}, '1')).error,
+    ]
+    expect(errors).toEqual(['the egress proxy answered 403', 'the egress proxy answered 407'])
+    expect(egress.targets).toEqual(['refused.example:80', 'other.example:443'])
+    await egress.close()
+    expect((await post('http://third.example/', {}, '1')).error).toBe(
+      'the egress proxy does not answer',
+    )
+    await close()
+  })
+
+  test('a receiver that it does not reach holds up no other', async () => {
+    const peer = await receiver()
+    const egress = await proxy((target) => (target.startsWith('hangs') ? 'hangs' : undefined))
+    const { post } = httpClient({
+      proxyUrl: `http://proxy.internal:${egress.port}`,
+      resolve: knows({}),
+      timeoutMs: 1_000,
+    })
+    const hanging = Array.from({ length: 20 }, () => post('http://hangs.example/', {}, '1'))
+    expect((await post(`http://receiver.example:${peer.port}/`, {}, '1')).status).toBe(200)
+    for (const { error } of await Promise.all(hanging)) expect(error).toBe('timed out after 1 s')
+  })
+})

@@ -1,0 +1,106 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { afterEach } from 'vitest'
+import type { Resolve } from '../../../src/net/name-resolver.ts'
+import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
+import { createHttpClient } from '../../../src/webhooks/sender/http-client.ts'
+
+export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
+
+/** What is closed after each test, the last first. */
+export const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+export const LOOPBACK = [{ address: '127.0.0.1', family: 4 }]
+
+interface PosterSettings {
+  /** Non-public ranges that are opened. */
+  readonly cidrs?: readonly string[]
+  readonly allowHttp?: boolean
+  readonly resolve?: Resolve
+  readonly timeoutMs?: number
+  readonly proxyUrl?: string
+  readonly concurrency?: number
+}
+
+/** Posts to URLs, each of an endpoint of its own. */
+export function httpClient(settings: PosterSettings = {}) {
+  const { cidrs = ['127.0.0.0/8'], allowHttp = true, concurrency = 10, ...options } = settings
+  const made = createHttpClient({
+    rules: { allowHttp, guard: createAddressGuard(cidrs) },
+    timeoutMs: 15_000,
+    resolve: async () => LOOPBACK,
+    ...options,
+  })
+  closing.push(made.close)
+  return {
+    post: (url: string, headers: Record<string, string>, body: string | Buffer) =>
+      made.post({ endpointId: url, url, concurrency }, headers, body),
+    /** Posts to the URL of an endpoint. */
+    postTo: (endpointId: string, url: string) =>
+      made.post({ endpointId, url, concurrency }, {}, '1'),
+    close: made.close,
+  }
+}
+
+/** A connection that the receiver has. */
+interface Accepted {
+  readonly socket: Socket
+  /** What came so far. */
+  text(): string
+  /** When so many requests with a body of one byte came. */
+  requests(count: number): Promise<void>
+  readonly closed: Promise<unknown>
+}
+
+/** A receiver that does with each of its connections what it is told. */
+export async function receiver(onConnection: (accepted: Accepted, index: number) => void) {
+  const all: Accepted[] = []
+  const server = createServer((socket) => {
+    let text = ''
+    const looks = new Set<() => void>()
+    socket.on('error', () => {})
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1')
+      for (const look of looks) look()
+    })
+    const accepted: Accepted = {
+      socket,
+      text: () => text,
+      requests: (count) =>
+        new Promise((resolve) => {
+          const look = () => {
+            if (text.split(/content-length: 1\r\n\r\n./).length <= count) return
+            looks.delete(look)
+            resolve()
+          }
+          looks.add(look)
+          look()
+        }),
+      closed: new Promise((resolve) => socket.once('close', resolve)),
+    }
+    all.push(accepted)
+    onConnection(accepted, all.length - 1)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(
+    () =>
+      new Promise((resolve) => {
+        server.close(resolve)
+        for (const { socket } of all) socket.destroy()
+      }),
+  )
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}/`, port, all }
+}
+
+/** Answers each request with the next of these, and then with OK. */
+export function answering(...answers: string[]) {
+  return receiver(async (accepted) => {
+    for (let count = 1; ; count++) {
+      await accepted.requests(count)
+      accepted.socket.write(answers.shift() ?? OK)
+    }
+  })
+}

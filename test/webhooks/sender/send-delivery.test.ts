@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { encryptSecret, newSecret } from '../../../src/webhooks/endpoints/signing-secret.ts'
+import type { Outcome } from '../../../src/webhooks/sender/http-client.ts'
+import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
+import { encrypter, paymentEvent, silent, timeText } from '../fixture.ts'
+
+const ACKNOWLEDGED: Outcome = { status: 200, answer: '', error: '', retryAfter: undefined }
+
+test('a place of the log that is another event’s after a restore has that event’s body', async () => {
+  const bodies: string[] = []
+  const send = createSender({
+    encrypter,
+    timeText,
+    log: silent,
+    httpClient: {
+      async post(_url, _headers, body) {
+        bodies.push(body.toString())
+        return ACKNOWLEDGED
+      },
+      close: async () => undefined,
+    },
+  })
+  const deliver = ({ id, kind, businessId, payload }: ReturnType<typeof paymentEvent>) => {
+    const place = { position: 7n, businessSequence: 3n, occurredAtMs: 0, live: true }
+    const secretsEncrypted = [encryptSecret(encrypter, 'ep_1', newSecret())]
+    return send({
+      startedAtMs: 0,
+      startedTickMs: 0,
+      claim: {
+        id: `dlv_${id}`,
+        endpointId: 'ep_1',
+        attempts: 0,
+        fence: 1,
+        url: 'https://example.com/',
+        concurrency: 1,
+        secretsEncrypted,
+        entry: { ...place, eventId: id, businessId, kind, payload },
+      },
+    })
+  }
+  const lost = paymentEvent('biz_lost', 100n)
+  const kept = paymentEvent('biz_kept', 200n)
+  for (const event of [lost, kept, kept]) expect(await deliver(event)).toEqual(ACKNOWLEDGED)
+  expect(bodies.map((body) => JSON.parse(body).data.event_id)).toEqual([lost.id, kept.id, kept.id])
+  expect(bodies[1]).toBe(bodies[2])
+})
