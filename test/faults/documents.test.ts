@@ -1,0 +1,80 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { has, ROOT, useEmbeddedService } from '../support/embedded-service.ts'
+import { startReceiver } from '../support/receiver.ts'
+
+const run = promisify(execFile)
+const { at, start, credentials } = useEmbeddedService()
+
+/** The README first: the other documents use what it creates. */
+const DOCUMENTS = [
+  'README.md',
+  ...readdirSync(join(ROOT, 'src/docs')).map((name) => `src/docs/${name}`),
+]
+
+/**
+ * Stands in for the programs of the documents. `npm ci`, `npm start` and the tests are run by
+ * `.ci/run` and test/app; `inflow fake-banks` listens at fixed ports, and test/cli runs it at free
+ * ones. Commands that follow something are ended after a while.
+ */
+const PROGRAMS = `
+npm() { :; }
+ended() { [ "$1" -eq 124 ] || { echo "unknown end: $1" >&2; return 1; }; }
+npx() {
+  local program=$1; shift
+  case "$program $*" in
+    'inflow fake-banks'*) touch .fake-banks.env ;;
+    'inflow events tail'* | 'inflow webhook listen'*)
+      timeout -s INT 4 "$NODE" "$ROOT/src/cli/inflow.ts" "$@" || ended $? ;;
+    'inflow '*) "$NODE" "$ROOT/src/cli/inflow.ts" "$@" ;;
+    'buf '*) "$ROOT/node_modules/.bin/buf" "$@" ;;
+    *) echo "unknown program: $program" >&2; return 1 ;;
+  esac
+}
+set -eo pipefail
+`
+
+function shellBlocks(file: string): string[] {
+  const text = readFileSync(join(ROOT, file), 'utf8')
+  return [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? '')
+}
+
+test('every document that has commands is found', () => {
+  expect(DOCUMENTS.flatMap(shellBlocks).length).toBeGreaterThan(20)
+})
+
+test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
+  'every shell block of the documents works when pasted',
+  async () => {
+    await start()
+    const { http_url: http, grpc_url: grpc } = await credentials()
+    const receiver = await startReceiver()
+    const addresses: readonly (readonly [string, string])[] = [
+      ['http://127.0.0.1:8080', http],
+      ['http://127.0.0.1:50051', grpc],
+      ['http://127.0.0.1:9000', new URL(receiver.url).origin],
+    ]
+    for (const document of DOCUMENTS) {
+      const blocks = shellBlocks(document).map((block) =>
+        addresses.reduce(
+          (text, [documented, actual]) => text.replaceAll(documented, actual),
+          block,
+        ),
+      )
+      const script = blocks
+        .map((block, index) => `printf "\\nblock ${index + 1}\\n"\n${block}`)
+        .join('\n')
+      const env = { PATH: process.env['PATH'], TZ: 'UTC', ROOT, NODE: process.execPath }
+      const ran = run('bash', ['--norc', '-c', PROGRAMS + script], { cwd: at('.'), env })
+      const { stdout, stderr } = await ran.catch((error) => error)
+      expect([document, stderr]).toEqual([document, expect.not.stringMatching(/error|unknown/i)])
+      const reached = [...stdout.matchAll(/^block \d+$/gm)].length
+      expect([document, reached, stderr]).toEqual([document, blocks.length, stderr])
+      await expect(ran).resolves.toBeDefined()
+    }
+  },
+  240_000,
+)
