@@ -1,32 +1,32 @@
 import type { Server, Socket } from 'node:net'
 import { addressGroup } from '../auth/rate-limits/address-group.ts'
 
-/** How many connections a door holds. */
+/** Bounds of a server's connections. */
 export interface ConnectionLimits {
   readonly connectionsMax: number
-  /** Of one IPv4 address, or one /64 network of IPv6. */
+  /** From one IPv4 address, or one /64 network of IPv6. */
   readonly connectionsPerAddressMax: number
 }
 
 /** The connections of a server. */
 export interface Connections {
   count(): number
-  /** Ends all of them at once, also those that never came to a request. */
+  /** Closes all of them at once, also those that never sent a request. */
   destroyAll(): void
 }
 
 /**
- * Bounds the connections of a server, in all and of one address, so that one caller cannot take
- * them all. Those over a bound are closed at once, before a byte of them is read.
+ * Bounds the connections of a server, in total and per address, so that one caller cannot use all of
+ * them. A connection over a bound is closed before a byte of it is read.
  */
 export function boundConnections(server: Server, limits: ConnectionLimits): Connections {
-  // A worker that is full closes what it is handed. It would be handed back otherwise, and handed
-  // out again, on and on. (`dropMaxConnection` is newer than its types.)
+  // A full worker closes a connection that node:cluster hands to it. Otherwise the connection would be
+  // handed back and out again without end. (`dropMaxConnection` is newer than its types.)
   Object.assign(server, { maxConnections: limits.connectionsMax, dropMaxConnection: true })
   const perAddress = new Map<string, number>()
   const open = new Set<Socket>()
   server.prependListener('connection', (socket: Socket) => {
-    // Whoever has one IPv6 address usually has all of its /64.
+    // A caller with one IPv6 address usually controls its whole /64.
     const network = addressGroup(socket.remoteAddress ?? '')
     const count = (perAddress.get(network) ?? 0) + 1
     if (count > limits.connectionsPerAddressMax) {

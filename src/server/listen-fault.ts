@@ -1,6 +1,6 @@
 import { ConfigError } from '../config/config.ts'
 
-/** Why nothing can listen at an address, by the setting that has to change. */
+/** Names the setting to change when a server cannot listen at an address. */
 export function listenFault(
   setting: 'HTTP_PORT' | 'GRPC_PORT',
   { host, port }: { readonly host: string; readonly port: number },
@@ -9,11 +9,11 @@ export function listenFault(
   const { code, message } = cause as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') {
     return new ConfigError([
-      `${setting} ${port} is in use: choose another, or stop what listens there`,
+      `${setting} ${port} is in use: choose another port, or stop what listens there`,
     ])
   }
   if (code === 'EACCES') {
-    return new ConfigError([`${setting} ${port} is for root alone: choose 1024 or more`])
+    return new ConfigError([`${setting} ${port} needs root: choose 1024 or more`])
   }
-  return new ConfigError([`HOST ${host} cannot be listened at: ${message}`])
+  return new ConfigError([`cannot listen at HOST ${host}: ${message}`])
 }

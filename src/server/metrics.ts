@@ -1,6 +1,5 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
-/** What a door tells of itself. */
 interface MeasuredServer {
   connections(): number
 }
@@ -9,16 +8,16 @@ interface MeasuredServer {
 export function createMetrics(): Registry {
   const metrics = new Registry()
   collectDefaultMetrics({ register: metrics })
-  // Of several workers, when the last one began: whoever counts restarts sees each of them.
+  // Across workers the latest start counts, so that each restart of a worker is visible.
   const started = metrics.getSingleMetric('process_start_time_seconds')
   if (started) Object.assign(started, { aggregator: 'max' })
   return metrics
 }
 
-/** Counts the connections that the doors hold. */
+/** Reports the open connections of each server. */
 export function registerServerMetrics(
   metrics: Registry,
-  doors: Readonly<Record<string, MeasuredServer>>,
+  servers: Readonly<Record<string, MeasuredServer>>,
 ): void {
   new Gauge({
     name: 'inflow_connections',
@@ -26,7 +25,7 @@ export function registerServerMetrics(
     labelNames: ['server'],
     registers: [metrics],
     collect() {
-      for (const [server, { connections }] of Object.entries(doors))
+      for (const [server, { connections }] of Object.entries(servers))
         this.set({ server }, connections())
     },
   })

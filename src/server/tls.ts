@@ -4,7 +4,7 @@ import { createSecureContext, type TlsOptions } from 'node:tls'
 import type { Logger } from 'pino'
 import { ConfigError, type TlsFiles } from '../config/config.ts'
 
-/** What is told before the end of a certificate comes. */
+/** How long before a certificate expires the log warns. */
 const EXPIRY_NOTICE_MS = 14 * 86_400_000
 
 /** TLS 1.2 with forward secrecy and authenticated encryption, and all of TLS 1.3. */
@@ -20,23 +20,22 @@ const CIPHERS = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':')
 
-/** The certificate and key of both doors, and the authority of clients. */
+/** The certificate and key of both servers, and the authority of client certificates. */
 export interface Tls {
-  /** For a server that asks nobody for a certificate. */
+  /** Options of a server that asks for no client certificate. */
   readonly server: () => TlsOptions
-  /** For one that refuses whoever has none of the authority, where one is set. */
+  /** Options of a server that requires a client certificate, if an authority is configured. */
   readonly mutual: () => TlsOptions
-  /** Calls back when the files were read again and are good. */
+  /** Calls the listener after each successful reload. */
   onReload(listener: () => void): void
-  /** Reads the files again. Bad ones leave everything as it is, and are logged. */
+  /** Reads the files again. Invalid files are logged, and change nothing. */
   reload(): void
 }
 
 /**
  * Reads the files.
  *
- * @throws ConfigError naming the setting whose file is missing, is not what it should be, or does
- *   not fit the other
+ * @throws ConfigError naming the setting whose file is missing or invalid, or whose key does not fit
  */
 export function openTls(files: TlsFiles, log: Logger): Tls {
   let current = readMaterial(files)
@@ -105,34 +104,35 @@ function readMaterial(files: TlsFiles): Material {
   return { cert: cert.pem, key: key.pem, clientCa: clientCa?.pem, expires }
 }
 
-/** What is not as it should be, in words that hold nothing of the file. */
-class Unusable extends Error {}
+/** Why a file is invalid; the text quotes nothing of it. */
+class InvalidFileError extends Error {}
 
 function parseCertificate(pem: Buffer): X509Certificate {
   if (!pem.includes('-----BEGIN CERTIFICATE-----')) {
-    throw new Unusable('is a file without a certificate in PEM')
+    throw new InvalidFileError('is a file without a certificate in PEM')
   }
   try {
     return new X509Certificate(pem)
   } catch {
-    throw new Unusable('is a file with a certificate that cannot be read')
+    throw new InvalidFileError('is a file with a certificate that cannot be read')
   }
 }
 
 function parseKey(pem: Buffer) {
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem.toString('latin1'))) {
-    throw new Unusable('is a file without a private key in PEM')
+    throw new InvalidFileError('is a file without a private key in PEM')
   }
-  if (pem.includes('ENCRYPTED')) throw new Unusable('is a file with a key that needs a passphrase')
+  if (pem.includes('ENCRYPTED'))
+    throw new InvalidFileError('is a file with a key that needs a passphrase')
   try {
     return createPrivateKey(pem)
   } catch {
-    throw new Unusable('is a file with a private key that cannot be read')
+    throw new InvalidFileError('is a file with a private key that cannot be read')
   }
 }
 
 function reasonOf(error: NodeJS.ErrnoException): string {
-  if (error instanceof Unusable) return error.message
+  if (error instanceof InvalidFileError) return error.message
   if (error.code === 'ENOENT') return 'is a file that does not exist'
   if (error.code === 'EACCES') return 'is a file that may not be read'
   return `is a file that cannot be read (${error.code ?? 'unknown'})`

@@ -62,7 +62,7 @@ test.each([
       ],
       [
         { DATABASE_URL: db.url, HOST: 'nowhere.invalid' },
-        /^inflow: HOST nowhere.invalid cannot be listened at: [^\n]+\n$/,
+        /^inflow: cannot listen at HOST nowhere.invalid: [^\n]+\n$/,
       ],
     ]
     const results = await Promise.all(cases.map(([env]) => start({ ...workers, ...env })))

@@ -237,7 +237,7 @@ describe('the path', () => {
     }
   })
 
-  test('takes POST alone', async () => {
+  test('accepts only POST', async () => {
     const response = await fetch(`${service.httpUrl}/banks/9psb/notifications`)
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
   })

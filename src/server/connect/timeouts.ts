@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** The longest time that a call may ask for. */
+/** The longest deadline that a call may request. */
 export const TIMEOUT_MAX_MS = 3_600_000
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -8,8 +8,8 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 }
 
 /**
- * Shortens times that are refused anyway to just above what is allowed. The library would set a
- * timer of that length before it refuses, and Node would print a warning at each.
+ * Shortens deadlines that are refused anyway to just above the maximum. Connect sets a timer of the
+ * requested length before it refuses, and Node prints a warning for each that is too long.
  */
 export function boundTimeouts(headers: IncomingHttpHeaders): void {
   if (Number(headers['connect-timeout-ms']) > TIMEOUT_MAX_MS) {

@@ -6,20 +6,20 @@ import type { Decoded } from '../rpc/invokers.ts'
 import type { GrpcConnection } from './connection.ts'
 import { toHeaders } from './metadata.ts'
 
-/** The bytes of a request. grpc-js keeps what it is given for as long as the call is open. */
+/** The bytes of a request. A box, because grpc-js keeps the request while the call is open. */
 export interface RequestBox {
   bytes: Buffer | undefined
 }
 
-/** A call of grpc-js, as far as where it comes from is concerned. */
+/** The part of a grpc-js call that states where it comes from. */
 type Rpc = Pick<
   ServerUnaryCall<RequestBox, Buffer> | ServerWritableStream<RequestBox, Buffer>,
   'request' | 'metadata' | 'cancelled' | 'getDeadline'
 > & { on(event: 'cancelled', listener: () => void): unknown }
 
 /**
- * Where a gRPC call comes from. A class, because what few calls ask for is made when it is asked
- * for: this is on the path of every call.
+ * The context of a gRPC call. A class, so that what few calls need is made only when it is read: this
+ * is on the path of every call.
  */
 export class GrpcCallContext implements CallContext {
   readonly protocol = 'grpc'
@@ -33,7 +33,7 @@ export class GrpcCallContext implements CallContext {
   #fault: Fault | undefined
   #open = true
 
-  /** @param connection undefined: it is gone already */
+  /** @param connection undefined: it has closed already */
   constructor(
     rpc: Rpc,
     requestId: string,
@@ -60,12 +60,12 @@ export class GrpcCallContext implements CallContext {
     return typeof value === 'string' ? value : null
   }
 
-  /** Asked for only where there is no token. */
+  /** Read only for a call without a token. */
   get clientUri(): string | undefined {
     return this.connection?.clientUri
   }
 
-  /** Its reason is a Fault, so that whoever throws it on answers with the right status. */
+  /** Its reason is a Fault, so that code that throws the reason gives the right status. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
@@ -89,7 +89,7 @@ export class GrpcCallContext implements CallContext {
     return { message: this.#decodeMessage(bytes) }
   }
 
-  /** Aborts the signal with the fault as its reason, unless the call was answered before. */
+  /** Aborts the signal with the fault as its reason, unless the call has a response. */
   abort(fault: Fault): void {
     if (!this.#open) return
     this.#open = false
@@ -97,8 +97,8 @@ export class GrpcCallContext implements CallContext {
     this.#controller?.abort(fault)
   }
 
-  /** States that the answer is complete. grpc-js reports that as a cancellation, too. */
-  answered(): void {
+  /** Marks the response as complete. grpc-js reports completion as a cancellation too. */
+  responded(): void {
     this.#open = false
     this.#rpc.request.bytes = undefined
   }

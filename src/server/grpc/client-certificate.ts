@@ -1,15 +1,15 @@
 import type { PeerCertificate } from 'node:tls'
 
-/** Who a client's certificate says it is, and for how long. */
+/** The identity in a client certificate, and its expiry. */
 export interface ClientIdentity {
   readonly uri: string
-  /** Milliseconds since the Unix epoch: a connection may outlive the certificate it began with. */
+  /** Milliseconds since the Unix epoch: a connection may outlive its certificate. */
   readonly expiresMs: number
 }
 
 /**
- * The URI that a verified certificate names its holder by: the only one among the alternative
- * names, as SPIFFE's X.509-SVID has it. Undefined when there is none or more than one.
+ * Returns the URI of a verified certificate: the only URI among its alternative names (SPIFFE,
+ * X.509-SVID). Undefined if there is none or more than one.
  */
 export function identityOf({
   subjectaltname,
@@ -23,15 +23,15 @@ export function identityOf({
 }
 
 /**
- * Node writes names as `DNS:a.example, URI:spiffe://…`, and those with commas or quotes in them in
- * quotes: without heed to those, a DNS name could pretend to be a URI.
+ * Node writes names as `DNS:a.example, URI:spiffe://…`, and quotes those with commas or quotes in
+ * them. A parser that ignored the quotes would take a crafted DNS name for a URI.
  */
 function readNames(text: string): (readonly [kind: string, name: string])[] {
   const names: (readonly [string, string])[] = []
   const each = /([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y
   while (each.lastIndex < text.length) {
     const match = each.exec(text)
-    // What is not as Node writes it is not believed, not in part either.
+    // A text that Node did not write in this form is rejected as a whole.
     if (match === null) return []
     names.push([match[1] ?? '', match[2] ?? ''])
   }

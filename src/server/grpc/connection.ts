@@ -3,14 +3,13 @@ import type { Socket } from 'node:net'
 import type { ClientIdentity } from './client-certificate.ts'
 import type { Usage } from './usage.ts'
 
-/** Calls of one connection that are refused for a limit, before the connection is closed. */
+/** Calls refused for a limit before their connection is closed. */
 const REFUSALS_MAX = 100
 
 /**
- * What a client may send besides calls: PING, SETTINGS, WINDOW_UPDATE and other frames that ask for
- * work and bring none. Node's nghttp2 limits the frames that wait for an answer, not those that
- * were answered, so bytes are counted at the socket. Frames that go with a call or with messages
- * that were sent have their own allowance.
+ * What a client may send outside of calls: PING, SETTINGS, WINDOW_UPDATE and other frames that only
+ * cause work. nghttp2 limits unacknowledged frames, not acknowledged ones, so bytes are counted at
+ * the socket. Frames that belong to a call or to sent messages have an allowance of their own.
  */
 const OVERHEAD = {
   burstBytes: 1024 * 1024,
@@ -19,7 +18,7 @@ const OVERHEAD = {
   perByteSent: 0.5,
 } as const
 
-/** What a client of HTTP/2 begins with (RFC 9113, section 3.4). */
+/** The length of the HTTP/2 client preface (RFC 9113, section 3.4). */
 const PREFACE_BYTES = 24
 
 /** One connection to the gRPC server. */
@@ -32,7 +31,7 @@ export class GrpcConnection {
   #refusals = 0
   #allowedBytes = 0
   #checkedMs: number
-  /** What was read besides calls, when it was last checked; and how far that is over the allowance. */
+  /** Bytes outside of calls at the last check, and how far they exceed the allowance. */
   #besidesBytes = 0
   #excessBytes = 0
 
@@ -50,7 +49,7 @@ export class GrpcConnection {
     this.#checkedMs = openedMs
   }
 
-  /** The URI in the certificate of the client, while that is valid. */
+  /** The URI in the client certificate, while the certificate is valid. */
   get clientUri(): string | undefined {
     const identity = this.#identity
     return identity && identity.expiresMs > Date.now() ? identity.uri : undefined
@@ -65,7 +64,7 @@ export class GrpcConnection {
   }
 
   /**
-   * Ends a stream that is over a limit; clients see RESOURCE_EXHAUSTED.
+   * Resets a stream that exceeds a limit; its client gets RESOURCE_EXHAUSTED.
    *
    * @param weight how many refusals this one counts as
    */
@@ -75,7 +74,7 @@ export class GrpcConnection {
     if (this.#refusals >= REFUSALS_MAX) this.#socket.destroy()
   }
 
-  /** Closes the connection if its client said nothing in time, or sends too much besides calls. */
+  /** Closes the connection if its client was silent too long, or sends too much outside of calls. */
   check(nowMs: number, greetingMs: number): void {
     const { bytesRead, bytesWritten } = this.#socket
     const silent = bytesRead < PREFACE_BYTES && nowMs - this.#openedMs > greetingMs

@@ -11,9 +11,9 @@ type Session = NonNullable<ServerHttp2Stream['session']>
 /** The connections to one gRPC server. */
 export interface GrpcConnections {
   add(socket: Socket, identity: ClientIdentity | undefined): void
-  /** @param peer as grpc-js names it: `127.0.0.1:5000`; undefined when that is gone */
+  /** @param peer as grpc-js states it: `127.0.0.1:5000`. @returns undefined if it has closed */
   find(peer: string): GrpcConnection | undefined
-  /** The connection of a session of HTTP/2; undefined: it is of another server. */
+  /** The connection of an HTTP/2 session; undefined: the session belongs to another server. */
   of(session: Session): GrpcConnection | undefined
   check(nowMs: number): void
 }

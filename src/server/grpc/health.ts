@@ -8,18 +8,18 @@ import {
 import { HealthImplementation } from 'grpc-health-check'
 import { boundRequests } from './open-services.ts'
 
-/** Watches of health, which anybody may open. */
+/** The maximum of health watches, which need no credential. */
 const WATCHES_MAX = 1_000
 
-/** `grpc.health.v1.Health`, for the server as a whole and for every service. */
+/** `grpc.health.v1.Health`, for the whole server and for every service. */
 export interface Health {
-  /** Reports NOT_SERVING, and ends the watches: they would keep the server open for nothing. */
+  /** Reports NOT_SERVING and ends the watches, which would keep the server open. */
   stopServing(): void
 }
 
 type Watch = ServerWritableStream<unknown, unknown>
 
-/** @param services what there is besides the server as a whole, which has the name "" */
+/** @param services the names of the services; the whole server has the name "" */
 export function addHealth(
   server: Server,
   services: readonly string[],

@@ -1,4 +1,4 @@
-/** What the gRPC server allows a client, and how long it waits for one. */
+/** What the gRPC server allows a client, and how long it waits. */
 export interface GrpcLimits {
   /** The largest request message. RecordPayments takes 1,000 payments of at most some 3 KB each. */
   readonly messageBytesMax: number
@@ -6,32 +6,32 @@ export interface GrpcLimits {
   readonly openMessageBytesMax: number
   /** Names and values of the headers of one call, in bytes. */
   readonly headerBytesMax: number
-  /** Calls in progress on one connection, of one address, and in all; streams of subscribers count. */
+  /** Calls in progress per connection, per address and in total, including event streams. */
   readonly streamsPerConnectionMax: number
   readonly streamsPerAddressMax: number
   readonly streamsMax: number
-  /** Bytes held for calls of one connection, of one address, and in all: headers, incomplete requests. */
+  /** Bytes held per connection, per address and in total: headers, incomplete requests. */
   readonly heldBytesPerConnectionMax: number
   readonly heldBytesPerAddressMax: number
   readonly heldBytesMax: number
-  /** For a connection to send its first bytes, in milliseconds. */
+  /** Until a connection sends its first bytes, in milliseconds. */
   readonly greetingMs: number
-  /** For a request to be complete. */
+  /** Until a request is complete. */
   readonly requestMs: number
-  /** For the client to take the answer of a unary call. */
-  readonly answerMs: number
-  /** For a subscriber to take anything of what is sent to it. */
+  /** Until the client reads the response of a unary call. */
+  readonly responseMs: number
+  /** Until a subscriber reads anything of what is sent to it. */
   readonly streamStallMs: number
-  /** For a stream of server reflection in all. */
+  /** The duration of a reflection stream. */
   readonly reflectionMs: number
-  /** Between two PINGs of the server, and for their answer: finds clients that lost their network. */
+  /** Between two PINGs of the server, and until their acknowledgement: finds clients that are gone. */
   readonly keepaliveMs: number
   readonly keepaliveTimeoutMs: number
-  /** A connection without a call is closed after this. */
+  /** Until a connection without a call is closed. */
   readonly idleMs: number
-  /** A connection of this age, give or take a tenth, is replaced, so that load balancers rebalance. */
+  /** The age, ±10 %, at which a connection is replaced, so that load balancers rebalance. */
   readonly connectionAgeMs: number
-  /** For calls in progress on a connection that is replaced: longer than a stream of events lasts. */
+  /** For calls in progress on a connection that is replaced: longer than an event stream lasts. */
   readonly connectionAgeGraceMs: number
 }
 
@@ -50,7 +50,7 @@ export const GRPC_LIMITS: GrpcLimits = {
   heldBytesMax: 256 * MIB,
   greetingMs: 10_000,
   requestMs: 30_000,
-  answerMs: 30_000,
+  responseMs: 30_000,
   streamStallMs: 5 * MINUTE_MS,
   reflectionMs: 5 * MINUTE_MS,
   keepaliveMs: 30_000,

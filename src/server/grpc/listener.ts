@@ -5,7 +5,7 @@ import { listenFault } from '../listen-fault.ts'
 import type { Tls } from '../tls.ts'
 import { type ClientIdentity, identityOf } from './client-certificate.ts'
 
-/** How long a client has for the handshake of TLS. */
+/** The time-out of a TLS handshake. */
 const HANDSHAKE_MS = 10_000
 
 const SOCKET = { noDelay: true } as const
@@ -18,23 +18,23 @@ interface GrpcListenerOptions {
   readonly tls?: Tls | undefined
 }
 
-/** Takes a connection, with who its client is, where that had to show a certificate. */
+/** Receives a connection, with the client's identity if the server asks for certificates. */
 export type Accept = (socket: Socket, identity: ClientIdentity | undefined) => void
 
 export interface GrpcListener {
   readonly port: number
   connections(): number
-  /** Takes no new connections. Resolves when there are none left. */
+  /** Accepts no new connections. Resolves when none is left. */
   stop(): Promise<void>
-  /** Ends those that are left. */
+  /** Closes those that are left. */
   cut(): void
 }
 
 /**
- * Accepts the connections of the gRPC door, within bounds, and after the handshake where there is
- * TLS. Connections stay as they are when certificates are read again.
+ * Accepts the connections of the gRPC server, within bounds, and after the TLS handshake if TLS is on.
+ * A reload of the certificates does not affect open connections.
  *
- * @throws ConfigError when the address cannot be listened at
+ * @throws ConfigError when the server cannot listen at the address
  */
 export async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
   const { host, limits, tls } = options
@@ -46,7 +46,7 @@ export async function listen(options: GrpcListenerOptions, accept: Accept): Prom
     server.once('error', (error) => reject(listenFault('GRPC_PORT', options, error)))
     server.listen({ host, port: options.port }, () => resolve())
   })
-  // A connection that cannot be accepted, for want of descriptors say, harms no other.
+  // An error of accept, such as too few file descriptors, must not affect other connections.
   server.on('error', () => undefined)
   const { port } = server.address() as AddressInfo
   return {
@@ -60,11 +60,11 @@ export async function listen(options: GrpcListenerOptions, accept: Accept): Prom
 function createSecure(tls: Tls, accept: Accept): Server {
   const options = { ...SOCKET, ALPNProtocols: ['h2'], handshakeTimeout: HANDSHAKE_MS }
   const server = createTlsServer({ ...tls.mutual(), ...options }, (socket) => {
-    // What fails before a session of HTTP/2 listens concerns nobody.
+    // Errors before an HTTP/2 session listens are ignored.
     socket.on('error', () => undefined)
-    // Read once a connection: a certificate takes as long to read as a call does to be answered.
+    // Once per connection: parsing a certificate takes as long as handling a call.
     const identity = socket.authorized ? identityOf(socket.getPeerCertificate()) : undefined
-    // A client that asks for nothing by ALPN is taken to know what it talks to, as by plain text.
+    // A client without ALPN is assumed to speak HTTP/2, as without TLS.
     accept(socket, identity)
   })
   server.on('tlsClientError', (_error, socket) => socket.destroy())

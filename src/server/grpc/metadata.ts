@@ -2,7 +2,7 @@ import { decodeBinaryHeader, encodeBinaryHeader } from '@connectrpc/connect'
 import { Metadata } from '@grpc/grpc-js'
 import { REQUEST_ID } from './status.ts'
 
-/** The metadata of a request. Bytes are in base64, as Connect has them in headers. */
+/** Returns the metadata of a request as headers; binary values in base64, as in Connect. */
 export function toHeaders(metadata: Metadata): Headers {
   const headers = new Headers()
   for (const [key, values] of Object.entries(metadata.toJSON())) {
@@ -13,12 +13,12 @@ export function toHeaders(metadata: Metadata): Headers {
   return headers
 }
 
-/** The metadata of an answer: the headers that were set, and the request id. */
+/** Returns the metadata of a response: its headers and the request id. */
 export function toMetadata(headers: Headers | undefined, requestId: string): Metadata {
   const metadata = new Metadata()
   headers?.forEach((value, name) => {
     if (!name.endsWith('-bin')) metadata.set(name, value)
-    // Headers join several values with a comma, which base64 does not have.
+    // Headers join values with a comma, which base64 does not contain.
     else for (const each of value.split(',')) metadata.add(name, toBytes(each))
   })
   metadata.set(REQUEST_ID, requestId)

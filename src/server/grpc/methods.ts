@@ -20,7 +20,7 @@ import { sendStream } from './send-stream.ts'
 import { toGrpcStatus } from './status.ts'
 import type { StreamWatch } from './watch-streams.ts'
 
-/** What the methods need from the server. */
+/** What the methods use of the server. */
 export interface MethodHost {
   readonly requestIds: () => string
   readonly log: Logger
@@ -36,7 +36,7 @@ type StreamHandler = handleServerStreamingCall<RequestBox, Buffer>
 
 const same = (bytes: Buffer): Buffer => bytes
 
-/** A method of grpc-js that carries bytes: what does not parse must become a fault of ours. */
+/** A method of grpc-js that carries bytes, so that parse errors become our faults. */
 export function toMethodDefinition({
   service,
   method,
@@ -52,79 +52,84 @@ export function toMethodDefinition({
   }
 }
 
-export function toHandler(call: Invoker, host: MethodHost): UnaryHandler | StreamHandler {
-  const kind = call.method.methodKind
-  if (kind === 'unary') return unaryHandler(call, host)
-  assert(kind === 'server_streaming', `${call.method.name} takes one request`)
-  return streamHandler(call, host)
+export function toHandler(invoker: Invoker, host: MethodHost): UnaryHandler | StreamHandler {
+  const kind = invoker.method.methodKind
+  if (kind === 'unary') return unaryHandler(invoker, host)
+  assert(kind === 'server_streaming', `${invoker.method.name} takes one request`)
+  return streamHandler(invoker, host)
 }
 
-function unaryHandler(call: Invoker, host: MethodHost): UnaryHandler {
-  const { input, output } = call.method
+function unaryHandler(invoker: Invoker, host: MethodHost): UnaryHandler {
+  const { input, output } = invoker.method
   const decode = (bytes: Buffer) => decodeMessage(input, bytes)
   return async (rpc, callback) => {
     const requestId = host.requestIds()
-    const origin = new GrpcCallContext(rpc, requestId, host.connections.find(rpc.getPeer()), decode)
+    const context = new GrpcCallContext(
+      rpc,
+      requestId,
+      host.connections.find(rpc.getPeer()),
+      decode,
+    )
     try {
-      const response = await call.unary(origin.decode, origin)
+      const response = await invoker.unary(context.decode, context)
       const bytes = asBuffer(toBinary(output, response.message as Message))
-      holdAnswer(rpc, bytes, origin.connection)
+      holdResponse(rpc, bytes, context.connection)
       const header = toMetadata(headersOf(response), requestId)
-      origin.answered()
+      context.responded()
       rpc.sendMetadata(header)
       callback(null, bytes)
     } catch (error) {
-      origin.answered()
-      if (!(error instanceof Fault)) logFailure(host.log, error, call, requestId)
+      context.responded()
+      if (!(error instanceof Fault)) logFailure(host.log, error, invoker, requestId)
       callback(toGrpcStatus(error, requestId))
     }
   }
 }
 
-/** Answers smaller than this are bounded by the number of calls. */
-const SMALL_ANSWER_BYTES = 1024
+/** The number of calls bounds responses smaller than this. */
+const SMALL_RESPONSE_BYTES = 1024
 
 /**
- * Counts an answer until its client takes it.
+ * Counts a response until its client has read it.
  *
- * @throws Fault when too much waits for the client already
+ * @throws Fault when too many bytes wait for the client
  */
-function holdAnswer(
+function holdResponse(
   rpc: Parameters<UnaryHandler>[0],
   { length }: Buffer,
   connection: GrpcConnection | undefined,
 ): void {
-  if (length <= SMALL_ANSWER_BYTES || connection === undefined) return
+  if (length <= SMALL_RESPONSE_BYTES || connection === undefined) return
   const { usage } = connection
   rpc.once('cancelled', () => usage.release(length))
   if (usage.hold(length)) return
-  throw new Fault('rate_limited', 'Too many answers wait to be read on this connection')
+  throw new Fault('rate_limited', 'Too many responses wait to be read on this connection')
 }
 
-function streamHandler(call: Invoker, host: MethodHost): StreamHandler {
-  const { input, output } = call.method
+function streamHandler(invoker: Invoker, host: MethodHost): StreamHandler {
+  const { input, output } = invoker.method
   const encode = createSharedEncoder(output)
   const decode = (bytes: Buffer) => decodeMessage(input, bytes)
   const { requestIds, log, connections, streams, watch, streamStallMs } = host
   return async (rpc) => {
     const requestId = requestIds()
-    const origin = new GrpcCallContext(rpc, requestId, connections.find(rpc.getPeer()), decode)
-    streams.add(origin)
+    const context = new GrpcCallContext(rpc, requestId, connections.find(rpc.getPeer()), decode)
+    streams.add(context)
     try {
-      const response = await call.stream(origin.decode, origin)
-      const failure = await sendStream(rpc, origin, response.message, {
+      const response = await invoker.stream(context.decode, context)
+      const failure = await sendStream(rpc, context, response.message, {
         encode,
         opened: () => rpc.sendMetadata(toMetadata(response.header, requestId)),
         reset: () => watch.reset(requestId),
         stallMs: streamStallMs,
       })
-      if (failure !== undefined) logFailure(log, failure, call, requestId)
+      if (failure !== undefined) logFailure(log, failure, invoker, requestId)
     } catch (error) {
-      origin.answered()
-      if (!(error instanceof Fault)) logFailure(log, error, call, requestId)
+      context.responded()
+      if (!(error instanceof Fault)) logFailure(log, error, invoker, requestId)
       rpc.emit('error', toGrpcStatus(error, requestId))
     } finally {
-      streams.delete(origin)
+      streams.delete(context)
     }
   }
 }
@@ -138,12 +143,12 @@ function decodeMessage(schema: DescMessage, bytes: Buffer): Message {
   }
 }
 
-/** The same memory, as grpc-js copies from it. */
+/** A view of the same memory: grpc-js copies from it. */
 function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)
 }
 
-/** Many subscribers are sent the very same message: its bytes are kept as long as it is. */
+/** Encodes a message once for all subscribers: the bytes live as long as the message. */
 export function createSharedEncoder(
   schema: DescMessage,
 ): (message: MessageInitShape<DescMessage>) => Buffer {
@@ -153,7 +158,7 @@ export function createSharedEncoder(
     let bytes = known.get(message)
     if (bytes === undefined) {
       const encoded = toBinary(schema, message)
-      // Memory of its own: a part of Node's pool would keep the 64 KiB around it for as long.
+      // Not from Node's buffer pool: a slice would keep the whole 64 KiB chunk alive.
       bytes = Buffer.allocUnsafeSlow(encoded.length)
       bytes.set(encoded)
       known.set(message, bytes)
@@ -162,10 +167,10 @@ export function createSharedEncoder(
   }
 }
 
-/** Logs what no interceptor sees: a stream that fails in progress, an answer that does not encode. */
-function logFailure(log: Logger, error: unknown, call: Invoker, requestId: string): void {
+/** Logs failures that no interceptor sees: of an open stream, or of encoding a response. */
+function logFailure(log: Logger, error: unknown, invoker: Invoker, requestId: string): void {
   const fault = toFault(error)
-  const rpc = `/${call.service.typeName}/${call.method.name}`
+  const rpc = `/${invoker.service.typeName}/${invoker.method.name}`
   const record = { request_id: requestId, rpc, protocol: 'grpc', reason: fault.reason }
   if (REASONS[fault.reason][1] < 500) log.info(record, 'stream refused')
   else log.error({ ...record, err: fault.cause }, fault.message)

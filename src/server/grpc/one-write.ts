@@ -1,9 +1,9 @@
 import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js'
 
 /**
- * Sends the message of a unary answer and its status in one write. By itself grpc-js waits until
- * the message has left the process before it passes the status on: a second write, a turn of the
- * event loop later, for each call.
+ * Sends the message and the status of a unary response in one write. Without it, grpc-js sends the
+ * status only after the message has left the process: a second write, one turn of the event loop
+ * later.
  */
 export const oneWrite: ServerInterceptor = (method, call) =>
   method.requestStream || method.responseStream

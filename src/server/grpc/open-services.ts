@@ -1,8 +1,8 @@
 import type { ServiceDefinition } from '@grpc/grpc-js'
 
 /**
- * The definition of a service that asks for no credential, with small requests: what a stranger
- * sends stays in memory for as long as its call is open.
+ * Bounds the requests of a service that needs no credential: a stranger's request stays in memory
+ * while its call is open.
  */
 export function boundRequests(
   definition: ServiceDefinition,
@@ -13,7 +13,7 @@ export function boundRequests(
     {
       ...method,
       requestDeserialize: (bytes: Buffer) => {
-        // A message may be compressed, and longer than what came over the network.
+        // A compressed message is longer than what arrived over the network.
         if (bytes.length > messageBytesMax) throw new Error('The request is too large')
         return method.requestDeserialize(bytes)
       },

@@ -16,15 +16,15 @@ import { boundRequests } from './open-services.ts'
 type Definitions = ConstructorParameters<typeof ReflectionService>[0]
 type Reflection = ServerDuplexStream<unknown, unknown>
 
-/** Streams of reflection, which anyone may open: each can have answers waiting. */
+/** The maximum of reflection streams, which need no credential: each can have responses waiting. */
 const STREAMS_MAX = 100
 
-/** Where reflection is served: its two versions differ in name alone. */
+/** The paths of reflection: its two versions differ only in name. */
 export const REFLECTION_PATHS = ['v1', 'v1alpha'].map(
   (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
 )
 
-/** Lets tools such as `buf curl` and grpcurl ask what the services look like. */
+/** Serves the descriptors to tools such as `buf curl` and grpcurl. */
 export function addReflection(
   server: Server,
   services: readonly DescService[],
@@ -32,7 +32,7 @@ export function addReflection(
 ): void {
   const files = new Map<string, Buffer>()
   for (const service of services) collect(service.file, files)
-  // Of a definition, the package reads the descriptors and nothing else.
+  // The package reads only the descriptors of a definition.
   const definition = { fileDescriptorProtos: [...files.values(), healthFile()] }
   const names = ['grpc.health.v1.Health', ...services.map((service) => service.typeName)]
   const reflection = new ReflectionService({ definition } as unknown as Definitions, {
@@ -45,7 +45,7 @@ export function addReflection(
   })
 }
 
-/** The file and all that it imports, in protobuf's own form. */
+/** Collects the descriptors of a file and of all its imports. */
 function collect(file: DescFile, files: Map<string, Buffer>): void {
   if (files.has(file.proto.name)) return
   files.set(file.proto.name, Buffer.from(toBinary(FileDescriptorProtoSchema, file.proto)))
@@ -53,8 +53,8 @@ function collect(file: DescFile, files: Map<string, Buffer>): void {
 }
 
 /**
- * `grpc/health/v1/health.proto`, without its List. The descriptor inside grpc-health-check is of
- * no use: it names types relatively, which clients in Go refuse.
+ * `grpc/health/v1/health.proto`, without List. The descriptor inside grpc-health-check names types
+ * relatively, which clients in Go refuse.
  */
 function healthFile(): Buffer {
   const answers = '.grpc.health.v1.HealthCheckResponse'
@@ -96,7 +96,7 @@ function healthFile(): Buffer {
   return Buffer.from(toBinary(FileDescriptorProtoSchema, file))
 }
 
-/** The package answers as fast as it is asked; here a client that does not read is not heard. */
+/** The package responds without back-pressure; here a client must read before it may ask more. */
 function bounded(
   implementation: UntypedServiceImplementation,
   open: Set<Reflection>,

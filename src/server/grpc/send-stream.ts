@@ -8,43 +8,43 @@ type Rpc = ServerWritableStream<RequestBox, Buffer>
 
 interface SendOptions<T> {
   readonly encode: (message: T) => Buffer
-  /** Called when the source has run up to its first wait, before anything is sent. */
+  /** Called when the source has reached its first wait, before anything is sent. */
   readonly opened: () => void
-  /** Resets the stream: its client takes nothing, not even the end. */
+  /** Resets the stream of a client that reads nothing, not even the status. */
   readonly reset: () => void
-  /** For the client to take something of what waits for it. */
+  /** Until the client reads something of what waits for it. */
   readonly stallMs: number
 }
 
-/** How long the last status of a stream that was aborted has to reach its client. */
+/** How long the status of an aborted stream has to reach its client. */
 const LAST_STATUS_MS = 250
 
 /**
- * Sends what a source yields, no faster than the client reads: beyond the few messages that
- * grpc-js holds, the source is not asked for the next. When the call is aborted, the source is
- * told to return at once, also while it or the client is being waited for.
+ * Sends the messages of a source, no faster than the client reads: the next message is pulled only
+ * when grpc-js has room. If the call is aborted, the source returns at once, even while the source or
+ * the client is being waited for.
  *
- * @returns what the stream failed with by itself; undefined when it ended well or was aborted
+ * @returns the error of the source; undefined if the stream ended or was aborted
  */
 export async function sendStream<T>(
   rpc: Rpc,
-  origin: GrpcCallContext,
+  context: GrpcCallContext,
   source: AsyncIterable<T>,
   { encode, opened, reset, stallMs }: SendOptions<T>,
 ): Promise<unknown> {
-  const { signal } = origin
+  const { signal } = context
   const iterator = source[Symbol.asyncIterator]()
   const room = createRoom(rpc, stallMs, () => {
-    origin.abort(new Fault('unavailable', 'The subscriber takes nothing; resume the stream'))
+    context.abort(new Fault('unavailable', 'The subscriber stopped reading; resume the stream'))
   })
   const release = once(() => void (async () => iterator.return?.())().catch(() => undefined))
   const end = once((status?: GrpcStatus) => {
-    origin.answered()
+    context.responded()
     if (status === undefined) rpc.end()
     else rpc.emit('error', status)
   })
   const onAbort = () => {
-    end(toGrpcStatus(signal.reason, origin.requestId))
+    end(toGrpcStatus(signal.reason, context.requestId))
     void wait(LAST_STATUS_MS, undefined, { ref: false }).then(reset)
     room.wake()
     release()
@@ -64,7 +64,7 @@ export async function sendStream<T>(
     return undefined
   } catch (error) {
     if (signal.aborted) return undefined
-    end(toGrpcStatus(error, origin.requestId))
+    end(toGrpcStatus(error, context.requestId))
     return error
   } finally {
     signal.removeEventListener('abort', onAbort)
@@ -72,7 +72,7 @@ export async function sendStream<T>(
   }
 }
 
-/** Waits until the call takes more messages, or until woken. */
+/** Waits until the call accepts more messages, or until it is woken. */
 function createRoom(rpc: Rpc, stallMs: number, stalled: () => void) {
   let waiting: (() => void) | undefined
   let timer: NodeJS.Timeout | undefined

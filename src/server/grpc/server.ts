@@ -30,36 +30,36 @@ export interface GrpcServerOptions {
   readonly requestIds: () => string
   readonly log: Logger
   readonly limits: ConnectionLimits
-  /** Undefined: plain text. */
+  /** Undefined: no TLS. */
   readonly tls?: Tls | undefined
-  /** In place of our own, so that tests need neither minutes nor gigabytes. */
+  /** Overrides for tests, which have neither minutes nor gigabytes. */
   readonly grpcLimits?: Partial<GrpcLimits>
 }
 
 export interface GrpcServer {
   readonly port: number
-  /** How many are open. */
+  /** The number of open connections. */
   connections(): number
   /**
-   * Health turns NOT_SERVING, new calls are refused, calls in progress finish. After `drainMs`
-   * streams end with UNAVAILABLE, and what is still open shortly after that is cut.
+   * Reports NOT_SERVING, refuses new calls and lets calls in progress finish. After `drainMs` it ends
+   * streams with UNAVAILABLE, and shortly after closes what is still open.
    */
   close(drainMs: number): Promise<void>
 }
 
-/** How long the last status of a stream has to reach its client. */
+/** How long the status of a stream has to reach its client. */
 const FLUSH_MS = 500
 
-/** In MiB. A session of HTTP/2 that holds more takes no new streams. */
+/** In MiB. An HTTP/2 session that holds more accepts no new streams. */
 const SESSION_MEMORY_MIB = 32
 
 /**
- * Serves the calls over gRPC, with the standard health and reflection services.
+ * Serves the methods over gRPC, with the standard health and reflection services.
  *
- * @throws Error when the address cannot be listened at
+ * @throws Error when the server cannot listen at the address
  */
 export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  // On an error grpc-js prints the header that it could not read, and that may be a key.
+  // grpc-js prints headers that it cannot read, and such a header may be a key.
   setLogVerbosity(logVerbosity.NONE)
   const limits = { ...GRPC_LIMITS, ...options.grpcLimits }
   const server = new Server(toServerOptions(limits))
@@ -78,10 +78,10 @@ export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcSe
   const names = services.map((service) => service.typeName)
   const health = addHealth(server, names, openMessageBytesMax)
   if (options.reflection) addReflection(server, services, openMessageBytesMax)
-  // The connections are ours, so that they can be bounded and their certificates be changed.
+  // Inflow accepts the connections itself, to bound them and to reload certificates.
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   const listener = await listen(options, (socket, identity) => {
-    // A client that went away meanwhile.
+    // The client has disconnected.
     if (socket.destroyed) return
     connections.add(socket, identity)
     injector.injectConnection(socket)
@@ -110,9 +110,9 @@ function toServerOptions(limits: GrpcLimits): ConstructorParameters<typeof Serve
     'grpc.max_connection_idle_ms': limits.idleMs,
     'grpc.max_connection_age_ms': limits.connectionAgeMs,
     'grpc.max_connection_age_grace_ms': limits.connectionAgeGraceMs,
-    // grpc-js lifts the limit of Node, 10 MiB, altogether.
+    // By default grpc-js removes Node's limit of 10 MiB.
     'grpc-node.max_session_memory': SESSION_MEMORY_MIB,
-    // Statistics that nobody reads, and that cost on every message.
+    // channelz statistics cost time on every message, and nothing reads them.
     'grpc.enable_channelz': 0,
     interceptors: [oneWrite],
   }
@@ -169,7 +169,7 @@ async function drain(
     for (const stream of streams) {
       stream.abort(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
     }
-    // What never came to be a session of HTTP/2 knows nothing of a drain.
+    // A connection without an HTTP/2 session takes no part in the drain.
     if (!(await withTimeout(closed, 2 * FLUSH_MS))) listener.cut()
   }
   watch.stop()

@@ -5,25 +5,25 @@ import type { ConnectError } from '@connectrpc/connect'
 import { Metadata, type status } from '@grpc/grpc-js'
 import { toConnectError, toFault } from '../rpc/status.ts'
 
-/** The header that names a call in our log; every answer has it. */
+/** The header with the request id, which every response has. */
 export const REQUEST_ID = 'x-request-id'
 
-/** How a failed call ends, as grpc-js takes it. It percent-encodes the text itself. */
+/** The status of a failed call, as grpc-js expects it; grpc-js percent-encodes the text. */
 export interface GrpcStatus {
   readonly code: status
   readonly details: string
   readonly metadata: Metadata
 }
 
-/** Whatever a call failed with, as a status with `google.rpc` details. */
+/** Returns the error of a call as a status with `google.rpc` details. */
 export function toGrpcStatus(error: unknown, requestId: string): GrpcStatus {
   const failure = toConnectError(toFault(error), requestId)
   const metadata = new Metadata()
   metadata.set(REQUEST_ID, requestId)
-  // A half of a surrogate pair has no percent-encoding; it would throw inside grpc-js.
+  // A lone surrogate has no percent-encoding, and would make grpc-js throw.
   const text = failure.rawMessage.toWellFormed()
   metadata.set('grpc-status-details-bin', encodeStatus(failure, text))
-  // The codes of Connect and gRPC are the same numbers.
+  // Connect and gRPC use the same numbers for codes.
   return { code: failure.code as number, details: text, metadata }
 }
 

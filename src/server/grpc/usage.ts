@@ -1,10 +1,10 @@
-/** How much may be in use at once. */
+/** Limits of what may be in use at once. */
 interface UsageLimits {
   readonly streamsMax: number
   readonly heldBytesMax: number
 }
 
-/** Counts what calls use: of one connection, of its address, and of all, each within the next. */
+/** Counts what calls use: per connection, per address and in total, each within the next. */
 export class Usage {
   readonly #limits: UsageLimits
   readonly #outer: Usage | undefined

@@ -6,20 +6,20 @@ import type { GrpcConnections } from './connections.ts'
 import type { GrpcLimits } from './limits.ts'
 import { REQUEST_ID } from './status.ts'
 
-/** What is known of a method before a call of it is handled. */
+/** What is known of a method before a call reaches grpc-js's handler. */
 export interface MethodTraits {
   readonly kind: 'unary' | 'stream' | 'reflection'
-  /** Whether it asks for no credential. */
+  /** Whether it needs no credential. */
   readonly open: boolean
 }
 
 export interface StreamWatch {
-  /** Resets the stream that was answered with this request id, if it is still open. */
+  /** Resets the stream whose response has this request id, if it is still open. */
   reset(requestId: string): void
   stop(): void
 }
 
-/** Published by Node for each stream of each server, before the server's own event. */
+/** Published by Node for each stream of each server, before the server's `stream` event. */
 const CREATED = 'http2.server.stream.created'
 
 interface Created {
@@ -27,33 +27,32 @@ interface Created {
   readonly headers: IncomingHttpHeaders
 }
 
-/** Headers that grpc-js repeats in errors, and how much of them it may. */
+/** Headers that grpc-js repeats in error texts, and how much of them it may repeat. */
 const REPEATED = [':path', 'grpc-timeout', 'grpc-encoding']
 const REPEATED_CHARACTERS_MAX = 200
 
 const CHECK_MS = 1_000
 
-/** Large headers are in memory before they can be refused, and cost a few bytes to repeat. */
+/** Large headers are in memory before they can be refused, and HPACK makes them cheap to send. */
 const LARGE_HEADERS_WEIGHT = 20
 
-/** Paths that are not known are answered UNIMPLEMENTED at once. */
+/** Unknown paths get UNIMPLEMENTED at once. */
 const UNKNOWN: MethodTraits = { kind: 'unary', open: true }
 
-/** A stream that is open. */
 interface OpenStream {
   readonly stream: ServerHttp2Stream
   readonly connection: GrpcConnection
   readonly traits: MethodTraits
   readonly startedMs: number
   bodyBytes: number
-  /** When the answer was first seen to wait for the client. */
-  answeredMs: number | undefined
+  /** When the response was first seen to wait for the client. */
+  respondedMs: number | undefined
 }
 
 /**
- * Bounds what clients make the server hold, whatever they do with their windows: streams, headers,
- * incomplete requests, and answers that they do not take. grpc-js hands out calls only once their
- * requests are complete, so the streams of HTTP/2 under it are watched.
+ * Bounds what clients make the server hold, whatever their flow-control windows are: streams, headers,
+ * incomplete requests, and responses that they do not read. grpc-js reports a call only when its
+ * request is complete, so this watches the HTTP/2 streams below it.
  *
  * @param traits by path
  */
@@ -69,7 +68,7 @@ export function watchStreams(
     const turn = fresh
     fresh = []
     for (const each of turn) {
-      // Almost every request is complete in the turn that it began in.
+      // Almost every request is complete in the turn in which it began.
       const { stream } = each
       if (!stream.readableEnded && !stream.closed) watchBody(each, limits)
     }
@@ -87,7 +86,7 @@ export function watchStreams(
       traits: traits.get(headers[':path'] ?? '') ?? UNKNOWN,
       startedMs: performance.now(),
       bodyBytes: 0,
-      answeredMs: undefined,
+      respondedMs: undefined,
     }
     open.add(each)
     stream.once('close', () => {
@@ -97,10 +96,10 @@ export function watchStreams(
     })
     connection.streamOpened()
     const fits = usage.addStream()
-    // Headers only count: a neighbour with large requests must not keep others from calling.
+    // Headers count, and are never refused here: large requests must not block other callers.
     usage.hold(headerBytes)
     if (isCompressed(headers)) watchCompressed(each, limits)
-    // What follows comes after grpc-js has got the stream: it cannot answer one that is closed.
+    // Deferred until grpc-js has the stream: it cannot handle one that is closed.
     if (headerBytes > limits.headerBytesMax) {
       queueMicrotask(() => connection.refuse(stream, LARGE_HEADERS_WEIGHT))
     } else if (!fits) {
@@ -112,8 +111,8 @@ export function watchStreams(
     for (const each of open) checkStream(each, nowMs, limits)
     connections.check(nowMs)
   }
-  const { requestMs, answerMs, reflectionMs, greetingMs } = limits
-  const everyMs = Math.min(CHECK_MS, requestMs, answerMs, reflectionMs, greetingMs)
+  const { requestMs, responseMs, reflectionMs, greetingMs } = limits
+  const everyMs = Math.min(CHECK_MS, requestMs, responseMs, reflectionMs, greetingMs)
   const timer = setInterval(check, everyMs).unref()
   subscribe(CREATED, onCreated)
   return {
@@ -129,7 +128,7 @@ export function watchStreams(
   }
 }
 
-/** Without it, a few bytes of a compressed header would draw many of an error. */
+/** Otherwise a few bytes of a compressed header would cause a large error text. */
 function adjust(headers: IncomingHttpHeaders): void {
   for (const name of REPEATED) {
     const value = headers[name]
@@ -137,7 +136,7 @@ function adjust(headers: IncomingHttpHeaders): void {
       headers[name] = value.slice(0, REPEATED_CHARACTERS_MAX)
     }
   }
-  // grpc-js takes more than 24 days for a time that has passed.
+  // grpc-js takes a deadline of more than 24 days for one that has passed.
   if (headers['grpc-timeout'] !== undefined) boundTimeouts(headers)
 }
 
@@ -156,15 +155,15 @@ function isCompressed({ 'grpc-encoding': encoding }: IncomingHttpHeaders): boole
   return encoding !== undefined && encoding !== 'identity'
 }
 
-/** Deflate expands a byte to at most so many. */
+/** The maximum expansion of deflate, in bytes per byte. */
 const EXPANSION_MAX = 1032
 
-/** For what is being expanded when its call ends early: nothing stops that. */
+/** How long an expansion may go on after its call has ended: it cannot be stopped. */
 const EXPANSION_MS = 5_000
 
 /**
- * Counts what a compressed request may come to: grpc-js expands it before anyone is asked who
- * calls. This listens before grpc-js does, which leaves alone what was refused.
+ * Counts what a compressed request may expand to: grpc-js expands it before the caller is
+ * authenticated. This listens before grpc-js, which ignores refused streams.
  */
 function watchCompressed({ stream, connection }: OpenStream, limits: GrpcLimits): void {
   const { usage } = connection
@@ -177,14 +176,14 @@ function watchCompressed({ stream, connection }: OpenStream, limits: GrpcLimits)
     if (!fits) connection.refuse(stream)
   })
   stream.once('close', () => {
-    // Whoever got a message was let in, after the request was expanded.
+    // A response with a message means that the request was expanded and the caller accepted.
     const answered = stream.sentHeaders !== undefined && !('grpc-status' in stream.sentHeaders)
     if (answered) usage.release(expandedBytes)
     else setTimeout(() => usage.release(expandedBytes), EXPANSION_MS).unref()
   })
 }
 
-/** Counts what comes of a request until it is complete. */
+/** Counts the bytes of a request until it is complete. */
 function watchBody(each: OpenStream, limits: GrpcLimits): void {
   const { stream, connection, traits } = each
   const bodyBytesMax = traits.open ? limits.openMessageBytesMax : Number.POSITIVE_INFINITY
@@ -211,7 +210,7 @@ function checkStream(each: OpenStream, nowMs: number, limits: GrpcLimits): void 
   } else if (!stream.readableEnded && ageMs > limits.requestMs) {
     connection.refuse(stream)
   } else if (traits.kind === 'unary' && stream.headersSent) {
-    each.answeredMs ??= nowMs
-    if (nowMs - each.answeredMs > limits.answerMs) stream.close(constants.NGHTTP2_CANCEL)
+    each.respondedMs ??= nowMs
+    if (nowMs - each.respondedMs > limits.responseMs) stream.close(constants.NGHTTP2_CANCEL)
   }
 }

@@ -2,13 +2,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Fault } from '../../core/errors.ts'
 import { sendFault } from '../rest/gateway.ts'
 
-/** What serves banks' notifications behind the door. */
+/** Handles the banks' notifications; the HTTP server passes them on. */
 export interface NotificationReceiver<Bank> {
-  /** @returns undefined when there is no such bank to serve */
+  /** @returns undefined when no such bank is served */
   bankOf(pathName: string): Bank | undefined
-  /** Whether a bank's notifications may come from an address. */
+  /** Whether the bank may send notifications from an address. */
   allows(bank: Bank, address: string): boolean
-  /** Answers in the words of the bank. It does not throw. */
+  /** Responds in the bank's format. It does not throw. */
   receive(
     bank: Bank,
     notification: {
@@ -40,7 +40,7 @@ export async function registerBankNotifications<Bank>(
       { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
       (_request, body, done) => done(null, body),
     )
-    // Before the body is read: who may not send one learns nothing from it.
+    // Before the body is read, so that a caller that is not the bank learns nothing.
     scope.addHook<Route>('onRequest', async (request, reply) => {
       const fault = refusal(receiver, request)
       if (fault) await reply.send(sendFault(reply, fault))
@@ -50,7 +50,7 @@ export async function registerBankNotifications<Bank>(
         method: ['POST', 'GET', 'PUT', 'PATCH', 'DELETE'],
         url: path,
         bodyLimit: BODY_BYTES_MAX,
-        handler: (request, reply) => answer(receiver, request, reply),
+        handler: (request, reply) => respond(receiver, request, reply),
       })
     }
   })
@@ -63,13 +63,13 @@ function refusal<Bank>(
   const bank = receiver.bankOf(request.params.bank)
   if (bank === undefined) return new Fault('unknown_path', 'There is nothing at this path')
   if (request.method !== 'POST') {
-    return new Fault('method_not_allowed', 'This path takes POST alone')
+    return new Fault('method_not_allowed', 'This path accepts only POST')
   }
   if (receiver.allows(bank, request.ip)) return undefined
-  return new Fault('permission_denied', 'Notifications do not come from this address')
+  return new Fault('permission_denied', 'The bank does not send notifications from this address')
 }
 
-async function answer<Bank>(
+async function respond<Bank>(
   receiver: NotificationReceiver<Bank>,
   request: FastifyRequest<Route>,
   reply: FastifyReply,

@@ -3,17 +3,17 @@ import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import type { CallContext } from '../rpc/call-context.ts'
 
-/** What every answer of the HTTP door tells browsers, whatever it holds. */
+/** The headers of every response of the HTTP server. */
 export type SecurityHeaders = Readonly<Record<string, string>>
 
 /** A year, in seconds. */
 const HSTS_SECONDS = 365 * 86_400
 
 /**
- * A page sets a policy of its own over this one: an answer of an API has nothing to load or run.
+ * The policy suits API responses, which load and run nothing. A page replaces it by its own.
  *
- * Written by hand: @fastify/helmet works the same headers out anew for every request, which makes an
- * empty one cost a quarter more, and answers that no hook runs for would need this list all the same.
+ * Written by hand: @fastify/helmet computes the same headers for every request, which makes an empty
+ * request cost a quarter more, and responses outside of Fastify's hooks would need this list too.
  */
 export function securityHeaders(encrypted: boolean): SecurityHeaders {
   return {
@@ -26,13 +26,13 @@ export function securityHeaders(encrypted: boolean): SecurityHeaders {
   }
 }
 
-/** How long a browser may remember what it was allowed, in seconds. Chromium keeps no more. */
+/** How long a browser may cache a preflight response, in seconds; Chromium's maximum. */
 const PREFLIGHT_SECONDS = 7_200
 
 const ALLOWED_METHODS = ['POST', 'GET'].join(', ')
 const ALLOWED_HEADERS = ['Authorization', ...connectHeaders.allowedHeaders].join(', ')
 
-/** What a script may read of an answer, beside what it may read of any. */
+/** The headers that a script may read, besides those that it may always read. */
 const EXPOSED_HEADERS = [
   ...connectHeaders.exposedHeaders,
   'X-Request-Id',
@@ -44,10 +44,10 @@ const EXPOSED_HEADERS = [
 ].join(', ')
 
 /**
- * Lets scripts of the given pages, and of no other, read the answers of every path. Keys travel in
- * a header that the script sets itself, so that no credentials of the browser's own are allowed.
+ * Allows only scripts of the given origins to read responses. Scripts send keys in a header that they
+ * set themselves, so the browser's own credentials are not allowed.
  *
- * @param origins none: nothing is added
+ * @param origins empty: CORS stays off
  */
 export async function allowOrigins(
   app: FastifyInstance,
@@ -56,20 +56,20 @@ export async function allowOrigins(
   if (origins.length === 0) return
   const allowed = new Set(origins)
   await app.register(cors, {
-    // False: as if there were no CORS, but for `Vary`. A list would still tell others of methods.
-    origin: (origin, answer) => answer(null, origin && allowed.has(origin) ? origin : false),
+    // False disables CORS except for `Vary`. A list would still name the methods to other origins.
+    origin: (origin, respond) => respond(null, origin && allowed.has(origin) ? origin : false),
     methods: ALLOWED_METHODS,
     allowedHeaders: ALLOWED_HEADERS,
     exposedHeaders: EXPOSED_HEADERS,
     maxAge: PREFLIGHT_SECONDS,
-    // What is no preflight is not told so in a form of its own.
+    // Otherwise the plugin answers incomplete preflights itself, without our error envelope.
     strictPreflight: false,
   })
 }
 
 /**
- * Where a caller stands with its limit: the headers that clients read today
- * (draft-ietf-httpapi-ratelimit-headers-06). None where there is no limit.
+ * The headers of the caller's rate limit (draft-ietf-httpapi-ratelimit-headers-06, which clients
+ * read today); none if the caller has no limit.
  */
 export function rateLimitHeaders({
   rateLimit,

@@ -18,7 +18,7 @@ import { toFault } from '../rpc/status.ts'
 import type { Tls } from '../tls.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
 import { allowOrigins, securityHeaders } from './headers.ts'
-import { answerMalformed, malformedRequest } from './malformed.ts'
+import { handleMalformed, malformedRequest } from './malformed.ts'
 import { createPipelineBound } from './pipelines.ts'
 
 interface HttpServerOptions<Bank> {
@@ -27,21 +27,21 @@ interface HttpServerOptions<Bank> {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /** Ranges of proxies whose X-Forwarded-For says who calls; none: whoever connects is the caller. */
+  /** CIDRs of proxies whose X-Forwarded-For is trusted; none: the peer is the caller. */
   readonly trustedProxies: readonly string[]
   readonly requestIds: () => string
   readonly metrics: Exposition
-  /** Whether calls can be served now; false while draining or without a database. */
+  /** Whether calls can be served; false while draining or without a database. */
   readonly ready: () => Promise<boolean>
   readonly log: Logger
   readonly limits: ConnectionLimits
-  /** Undefined: plain text. */
+  /** Undefined: no TLS. */
   readonly tls?: Tls | undefined
-  /** The pages, by their origin, whose scripts may call from a browser. */
+  /** The origins whose scripts may call from a browser. */
   readonly corsOrigins: readonly string[]
 }
 
-/** What `/metrics` answers. */
+/** The response of `/metrics`. */
 export interface Exposition {
   readonly contentType: string
   metrics(): Promise<string>
@@ -53,10 +53,10 @@ const REQUEST_MS = 30_000
 const STALLED_MS = 30_000
 
 const SERVER = {
-  // Node would refuse these by itself, without a request id; a hook below does it with one.
+  // Node's own refusal has no request id; a hook below refuses with one.
   requireHostHeader: false,
   headersTimeout: 10_000,
-  // How often what is late is looked for.
+  // How often Node looks for requests that exceed a time-out.
   connectionsCheckingInterval: 2_000,
   maxHeaderSize: 16 * 1024,
   handshakeTimeout: 10_000,
@@ -64,41 +64,41 @@ const SERVER = {
 
 export interface HttpServer {
   readonly port: number
-  /** How many are open. */
+  /** The number of open connections. */
   connections(): number
-  /** Stops listening, and waits for the requests under way; after `drainMs` they are cut. */
+  /** Stops listening and waits for requests in progress; cuts them after `drainMs`. */
   close(drainMs: number): Promise<void>
 }
 
-/** Opens the HTTP door: REST, Connect, gRPC-Web, banks' notifications, health, metrics. */
+/** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, health, metrics. */
 export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Promise<HttpServer> {
   const { tls } = options
   const secured = securityHeaders(tls !== undefined)
   const headers = Object.entries(secured)
-  const malformed = answerMalformed(options.requestIds, headers)
+  const malformed = handleMalformed(options.requestIds, headers)
   const app = Fastify({
     logger: false,
     genReqId: options.requestIds,
     trustProxy: options.trustedProxies.length > 0 ? [...options.trustedProxies] : false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // For the whole request, and with it for a body that is sent byte by byte.
+    // For the whole request, so also for a body that is sent byte by byte.
     requestTimeout: REQUEST_MS,
-    // A connection on which nothing moves either way, with an answer that nobody reads, say.
+    // For a connection without traffic, such as one whose client does not read its response.
     connectionTimeout: STALLED_MS,
-    // Longer than a load balancer's 60 s, so that it is never us who close under its request.
+    // Longer than a load balancer's 60 s, so that Inflow never closes while a request arrives.
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
     clientErrorHandler: malformed.onClientError,
-    // No hook runs for these.
+    // Fastify runs no hooks for these errors.
     frameworkErrors: (error, _request, reply: FastifyReply) =>
       reply.headers(secured).send(sendFault(reply, fromFastify(error))),
   }) as unknown as FastifyInstance
   app.server.prependListener('request', malformed.onRequest)
   const connections = boundConnections(app.server, options.limits)
   const served = createPipelineBound()
-  // Who did not come through the handshake is not told in HTTP what was wrong.
+  // A client without a completed handshake cannot read an HTTP response.
   app.server.prependListener('tlsClientError', (_error: Error, socket: TLSSocket) => {
     socket.destroy()
   })
@@ -111,20 +111,20 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
     reply.header('x-request-id', request.id)
     for (const [name, value] of headers) reply.header(name, value)
     const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
-    done(hostless ? malformedRequest('There is no Host header') : undefined)
+    done(hostless ? malformedRequest('The Host header is missing') : undefined)
   })
   await allowOrigins(app, options.corsOrigins)
-  // Expectations other than 100-continue are passed over, rather than refused without an id.
+  // Ignore expectations other than 100-continue: Node would refuse them without a request id.
   app.server.on('checkExpectation', (request, response) => {
     app.server.emit('request', request, response)
   })
-  // What is registered below inherits this handler, so it comes first.
+  // The plugins registered below inherit this handler, so it comes first.
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const fault = fromFastify(error)
     logFault(options.log, fault, request)
     return reply.send(sendFault(reply, fault))
   })
-  // Whatever the body of a request to no path is, it is not what is wrong with the request.
+  // A request to an unknown path is refused for its path, whatever its body is.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _body, done) => done(null))
   const paths = await gateway(app, options.invokers)
@@ -134,7 +134,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
     const fault = paths.has(path)
-      ? new Fault('method_not_allowed', 'This path takes POST alone')
+      ? new Fault('method_not_allowed', 'This path accepts only POST')
       : new Fault('unknown_path', 'There is nothing at this path')
     return reply.send(sendFault(reply, fault))
   })
@@ -145,7 +145,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   const port = typeof address === 'object' && address !== null ? address.port : options.port
   const close = async (drainMs: number): Promise<void> => {
     const closed = app.close()
-    // Nobody can be asked to finish sending what was begun, or to begin.
+    // Clients cannot be asked to finish or to start a request.
     if (!(await withTimeout(closed, drainMs))) connections.destroyAll()
     await closed
   }
@@ -162,7 +162,7 @@ function operations(
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
   })
   const { metrics } = options
-  // Writing them takes as long as hundreds of look-ups: those who ask meanwhile share the text.
+  // Rendering costs as much as hundreds of look-ups, so concurrent requests share one result.
   let text: Promise<string> | undefined
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', metrics.contentType)
@@ -173,7 +173,7 @@ function operations(
   })
 }
 
-/** What the callers' calls come to is logged on their way; this is what went wrong around them. */
+/** Logs errors outside of calls; the observation interceptor logs those of calls. */
 function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyRequest): void {
   const [code, status] = REASONS[fault.reason]
   if (status < 500) return

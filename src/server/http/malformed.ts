@@ -1,31 +1,31 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { Fault } from '../../core/errors.ts'
-import { toErrorAnswer } from '../rest/envelope.ts'
+import { toErrorResponse } from '../rest/envelope.ts'
 
-/** A request that is not HTTP as the standard has it. */
+/** The fault of a request that is not valid HTTP. */
 export function malformedRequest(text: string, cause?: unknown): Fault {
   return new Fault('malformed_request', text, { cause })
 }
 
 type HeaderList = readonly (readonly [name: string, value: string])[]
 
-interface MalformedAnswers {
-  /** To hear of every request of the server, before anything answers it. */
+interface MalformedHandlers {
+  /** Listener for `request`, before any other. */
   readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void
   readonly onClientError: (error: Error & { readonly code?: string }, socket: Socket) => void
 }
 
 /**
- * Answers what never becomes a request, because Node's parser gave it up or it did not come in
- * time, in the one form of errors, and closes the connection.
+ * Responds with the error envelope to what never becomes a request, because Node's parser rejected it
+ * or it timed out, and closes the connection.
  */
-export function answerMalformed(
+export function handleMalformed(
   requestIds: () => string,
   securityHeaders: HeaderList,
-): MalformedAnswers {
+): MalformedHandlers {
   const latest = new WeakMap<Socket, ServerResponse>()
-  // An answer that has begun, or waits for the one before it, cannot be followed by another one.
+  // Nothing may follow a response that has begun or waits for an earlier one.
   const hasBegun = (socket: Socket): boolean => {
     const response = latest.get(socket)
     if (response === undefined || response.writableFinished) return false
@@ -36,19 +36,19 @@ export function answerMalformed(
     onClientError(error, socket) {
       if (error.code === 'ECONNRESET' || socket.destroyed) return
       if (socket.writable && !hasBegun(socket)) {
-        socket.write(answerTo(error, requestIds(), securityHeaders))
+        socket.write(responseTo(error, requestIds(), securityHeaders))
       }
       socket.destroySoon()
     },
   }
 }
 
-function answerTo(
+function responseTo(
   error: { readonly code?: string },
   requestId: string,
   securityHeaders: HeaderList,
 ): string {
-  const { status, headers, body } = toErrorAnswer(faultOf(error), requestId)
+  const { status, headers, body } = toErrorResponse(faultOf(error), requestId)
   const lines = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `x-request-id: ${requestId}`,
@@ -62,7 +62,7 @@ function answerTo(
 
 function faultOf({ code }: { readonly code?: string }): Fault {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return new Fault('request_timeout', 'The request did not come in time')
+    return new Fault('request_timeout', 'The request did not arrive in time')
   }
   if (code === 'HPE_HEADER_OVERFLOW') {
     return new Fault('headers_too_large', 'The headers are larger than 16 KiB')

@@ -1,25 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests of one connection that may wait for the answers before theirs. */
+/** Requests of one connection that may wait for earlier responses. */
 const WAITING_MAX = 8
 
 /**
- * Bounds the requests that a connection sends ahead of their answers (RFC 9112, section 9.3.2).
- * Node reads as many as are in a packet, and holds all their answers for a client that does not
- * read them: some thousand bytes would become many million. Clients that send ahead send a few.
+ * Bounds pipelined requests of a connection (RFC 9112, section 9.3.2). Node handles every request of a
+ * packet and keeps all responses for a client that does not read them: a few thousand bytes would
+ * pin many megabytes. Real clients pipeline only a few requests.
  *
- * @returns whether a request is to be served; when not, its connection is closed
+ * @returns whether to serve a request; if not, its connection is closed
  */
 export function createPipelineBound() {
   const waiting = new WeakMap<Socket, number>()
   return (request: IncomingMessage, response: ServerResponse): boolean => {
-    // Only an answer that waits for another one has no socket yet: other requests cost nothing here.
+    // Only a response that waits for an earlier one has no socket yet.
     if (response.socket !== null) return true
     const { socket } = request
     const count = (waiting.get(socket) ?? 0) + 1
     if (count > WAITING_MAX || socket.destroyed) {
-      // What else was in the packet comes here, too.
+      // The remaining requests of the packet arrive here too.
       socket.destroy()
       return false
     }

@@ -4,15 +4,15 @@ import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
 import { Fault } from '../../core/errors.ts'
 import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
 
-/** At once where it is known, as most calls are of callers who called lately. */
+/** Not a promise if the caller is cached, as most callers are. */
 type Finding = Caller | undefined | Promise<Caller | undefined>
 
-/** Finds out who presents a credential; undefined when nobody is known by it. */
+/** Look up the caller of a credential; undefined: the credential is not valid. */
 export interface Authenticators {
   /** May throw Fault address_not_allowed. */
   readonly secretKey: (secret: string, address: string) => Finding
   readonly token: (token: string) => Finding
-  /** By the URI in a client's certificate, which the gRPC door has verified. */
+  /** By the URI of a client certificate, which the gRPC server has verified. */
   readonly certificate?: (uri: string) => Caller | undefined
 }
 
@@ -20,9 +20,9 @@ export interface Authenticators {
 export function authentication(authenticators: Authenticators, policyOf: PolicyOf): Interceptor {
   return (next) => async (request) => {
     const policy = policyOf(request.method)
-    const origin = request.contextValues.get(callContextKey)
+    const context = request.contextValues.get(callContextKey)
     const authorization = authorizationOf(request)
-    const identify = () => find(authenticators, policy, authorization, origin)
+    const identify = () => find(authenticators, policy, authorization, context)
     const found = identify()
     const caller = found instanceof Promise ? await found : found
     if (caller === undefined) throw unauthorized(policy)
@@ -31,7 +31,7 @@ export function authentication(authenticators: Authenticators, policyOf: PolicyO
     if (request.stream) {
       request.contextValues.set(credentialStatusKey, {
         stands: async () => (await identify()) !== undefined,
-        end: (fault) => origin?.abort?.(fault),
+        end: (fault) => context?.abort?.(fault),
       })
     }
     return next(request)
@@ -42,15 +42,15 @@ function find(
   { secretKey, token, certificate }: Authenticators,
   policy: MethodPolicy,
   authorization: string | null,
-  origin: CallContext | undefined,
+  context: CallContext | undefined,
 ): Finding {
   const credential = bearer(authorization)
   if (policy.credential === 'secret key') {
-    return credential === undefined ? undefined : secretKey(credential, origin?.address ?? '')
+    return credential === undefined ? undefined : secretKey(credential, context?.address ?? '')
   }
   if (credential !== undefined) return token(credential)
-  // A token, when one is given, decides alone: a wrong one is not made good by a certificate.
-  const uri = authorization === null ? origin?.clientUri : undefined
+  // If the call has a token, only the token counts: a certificate does not make a wrong one good.
+  const uri = authorization === null ? context?.clientUri : undefined
   return uri === undefined ? undefined : certificate?.(uri)
 }
 

@@ -6,12 +6,12 @@ import { type Fault, REASONS } from '../../core/errors.ts'
 import { callContextKey } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
 
-/** A call that takes longer is worth a line, although it went well. */
+/** A successful call that takes longer is logged. */
 const SLOW_MS = 1_000
 
 /**
- * The outermost interceptor: whatever is thrown leaves it as a Fault, and every call is counted,
- * timed and, when it failed, logged.
+ * The outermost interceptor: turns every error into a Fault, counts and times each call, and logs the
+ * failed ones.
  */
 export function observation(log: Logger, metrics: Registry): Interceptor {
   const calls = new Counter({
@@ -22,21 +22,21 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
   })
   const seconds = new Histogram({
     name: 'inflow_rpc_duration_seconds',
-    help: 'Time to answer a call; of a stream, to open it.',
+    help: 'Duration of an RPC until its response; of a stream, until it is open.',
     labelNames: ['method', 'protocol'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
     registers: [metrics],
   })
-  // Looking a label set up costs more than counting; each of the few is looked up once.
+  // Looking up a label set costs more than counting, so each is looked up once.
   const counters = cached((rpc, protocol, outcome) => calls.labels(rpc, protocol, outcome))
   const timers = cached((rpc, protocol) => seconds.labels(rpc, protocol))
-  const chatty = log.isLevelEnabled('debug')
+  const logsAll = log.isLevelEnabled('debug')
   return (next) => async (request) => {
-    const origin = request.contextValues.get(callContextKey)
-    const protocol = origin?.protocol ?? 'unknown'
+    const context = request.contextValues.get(callContextKey)
+    const protocol = context?.protocol ?? 'unknown'
     const started = performance.now()
     const facts = (latencyMs: number) => ({
-      request_id: origin?.requestId,
+      request_id: context?.requestId,
       rpc: request.url,
       protocol,
       ...callerFacts(request.contextValues.get(callerKey)),
@@ -54,9 +54,9 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
       const latencyMs = performance.now() - started
       counters(request.url, protocol, outcome).inc()
       timers(request.url, protocol, '').observe(latencyMs / 1000)
-      if (outcome === 'ok' && (chatty || latencyMs > SLOW_MS)) {
+      if (outcome === 'ok' && (logsAll || latencyMs > SLOW_MS)) {
         const record = { ...facts(latencyMs), status: 'OK' }
-        if (latencyMs > SLOW_MS) log.info(record, 'call slow')
+        if (latencyMs > SLOW_MS) log.info(record, 'slow call')
         else log.debug(record, 'call')
       }
     }

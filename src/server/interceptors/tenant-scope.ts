@@ -4,7 +4,7 @@ import { restrictionOf } from '../../auth/caller.ts'
 import type { PolicyOf, Resource, TenantScope } from '../../auth/method-policy.ts'
 import { assert, Fault } from '../../core/errors.ts'
 
-/** The business that a resource belongs to; undefined when there is no such resource. */
+/** Return the business that a resource belongs to; undefined: there is no such resource. */
 export type Owners = Readonly<Record<Resource, (id: string) => Promise<string | undefined>>>
 
 /** An id that no resource has. */
@@ -61,7 +61,7 @@ async function confine(
     case 'unrestricted':
       throw new Fault(
         'permission_denied',
-        'The token is restricted to businesses, and this method is not for such tokens',
+        'The token is restricted to businesses, and this method is not open to such tokens',
       )
     case 'business':
       return requireAllowed([fields[scope.field]], allowed)

@@ -6,10 +6,10 @@ import type { Interceptor, StreamRequest } from '@connectrpc/connect'
 import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { fieldFaultsOf } from '../rpc/invokers.ts'
 
-/** Checks a message against the rules in its schema. @returns every fault; none when it is valid */
+/** Checks a message against the rules of its schema. @returns all faults; none if it is valid */
 export type Check = (schema: DescMessage, message: Message) => readonly FieldFault[]
 
-/** The rules of protovalidate, told by JSON names. White space around texts is trimmed first. */
+/** Applies the rules of protovalidate. Faults have JSON names. Trims white space around texts first. */
 export function createCheck(): Check {
   const validator: Validator = createValidator({ regexMatch: createRegexMatch() })
   const texts = new Map<DescMessage, readonly string[]>()
@@ -55,8 +55,7 @@ async function* checked(request: StreamRequest, check: Check): AsyncGenerator<Me
 }
 
 /**
- * All faults in the order of the schema. What the second list says of a field that the first names
- * would only confuse.
+ * Returns all faults in the order of the schema. For a field in both lists, only the first counts.
  */
 function merge(
   schema: DescMessage,
@@ -70,7 +69,7 @@ function merge(
   return all.sort((a, b) => placeOf(a) - placeOf(b))
 }
 
-/** Patterns come from our own schemas, so the platform's engine is safe, and far faster than RE2. */
+/** Patterns come from the contract, so the engine of JavaScript is safe, and far faster than RE2. */
 function createRegexMatch(): (pattern: string, text: string) => boolean {
   const patterns = new Map<string, RegExp>()
   return (pattern, text) => {
@@ -100,8 +99,8 @@ function trim(message: Record<string, unknown>, names: readonly string[]): void 
 type FindFaults = (message: Message, path: string, faults: FieldFault[]) => void
 
 /**
- * What a message can hold and PostgreSQL cannot: texts with U+0000, and times that are none. Lists of
- * messages are left out: the items of a batch are checked one by one.
+ * Finds what PostgreSQL cannot store: texts with U+0000, and times out of range. Lists of messages are
+ * skipped: the items of a batch are checked one by one.
  */
 function compileUnstorable(schema: DescMessage, known: Map<DescMessage, FindFaults>): FindFaults {
   const done = known.get(schema)
@@ -137,7 +136,7 @@ function compileField(field: DescField, known: Map<DescMessage, FindFaults>) {
   return (message: Message, path: string, faults: FieldFault[]) => {
     const value = readField(message, field)
     if (Array.isArray(value) ? value.some(hasNull) : hasNull(value)) {
-      faults.push({ field: path + jsonName, message: 'must not hold the character U+0000' })
+      faults.push({ field: path + jsonName, message: 'must not contain the character U+0000' })
     }
   }
 }
@@ -149,7 +148,7 @@ function readField(message: Message, { localName, oneof }: DescField): unknown {
   return chosen.case === localName ? chosen.value : undefined
 }
 
-/** The range that protobuf gives to a Timestamp, and that no parser of its binary form keeps. */
+/** The range of a Timestamp in protobuf; parsers of the binary form do not enforce it. */
 function isTime({ seconds, nanos }: Timestamp): boolean {
   return seconds >= -62_135_596_800n && seconds <= 253_402_300_799n && nanos >= 0 && nanos < 1e9
 }

@@ -1,13 +1,13 @@
 import { type Fault, REASONS } from '../../core/errors.ts'
 
-/** A fault as REST callers see it: status, headers and the one shape of error body. */
-export interface ErrorAnswer {
+/** Returns the status, headers and error envelope of a fault. */
+export interface ErrorResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-export function toErrorAnswer(fault: Fault, requestId: string): ErrorAnswer {
+export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse {
   const status = REASONS[fault.reason][1]
   const headers: Record<string, string> = {}
   if (status === 401) headers['www-authenticate'] = 'Bearer'

@@ -4,17 +4,17 @@ import { Fault } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import type { CallContext } from '../rpc/call-context.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
-import { toErrorAnswer } from './envelope.ts'
+import { toErrorResponse } from './envelope.ts'
 import { type Route, readRoutes } from './routes.ts'
 
 /** The largest request body: 64 KiB. */
 const BODY_BYTES_MAX = 65_536
 
-/** A signal that never aborts: REST calls are short, and bounded by the time-outs below them. */
+/** A signal that never aborts: REST calls are short, and the time-outs of their statements bound them. */
 const NEVER = new AbortController().signal
 
 /**
- * Serves the REST paths that the descriptors declare, through the same calls as every other door.
+ * Serves the REST paths that the descriptors declare, by the same invokers as the other protocols.
  *
  * @returns the paths served
  */
@@ -24,7 +24,7 @@ export async function gateway(
 ): Promise<ReadonlySet<string>> {
   const routes = readRoutes(calls)
   await app.register(async (scope) => {
-    // Bodies come as bytes: what is wrong with one is told after authentication.
+    // Bodies stay bytes until the caller is authenticated.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(
       '*',
@@ -33,38 +33,42 @@ export async function gateway(
     )
     for (const route of routes) {
       const options = { bodyLimit: BODY_BYTES_MAX }
-      scope.post(route.path, options, (request, reply) => answer(route, request, reply))
+      scope.post(route.path, options, (request, reply) => respond(route, request, reply))
     }
   })
   return new Set(routes.map((route) => route.path))
 }
 
-async function answer(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<string> {
-  const origin = new RestCallContext(request)
+async function respond(
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<string> {
+  const context = new RestCallContext(request)
   try {
-    const response = await route.invoker.unary(() => decode(route, request), origin)
-    setRateLimitHeaders(reply, origin)
+    const response = await route.invoker.unary(() => decode(route, request), context)
+    setRateLimitHeaders(reply, context)
     headersOf(response)?.forEach((value, name) => {
       reply.header(name, value)
     })
     reply.header('content-type', 'application/json; charset=utf-8')
     return route.encode(response.message)
   } catch (error) {
-    setRateLimitHeaders(reply, origin)
-    // Whatever else goes wrong is nobody's answer yet: the door logs it.
+    setRateLimitHeaders(reply, context)
+    // The error handler of the HTTP server logs other errors and responds.
     if (!(error instanceof Fault)) throw error
     return sendFault(reply, error)
   }
 }
 
-function setRateLimitHeaders(reply: FastifyReply, origin: CallContext): void {
-  for (const [name, value] of rateLimitHeaders(origin)) reply.header(name, value)
+function setRateLimitHeaders(reply: FastifyReply, context: CallContext): void {
+  for (const [name, value] of rateLimitHeaders(context)) reply.header(name, value)
 }
 
-/** Answers with the error envelope. */
+/** Responds with the error envelope. */
 export function sendFault(reply: FastifyReply, fault: Fault): string {
   const requestId = reply.request.id
-  const { status, headers, body } = toErrorAnswer(fault, requestId)
+  const { status, headers, body } = toErrorResponse(fault, requestId)
   reply.code(status).headers(headers).header('x-request-id', requestId)
   reply.header('content-type', 'application/json; charset=utf-8')
   return body
@@ -112,7 +116,7 @@ function parseObject(body: unknown): Record<string, unknown> {
       }
     }
   } catch {
-    // Falls through to the one answer for every body that is not a JSON object.
+    // Falls through to the one error for every body that is not a JSON object.
   }
   throw new Fault('malformed_json', 'The body must be one JSON object')
 }

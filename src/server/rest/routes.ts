@@ -9,21 +9,22 @@ export interface Route {
   readonly path: string
   readonly invoker: Invoker
   readonly decode: Decoder
-  /** Every field of the answer, but for those with explicit presence that are not set. */
-  readonly encode: (answer: Message) => string
+  /** Writes every field except those with explicit presence that are not set. */
+  readonly encode: (response: Message) => string
 }
 
 /**
- * Reads `google.api.http` from the descriptors. Only what the interface specification uses is
- * understood, POST with the whole body; anything else stops the start.
+ * Reads `google.api.http` from the descriptors.
+ *
+ * @throws Error for anything but POST with the whole body, which is all that the contract uses
  */
 export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   return invokers.flatMap((invoker) => {
     const path = postPath(invoker.method)
     if (path === undefined) return []
     const decode = compileDecoder(invoker.method.input)
-    const encode = (answer: Message) =>
-      JSON.stringify(toJson(invoker.method.output, answer, { alwaysEmitImplicit: true }))
+    const encode = (response: Message) =>
+      JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))
     return [{ path, invoker, decode, encode }]
   })
 }

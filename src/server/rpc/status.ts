@@ -24,7 +24,7 @@ const CODES = {
   UNAUTHENTICATED: Code.Unauthenticated,
 } as const
 
-/** A fault as gRPC and Connect tell it: a code, and `google.rpc` details for programs. */
+/** Returns the gRPC code of a fault, with `google.rpc` details. */
 export function toConnectError(fault: Fault, requestId: string): ConnectError {
   const details: NonNullable<ConstructorParameters<typeof ConnectError>[3]> = [
     {
@@ -50,7 +50,7 @@ export function toConnectError(fault: Fault, requestId: string): ConnectError {
   return new ConnectError(fault.message, CODES[REASONS[fault.reason][0]], undefined, details)
 }
 
-/** Whatever was thrown, as a fault; what is not one already is ours, and its text stays here. */
+/** Returns an error as a fault. An unexpected error becomes `internal`; its text stays in the log. */
 export function toFault(error: unknown): Fault {
   if (error instanceof Fault) return error
   if (isRetryable(error)) {
@@ -62,5 +62,5 @@ export function toFault(error: unknown): Fault {
   if (error instanceof Error && error.name === 'AbortError') {
     return new Fault('cancelled', 'The call was cancelled', { cause: error })
   }
-  return new Fault('internal', 'Something went wrong on our side', { cause: error })
+  return new Fault('internal', 'An internal error occurred', { cause: error })
 }

@@ -307,7 +307,7 @@ test('a client that answers no PING is cut off, and one that answers stays', asy
 })
 
 test('an answer that its client does not take ends its stream, and its connection goes on', async () => {
-  const { address, look, door } = await openLookUps({ grpcLimits: { answerMs: 100 } })
+  const { address, look, door } = await openLookUps({ grpcLimits: { responseMs: 100 } })
   const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
   onTestFinished(() => session.destroy())
   const stream = session.request({

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { answerMalformed } from '../../../src/server/http/malformed.ts'
+import { handleMalformed } from '../../../src/server/http/malformed.ts'
 import { useService } from '../../support/service.ts'
 import { asJson, exchange, GET_TRANSACTION, golden, send } from '../rest/rest.ts'
 
@@ -19,7 +19,7 @@ test('a request that does not come in time is told so, in the form of every erro
   // The service waits half a minute; this server is as it is, but for the time.
   const limits = { requestTimeout: 100, headersTimeout: 100, connectionsCheckingInterval: 20 }
   server = createServer(limits, () => undefined)
-  const malformed = answerMalformed(() => `req_${'0'.repeat(24)}`, [])
+  const malformed = handleMalformed(() => `req_${'0'.repeat(24)}`, [])
   server.on('request', malformed.onRequest).on('clientError', malformed.onClientError)
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -27,7 +27,7 @@ test('a request that does not come in time is told so, in the form of every erro
   expect(answer).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n/)
   expect(answer.toLowerCase()).toContain(`\r\nx-request-id: req_${'0'.repeat(24)}\r\n`)
   expect(golden(answer.split('\r\n\r\n')[1] ?? '')).toBe(
-    '{"status":false,"message":"The request did not come in time","code":"request_timeout","request_id":"*"}',
+    '{"status":false,"message":"The request did not arrive in time","code":"request_timeout","request_id":"*"}',
   )
 })
 
@@ -83,7 +83,7 @@ async function sendGarbageAfterAnswer(port: number): Promise<string> {
 
 test('what is no HTTP after an answer that has begun closes the connection and says no more', async () => {
   server = createServer((_request, response) => response.write('begun'))
-  const malformed = answerMalformed(() => `req_${'0'.repeat(24)}`, [])
+  const malformed = handleMalformed(() => `req_${'0'.repeat(24)}`, [])
   server.prependListener('request', malformed.onRequest)
   server.on('clientError', malformed.onClientError)
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))

@@ -17,7 +17,7 @@ const PAYMENT = {
   sessionId: 's',
   amountMinor: 1n,
 }
-const NULL = 'must not hold the character U+0000'
+const NULL = 'must not contain the character U+0000'
 
 test('a message that keeps the rules has no faults', () => {
   expect(check(RecordPaymentRequestSchema, create(RecordPaymentRequestSchema, PAYMENT))).toEqual([])

@@ -81,7 +81,7 @@ describe('500 internal', () => {
         })
         expect([answer.status, golden(answer.text)]).toEqual([
           500,
-          '{"status":false,"message":"Something went wrong on our side","code":"internal","request_id":"*"}',
+          '{"status":false,"message":"An internal error occurred","code":"internal","request_id":"*"}',
         ])
         expect(answer.headers['x-request-id']).toBe(JSON.parse(answer.text).request_id)
       }

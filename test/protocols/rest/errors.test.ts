@@ -26,7 +26,7 @@ const MALFORMED =
 const MEDIA_TYPE =
   '{"status":false,"message":"Send Content-Type: application/json","code":"unsupported_media_type","request_id":"*"}'
 const METHOD =
-  '{"status":false,"message":"This path takes POST alone","code":"method_not_allowed","request_id":"*"}'
+  '{"status":false,"message":"This path accepts only POST","code":"method_not_allowed","request_id":"*"}'
 const UNKNOWN_PATH =
   '{"status":false,"message":"There is nothing at this path","code":"unknown_path","request_id":"*"}'
 
@@ -246,7 +246,7 @@ describe('what is not HTTP is answered in the same form, with X-Request-Id', () 
       'no Host header',
       'GET / HTTP/1.1\r\nConnection: close\r\n\r\n',
       400,
-      malformed('There is no Host header'),
+      malformed('The Host header is missing'),
     ],
     [
       'a path that does not decode',

@@ -34,7 +34,7 @@ const BANK = 'must be one of 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY'
 const SESSION = 'must be 1 to 64 characters of A-Z a-z 0-9 - _ . /'
 const STATUS = 'must be one of PENDING, SUCCESS, FAILED, REVERSED'
 const TIME = 'must be YYYY-MM-DD HH:MM:SS or RFC 3339'
-const NUL = 'must not hold the character U+0000'
+const NUL = 'must not contain the character U+0000'
 
 const ABSENT: [unknown, string][] = [
   [undefined, REQUIRED],
