@@ -1,6 +1,6 @@
 import { inTurn } from './in-turn.ts'
 import { notes } from './notes.ts'
-import { bareFastify, openDoor, ourRest } from './rest.ts'
+import { bareFastify, openTestServer, ourRest } from './rest.ts'
 import type { Row } from './row.ts'
 import { seedAccounts } from './seed.ts'
 
@@ -8,7 +8,7 @@ export const create: Row = {
   name: 'create',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
-    const door = await openDoor(bench, databaseUrl)
+    const door = await openTestServer(bench, databaseUrl)
     const otherUrl = await bench.createDatabase()
     await seedAccounts(otherUrl)
     const body = { kind: 'creation' } as const

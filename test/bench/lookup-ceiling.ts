@@ -1,6 +1,6 @@
 import { inTurn } from './in-turn.ts'
 import { notes } from './notes.ts'
-import { bareFastify, openDoor, ourRest, postOnce } from './rest.ts'
+import { bareFastify, openTestServer, ourRest, postOnce } from './rest.ts'
 import type { Row } from './row.ts'
 import { seedAccounts, seedTransactions, sessionIdOf, transactionsOf } from './seed.ts'
 
@@ -9,7 +9,7 @@ export const lookupCeiling: Row = {
   async measure(bench) {
     const transactions = transactionsOf(bench)
     const databaseUrl = await bench.createDatabase()
-    const door = await openDoor(bench, databaseUrl)
+    const door = await openTestServer(bench, databaseUrl)
     await seedAccounts(databaseUrl)
     await seedTransactions(databaseUrl, door.businessId, transactions)
     const body = { kind: 'look-up', transactions } as const

@@ -1,6 +1,6 @@
 import { inTurn } from './in-turn.ts'
 import { notes } from './notes.ts'
-import { openDoor, ourRest } from './rest.ts'
+import { openTestServer, ourRest } from './rest.ts'
 import type { Row } from './row.ts'
 import { seedAccounts, seedTransactions } from './seed.ts'
 
@@ -16,8 +16,8 @@ export const lookupLimits: Row = {
   slow: true,
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
-    const on = await openDoor(bench, databaseUrl, ON)
-    const off = await openDoor(bench, databaseUrl, OFF)
+    const on = await openTestServer(bench, databaseUrl, ON)
+    const off = await openTestServer(bench, databaseUrl, OFF)
     await seedAccounts(databaseUrl)
     await seedTransactions(databaseUrl, on.businessId, TRANSACTIONS)
     const body = { kind: 'look-up', transactions: TRANSACTIONS } as const

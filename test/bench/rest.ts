@@ -19,7 +19,7 @@ export interface Protocol extends ServiceProcess {
 }
 
 /** Starts the service on a database and makes a business. */
-export async function openDoor(
+export async function openTestServer(
   bench: Bench,
   databaseUrl: string,
   environment: NodeJS.ProcessEnv = {},

@@ -126,8 +126,8 @@ function createAttempt(): {
   const grpc = createGrpcSender(instance.grpcUrl)
   const attempt = async (random: Random, index: number, admission: Admission) => {
     const method = random.pick(methods)
-    const door = random.int(100)
-    if (door < 30) {
+    const protocol = random.int(100)
+    if (protocol < 30) {
       const request = restRequest(random, world, random.pick(rest), admission)
       const verdict = await http.send(request).then(
         (answer) => judgeRest(request, answer),
@@ -135,7 +135,7 @@ function createAttempt(): {
       )
       return verdict && `REST ${request.method} ${request.path.slice(0, 80)}: ${verdict}`
     }
-    if (door < 58) {
+    if (protocol < 58) {
       const request = connectRequest(random, world, method, admission)
       const verdict = await http.send(request).then(
         (answer) => judgeConnect(request, answer),
@@ -144,14 +144,14 @@ function createAttempt(): {
       const type = request.headers['content-type']
       return verdict && `Connect ${request.method} ${nameOf(method)} ${type}: ${verdict}`
     }
-    if (door < 95) {
+    if (protocol < 95) {
       const request = grpcRequest(random, world, method, admission)
       const verdict = await grpc
         .send(request, index)
         .then(judgeGrpc, (error: Error) => error.message)
       return verdict && `gRPC ${request.headers[':path']}: ${verdict}`
     }
-    if (door < 98) {
+    if (protocol < 98) {
       const bytes = rawHttp(random)
       const verdict = judgeRawHttp(await sendBytes(instance.httpUrl, bytes))
       return (
@@ -221,7 +221,7 @@ function heapMib(): number {
   return process.memoryUsage().heapUsed / 1_048_576
 }
 
-test('hostile input at every door changes nothing, breaks nothing and is told so', async () => {
+test('hostile input over every protocol changes nothing, breaks nothing and is told so', async () => {
   console.log(`hostile input: SEED=${SEED} FUZZ_REQUESTS=${REQUESTS}`)
   const strangers = Math.floor(REQUESTS * 0.3)
   const warm = Math.floor(REQUESTS * 0.1)

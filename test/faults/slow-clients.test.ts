@@ -80,8 +80,8 @@ test('500 connections that send byte by byte or read nothing: others are served,
 }, 120_000)
 
 test('a TLS handshake that does not come holds nobody up, and does not stay', async () => {
-  const doors = [tls.httpUrl, tls.grpcUrl]
-  const slow = doors.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
+  const servers = [tls.httpUrl, tls.grpcUrl]
+  const slow = servers.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
   for (const [index, { socket }] of slow.entries()) {
     socket.resume()
     // Some say nothing at all, some begin a record of a handshake.
@@ -92,7 +92,7 @@ test('a TLS handshake that does not come holds nobody up, and does not stay', as
     over = true
   })
   while (!over) {
-    for (const url of doors) {
+    for (const url of servers) {
       await new Promise<void>((resolve, reject) => {
         const socket = connectTls({
           host: '127.0.0.1',

@@ -2,7 +2,7 @@ import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { SEEDED_BUSINESS, seedKey } from '../bench/seed.ts'
-import { allMethods, DOORS, nameOf } from '../protocols/matrix/protocols.ts'
+import { allMethods, nameOf, PROTOCOLS } from '../protocols/matrix/protocols.ts'
 import { HAPPY, TAKE } from '../protocols/matrix/rows.ts'
 import { type Request, type Scene, setScene } from '../protocols/matrix/scene.ts'
 import { ADMIN_TOKEN, type TestService, useService } from '../support/service.ts'
@@ -83,7 +83,7 @@ async function call(
   request: Request,
   key = method.parent.name === 'ThirdPartyService' ? keys.get(service) : ADMIN_TOKEN,
 ): Promise<void> {
-  const outcome = await DOORS['gRPC from grpc-js']!(service, {
+  const outcome = await PROTOCOLS['gRPC from grpc-js']!(service, {
     method,
     request,
     authorization: `Bearer ${key}`,

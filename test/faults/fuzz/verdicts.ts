@@ -4,7 +4,7 @@ import type { HttpAnswer, HttpRequest } from './http-requests.ts'
 /** What is wrong with an answer; undefined: nothing. */
 export type Verdict = string | undefined
 
-/** How often each outcome was seen at each door: requests that all fail early would show little. */
+/** How often each outcome was seen over each protocol: requests that all fail early would show little. */
 export const seen = new Map<string, number>()
 
 function count(outcome: string): void {

@@ -62,7 +62,7 @@ test('bytes that do not parse are the caller’s fault, in every protocol of Con
   expect(compressed.text).toMatch(/grpc-status: 3\r\n/)
 })
 
-test('faults of ours stay what they are', async () => {
+test('internal errors stay internal errors', async () => {
   const transport = createGrpcWebTransport({ baseUrl: service.httpUrl, httpVersion: '1.1' })
   const call = transport.unary(
     BusinessService.method.getBusiness,
@@ -77,7 +77,7 @@ test('faults of ours stay what they are', async () => {
   expect(info?.reason).toBe('not_found')
 })
 
-test('a Host header that is no host is refused, in the form of every error', async () => {
+test('an invalid Host header gets the error envelope', async () => {
   for (const host of ['"; drop table account;', 'a b', '[::', 'x:99999']) {
     const answer = await send(service.httpUrl, {
       path: GET_BUSINESS,
@@ -92,7 +92,7 @@ test('a Host header that is no host is refused, in the form of every error', asy
   }
 })
 
-test('a time-out beyond all measure is refused without a warning on the service’s side', async () => {
+test('an excessive time-out is refused without a warning of Node', async () => {
   const warnings: Error[] = []
   const hear = (warning: Error) => void warnings.push(warning)
   process.on('warning', hear)
@@ -119,7 +119,7 @@ test('a time-out beyond all measure is refused without a warning on the service�
   expect(warnings).toEqual([])
 })
 
-test('a time that is none is named, in a message, in a list of choices and at any depth', async () => {
+test('an invalid time is named, in a message, in a oneof and at any depth', async () => {
   const { id: businessId } = await service.business()
   const webhooks = service.client(WebhookService)
   const { endpoint } = await webhooks.createEndpoint({ businessId, url: 'http://127.0.0.1:9/' })

@@ -10,7 +10,7 @@ import {
   RecordPaymentRequestSchema,
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { callUnary, metadataOf, openClient, openDoor } from './fixture.ts'
+import { callUnary, metadataOf, openClient, openTestServer } from './fixture.ts'
 import { framed } from './http2-frames.ts'
 
 const { getTransaction, recordPayments } = TransactionService.method
@@ -22,7 +22,7 @@ const message = Buffer.from(
 )
 
 const openEcho = (delay: Promise<unknown> = Promise.resolve()) =>
-  openDoor({
+  openTestServer({
     transactions: {
       async getTransaction({ sessionId }) {
         await delay
@@ -76,7 +76,7 @@ describe('compressed requests', () => {
     return body
   }
 
-  test('that come to more than 4 MiB, or are not what they say, are refused', async () => {
+  test('that expand to more than 4 MiB, or are not compressed as stated, are refused', async () => {
     const { address } = await openEcho()
     const bomb = compressed(gzipSync(Buffer.alloc(4 * 1024 * 1024 + 1)))
     const named = { 'grpc-encoding': 'gzip' }
@@ -108,7 +108,7 @@ describe('what is not one message', () => {
     expect(await ask(address, body)).toMatchObject({ 'grpc-status': `${status.UNIMPLEMENTED}` })
   })
 
-  test('a length above 4 MiB is refused at once, whatever comes after it', async () => {
+  test('a length above 4 MiB is refused at once', async () => {
     const { address } = await openEcho()
     const head = Buffer.from('0000400001', 'hex')
     expect(await ask(address, head)).toMatchObject({
@@ -135,7 +135,7 @@ test.each([
 })
 
 describe('deadlines', () => {
-  test('are kept for calls that wait and not for those that were answered, by the server', async () => {
+  test('are enforced for calls in progress, not for finished ones', async () => {
     const never = new Promise<never>(() => undefined)
     const waiting = await openEcho(never)
     const answers = await Promise.all(
@@ -163,9 +163,9 @@ describe('deadlines', () => {
 })
 
 describe('1,000 calls at a time on one connection', () => {
-  test('of grpc-js are answered, each with its own', async () => {
+  test('of grpc-js each get their own response', async () => {
     const held = Promise.withResolvers<void>()
-    const { address, door } = await openEcho(held.promise)
+    const { address, server } = await openEcho(held.promise)
     const client = openClient(address)
     const calls = Array.from({ length: 1_000 }, (_, n) =>
       callUnary(client, getTransaction, { ...LOOK_UP, sessionId: `s-${n}` }),
@@ -175,7 +175,7 @@ describe('1,000 calls at a time on one connection', () => {
     expect(found.map((each) => each.message?.transaction?.sessionId)).toEqual(
       Array.from({ length: 1_000 }, (_, n) => `s-${n}`),
     )
-    expect(door.connections()).toBe(1)
+    expect(server.connections()).toBe(1)
   })
 
   test('of Node’s own HTTP/2 too', async () => {

@@ -34,15 +34,15 @@ interface Implementations {
   readonly options?: Pick<Parameters<typeof openGrpcServer>[0], 'grpcLimits'>
 }
 
-export interface TestDoor {
-  readonly door: GrpcServer
+export interface TestServer {
+  readonly server: GrpcServer
   readonly address: string
   /** What was logged, parsed. */
   readonly logged: Record<string, unknown>[]
 }
 
-/** A door with the given implementations behind validation, on a free port. */
-export async function openDoor(given: Implementations): Promise<TestDoor> {
+/** A server with the given implementations behind validation, on a free port. */
+export async function openTestServer(given: Implementations): Promise<TestServer> {
   const logged: Record<string, unknown>[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
   let count = 0
@@ -56,7 +56,7 @@ export async function openDoor(given: Implementations): Promise<TestDoor> {
       afterDecoding: given.interceptors ? [] : [validation(createCheck())],
     },
   )
-  const door = await openGrpcServer({
+  const server = await openGrpcServer({
     invokers,
     host: '127.0.0.1',
     port: 0,
@@ -66,8 +66,8 @@ export async function openDoor(given: Implementations): Promise<TestDoor> {
     limits: { connectionsMax: 1_000, connectionsPerAddressMax: 1_000 },
     ...given.options,
   })
-  onTestFinished(() => door.close(0))
-  return { door, address: `127.0.0.1:${door.port}`, logged }
+  onTestFinished(() => server.close(0))
+  return { server, address: `127.0.0.1:${server.port}`, logged }
 }
 
 /** A client of grpc-js with protobuf-es codecs. */

@@ -5,17 +5,17 @@ import { status } from '@grpc/grpc-js'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { callUnary, openClient, openDoor, openRawCall } from './fixture.ts'
+import { callUnary, openClient, openRawCall, openTestServer } from './fixture.ts'
 import { FRAME, frame, literals, openRaw } from './http2-frames.ts'
 
 const { getTransaction } = TransactionService.method
 const LOOK_UP = { sessionId: 'session-1', businessId: 'biz_1' }
 const PATH = `/${TransactionService.typeName}/${getTransaction.name}`
 
-/** A door whose answers a well-behaved client checks. */
-async function openLookUps(options: Parameters<typeof openDoor>[0]['options'] = {}) {
+/** A server whose answers a well-behaved client checks. */
+async function openLookUps(options: Parameters<typeof openTestServer>[0]['options'] = {}) {
   let called = 0
-  const opened = await openDoor({
+  const opened = await openTestServer({
     transactions: {
       getTransaction: ({ sessionId }) => {
         called += 1
@@ -64,8 +64,8 @@ const HEADERS = literals({
   te: 'trailers',
 })
 
-test('rapid reset: who opens and resets streams in a loop is cut off', async () => {
-  const { address, look, door } = await openLookUps()
+test('rapid reset: a client that opens and resets streams in a loop is disconnected', async () => {
+  const { address, look, server } = await openLookUps()
   const raw = openRaw(address)
   const attack = raw.flood((round) => {
     const streams = Array.from({ length: 20 }, (_, index) => {
@@ -80,11 +80,11 @@ test('rapid reset: who opens and resets streams in a loop is cut off', async () 
   await meanwhile(look, attack)
   // The burst that is borne, and what was under way when it was used up.
   expect(await attack).toBeLessThan(500)
-  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(() => expect(server.connections()).toBe(1))
 })
 
-test('who makes the server reset its streams is cut off as well', async () => {
-  const { address, look, door } = await openLookUps()
+test('MadeYouReset: a client that makes the server reset its streams is disconnected', async () => {
+  const { address, look, server } = await openLookUps()
   const raw = openRaw(address)
   const windowUpdate = 8
   const attack = raw.flood((round) => {
@@ -96,25 +96,25 @@ test('who makes the server reset its streams is cut off as well', async () => {
     return Buffer.concat(streams.flat())
   })
   await meanwhile(look, attack)
-  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(() => expect(server.connections()).toBe(1))
 })
 
 test.each([
   ['PING', () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))],
   ['SETTINGS', () => frame(FRAME.settings, 0, 0, Buffer.from([0, 4, 0, 0, 255, 255]))],
 ])('a flood of %s whose answers are not read is cut off', async (_, make) => {
-  const { address, look, door } = await openLookUps()
+  const { address, look, server } = await openLookUps()
   const raw = openRaw(address, false)
   const many = Buffer.concat(Array.from({ length: 2_000 }, make))
   await meanwhile(
     look,
     raw.flood(() => many),
   )
-  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(() => expect(server.connections()).toBe(1))
 })
 
-test('headers that never end are cut off', async () => {
-  const { address, look, door, called } = await openLookUps()
+test('a client whose headers never end is disconnected', async () => {
+  const { address, look, server, called } = await openLookUps()
   const before = called()
   const raw = openRaw(address)
   const attack = raw.flood((round) =>
@@ -125,11 +125,11 @@ test('headers that never end are cut off', async () => {
   const count = await meanwhile(look, attack)
   expect(await attack).toBeLessThan(10_000)
   expect(called()).toBe(before + count + 1)
-  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(() => expect(server.connections()).toBe(1))
 })
 
-test('a client whose window stays shut holds no more calls than it may, and holds up nobody', async () => {
-  const { address, look, door } = await openLookUps({
+test('a client with a closed window holds a bounded number of calls, and delays no other client', async () => {
+  const { address, look, server } = await openLookUps({
     grpcLimits: { streamsPerAddressMax: 50 },
   })
   const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
@@ -151,12 +151,12 @@ test('a client whose window stays shut holds no more calls than it may, and hold
   await vi.waitFor(() => expect(codes.length).toBeGreaterThanOrEqual(20))
   expect(new Set(codes)).toEqual(new Set([11]))
   session.destroy()
-  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(() => expect(server.connections()).toBe(1))
   await vi.waitFor(look)
 })
 
-test('a call that does not come to its end is ended, and one that has come is not', async () => {
-  const { address, look, door } = await openLookUps({ grpcLimits: { requestMs: 100 } })
+test('an incomplete request is ended in time, a complete one is not', async () => {
+  const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 100 } })
   const session = connectHttp2(`http://${address}`)
   onTestFinished(() => session.destroy())
   session.on('error', () => undefined)
@@ -173,10 +173,10 @@ test('a call that does not come to its end is ended, and one that has come is no
   })
   await meanwhile(look, Promise.all(streams.map((stream) => closing(stream))))
   expect(new Set(streams.map((stream) => stream.rstCode))).toEqual(new Set([11]))
-  expect(door.connections()).toBe(2)
+  expect(server.connections()).toBe(2)
 })
 
-test('large bodies of strangers are bounded, one address cannot fill the memory', async () => {
+test('unauthenticated bodies are bounded: one address cannot fill the memory', async () => {
   const { address, look } = await openLookUps({
     grpcLimits: { heldBytesPerAddressMax: 2 * 1024 * 1024 },
   })
@@ -206,8 +206,8 @@ test('large bodies of strangers are bounded, one address cannot fill the memory'
   expect(refused).toBeGreaterThanOrEqual(10)
 })
 
-test('who keeps on breaking limits loses the connection', async () => {
-  const { address, look, door } = await openLookUps({ grpcLimits: { requestMs: 20 } })
+test('a client that keeps exceeding limits loses its connection', async () => {
+  const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 20 } })
   const session = connectHttp2(`http://${address}`)
   session.on('error', () => undefined)
   const closed = closing(session)
@@ -223,11 +223,11 @@ test('who keeps on breaking limits loses the connection', async () => {
   }
   for (let count = 0; count < 10; count++) again()
   await meanwhile(look, closed)
-  await vi.waitFor(() => expect(door.connections()).toBe(1))
+  await vi.waitFor(() => expect(server.connections()).toBe(1))
 })
 
-test('a connection that says nothing, or not what it should, does not stay', async () => {
-  const { address, look, door } = await openLookUps({
+test('a connection that sends nothing, or no HTTP/2, is closed', async () => {
+  const { address, look, server } = await openLookUps({
     grpcLimits: { greetingMs: 100 },
   })
   const [host = '', port = ''] = address.split(':')
@@ -245,14 +245,14 @@ test('a connection that says nothing, or not what it should, does not stay', asy
     Array.from({ length: 200 }, (_, index) => open(texts[index % 4] ?? '')),
   )
   await meanwhile(look, attack)
-  await vi.waitFor(() => expect(door.connections()).toBeLessThanOrEqual(1))
+  await vi.waitFor(() => expect(server.connections()).toBeLessThanOrEqual(1))
 })
 
-test('a connection on which nothing is asked is closed, and the next call opens another', async () => {
-  const { look, door } = await openLookUps({
+test('an idle connection is closed, and the next call opens another', async () => {
+  const { look, server } = await openLookUps({
     grpcLimits: { idleMs: 50 },
   })
-  await vi.waitFor(() => expect(door.connections()).toBe(0))
+  await vi.waitFor(() => expect(server.connections()).toBe(0))
   await look()
 })
 
@@ -297,17 +297,17 @@ test('watches of health are bounded', async () => {
   await look()
 })
 
-test('a client that answers no PING is cut off, and one that answers stays', async () => {
-  const { address, look, door } = await openLookUps({
+test('a client that acknowledges no PING is disconnected, one that does stays', async () => {
+  const { address, look, server } = await openLookUps({
     grpcLimits: { keepaliveMs: 50, keepaliveTimeoutMs: 200 },
   })
   const deaf = openRaw(address)
   await meanwhile(look, deaf.closed)
-  expect(door.connections()).toBe(1)
+  expect(server.connections()).toBe(1)
 })
 
-test('an answer that its client does not take ends its stream, and its connection goes on', async () => {
-  const { address, look, door } = await openLookUps({ grpcLimits: { responseMs: 100 } })
+test('a response that its client does not read ends its stream, not its connection', async () => {
+  const { address, look, server } = await openLookUps({ grpcLimits: { responseMs: 100 } })
   const session = connectHttp2(`http://${address}`, { settings: { initialWindowSize: 0 } })
   onTestFinished(() => session.destroy())
   const stream = session.request({
@@ -319,11 +319,11 @@ test('an answer that its client does not take ends its stream, and its connectio
   stream.end(Buffer.alloc(5))
   await meanwhile(look, closing(stream))
   expect(stream.rstCode).toBe(8)
-  expect(door.connections()).toBe(2)
+  expect(server.connections()).toBe(2)
 })
 
-test('answers that wait for one client are bounded in bytes', async () => {
-  const { address, door } = await openDoor({
+test('responses that wait for one client are bounded in bytes', async () => {
+  const { address, server } = await openTestServer({
     transactions: { getTransaction: () => ({ transaction: { narration: 'n'.repeat(100_000) } }) },
     interceptors: [],
     options: { grpcLimits: { heldBytesPerConnectionMax: 1_000_000 } },
@@ -348,13 +348,13 @@ test('answers that wait for one client are bounded in bytes', async () => {
     20,
   )
   session.destroy()
-  await vi.waitFor(() => expect(door.connections()).toBe(0))
+  await vi.waitFor(() => expect(server.connections()).toBe(0))
 })
 
-test('a subscriber that takes nothing is ended, and its source freed', async () => {
+test('a subscriber that reads nothing is ended, and its source freed', async () => {
   let freed = false
   const cursor = 'c'.repeat(10_000)
-  const { address, door } = await openDoor({
+  const { address, server } = await openTestServer({
     events: {
       async *subscribe() {
         try {
@@ -370,11 +370,11 @@ test('a subscriber that takes nothing is ended, and its source freed', async () 
   await closing(call)
   expect(call.rstCode).toBe(8)
   expect(freed).toBe(true)
-  expect(door.connections()).toBe(1)
+  expect(server.connections()).toBe(1)
 })
 
-test('a connection is replaced after its time, and what is in progress has a grace period', async () => {
-  const { address, look, door } = await openLookUps({
+test('a connection is replaced at its maximum age, with a grace period for calls in progress', async () => {
+  const { address, look, server } = await openLookUps({
     grpcLimits: { connectionAgeMs: 100, connectionAgeGraceMs: 300 },
   })
   const session = connectHttp2(`http://${address}`)
@@ -396,6 +396,6 @@ test('a connection is replaced after its time, and what is in progress has a gra
   expect(updates).toBe(1)
   // A well-behaved client opens another connection, and loses no call.
   await meanwhile(look, closing(watch))
-  await vi.waitFor(() => expect(door.connections()).toBe(0))
+  await vi.waitFor(() => expect(server.connections()).toBe(0))
   await look()
 })

@@ -29,7 +29,7 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
 import { openGrpcServer } from '../../../src/server/grpc/server.ts'
 import { type CallContext, callContextKey } from '../../../src/server/rpc/call-context.ts'
-import { callUnary, metadataOf, openClient, openDoor, openRawCall } from './fixture.ts'
+import { callUnary, metadataOf, openClient, openRawCall, openTestServer } from './fixture.ts'
 
 const { recordPayment, recordPayments, getTransaction } = TransactionService.method
 
@@ -47,8 +47,8 @@ function connectClient(address: string) {
 }
 
 describe('a unary call', () => {
-  test('carries the message there and the answer back, for other people’s clients', async () => {
-    const { address } = await openDoor({
+  test('carries request and response, for other clients', async () => {
+    const { address } = await openTestServer({
       transactions: {
         recordPayment: (request) => ({
           outcome: RecordOutcome.RECORDED,
@@ -65,10 +65,10 @@ describe('a unary call', () => {
     expect(await connectClient(address).recordPayment(PAYMENT)).toMatchObject(expected)
   })
 
-  test('tells the implementation its headers, its address and its id', async () => {
+  test('gives the implementation the headers, the address and the request id', async () => {
     let origin: CallContext | undefined
     let header: Headers | undefined
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       transactions: {
         getTransaction: (_, context) => {
           origin = context.values.get(callContextKey)
@@ -89,8 +89,8 @@ describe('a unary call', () => {
     expect(decodeBinaryHeader(header?.get('x-bytes-bin') ?? '')).toEqual(bytes)
   })
 
-  test('answers with the headers that were set and the request id', async () => {
-    const { address } = await openDoor({
+  test('returns the headers that were set and the request id', async () => {
+    const { address } = await openTestServer({
       transactions: {
         getTransaction: (_, context) => {
           context.responseHeader.set('idempotent-replayed', 'true')
@@ -107,7 +107,7 @@ describe('a unary call', () => {
   })
 
   test('takes a batch of 1,000 payments and refuses more than 4 MiB', async () => {
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       transactions: {
         recordPayments: ({ payments }) => ({ results: payments.map(() => ({ outcome: 1 })) }),
       },
@@ -135,7 +135,7 @@ describe('a fault', () => {
   const text = 'Trop d’appels — réessayez: 100 % \ufffd'
 
   test('reaches a client of grpc-js with code, text, request id and details', async () => {
-    const { address } = await openDoor({ transactions: failing() })
+    const { address } = await openTestServer({ transactions: failing() })
     const { error } = await callUnary(openClient(address), getTransaction, LOOK_UP)
     expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: text })
     expect(error?.metadata.get('x-request-id')).toEqual(['req_1'])
@@ -143,7 +143,7 @@ describe('a fault', () => {
   })
 
   test('reaches a client of connect-node with code, text and details', async () => {
-    const { address } = await openDoor({ transactions: failing() })
+    const { address } = await openTestServer({ transactions: failing() })
     const error = await connectClient(address).getTransaction(LOOK_UP).catch(ConnectError.from)
     if (!(error instanceof ConnectError)) throw new Error('it must fail')
     expect(error.code).toBe(Code.ResourceExhausted)
@@ -158,8 +158,8 @@ describe('a fault', () => {
     expect(error.findDetails(RetryInfoSchema)).toMatchObject([{ retryDelay: { seconds: 7n } }])
   })
 
-  test('that nobody foresaw is INTERNAL: its text is logged, and not told', async () => {
-    const { address, logged } = await openDoor({
+  test('that is unexpected becomes INTERNAL: its text is logged, not returned', async () => {
+    const { address, logged } = await openTestServer({
       transactions: {
         getTransaction: () => {
           throw new Error('select * from secrets')
@@ -176,8 +176,8 @@ describe('a fault', () => {
     expect(JSON.stringify(logged)).toContain('select * from secrets')
   })
 
-  test('of an answer that cannot be encoded is INTERNAL', async () => {
-    const { address, logged } = await openDoor({
+  test('of a response that cannot be encoded is INTERNAL', async () => {
+    const { address, logged } = await openTestServer({
       transactions: { recordPayment: () => ({ transaction: { amountMinor: 'ten' as never } }) },
     })
     const { error } = await callUnary(openClient(address), recordPayment, PAYMENT)
@@ -186,8 +186,8 @@ describe('a fault', () => {
   })
 })
 
-describe('what is not a proper call', () => {
-  test('bytes that do not parse are INVALID_ARGUMENT, told after authentication', async () => {
+describe('an invalid call', () => {
+  test('whose bytes do not parse is INVALID_ARGUMENT, after authentication', async () => {
     let called = 0
     const transactions = {
       getTransaction: () => {
@@ -196,12 +196,12 @@ describe('what is not a proper call', () => {
       },
     }
     const garbage = Buffer.from('ffffffffffffffffffff01', 'hex')
-    const { address } = await openDoor({ transactions })
+    const { address } = await openTestServer({ transactions })
     const { error } = await callUnary(openClient(address), getTransaction, garbage)
     expect(error?.code).toBe(status.INVALID_ARGUMENT)
     expect(error?.details).toContain('inflow.transaction.v1.GetTransactionRequest')
 
-    const closed = await openDoor({
+    const closed = await openTestServer({
       transactions,
       interceptors: [
         () => async () => {
@@ -214,15 +214,15 @@ describe('what is not a proper call', () => {
     expect(called).toBe(0)
   })
 
-  test('a message of another type is judged by the rules, and never crashes', async () => {
-    const { address } = await openDoor({ transactions: { getTransaction: () => ({}) } })
+  test('with a message of another type is validated, and never crashes', async () => {
+    const { address } = await openTestServer({ transactions: { getTransaction: () => ({}) } })
     const other = toBinary(StringValueSchema, create(StringValueSchema, { value: 'not a session' }))
     const { error } = await callUnary(openClient(address), getTransaction, Buffer.from(other))
     expect(error?.code).toBe(status.INVALID_ARGUMENT)
   })
 
-  test('unknown methods, other content types and huge headers are refused, and it lives on', async () => {
-    const { address } = await openDoor({ transactions: { getTransaction: () => ({}) } })
+  test('with an unknown method, another content type or huge headers is refused, and the server goes on', async () => {
+    const { address } = await openTestServer({ transactions: { getTransaction: () => ({}) } })
     const session = connect(`http://${address}`)
     session.on('error', () => undefined)
     onTestFinished(() => session.destroy())
@@ -288,7 +288,7 @@ describe('the signal of a call', () => {
 
   test('aborts at the deadline', async () => {
     const { ended, transactions } = waiting()
-    const { address, logged } = await openDoor({ transactions })
+    const { address, logged } = await openTestServer({ transactions })
     const client = openClient(address)
     // A call whose deadline passes before there is a connection never reaches the server.
     await promisify(client.waitForReady.bind(client))(Number.POSITIVE_INFINITY)
@@ -301,7 +301,7 @@ describe('the signal of a call', () => {
 
   test('aborts when the client cancels, and when its connection is cut', async () => {
     const { signals, ended, transactions } = waiting()
-    const { address } = await openDoor({ transactions })
+    const { address } = await openTestServer({ transactions })
     const controller = new AbortController()
     const call = connectClient(address).getTransaction(LOOK_UP, { signal: controller.signal })
     const cancelled = expect(call).rejects.toMatchObject({ code: Code.Canceled })
@@ -316,9 +316,9 @@ describe('the signal of a call', () => {
     await vi.waitFor(() => expect(signals[1]?.aborted).toBe(true))
   })
 
-  test('does not abort when the call was answered', async () => {
+  test('does not abort after the response', async () => {
     let signal: AbortSignal | undefined
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       transactions: {
         recordPayment: (_, context) => {
           signal = context.signal

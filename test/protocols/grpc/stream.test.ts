@@ -9,7 +9,14 @@ import {
   SubscribeResponseSchema,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
-import { callStream, metadataOf, openClient, openDoor, openRawCall, statusOf } from './fixture.ts'
+import {
+  callStream,
+  metadataOf,
+  openClient,
+  openRawCall,
+  openTestServer,
+  statusOf,
+} from './fixture.ts'
 
 const { subscribe } = EventService.method
 
@@ -57,8 +64,8 @@ async function settled(read: () => number): Promise<number> {
 }
 
 describe('a stream', () => {
-  test('carries every message in order, with headers first, to other people’s clients', async () => {
-    const { address } = await openDoor({
+  test('carries every message in order, with headers first, to other clients', async () => {
+    const { address } = await openTestServer({
       events: {
         async *subscribe(_, context) {
           context.responseHeader.set('x-epoch', '7')
@@ -82,8 +89,8 @@ describe('a stream', () => {
     expect(again).toEqual(expected)
   })
 
-  test('sends its headers before there is anything to tell', async () => {
-    const { address } = await openDoor({
+  test('sends its headers before the first message', async () => {
+    const { address } = await openTestServer({
       events: {
         async *subscribe(_, { signal }) {
           yield await never(signal)
@@ -98,7 +105,7 @@ describe('a stream', () => {
     call.cancel()
   })
 
-  test('encodes a message that many are sent only once', async () => {
+  test('encodes a message once for all subscribers', async () => {
     let reads = 0
     const message = checkpoint('c1')
     const value = message.item.value!
@@ -108,7 +115,7 @@ describe('a stream', () => {
         return value
       },
     })
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       events: {
         async *subscribe() {
           yield message
@@ -127,8 +134,8 @@ describe('a stream', () => {
     expect(reads).toBe(readsOnce)
   })
 
-  test('that fails under way has told what came before, and ends with its fault', async () => {
-    const { address, logged } = await openDoor({
+  test('that fails in progress delivers the messages before, and ends with its fault', async () => {
+    const { address, logged } = await openTestServer({
       events: {
         async *subscribe() {
           yield checkpoint('c1')
@@ -151,7 +158,7 @@ describe('a stream', () => {
   })
 
   test('whose request breaks a rule or does not parse is refused', async () => {
-    const { address } = await openDoor({ events: { subscribe: () => flood().source() } })
+    const { address } = await openTestServer({ events: { subscribe: () => flood().source() } })
     const client = openClient(address)
     const unruly = callStream(client, subscribe, { kinds: ['lower case'] })
     expect((await statusOf(unruly)).code).toBe(status.INVALID_ARGUMENT)
@@ -160,10 +167,10 @@ describe('a stream', () => {
   })
 })
 
-describe('a client that goes', () => {
-  test('frees a source that waits for news', async () => {
+describe('a client that disconnects', () => {
+  test('frees a source that waits for its next message', async () => {
     const ended = Promise.withResolvers<unknown>()
-    const { address, logged } = await openDoor({
+    const { address, logged } = await openTestServer({
       events: {
         async *subscribe(_, { signal }) {
           try {
@@ -181,7 +188,7 @@ describe('a client that goes', () => {
     expect(logged).toEqual([])
   })
 
-  test('frees a hand-made iterator that has no ear for signals', async () => {
+  test('frees an iterator that ignores signals', async () => {
     const ended = Promise.withResolvers<string>()
     const first = { done: false as const, value: checkpoint('c1') }
     let pulls = 0
@@ -192,7 +199,7 @@ describe('a client that goes', () => {
         return { done: true as const, value: undefined }
       },
     }
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       events: { subscribe: () => ({ [Symbol.asyncIterator]: () => iterator }) },
     })
     const call = callStream(openClient(address), subscribe, {})
@@ -200,9 +207,9 @@ describe('a client that goes', () => {
     expect(await ended.promise).toBe('returned')
   })
 
-  test('without reading has cost a bounded number of messages, and frees the source', async () => {
+  test('without reading costs a bounded number of messages, and frees the source', async () => {
     const { seen, source } = flood()
-    const { address } = await openDoor({ events: { subscribe: source } })
+    const { address } = await openTestServer({ events: { subscribe: source } })
     const call = openRawCall(address, subscribe, {})
     const pulled = await settled(() => seen.pulled)
     // The client's window of 64 KiB; the source could give for ever.
@@ -214,7 +221,7 @@ describe('a client that goes', () => {
   })
 
   test('and reads slowly loses nothing', async () => {
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       events: {
         async *subscribe() {
           for (let n = 0; n < 300; n++) yield checkpoint(`${n}:${'c'.repeat(5_000)}`)
@@ -231,7 +238,7 @@ describe('a client that goes', () => {
 
   test('at its deadline frees the source', async () => {
     const { seen, source } = flood()
-    const { address } = await openDoor({ events: { subscribe: source } })
+    const { address } = await openTestServer({ events: { subscribe: source } })
     const call = callStream(openClient(address), subscribe, {}, { deadline: Date.now() + 200 })
     call.pause()
     expect((await statusOf(call)).code).toBe(status.DEADLINE_EXCEEDED)
@@ -242,7 +249,7 @@ describe('a client that goes', () => {
     const { seen, source } = flood()
     const held = Promise.withResolvers<void>()
     const signals: AbortSignal[] = []
-    const { door, address } = await openDoor({
+    const { server, address } = await openTestServer({
       events: { subscribe: source },
       interceptors: [
         (next) => async (request) => {
@@ -264,7 +271,7 @@ describe('a client that goes', () => {
     }
     await vi.waitFor(() => expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]))
     held.resolve()
-    await door.close(1_000)
+    await server.close(1_000)
     expect(seen.pulled).toBe(0)
   })
 })

@@ -7,7 +7,14 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { SubscribeResponse } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { callStream, callUnary, openClient, openDoor, openRawCall, statusOf } from './fixture.ts'
+import {
+  callStream,
+  callUnary,
+  openClient,
+  openRawCall,
+  openTestServer,
+  statusOf,
+} from './fixture.ts'
 
 const { getTransaction } = TransactionService.method
 const { subscribe } = EventService.method
@@ -47,28 +54,28 @@ function check(client: HealthClient, service: string): Promise<string | number |
 
 describe('health', () => {
   test('is SERVING for the server and every service, and unknown for others', async () => {
-    const { address } = await openDoor({})
+    const { address } = await openTestServer({})
     const client = healthClient(address)
     expect(await check(client, '')).toBe('SERVING')
     expect(await check(client, 'inflow.event.v1.EventService')).toBe('SERVING')
     expect(await check(client, 'inflow.nothing.v1.NoService')).toBe(status.NOT_FOUND)
   })
 
-  test('watchers hear NOT_SERVING on a drain, and do not hold it up', async () => {
-    const { door, address } = await openDoor({})
+  test('watchers get NOT_SERVING on a drain, and do not delay it', async () => {
+    const { server, address } = await openTestServer({})
     const watch = healthClient(address).watch({ service: '' })
     const heard: string[] = []
     watch.on('data', (response: { status: string }) => heard.push(response.status))
     watch.on('error', () => undefined)
     await vi.waitFor(() => expect(heard).toEqual(['SERVING']))
-    await door.close(60_000)
+    await server.close(60_000)
     await vi.waitFor(() => expect(heard).toEqual(['SERVING', 'NOT_SERVING']))
   })
 })
 
 describe('reflection', () => {
   test('lets buf curl list services and methods, and call with a body', async () => {
-    const { address } = await openDoor({
+    const { address } = await openTestServer({
       transactions: {
         getTransaction: ({ sessionId }) => ({
           transaction: { sessionId, amountMinor: 150_050n, paidAt: { seconds: 1_795_000_000n } },
@@ -107,7 +114,7 @@ describe('reflection', () => {
   })
 
   test('shows errors with their details to buf curl', async () => {
-    const { address } = await openDoor({ transactions: { getTransaction: () => ({}) } })
+    const { address } = await openTestServer({ transactions: { getTransaction: () => ({}) } })
     const call = bufCurl(
       address,
       '/inflow.transaction.v1.TransactionService/GetTransaction',
@@ -118,16 +125,16 @@ describe('reflection', () => {
   })
 
   test('can be off', async () => {
-    const { address } = await openDoor({ reflection: false })
+    const { address } = await openTestServer({ reflection: false })
     await expect(bufCurl(address, '', '--list-services')).rejects.toThrow()
   })
 })
 
-describe('closing the door', () => {
-  test('lets calls under way finish and refuses new ones', async () => {
+describe('closing the server', () => {
+  test('lets calls in progress finish and refuses new ones', async () => {
     const held = Promise.withResolvers<object>()
     let calls = 0
-    const { door, address } = await openDoor({
+    const { server, address } = await openTestServer({
       transactions: {
         getTransaction: () => {
           calls++
@@ -138,7 +145,7 @@ describe('closing the door', () => {
     const client = openClient(address)
     const underWay = callUnary(client, getTransaction, LOOK_UP)
     await vi.waitFor(() => expect(calls).toBe(1))
-    const closed = door.close(60_000)
+    const closed = server.close(60_000)
     const refused = await callUnary(openClient(address), getTransaction, LOOK_UP)
     expect(refused.error?.code).toBe(status.UNAVAILABLE)
     held.resolve({})
@@ -149,7 +156,7 @@ describe('closing the door', () => {
 
   test('ends streams with UNAVAILABLE when the time is over, and frees their sources', async () => {
     let freed = 0
-    const { door, address } = await openDoor({
+    const { server, address } = await openTestServer({
       events: {
         async *subscribe(_, { signal }) {
           try {
@@ -164,7 +171,7 @@ describe('closing the door', () => {
     const call = callStream(openClient(address), subscribe, {})
     const ended = statusOf(call)
     await new Promise<SubscribeResponse>((resolve) => call.on('data', resolve))
-    await Promise.all([door.close(20), door.close(20)])
+    await Promise.all([server.close(20), server.close(20)])
     expect(await ended).toMatchObject({ code: status.UNAVAILABLE })
     expect((await ended).metadata.get('grpc-status-details-bin')).toHaveLength(1)
     expect(freed).toBe(1)
@@ -175,7 +182,7 @@ describe('closing the door', () => {
     let called = 0
     let aborted = 0
     let pulled = 0
-    const { door, address } = await openDoor({
+    const { server, address } = await openTestServer({
       transactions: {
         getTransaction: (_, { signal }) =>
           new Promise((_, reject) => {
@@ -198,7 +205,7 @@ describe('closing the door', () => {
     openRawCall(address, subscribe, {})
     const endless = callUnary(openClient(address), getTransaction, LOOK_UP)
     await vi.waitFor(() => expect([pulled > 1, called]).toEqual([true, 1]))
-    await door.close(20)
+    await server.close(20)
     expect((await endless).error).toBeDefined()
     await vi.waitFor(() => expect(aborted).toBe(1))
   })

@@ -28,7 +28,7 @@ const STREAM = '/inflow.event.v1.EventService/Subscribe'
 const admin = { authorization: `Bearer ${ADMIN_TOKEN}` }
 const frame = Buffer.alloc(5)
 
-/** Every kind of answer that the door gives. */
+/** Every kind of answer that the server gives. */
 const ANSWERS: [string, number, (key: string) => Parameters<typeof send>[1]][] = [
   [
     'a success',
@@ -150,7 +150,7 @@ describe('scripts of web pages', () => {
     },
   )
 
-  test('a page that is allowed may read an answer, an error and its headers', async () => {
+  test('an allowed origin may read responses, errors and their headers', async () => {
     const { key } = await open.business()
     for (const body of ['{"session_id":"1"}', '{']) {
       const headers = { ...asJson(key), origin: 'http://localhost:5173' }
@@ -188,7 +188,7 @@ describe('scripts of web pages', () => {
     }
   })
 
-  test('without the setting no page is, and there is no preflight', async () => {
+  test('without the setting no origin is allowed, and there is no preflight', async () => {
     const answer = await send(closed.httpUrl, ask(GET_TRANSACTION, ORIGIN))
     expect(answer.status).toBe(405)
     expect(Object.keys(answer.headers).filter((name) => /^access-control/.test(name))).toEqual([])

@@ -44,7 +44,7 @@ test.each([
     new Promise<boolean>((resolve) => {
       const { socket, closed: refused } = open(url(), from)
       socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
-      // The gRPC door speaks first, and the HTTP one when it is spoken to.
+      // The gRPC server speaks first, and the HTTP one when it is spoken to.
       socket.once('data', () => resolve(true))
       void refused.then(() => resolve(false))
     })
@@ -60,7 +60,7 @@ test.each([
   await waitFor(async () => expect(await welcome('127.0.0.5')).toBe(true))
 })
 
-test('headers are bounded, and so is their number by it', async () => {
+test('headers are bounded in bytes, and so in number', async () => {
   const many = Array.from({ length: 2_000 }, (_, index) => `x-${index}: y\r\n`).join('')
   for (const headers of [many, `X: ${'y'.repeat(17_000)}\r\n`]) {
     expect(await exchange(service.httpUrl, `${HEAD}${headers}\r\n`)).toMatch(/^HTTP\/1.1 431 /)

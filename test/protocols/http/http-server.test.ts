@@ -16,7 +16,7 @@ import { send, until } from '../rest/rest.ts'
 
 const db = useDatabase(2)
 
-test('what goes wrong around a call is logged under the id that its caller was told', async () => {
+test('an error outside of a call is logged with the request id that its caller got', async () => {
   const logged: Record<string, unknown>[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
   const boom = async () => {
@@ -25,7 +25,7 @@ test('what goes wrong around a call is logged under the id that its caller was t
   // An answer whose list is none cannot be written.
   const unwritable = Object.assign(create(ListEventsResponseSchema), { data: { events: 1 } })
   const methods = { getTransaction: boom, listEvents: async () => unwritable }
-  const door = await openHttpServer({
+  const server = await openHttpServer({
     invokers: createInvokers([{ service: ThirdPartyService, methods }], {
       beforeDecoding: [],
       afterDecoding: [],
@@ -41,13 +41,13 @@ test('what goes wrong around a call is logged under the id that its caller was t
     limits: { connectionsMax: 10, connectionsPerAddressMax: 10 },
     corsOrigins: [],
   })
-  onTestFinished(() => door.close(0))
+  onTestFinished(() => server.close(0))
   for (const [path, url] of [
     ['/v2/thirdparty/getTransaction/', '/v2/thirdparty/getTransaction'],
     ['/v2/thirdparty/listEvents/', '/v2/thirdparty/listEvents'],
     ['/banks/any/notifications', '/banks/:bank/notifications'],
   ]) {
-    const { status, text } = await send(`http://127.0.0.1:${door.port}`, {
+    const { status, text } = await send(`http://127.0.0.1:${server.port}`, {
       path: path!,
       headers: { 'content-type': 'application/json' },
       body: '{}',
@@ -60,14 +60,14 @@ test('what goes wrong around a call is logged under the id that its caller was t
     )
   }
   // What is the caller's fault is no line of its own.
-  await send(`http://127.0.0.1:${door.port}`, {
+  await send(`http://127.0.0.1:${server.port}`, {
     path: '/v2/thirdparty/listEvents/',
     body: 'x'.repeat(70_000),
   })
   expect(logged).toHaveLength(3)
 })
 
-test('a shutdown comes to its end beside requests that do not', async () => {
+test('a shutdown completes although requests do not', async () => {
   const service = await startProcess({ DATABASE_URL: db.url })
   const { hostname, port } = new URL(service.httpUrl)
   const sockets = ['', 'POST /v2/thirdparty/listEvents/ HTTP/1.1\r\nHost: x\r\nContent-Le'].map(
@@ -83,7 +83,7 @@ test('a shutdown comes to its end beside requests that do not', async () => {
   })
   const open = async () => {
     const answer = await fetch(`${service.httpUrl}/metrics`, { headers: { connection: 'close' } })
-    return Number(/^inflow_connections\{door="http"\} (\d+)$/m.exec(await answer.text())?.[1])
+    return Number(/^inflow_connections\{server="http"\} (\d+)$/m.exec(await answer.text())?.[1])
   }
   await until(open, (count) => count === 3)
   const holders = async () => {

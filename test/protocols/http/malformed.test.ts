@@ -15,7 +15,7 @@ afterEach(() => {
   server = undefined
 })
 
-test('a request that does not come in time is told so, in the form of every error', async () => {
+test('a request that does not arrive in time gets the error envelope', async () => {
   // The service waits half a minute; this server is as it is, but for the time.
   const limits = { requestTimeout: 100, headersTimeout: 100, connectionsCheckingInterval: 20 }
   server = createServer(limits, () => undefined)
@@ -31,7 +31,7 @@ test('a request that does not come in time is told so, in the form of every erro
   )
 })
 
-test('a caller that hangs up in the middle of a body harms nobody', async () => {
+test('a caller that disconnects in the middle of a body affects no other caller', async () => {
   const { key } = await service.business()
   const head = `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\n`
   await Promise.all(
@@ -50,7 +50,7 @@ test('a caller that hangs up in the middle of a body harms nobody', async () => 
   expect(answer.status).toBe(404)
 })
 
-test('requests that come in one packet are answered in their order', async () => {
+test('pipelined requests are answered in order', async () => {
   const { key } = await service.business()
   const bodies = ['{', '{"session_id":"1"}', '{"session_id":""}']
   const requests = bodies.map((body, index) => {
@@ -61,7 +61,7 @@ test('requests that come in one packet are answered in their order', async () =>
   expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 400', 'HTTP/1.1 404', 'HTTP/1.1 422'])
 })
 
-test('a body that waits to be asked for is asked for', async () => {
+test('Expect: 100-continue is honoured', async () => {
   const { key } = await service.business()
   const body = '{"session_id":"1"}'
   const headers = { ...asJson(key), expect: '100-continue' }
@@ -81,7 +81,7 @@ async function sendGarbageAfterAnswer(port: number): Promise<string> {
   return answer
 }
 
-test('what is no HTTP after an answer that has begun closes the connection and says no more', async () => {
+test('invalid HTTP after a response has begun closes the connection silently', async () => {
   server = createServer((_request, response) => response.write('begun'))
   const malformed = handleMalformed(() => `req_${'0'.repeat(24)}`, [])
   server.prependListener('request', malformed.onRequest)
@@ -92,7 +92,7 @@ test('what is no HTTP after an answer that has begun closes the connection and s
   expect(answer).toContain('begun')
 })
 
-test('what is no HTTP after an answer that is over is answered', async () => {
+test('invalid HTTP after a complete response gets an error', async () => {
   const answer = await sendGarbageAfterAnswer(Number(new URL(service.httpUrl).port))
   expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400'])
 })

@@ -55,7 +55,7 @@ test('calls are counted by method, protocol and code, and timed', async () => {
   expect(text).not.toContain(key)
 })
 
-test('health is told while the process lives, readiness while it can serve', async () => {
+test('/healthz succeeds while the process lives, /readyz while it can serve', async () => {
   expect(await get('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
   expect(await get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ready"}' })
   await wire.cut()
@@ -69,7 +69,7 @@ test('health is told while the process lives, readiness while it can serve', asy
 })
 
 describe('the log', () => {
-  test('tells of a refused call by its request id, and never a secret or a body', async () => {
+  test('names a refused call by its request id, and never a secret or a body', async () => {
     const { id, key } = await service.business()
     const secrets = ['22334455667', 'Adaobi', 'private@example.com', '08099998888']
     const [idNumber, firstName, email, phone] = secrets
@@ -107,7 +107,7 @@ describe('the log', () => {
     }
   })
 
-  test('has the cause of a fault of ours, which the caller never sees', async () => {
+  test('has the cause of an internal error, which the caller never sees', async () => {
     const { key } = await service.business()
     const { pool } = service.database
     await pool.query('alter table transaction rename to transaction_gone')
@@ -121,7 +121,7 @@ describe('the log', () => {
     expect(JSON.parse(line)).toMatchObject({ reason: 'internal', err: { code: '42P01' } })
   })
 
-  test('tells of calls that went well at the level debug alone', async () => {
+  test('has successful calls only at level debug', async () => {
     const { id, key } = await service.business()
     const before = logged.length
     const body = JSON.stringify(creation())

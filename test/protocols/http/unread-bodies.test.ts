@@ -77,14 +77,17 @@ test.each(CASES)(
   },
 )
 
-test.each(CASES)('%s as %s: a stranger is told so, whatever the body', async (path, type, body) => {
-  const answer = await post(path, type, body, 'somebody-elses-token')
-  const error = errorOf(type, answer.bytes)
-  expect(Code[error.code]).toBe('Unauthenticated')
-  expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: 'unauthorized' }])
-})
+test.each(CASES)(
+  '%s as %s: an unauthenticated caller gets 401, whatever the body',
+  async (path, type, body) => {
+    const answer = await post(path, type, body, 'somebody-elses-token')
+    const error = errorOf(type, answer.bytes)
+    expect(Code[error.code]).toBe('Unauthenticated')
+    expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: 'unauthorized' }])
+  },
+)
 
-test('a message that is too large is told of, and counted', async () => {
+test('a message that is too large is refused and counted', async () => {
   const answer = await post(UNARY, 'application/json', 'x'.repeat(4 * 1024 * 1024 + 1))
   const error = errorOf('application/json', answer.bytes)
   expect(Code[error.code]).toBe('ResourceExhausted')
@@ -95,7 +98,7 @@ test('a message that is too large is told of, and counted', async () => {
   )
 })
 
-test('a stranger is answered before the body is there', async () => {
+test('an unauthenticated caller gets its response before the body arrives', async () => {
   const socket = connect(Number(new URL(service.httpUrl).port), '127.0.0.1')
   const answer = new Promise<string>((resolve) => socket.once('data', (text) => resolve(`${text}`)))
   socket.write(

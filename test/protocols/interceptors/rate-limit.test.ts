@@ -3,7 +3,7 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import type { RateLimit } from '../../../src/auth/rate-limits/token-bucket.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { allMethods, DOORS, nameOf } from '../matrix/protocols.ts'
+import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
 import { send, until } from '../rest/rest.ts'
 
 const service = useService({ RATE_LIMIT_KEY: '1000/2000', RATE_LIMIT_ADDRESS: '2000/4000' })
@@ -74,7 +74,7 @@ const wrongKey = () => `sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`
 const NO_LIMIT = [undefined, undefined, undefined]
 
 describe('a key', () => {
-  test('is told where it stands with every answer, and beyond its burst to wait', async () => {
+  test('gets its limit with every response, and Retry-After beyond its burst', async () => {
     const { key } = await service.business()
     for (const remaining of [4, 3, 2, 1, 0]) {
       const answer = await call(byKey, key)
@@ -89,17 +89,17 @@ describe('a key', () => {
     expectAbout(refused.limit[2], 600)
   })
 
-  test('is refused alike at every door, with how long to wait', async () => {
+  test('is refused alike over every protocol, with a retry delay', async () => {
     const { key } = await service.business()
     expect(await statuses(5, () => call(byKey, key))).not.toContain(429)
     const method = (await allMethods()).find(
       (each) => nameOf(each) === 'ThirdPartyService.GetTransaction',
     )!
-    for (const [door, through] of Object.entries(DOORS)) {
+    for (const [protocol, through] of Object.entries(PROTOCOLS)) {
       const request = { sessionId: '1' }
       const outcome = await through(byKey, { method, request, authorization: `Bearer ${key}` })
-      expect([door, outcome]).toEqual([
-        door,
+      expect([protocol, outcome]).toEqual([
+        protocol,
         {
           code: 'RESOURCE_EXHAUSTED',
           reason: 'rate_limited',
@@ -112,7 +112,7 @@ describe('a key', () => {
     }
   })
 
-  test('is told the same over Connect and gRPC-Web, with what goes well and what does not', async () => {
+  test('gets the same headers over Connect and gRPC-Web, with successes and errors', async () => {
     const { key } = await service.business()
     const seen: unknown[] = []
     for (const [type, body] of [
@@ -141,7 +141,7 @@ describe('a key', () => {
     ])
   })
 
-  test('does not spend what is another’s, nor where it is not known', async () => {
+  test('does not spend another key’s limit, nor one when it is not valid', async () => {
     const [first, second] = [await service.business(), await service.business()]
     expect(await statuses(6, () => call(byKey, first.key))).toContain(429)
     expect((await call(byKey, second.key)).limit[1]).toBe('4')
@@ -149,7 +149,7 @@ describe('a key', () => {
     expect(unknown).toMatchObject({ status: 401, limit: NO_LIMIT })
   })
 
-  test('has no limit that a normal user meets', async () => {
+  test('has a default limit that a normal user does not reach', async () => {
     const { key } = await service.business()
     const answers = await Promise.all(Array.from({ length: 1_000 }, () => call(service, key)))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404]))
@@ -180,7 +180,7 @@ describe('a business', () => {
     expect(again.limit[0]).toBe('2000')
   })
 
-  test('without a burst of its own has twice of what is sustained', async () => {
+  test('has a default burst of twice its rate', async () => {
     const { id, key } = await service.business()
     await businesses().updateBusiness({ businessId: id, rateLimitPerSecond: 700 })
     expect((await call(service, key)).limit[0]).toBe('1400')
@@ -241,14 +241,18 @@ describe('an address', () => {
     for (let each = 0; each < 20; each++) {
       const authorization = `Bearer ${ADMIN_TOKEN}`
       const request = { businessId: id }
-      const outcome = await DOORS['Connect in JSON']!(byAddress, { method, request, authorization })
+      const outcome = await PROTOCOLS['Connect in JSON']!(byAddress, {
+        method,
+        request,
+        authorization,
+      })
       expect(outcome).toHaveProperty('messages')
     }
   })
 })
 
 describe('wrong keys', () => {
-  test('are refused by address before anything is looked up', async () => {
+  test('are refused by address without a look-up', async () => {
     const at = '203.0.113.10'
     const seen = await statuses(5, () => call(byFailure, wrongKey(), at))
     expect(seen).toEqual([401, 401, 401, 401, 429])
@@ -264,7 +268,7 @@ describe('wrong keys', () => {
     }
   })
 
-  test('shut out no key that was right before, at the same address', async () => {
+  test('do not lock out a key that was valid before, at the same address', async () => {
     const at = '203.0.113.12'
     const [known, fresh] = [await service.business(), await service.business()]
     expect((await call(byFailure, known.key, at)).status).toBe(404)
@@ -283,7 +287,7 @@ describe('wrong keys', () => {
     expect((await call(byFailure, known.key, at)).status).toBe(429)
   })
 
-  test('shut out no right key that was once used where only tokens open', async () => {
+  test('do not lock out a valid key that was once used for a token method', async () => {
     const at = '203.0.113.14'
     const { key } = await service.business()
     expect((await call(byFailure, key, at)).status).toBe(404)
@@ -302,13 +306,13 @@ describe('wrong keys', () => {
     expect(await statuses(6, () => call(byFailure, key, at))).not.toContain(429)
   })
 
-  test('are counted at every door, tokens as well; nothing is, where none was sent', async () => {
+  test('are counted over every protocol, like tokens; a call without a credential is not', async () => {
     expect(await statuses(10, () => call(byFailure, undefined))).not.toContain(429)
     const method = (await allMethods()).find(
       (each) => nameOf(each) === 'AccountService.ListAccounts',
     )!
     const codes: unknown[] = []
-    for (const through of Object.values(DOORS)) {
+    for (const through of Object.values(PROTOCOLS)) {
       for (let each = 0; each < 2; each++) {
         const authorization = 'Bearer no-token-of-ours'
         codes.push(await through(byFailure, { method, request: {}, authorization }))
@@ -324,14 +328,14 @@ describe('wrong keys', () => {
   })
 })
 
-test('a token can have a limit, and what is left holds while the database is away', async () => {
+test('a token can have a limit, which holds while the database is unavailable', async () => {
   const method = (await allMethods()).find(
     (each) => nameOf(each) === 'AccountService.ListAccounts',
   )!
   const authorization = `Bearer ${ADMIN_TOKEN}`
   const { id } = await service.business()
   const list = () =>
-    DOORS['Connect in JSON']!(byToken, { method, request: { businessId: id }, authorization })
+    PROTOCOLS['Connect in JSON']!(byToken, { method, request: { businessId: id }, authorization })
   expect(await list()).toHaveProperty('messages')
   await wire.cut()
   try {
@@ -355,7 +359,7 @@ test('health, readiness and metrics have no limit', async () => {
   }
 })
 
-test('two instances together admit what one does, and not twice of it', async () => {
+test('two instances together admit as much as one', async () => {
   const limit = { perSecond: 100, burst: 200 }
   const start = () => startInstance(service.url, { rateLimits: { ...NONE, key: limit } })
   const instances = [await start(), await start()]

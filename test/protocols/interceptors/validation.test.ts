@@ -19,17 +19,17 @@ const PAYMENT = {
 }
 const NULL = 'must not contain the character U+0000'
 
-test('a message that keeps the rules has no faults', () => {
+test('a valid message has no faults', () => {
   expect(check(RecordPaymentRequestSchema, create(RecordPaymentRequestSchema, PAYMENT))).toEqual([])
 })
 
-test('white space around texts is taken off before the rules are asked', () => {
+test('white space around texts is trimmed before validation', () => {
   const message = create(RecordPaymentRequestSchema, { ...PAYMENT, sessionId: '\t s \u00a0' })
   expect(check(RecordPaymentRequestSchema, message)).toEqual([])
   expect(message.sessionId).toBe('s')
 })
 
-test('faults are told by JSON names, in the order of the schema, within lists by their place', () => {
+test('faults have JSON names, in the order of the schema, with indexes in lists', () => {
   const faults = check(
     CreateEndpointRequestSchema,
     create(CreateEndpointRequestSchema, { kinds: ['OK', 'not ok'], description: 'x'.repeat(201) }),
@@ -56,14 +56,14 @@ test('U+0000 is a fault in any text, of messages inside and of lists too', () =>
   ])
 })
 
-test('what a rule says of a field goes before U+0000 in it', () => {
+test('a broken rule of a field takes precedence over U+0000 in it', () => {
   const payment = create(RecordPaymentRequestSchema, { ...PAYMENT, sessionId: 'a\0' })
   const faults = check(RecordPaymentRequestSchema, payment)
   expect(faults.map((fault) => fault.field)).toEqual(['sessionId'])
   expect(faults[0]?.message).not.toBe(NULL)
 })
 
-test('the payments of a batch are not checked with it: one never spoils another', () => {
+test('the payments of a batch are not validated with it: an invalid one does not affect others', () => {
   const payments = [{ narration: '\0' }, {}]
   const batch = create(RecordPaymentsRequestSchema, { payments })
   expect(check(RecordPaymentsRequestSchema, batch)).toEqual([])

@@ -8,7 +8,7 @@ import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_p
 import { readPolicy } from '../../../src/auth/method-policy.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { until } from '../../webhooks/fixture.ts'
-import { allMethods, DOORS, nameOf } from './protocols.ts'
+import { allMethods, nameOf, PROTOCOLS } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { type Make, type Request, type Scene, setScene } from './scene.ts'
 
@@ -64,14 +64,14 @@ async function newest(): Promise<AuditEntry> {
   return (await admin().listAuditEntries({ pageSize: 1 })).entries[0]!
 }
 
-describe('every administrative change leaves one entry that says who did what, from where', () => {
+describe('every administrative change adds one audit entry with who, what and where', () => {
   const rows = ADMINISTRATIVE.map((method) => [nameOf(method), method] as const)
   test.each(rows)('%s', async (name, method) => {
-    for (const door of ['gRPC from grpc-js', 'Connect in JSON', 'gRPC-Web']) {
-      const request = await (CHANGING[name] ?? HAPPY[name])!(scene, `${name} ${door}`)
+    for (const protocol of ['gRPC from grpc-js', 'Connect in JSON', 'gRPC-Web']) {
+      const request = await (CHANGING[name] ?? HAPPY[name])!(scene, `${name} ${protocol}`)
       const before = await newest()
       const sentMs = Date.now()
-      const outcome = await DOORS[door]!(service, {
+      const outcome = await PROTOCOLS[protocol]!(service, {
         method,
         request,
         authorization: `Bearer ${token.secret}`,
@@ -111,7 +111,7 @@ describe('nothing else does', () => {
         authorization: `Bearer ${ADMIN_TOKEN}`,
         take: TAKE[name] ?? 1,
       }
-      expect(await DOORS['gRPC from grpc-js']!(service, call)).toHaveProperty('messages')
+      expect(await PROTOCOLS['gRPC from grpc-js']!(service, call)).toHaveProperty('messages')
       expect((await newest()).number).toBe(before.number)
     },
   )
@@ -120,7 +120,7 @@ describe('nothing else does', () => {
 test('a repeat that changes nothing, and a refusal, leave no entry', async () => {
   const before = await newest()
   const call = (name: string, request: Request) =>
-    DOORS['gRPC from grpc-js']!(service, {
+    PROTOCOLS['gRPC from grpc-js']!(service, {
       method: methods.find((each) => nameOf(each) === name)!,
       request,
       authorization: `Bearer ${ADMIN_TOKEN}`,

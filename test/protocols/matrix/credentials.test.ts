@@ -11,9 +11,9 @@ import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 import {
   allMethods,
-  DOORS,
   nameOf,
   type Outcome,
+  PROTOCOLS,
   type Protocol,
   REST,
   restPath,
@@ -92,10 +92,10 @@ const TOKENS = [
   'a restricted token',
 ]
 
-function doorsOf(method: DescMethod): [string, Protocol][] {
-  const doors: [string, Protocol][] = Object.entries(DOORS)
-  if (restPath(method) !== undefined) doors.push(['REST', REST])
-  return doors
+function protocolsOf(method: DescMethod): [string, Protocol][] {
+  const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
+  if (restPath(method) !== undefined) protocols.push(['REST', REST])
+  return protocols
 }
 
 const DENIED = { code: 'PERMISSION_DENIED', reason: 'permission_denied' }
@@ -119,7 +119,7 @@ describe('only the credential of its policy opens an rpc, over every protocol', 
     async (name, method) => {
       const policy = readPolicy(method)
       const opens = policy.credential === 'secret key' ? BUSINESS_KEYS : TOKENS
-      for (const [door, call] of doorsOf(method)) {
+      for (const [protocol, call] of protocolsOf(method)) {
         const outcomes = await Promise.all(
           Object.entries(credentials).map(async ([kind, authorization]) => {
             // An empty request: where a field is required, only who is let in is told so.
@@ -128,21 +128,21 @@ describe('only the credential of its policy opens an rpc, over every protocol', 
           }),
         )
         const open = outcomes.filter(([, outcome]) => opened(outcome)).map(([kind]) => kind)
-        expect([door, open]).toEqual([door, opens])
+        expect([protocol, open]).toEqual([protocol, opens])
         for (const [kind, outcome] of outcomes) {
           if (opens.includes(kind)) {
             const allowed =
               policy.credential === 'secret key' || allows(kind, method, policy.scopes)
             // An empty request is refused for what it lacks before it is for whose it is.
-            if (!allowed) expect([door, kind, outcome]).toMatchObject([door, kind, DENIED])
+            if (!allowed) expect([protocol, kind, outcome]).toMatchObject([protocol, kind, DENIED])
             else if (kind !== 'a restricted token') {
-              expect([door, kind, outcome]).not.toMatchObject([door, kind, DENIED])
+              expect([protocol, kind, outcome]).not.toMatchObject([protocol, kind, DENIED])
             }
             continue
           }
           const what = policy.credential
-          expect([door, kind, outcome]).toEqual([
-            door,
+          expect([protocol, kind, outcome]).toEqual([
+            protocol,
             kind,
             {
               code: 'UNAUTHENTICATED',
@@ -194,7 +194,7 @@ describe('scopes', () => {
 
   const internal = methods.filter((method) => readPolicy(method).credential === 'token')
 
-  test.each(SCOPES)('%s opens what it is for and nothing else', async (scope) => {
+  test.each(SCOPES)('%s allows its methods and no others', async (scope) => {
     for (const method of internal) {
       const name = nameOf(method)
       const open = await opensFor(method, [scope])
@@ -204,13 +204,13 @@ describe('scopes', () => {
     }
   })
 
-  test('every rpc that changes nothing is open to read, every stream to its scope', async () => {
+  test('read allows every rpc without side effects, and each stream needs its scope', async () => {
     for (const method of internal.filter((each) => each.idempotency === 1)) {
       expect([nameOf(method), await opensFor(method, ['read'])]).toEqual([nameOf(method), true])
     }
   })
 
-  test('a token without scopes opens nothing, and no token opens a business’s rpc', async () => {
+  test('a token without scopes allows nothing, and no token allows a business’s rpc', async () => {
     for (const method of methods) {
       const scopes = internal.includes(method) ? [] : SCOPES
       expect([nameOf(method), await opensFor(method, scopes)]).toEqual([nameOf(method), false])

@@ -7,7 +7,7 @@ import { fakeConnectors } from '../../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { ERRORS } from './error-rows.ts'
-import { allMethods, DOORS, nameOf, type Protocol, REST, restPath } from './protocols.ts'
+import { allMethods, nameOf, PROTOCOLS, type Protocol, REST, restPath } from './protocols.ts'
 import { HAPPY } from './rows.ts'
 import { type Request, type Scene, setScene } from './scene.ts'
 
@@ -64,16 +64,16 @@ function namedErrors(): Map<string, string> {
 
 const NAMED = namedErrors()
 
-function doorsOf(method: (typeof methods)[number]): [string, Protocol][] {
-  const doors: [string, Protocol][] = Object.entries(DOORS)
-  if (restPath(method) !== undefined) doors.push(['REST', REST])
-  return doors
+function protocolsOf(method: (typeof methods)[number]): [string, Protocol][] {
+  const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
+  if (restPath(method) !== undefined) protocols.push(['REST', REST])
+  return protocols
 }
 
 const authorizationOf = (name: string) =>
   `Bearer ${name.startsWith('ThirdPartyService.') ? scene.key : ADMIN_TOKEN}`
 
-test('every error that an rpc’s comment names has a row, and every row is named', () => {
+test('every error that the contract names has a row, and every row is named', () => {
   const named = [...NAMED.keys()].filter((each) => !each.endsWith(' unavailable'))
   expect(Object.keys(ERRORS).sort()).toEqual(named.sort())
 })
@@ -85,17 +85,17 @@ test('the comments name the codes that the reasons have', () => {
   }
 })
 
-describe('an error is the same at every door', () => {
+describe('an error is the same over every protocol', () => {
   test.each(Object.keys(ERRORS))('%s', async (row) => {
     const [name = '', reason = ''] = row.split(' ')
     const method = methods.find((each) => nameOf(each) === name)!
     const at = OF_LIVE_BANKS.has(row) ? live : service
     const outcomes: [string, unknown][] = []
     const shared = reason === 'too_many_endpoints' ? await ERRORS[row]!(scene, '') : undefined
-    for (const [index, [door, call]] of doorsOf(method).entries()) {
+    for (const [index, [protocol, call]] of protocolsOf(method).entries()) {
       const request = shared ?? (await ERRORS[row]!(scene, `${row} ${index}`))
       outcomes.push([
-        door,
+        protocol,
         await call(at, { method, request, authorization: authorizationOf(name) }),
       ])
     }
@@ -104,19 +104,21 @@ describe('an error is the same at every door', () => {
     if (reason === 'validation_failed') expect(first).not.toMatchObject({ violations: [] })
     if (reason.endsWith('unavailable'))
       expect(first).not.toMatchObject({ retryAfterSeconds: undefined })
-    for (const [door, outcome] of outcomes) expect([door, outcome]).toEqual([door, first])
+    for (const [protocol, outcome] of outcomes)
+      expect([protocol, outcome]).toEqual([protocol, first])
   })
 })
 
-test('while the database is away, every rpc answers UNAVAILABLE at every door, and goes on after', async () => {
+test('while the database is unavailable, every rpc returns UNAVAILABLE over every protocol, and recovers', async () => {
   const calls: [string, Protocol, (typeof methods)[number], Request][] = []
   for (const method of methods) {
     const request = await HAPPY[nameOf(method)]!(scene, `away-${method.name}`)
-    for (const [door, call] of doorsOf(method)) calls.push([door, call, method, request])
+    for (const [protocol, call] of protocolsOf(method))
+      calls.push([protocol, call, method, request])
   }
-  const run = ([door, call, method, request]: (typeof calls)[number]) =>
+  const run = ([protocol, call, method, request]: (typeof calls)[number]) =>
     call(away, { method, request, authorization: authorizationOf(nameOf(method)) }).then(
-      (outcome) => [`${nameOf(method)} at ${door}`, outcome] as const,
+      (outcome) => [`${nameOf(method)} at ${protocol}`, outcome] as const,
     )
   await wire.cut()
   for (const [where, outcome] of await Promise.all(calls.map(run))) {
@@ -134,7 +136,7 @@ test('while the database is away, every rpc answers UNAVAILABLE at every door, a
   await wire.mend()
   const again = methods.find((method) => nameOf(method) === 'AccountService.GetAccount')!
   const request = await HAPPY['AccountService.GetAccount']!(scene, '')
-  const outcome = await DOORS['Connect in JSON']!(away, {
+  const outcome = await PROTOCOLS['Connect in JSON']!(away, {
     method: again,
     request,
     authorization: authorizationOf(nameOf(again)),

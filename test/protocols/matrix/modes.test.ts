@@ -5,7 +5,7 @@ import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_p
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { useService } from '../../support/service.ts'
 import { creation, golden, until } from '../rest/rest.ts'
-import { DOORS, type Outcome, REST } from './protocols.ts'
+import { type Outcome, PROTOCOLS, REST } from './protocols.ts'
 
 const service = useService()
 
@@ -94,22 +94,22 @@ const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
 
 describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {
   test.each(ThirdPartyService.methods.map((method) => [method.localName, method] as const))(
-    'by %s, at any door',
+    'by %s, over any protocol',
     async (name, method) => {
       const authorization = `Bearer ${things[mode].key}`
       const other = otherOf(mode)
-      for (const [door, call] of [...Object.entries(DOORS), ['REST', REST] as const]) {
+      for (const [protocol, call] of [...Object.entries(PROTOCOLS), ['REST', REST] as const]) {
         const ask = (request: Request) => call(service, { method, request, authorization })
         for (const [theirs, nobodys] of NAMING[name]!(other)) {
-          expect([door, await ask(theirs)]).toEqual([door, await ask(nobodys)])
+          expect([protocol, await ask(theirs)]).toEqual([protocol, await ask(nobodys)])
         }
         for (const request of OWN[name]!(mode)) {
           const outcome: Outcome = await ask(request)
-          expect([door, outcome]).toEqual([door, { messages: [expect.anything()] }])
+          expect([protocol, outcome]).toEqual([protocol, { messages: [expect.anything()] }])
           const text = JSON.stringify(outcome)
           const { reference, number } = things[other]
           for (const foreign of [reference, number, `only-${other}`, `session-${other}`]) {
-            expect([door, text]).not.toEqual([door, expect.stringContaining(foreign)])
+            expect([protocol, text]).not.toEqual([protocol, expect.stringContaining(foreign)])
           }
           if (name === 'listEvents') expect(text).not.toContain(`"live":${other === 'live'}`)
         }
@@ -117,7 +117,7 @@ describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {
     },
   )
 
-  test('to the byte', async () => {
+  test('byte for byte', async () => {
     const { key } = things[mode]
     const other = otherOf(mode)
     for (const [path, theirs, nobodys] of [
@@ -157,7 +157,7 @@ const step = fc.record({
   session: fc.option(fc.nat(5), { nil: undefined }),
 })
 
-test('whatever is done in either mode, each has its own, and its events count without a gap', async () => {
+test('each mode keeps its own data, and its events count without a gap', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
       const keys = await business()

@@ -1,7 +1,7 @@
 import type { JsonValue } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { allMethods, DOORS, nameOf, type Protocol, REST, restPath } from './protocols.ts'
+import { allMethods, nameOf, PROTOCOLS, type Protocol, REST, restPath } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { type Scene, setScene } from './scene.ts'
 
@@ -20,15 +20,15 @@ test('every rpc has a row', () => {
   expect(Object.keys(HAPPY).sort()).toEqual(methods.map(nameOf).sort())
 })
 
-describe('a call that goes well has the same answer at every door', () => {
+describe('a successful call has the same response over every protocol', () => {
   test.each(methods.map((method) => [nameOf(method), method] as const))(
     '%s',
     async (name, method) => {
       const token = method.parent.name === 'ThirdPartyService' ? scene.key : ADMIN_TOKEN
-      const doors: [string, Protocol][] = Object.entries(DOORS)
-      if (restPath(method) !== undefined) doors.push(['REST', REST])
+      const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
+      if (restPath(method) !== undefined) protocols.push(['REST', REST])
       const answers: [string, unknown][] = []
-      for (const [index, [door, call]] of doors.entries()) {
+      for (const [index, [protocol, call]] of protocols.entries()) {
         const fresh = `fresh-${name}-${index}`.replace('.', '-')
         const outcome = await call(service, {
           method,
@@ -36,14 +36,18 @@ describe('a call that goes well has the same answer at every door', () => {
           authorization: `Bearer ${token}`,
           take: TAKE[name] ?? 1,
         })
-        if (!('messages' in outcome)) throw new Error(`${door}: ${JSON.stringify(outcome)}`)
+        if (!('messages' in outcome)) throw new Error(`${protocol}: ${JSON.stringify(outcome)}`)
         // A read is the same to the letter; a write makes new things of the same shape.
         const read = method.idempotency === 1 || name.endsWith('.Subscribe')
-        answers.push([door, read ? outcome.messages : steady(outcome.messages as JsonValue, fresh)])
+        answers.push([
+          protocol,
+          read ? outcome.messages : steady(outcome.messages as JsonValue, fresh),
+        ])
       }
       const [first] = answers
       expect(first?.[1]).toHaveLength(TAKE[name] ?? 1)
-      for (const [door, answer] of answers) expect([door, answer]).toEqual([door, first?.[1]])
+      for (const [protocol, answer] of answers)
+        expect([protocol, answer]).toEqual([protocol, first?.[1]])
     },
   )
 })

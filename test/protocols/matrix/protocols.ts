@@ -30,7 +30,7 @@ import {
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { send } from '../rest/rest.ts'
 
-/** What a call came to, in a form in which the doors can be compared. */
+/** What a call came to, in a form in which the protocols can be compared. */
 export type Outcome =
   | { readonly messages: readonly JsonValue[] }
   | {
@@ -47,7 +47,7 @@ export interface Addresses {
   readonly grpcUrl: string
 }
 
-export interface DoorCall {
+export interface ProtocolCall {
   readonly method: DescMethod
   readonly request: MessageInitShape<DescMessage>
   /** Undefined: no credential. */
@@ -56,7 +56,7 @@ export interface DoorCall {
   readonly take?: number
 }
 
-export type Protocol = (at: Addresses, call: DoorCall) => Promise<Outcome>
+export type Protocol = (at: Addresses, call: ProtocolCall) => Promise<Outcome>
 
 /** Every service in gen/, so that a new one is in every matrix at once. */
 export async function allServices(): Promise<DescService[]> {
@@ -86,7 +86,7 @@ export function restPath(method: DescMethod): string | undefined {
   return typeof pattern.value === 'string' ? pattern.value : undefined
 }
 
-export const DOORS: Readonly<Record<string, Protocol>> = {
+export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   'gRPC from connect-node': byTransport(({ grpcUrl }) => createGrpcTransport({ baseUrl: grpcUrl })),
   'gRPC from grpc-js': byGrpcJs(),
   'Connect in JSON': byTransport(({ httpUrl }) =>
@@ -100,7 +100,7 @@ export const DOORS: Readonly<Record<string, Protocol>> = {
   ),
 }
 
-/** The sixth door, of methods with a path. */
+/** The sixth protocol, of methods with a path. */
 export const REST: Protocol = async ({ httpUrl }, { method, request, authorization }) => {
   const answer = await send(httpUrl, {
     path: `${restPath(method)}/`,

@@ -9,7 +9,7 @@ import { SCOPES } from '../../../src/auth/caller.ts'
 import { readPolicies, readPolicy, type TenantScope } from '../../../src/auth/method-policy.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
-import { allMethods, DOORS, nameOf, type Outcome, type Protocol } from './protocols.ts'
+import { allMethods, nameOf, type Outcome, PROTOCOLS, type Protocol } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { CUSTOMER, type Request, type Scene, setScene } from './scene.ts'
 
@@ -46,16 +46,21 @@ async function issue(businessIds: string[]): Promise<string> {
 }
 
 const EACH = methods.map((method) => [nameOf(method), method] as const)
-const SOME_DOORS: readonly Protocol[] = [DOORS['gRPC from grpc-js']!, DOORS['Connect in JSON']!]
+const SOME_PROTOCOLS: readonly Protocol[] = [
+  PROTOCOLS['gRPC from grpc-js']!,
+  PROTOCOLS['Connect in JSON']!,
+]
 
-async function atDoors(
+async function overProtocols(
   method: DescMethod,
   request: Request,
   token: string,
   take = 1,
 ): Promise<Outcome[]> {
   const authorization = `Bearer ${token}`
-  const calls = SOME_DOORS.map((call) => call(service, { method, request, authorization, take }))
+  const calls = SOME_PROTOCOLS.map((call) =>
+    call(service, { method, request, authorization, take }),
+  )
   return Promise.all(calls)
 }
 
@@ -119,32 +124,32 @@ describe('a token of other businesses neither sees nor moves anything', () => {
   test.each(EACH)('%s', async (name, method) => {
     const request = await HAPPY[name]!(scene, `stranger-${name}`)
     const before = await everything()
-    const outcomes = await atDoors(method, request, stranger, TAKE[name])
+    const outcomes = await overProtocols(method, request, stranger, TAKE[name])
     expect(await everything()).toEqual(before)
     const scope = tenantScopeOf(method)
     if (scope.by === 'owned') {
       // To the letter what is said of what does not exist.
       const nobodys = Object.keys(scope.fields).map((field) => [field, 'x_nobody'])
       const missing = { ...request, ...Object.fromEntries(nobodys) }
-      expect(outcomes).toEqual(await atDoors(method, missing, ADMIN_TOKEN))
+      expect(outcomes).toEqual(await overProtocols(method, missing, ADMIN_TOKEN))
     } else if (scope.by === 'filtered' && scope.field === undefined) {
       for (const outcome of outcomes) expect(outcome).toHaveProperty('messages')
     } else {
-      expect(codesOf(outcomes)).toEqual(SOME_DOORS.map(() => 'PERMISSION_DENIED'))
+      expect(codesOf(outcomes)).toEqual(SOME_PROTOCOLS.map(() => 'PERMISSION_DENIED'))
     }
     const text = JSON.stringify(outcomes)
     for (const id of [scene.businessId, scene.otherBusinessId]) expect(text).not.toContain(id)
   })
 })
 
-describe('naming a business that does not exist is answered as naming another', () => {
+describe('naming an unknown business gets the same response as naming another', () => {
   const naming = EACH.filter(([, method]) => 'field' in tenantScopeOf(method))
   test.each(naming)('%s', async (name, method) => {
     const scope = tenantScopeOf(method) as { by: string; field: string }
     const named = (id: string) => ({ [scope.field]: scope.by === 'businesses' ? [id] : id })
     const request = await HAPPY[name]!(scene, `nobody-${name}`)
-    const others = await atDoors(method, { ...request, ...named(scene.businessId) }, stranger)
-    const nobodys = await atDoors(method, { ...request, ...named('biz_nobody') }, stranger)
+    const others = await overProtocols(method, { ...request, ...named(scene.businessId) }, stranger)
+    const nobodys = await overProtocols(method, { ...request, ...named('biz_nobody') }, stranger)
     expect(nobodys).toEqual(others)
   })
 })
@@ -152,11 +157,13 @@ describe('naming a business that does not exist is answered as naming another', 
 describe('a token of the business itself', () => {
   test.each(EACH)('%s', async (name, method) => {
     const makes = await Promise.all(
-      SOME_DOORS.map((_, index) => HAPPY[name]!(scene, `own-${name}-${index}`.replace('.', '-'))),
+      SOME_PROTOCOLS.map((_, index) =>
+        HAPPY[name]!(scene, `own-${name}-${index}`.replace('.', '-')),
+      ),
     )
     const before = await everything()
     const outcomes = await Promise.all(
-      SOME_DOORS.map((call, index) =>
+      SOME_PROTOCOLS.map((call, index) =>
         call(service, {
           method,
           request: makes[index]!,
@@ -166,21 +173,21 @@ describe('a token of the business itself', () => {
       ),
     )
     if (tenantScopeOf(method).by === 'unrestricted') {
-      expect(codesOf(outcomes)).toEqual(SOME_DOORS.map(() => 'PERMISSION_DENIED'))
+      expect(codesOf(outcomes)).toEqual(SOME_PROTOCOLS.map(() => 'PERMISSION_DENIED'))
       expect(await everything()).toEqual(before)
     } else {
-      expect(codesOf(outcomes)).toEqual(SOME_DOORS.map(() => 'OK'))
+      expect(codesOf(outcomes)).toEqual(SOME_PROTOCOLS.map(() => 'OK'))
     }
   })
 })
 
-describe('what is asked of all businesses is answered of one’s own', () => {
+describe('a list of all businesses holds only the token’s own', () => {
   const filtered = EACH.filter(([, method]) => /filtered|businesses/.test(tenantScopeOf(method).by))
   test.each(filtered)('%s', async (name, method) => {
     const stream = method.methodKind === 'server_streaming'
     const request: Request = stream ? { start: { case: 'beginning', value: true } } : {}
     // The stranger's is the last event of the log: all others would come before it.
-    for (const outcome of await atDoors(method, request, stranger, 2)) {
+    for (const outcome of await overProtocols(method, request, stranger, 2)) {
       const messages = (outcome as { messages: JsonValue[] }).messages
       const all = name === 'BusinessService.ListBusinesses' ? [strangerId] : businessesIn(messages)
       expect(new Set(all)).toEqual(new Set([strangerId]))

@@ -62,7 +62,7 @@ test('422 from the bank: the customer is refused, and the reference is free agai
 })
 
 describe('500 internal', () => {
-  test('tells nothing of the cause at any path', async () => {
+  test('reveals nothing of the cause on any path', async () => {
     const { key } = await service.business()
     const { pool } = service.database
     await pool.query('alter table account rename to account_gone')

@@ -57,7 +57,7 @@ describe('401 unauthorized, with WWW-Authenticate', () => {
     expect(answer.headers['www-authenticate']).toBe('Bearer')
   }
 
-  test('without a key, and whatever else is wrong with the request', async () => {
+  test('without a key, whatever else is wrong with the request', async () => {
     await refused(asJson())
     await refused(asJson(), '{')
     await refused(asJson(), '{"session_id":""}')
@@ -79,7 +79,7 @@ describe('401 unauthorized, with WWW-Authenticate', () => {
 
   test("with an internal token, be it an administrator's", () => refused(asJson(ADMIN_TOKEN)))
 
-  test('with a key whose time is over', async () => {
+  test('with an expired key', async () => {
     const { id } = await service.business()
     const { secretKey } = await service.client(BusinessService).issueKey({
       businessId: id,
@@ -224,7 +224,7 @@ describe('415 unsupported_media_type', () => {
   })
 })
 
-describe('what is not HTTP is answered in the same form, with X-Request-Id', () => {
+describe('invalid HTTP gets the error envelope, with X-Request-Id', () => {
   const malformed = (message: string) =>
     `{"status":false,"message":"${message}","code":"malformed_request","request_id":"*"}`
   const host = 'Host: x\r\nConnection: close\r\n'

@@ -88,25 +88,28 @@ describe('answers', () => {
 })
 
 describe('requests', () => {
-  test.each(inputs)('of %s are read as protobuf’s own JSON reads them', (_name, schema) => {
-    const decode = compileDecoder(schema)
-    fc.assert(
-      fc.property(messages(schema), (message) => {
-        const json = toJson(schema, message, { alwaysEmitImplicit: true }) as Record<
-          string,
-          unknown
-        >
-        for (const field of schema.fields) {
-          const value = json[field.jsonName]
-          // Whole numbers come as numbers; protobuf writes those of 64 bits as texts.
-          if (field.fieldKind === 'scalar' && field.scalar === 3)
-            json[field.jsonName] = Number(value)
-        }
-        expect(decode(json)).toEqual({ message, fieldFaults: [] })
-        expect(fromJson(schema, json as never)).toEqual(message)
-      }),
-    )
-  })
+  test.each(inputs)(
+    'of %s are decoded as protobuf’s own JSON parser decodes them',
+    (_name, schema) => {
+      const decode = compileDecoder(schema)
+      fc.assert(
+        fc.property(messages(schema), (message) => {
+          const json = toJson(schema, message, { alwaysEmitImplicit: true }) as Record<
+            string,
+            unknown
+          >
+          for (const field of schema.fields) {
+            const value = json[field.jsonName]
+            // Whole numbers come as numbers; protobuf writes those of 64 bits as texts.
+            if (field.fieldKind === 'scalar' && field.scalar === 3)
+              json[field.jsonName] = Number(value)
+          }
+          expect(decode(json)).toEqual({ message, fieldFaults: [] })
+          expect(fromJson(schema, json as never)).toEqual(message)
+        }),
+      )
+    },
+  )
 
   test.each(inputs)(
     'of %s never throw, and find every mistyped field and no other',
@@ -130,7 +133,7 @@ describe('requests', () => {
     },
   )
 
-  test('of a schema with other types stop the start', () => {
+  test('of a schema with other types make the start fail', () => {
     expect(() => compileDecoder(InternalListSchema)).toThrow('has a type that REST')
   })
 

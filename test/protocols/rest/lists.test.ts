@@ -134,18 +134,18 @@ describe('listTransactions', () => {
     for (const size of [7, 149, 150]) expect((await pagesOf(size, {})).flat()).toEqual(whole)
   })
 
-  test('a page has 50 rows when the caller does not say', async () => {
+  test('a page has 50 rows by default', async () => {
     for (const body of [{}, { page_size: 0 }, { page_size: null }]) {
       const answer = await service.post('listTransactions/', key, body)
       expect(answer.body.data.transactions).toHaveLength(50)
     }
   })
 
-  test('a reference that is nobody’s has no transactions', async () => {
+  test('an unknown reference has no transactions', async () => {
     expect(await pagesOf(10, { reference: 'nobody' })).toEqual([[]])
   })
 
-  test('rows that come in meanwhile neither shift nor repeat those of later pages', async () => {
+  test('rows added meanwhile neither shift nor repeat rows of later pages', async () => {
     const first = await service.post('listTransactions/', key, { page_size: 10, reference: 'a' })
     const row = { bank: Bank.BANK_9PSB, accountNumber: accounts[0]!.number, amountMinor: 1n }
     await record([{ ...row, sessionId: 'newer', paidAt: timestampFromMs(FIRST_MS + 99 * 60_000) }])
@@ -198,7 +198,7 @@ describe('amounts', () => {
 })
 
 describe('listEvents', () => {
-  test('tells a business’s events by their sequence, without a gap, however they are asked for', async () => {
+  test('returns a business’s events by sequence, without a gap, for any page size', async () => {
     const { rows } = await service.database.pool.query(
       'select count(*)::int as count from outbox where business_id = $1',
       [businessId],

@@ -53,7 +53,7 @@ describe('413 payload_too_large', () => {
     expect([refused.status, golden(refused.text)]).toEqual([413, TOO_LARGE])
   })
 
-  test('a length that is only announced is refused before anything of it comes', async () => {
+  test('a content-length that is too large is refused before the body arrives', async () => {
     const { key } = await service.business()
     const head = [
       `POST ${GENERATE} HTTP/1.1`,

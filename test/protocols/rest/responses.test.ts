@@ -122,7 +122,7 @@ describe('generateVirtualAccount', () => {
 })
 
 describe('getVirtualAccount', () => {
-  test('answers to the byte, by the returned reference and by the own one', async () => {
+  test('returns the exact bytes, by the returned reference and by the business’s own', async () => {
     const { key, reference } = await account()
     const expected =
       '{"status":true,"message":"Account retrieved","data":{"reference":"<reference>","account":[{' +
@@ -136,7 +136,7 @@ describe('getVirtualAccount', () => {
 })
 
 describe('getTransaction', () => {
-  test('answers all thirteen fields to the byte, in local time', async () => {
+  test('returns all thirteen fields, byte for byte, in local time', async () => {
     const { key, number } = await account()
     const sessionId = '000023260722081100123456789012'
     await service.client(TransactionService).recordPayment({
@@ -169,7 +169,7 @@ describe('getTransaction', () => {
 })
 
 describe('listTransactions and listEvents', () => {
-  test('answer to the byte, empty and full', async () => {
+  test('return the exact bytes, empty and full', async () => {
     const { key, number } = await account()
     expect((await post('listTransactions', key, {})).text).toBe(
       '{"status":true,"message":"Transactions retrieved","data":{"transactions":[],"next_page_token":""}}',

@@ -82,7 +82,7 @@ describe('a business sees nothing of another one', () => {
     expect(body.data.events[0].data.sequence).toBe(1)
   })
 
-  test('its references are free, and the account of the same reference is another', async () => {
+  test('its references are free, and the same reference gives another account', async () => {
     const fourth = await service.business('Fourth')
     const { status, body } = await service.post(
       'generateVirtualAccount/',

@@ -191,7 +191,7 @@ describe('422 of the other paths: each field, each way to be wrong', () => {
   })
 })
 
-describe('422 tells all faults at once, in the order of the fields', () => {
+describe('422 lists all faults at once, in the order of the fields', () => {
   test('of a creation, to the byte', async () => {
     const body = JSON.stringify({
       idNumber: 12345678901,

@@ -128,7 +128,7 @@ const internalOrder = (reference: string) => ({
 
 const UNREAD = `{"reference": 7, "idNumber": {"nin": "${UNREAD_IDENTITY}"`
 
-/** Bytes to a method of the gRPC door. */
+/** Bytes to a method of the gRPC server. */
 function callRaw(path: string, bytes: Buffer, authorization: string): Promise<never> {
   const client = new Client(service.grpcAddress, credentials.createInsecure())
   const metadata = new Metadata()
@@ -268,7 +268,7 @@ async function playDatabaseFailures({ key, businessId }: { key: string; business
   await vi.waitFor(() => create('order-7'), { timeout: 15_000, interval: 200 })
 }
 
-test('a whole run tells no key, token, webhook secret or identity number to anybody', async () => {
+test('a whole run reveals no key, token, webhook secret or identity number', async () => {
   const scene = await playScene()
   await playFailures(scene)
   await playDatabaseFailures(scene)
@@ -309,7 +309,7 @@ describe('the search', () => {
   })
 })
 
-describe('the second net of the log', () => {
+describe('the redaction of the log', () => {
   const write = (record: object, message = '') => {
     let line = ''
     createLog('info', ['known-secret-text'], { write: (text) => (line += text) }).info(
@@ -338,7 +338,7 @@ describe('the second net of the log', () => {
     }
   })
 
-  test('leaves out what errors carry beside their text', () => {
+  test('omits what errors carry besides their text', () => {
     const error = Object.assign(new Error('failed for 12345678901'), {
       code: '23514',
       detail: 'Failing row contains (12345678901)',

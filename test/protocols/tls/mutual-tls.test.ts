@@ -54,7 +54,7 @@ beforeAll(() => {
   unmapped = issue(['spiffe://example.org/other'])
 })
 
-test('who has no certificate of the authority does not get past the handshake', async () => {
+test('a client without a certificate of the authority fails the handshake', async () => {
   const stranger = makeCertificate({ commonName: 'Stranger', uris: [PAYMENTS] })
   const expired = issue([PAYMENTS], { fromMs: 0, toMs: Date.now() - 1_000 })
   for (const certificate of [undefined, stranger, expired]) {
@@ -86,7 +86,7 @@ describe('without a token', () => {
     ])
   })
 
-  test('a URI that is not mapped, none at all, or more than one, is nobody', async () => {
+  test('an unmapped URI, none, or more than one is not a caller', async () => {
     for (const certificate of [unmapped, issue([]), issue([PAYMENTS, FEED])]) {
       const client = createClient(TransactionService, transportOf(certificate))
       expect(await codeOf(client.getTransaction(LOOK_UP))).toBe('Unauthenticated')
@@ -94,7 +94,7 @@ describe('without a token', () => {
   })
 })
 
-test('a stream ends with the certificate that it was opened with', async () => {
+test('a stream ends when its certificate expires', async () => {
   const soon = issue([FEED], { toMs: Date.now() + 5_000 })
   const stream = createClient(EventService, transportOf(soon)).subscribe({})
   const items = stream[Symbol.asyncIterator]()
@@ -102,7 +102,7 @@ test('a stream ends with the certificate that it was opened with', async () => {
   await expect(items.next()).rejects.toMatchObject({ code: Code.Unauthenticated })
 })
 
-test('a token decides alone, beside whatever certificate', async () => {
+test('a token counts alone, whatever the certificate', async () => {
   const good = createClient(BusinessService, transportOf(unmapped, ADMIN_TOKEN))
   expect(await codeOf(good.listBusinesses({}))).toBe('OK')
   for (const token of ['wrong-token-0123456789', '']) {
@@ -111,7 +111,7 @@ test('a token decides alone, beside whatever certificate', async () => {
   }
 })
 
-test('the HTTP door asks for no certificate', async () => {
+test('the HTTP server requires no client certificate', async () => {
   const socket = connect({
     port: Number(new URL(tls.httpUrl).port),
     host: '127.0.0.1',

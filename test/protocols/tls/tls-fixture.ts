@@ -12,7 +12,7 @@ import { makeCertificate, type TestCertificate } from '../../webhooks/sender/cer
 export const PAYMENTS = 'spiffe://example.org/payments'
 export const FEED = 'spiffe://example.org/feed'
 
-/** An instance with TLS at both doors, and the authority that its certificate is of. */
+/** An instance with TLS at both servers, and the authority that its certificate is of. */
 export interface TlsInstance extends Instance {
   readonly authority: TestCertificate
   readonly database: ReturnType<typeof useDatabase>['database']
@@ -21,7 +21,7 @@ export interface TlsInstance extends Instance {
   path(name: 'cert' | 'key' | 'clientCa' | 'authority'): string
 }
 
-/** @param mutual whether the gRPC door asks for certificates */
+/** @param mutual whether the gRPC server asks for certificates */
 export function useTls(mutual: boolean, log?: Logger): TlsInstance {
   const db = useDatabase()
   const authority = makeCertificate({ commonName: 'Authority', hosts: [], addresses: [] })

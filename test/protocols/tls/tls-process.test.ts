@@ -38,7 +38,7 @@ function put(name: string, text: string): string {
 
 const at = (name: string) => join(folder, name)
 
-/** The common name that a door shows, whoever vouches for it. */
+/** The common name that a server shows, whoever vouches for it. */
 async function shownAt(url: string): Promise<string> {
   const socket = connect({
     host: '127.0.0.1',
@@ -52,7 +52,7 @@ async function shownAt(url: string): Promise<string> {
   return String(subject.CN)
 }
 
-test('files that cannot be used are told in one line that names the setting', () => {
+test('an invalid file is reported in one line that names the setting', () => {
   const encrypted = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
     type: 'pkcs8',
     format: 'pem',
@@ -106,7 +106,7 @@ test('files that cannot be used are told in one line that names the setting', ()
   expect(cases.map(([env]) => faultsOf(env))).toEqual(cases.map(([, line]) => [line]))
 })
 
-test('such files stop the start', async () => {
+test('an invalid file makes the start fail', async () => {
   const child = spawn(process.execPath, [MAIN], {
     env: {
       PATH: process.env['PATH'],
@@ -128,7 +128,7 @@ test('such files stop the start', async () => {
   expect([code, errors]).toEqual([1, line])
 })
 
-test('the start says https, and SIGHUP brings the new certificate', async () => {
+test('the start prints https, and SIGHUP loads the new certificate', async () => {
   const env = { DATA_DIR: at('data'), TLS_CERT: at('cert.pem'), TLS_KEY: at('key.pem') }
   const running = await startProcess({ ...env, LOG_LEVEL: 'info' })
   onTestFinished(() => running.kill())

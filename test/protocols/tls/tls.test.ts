@@ -35,7 +35,7 @@ function handshake(url: string, options: object): Promise<TLSSocket> {
   })
 }
 
-/** The common name of the certificate that a door shows to a new connection. */
+/** The common name of the certificate that a server shows to a new connection. */
 async function shownAt(url: string): Promise<string | undefined> {
   const socket = await handshake(url, { ALPNProtocols: [url === tls.grpcUrl ? 'h2' : 'http/1.1'] })
   const { subject } = socket.getPeerCertificate()
@@ -43,7 +43,7 @@ async function shownAt(url: string): Promise<string | undefined> {
   return String(subject.CN)
 }
 
-test('REST is answered over https, with HSTS, and plain http at the same port is not', async () => {
+test('REST works over https, with HSTS; plain http on the same port does not', async () => {
   const answer = await new Promise<{ status: number; headers: Record<string, unknown> }>(
     (resolve, reject) => {
       const url = `${tls.httpUrl}/v2/thirdparty/getTransaction/`
@@ -60,7 +60,7 @@ test('REST is answered over https, with HSTS, and plain http at the same port is
   await expect(fetch(tls.httpUrl.replace('https:', 'http:'))).rejects.toThrow()
 })
 
-test('a client of Connect and one of gRPC are answered', async () => {
+test('Connect and gRPC clients work', async () => {
   const nodeOptions = { ca: tls.authority.cert }
   const interceptors = [authorize]
   const transports = [
@@ -78,7 +78,7 @@ test('a client of Connect and one of gRPC are answered', async () => {
   }
 })
 
-test('a client that does not know the authority refuses the service', async () => {
+test('a client that does not trust the authority refuses the service', async () => {
   const transport = createGrpcTransport({ baseUrl: tls.grpcUrl, interceptors: [authorize] })
   await expect(createClient(BusinessService, transport).listBusinesses({})).rejects.toMatchObject({
     rawMessage: expect.stringMatching(/certificate/),
@@ -120,7 +120,7 @@ test('the command line trusts INFLOW_CA or NODE_EXTRA_CA_CERTS, and says so with
   })
 })
 
-test('events are told over TLS, by the command line and by the client', async () => {
+test('events arrive over TLS, at the command line and at the client', async () => {
   const [id] = await writeEvents(tls.database.pool, 1)
   await sequence(tls.database.pool)
   const env = {
@@ -141,7 +141,7 @@ test('events are told over TLS, by the command line and by the client', async ()
   await events.return()
 })
 
-test('certificates are read again without a connection lost, and bad ones are not taken', async () => {
+test('certificates are reloaded without losing a connection, and invalid ones are ignored', async () => {
   const options = { ca: tls.authority.cert }
   const transport = createGrpcTransport({
     baseUrl: tls.grpcUrl,
@@ -204,7 +204,7 @@ test('certificates are read again without a connection lost, and bad ones are no
   tls.write({ key: second.key })
 })
 
-test('what fails at the handshake is UNAVAILABLE for a client, never another answer', async () => {
+test('a failed handshake is UNAVAILABLE for a client, and nothing else', async () => {
   const plain = createGrpcTransport({ baseUrl: tls.grpcUrl.replace('https:', 'http:') })
   const failure = await createClient(BusinessService, plain)
     .listBusinesses({})
