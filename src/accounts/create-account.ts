@@ -56,8 +56,8 @@ interface Dependencies {
  * Opens an account at a bank exactly once for each business, mode and reference, however often the
  * request is repeated.
  *
- * The account is stored as PENDING before the bank is called, and the call that stored it claims the
- * account for a while. A repeat waits for that call; if that call died or had no clear result, the
+ * The account is stored as PENDING before the bank is called, and the call that stored it holds a
+ * claim for a while. A repeat waits for that call; if that call died or had no clear result, the
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
@@ -121,8 +121,8 @@ async function createOnce(
     }
     if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
-    // The bank may have rejected the other call, so the reference may be free again. The claim starts
-    // now: an older one would expire while this call is asking the bank.
+    // The bank may have rejected the other call, so the reference may be free again. The claim
+    // starts now: an older one would expire while this call is asking the bank.
     if (stored === undefined) {
       reserved = await reserve({ ...row, claimedUntilMs: clock.now() + CLAIM_MS })
     }

@@ -39,7 +39,8 @@ export async function claimPending(
     name: 'account-claim',
     text: `with unclaimed as (
         select id as unclaimed_id, opening_state as prior_state from account
-        where id = $1 and status = 'PENDING' and claimed_until <= $2 and opening_state <> 'MANUAL_REVIEW'
+        where id = $1 and status = 'PENDING' and claimed_until <= $2
+          and opening_state <> 'MANUAL_REVIEW'
         for update
       )
       update account set claimed_until = $3, next_try_at = $3, attempts = attempts + 1,

@@ -146,8 +146,8 @@ function reEncryptAccount(
 }
 
 /**
- * Replaces the rows that have not changed since they were read. It skips locked rows and never waits
- * for a lock, so it cannot be part of a deadlock. @returns how many rows were replaced
+ * Replaces the rows that have not changed since they were read. It skips locked rows and never
+ * waits for a lock, so it cannot be part of a deadlock. @returns how many rows were replaced
  */
 async function replaceUnchanged(
   pool: Pool,
