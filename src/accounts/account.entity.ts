@@ -21,21 +21,21 @@ export const AccountEntity = defineEntity({
     idType: p.text().nullable(),
     /** The identity number, encrypted. */
     idNumberEncrypted: p.blob().nullable(),
-    /** Keyed hash of kind and number, by which an operator finds duplicates. */
+    /** Keyed hash of kind and number, for an operator's search for duplicates. */
     idNumberHash: p.blob().nullable(),
-    /** Keyed hash of the details asked for: a repeat with other details is a conflict. */
+    /** Keyed hash of the requested details: a repeat with other details is a conflict. */
     detailsHash: p.blob(),
-    /** How often the bank was asked to open it. */
+    /** How many times the bank was asked to open the account. */
     attempts: p.integer(),
-    /** Until when one call has the bank to itself for this account. */
+    /** Until this time only one call may ask the bank for this account. */
     claimedUntil: p.datetime(3),
-    /** The bank's own identifier of the account; empty where it has none. */
+    /** The bank's own identifier of the account; empty if the bank has none. */
     bankAccountId: p.text().default(''),
-    /** What may be done about an account that is pending; of no meaning for others. */
-    openingState: p.text().default('ASKING'),
-    /** Why the latest attempt did not open it. */
+    /** What happens next to a PENDING account; has no meaning for other states. */
+    openingState: p.text().default('CREATING'),
+    /** Why the latest attempt did not open the account. */
     lastCause: p.text().default(''),
-    /** When the service goes on with the opening by itself; null: it does not. */
+    /** When the service tries to open it again by itself; null if it does not. */
     nextTryAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
   },
@@ -62,7 +62,7 @@ export const AccountEntity = defineEntity({
         `create index ${indexName} on "account" (${columns.nextTryAt}) where status = 'PENDING'`,
     },
     {
-      name: 'account_walk_index',
+      name: 'account_active_bank_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where status = 'ACTIVE' and live`,
     },
@@ -72,7 +72,8 @@ export const AccountEntity = defineEntity({
     { name: 'account_status', expression: "status in ('PENDING', 'ACTIVE', 'CLOSED')" },
     {
       name: 'account_opening_state',
-      expression: "opening_state in ('ASKING', 'FREE', 'REPEAT', 'QUERY', 'PERSON')",
+      expression:
+        "opening_state in ('CREATING', 'RETRYABLE', 'RETRYING', 'REQUERYING', 'MANUAL_REVIEW')",
     },
     {
       name: 'account_number_when_open',

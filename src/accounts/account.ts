@@ -5,15 +5,15 @@ import type { OpeningState } from './opening.ts'
  * The states of an account.
  *
  *     PENDING ──bank confirmed──▶ ACTIVE ──closed──▶ CLOSED
- *        └──bank refused the customer──▶ (gone: nothing was opened)
+ *        └──bank rejected the customer──▶ (deleted: nothing was opened)
  *
- * How a pending one gets on: see `OPENING_STATES`.
+ * `OPENING_STATES` says what happens next to a PENDING account.
  */
 export const ACCOUNT_STATUSES = ['PENDING', 'ACTIVE', 'CLOSED'] as const
 
 export type AccountStatus = (typeof ACCOUNT_STATUSES)[number]
 
-/** What a business asks for. */
+/** The account details that a business requests. */
 export interface AccountDetails {
   readonly bank: BankCode
   readonly firstName: string
@@ -24,11 +24,11 @@ export interface AccountDetails {
   readonly idNumber: string | undefined
 }
 
-/** An account that the bank has opened. Nothing of it but the status ever changes. */
+/** An account that the bank has opened. Only its status ever changes. */
 export interface OpenAccount {
   readonly id: string
   readonly businessId: string
-  /** Of live mode; false: of test mode. */
+  /** True in live mode, false in test mode. */
   readonly live: boolean
   readonly reference: string
   readonly merchantReference: string
@@ -43,23 +43,23 @@ export interface OpenAccount {
   readonly createdAtMs: number
 }
 
-/** What is known of an account before its bank has opened it. */
-export type AccountOnOrder = Omit<OpenAccount, 'accountNumber' | 'accountName' | 'status'>
+/** An account before its bank has opened it. */
+export type RequestedAccount = Omit<OpenAccount, 'accountNumber' | 'accountName' | 'status'>
 
-/** A stored account in whatever state. */
+/** A stored account in any state. */
 export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'accountName'> {
   readonly accountNumber: string | undefined
   readonly accountName: string | undefined
-  /** The bank's own identifier of the account; empty where it has none. */
+  /** The bank's own identifier of the account; empty if the bank has none. */
   readonly bankAccountId: string
   readonly detailsHash: Uint8Array
-  /** How far the opening has come, while the account is pending. */
+  /** What happens next while the account is PENDING. */
   readonly openingState: OpeningState
-  /** Why the latest attempt did not open it. */
+  /** Why the latest attempt did not open the account. */
   readonly lastCause: string
-  /** When the service goes on with the opening by itself. */
+  /** When the service tries to open it again by itself; undefined if it does not. */
   readonly nextTryAtMs: number | undefined
-  /** How often the bank was asked to open it. */
+  /** How many times the bank was asked to open the account. */
   readonly attempts: number
 }
 
@@ -72,17 +72,17 @@ export function accountNameOf(alias: string, firstName: string, lastName: string
   return `${alias}/${firstName} ${lastName}`
 }
 
-/** What a sealed identity number belongs to. */
+/** The encryption context that binds an identity number to its account. */
 export function identityContext(accountId: string): string {
   return `id_number ${accountId}`
 }
 
-/** The text that is hashed to find an identity number by. */
+/** The text whose keyed hash identifies an identity number in searches. */
 export function identityText(idType: IdKind | undefined, idNumber: string): string {
   return `id_number ${idType ?? ''} ${idNumber}`
 }
 
-/** The details as one text: equal for equal requests, and for no others. */
+/** The details as one text, which is equal only for equal details. */
 export function detailsText(details: AccountDetails): string {
   return JSON.stringify([
     details.bank,

@@ -22,10 +22,11 @@ interface Dependencies {
 }
 
 /**
- * Closes an account: first at the bank, where the bank can, so that what is closed here is closed
- * there; a repeat after a fault closes it again there. Closing a closed account does nothing.
+ * Closes an account. If the bank supports closing, the account is closed there first, so that an
+ * account that is CLOSED here is closed at the bank too; a repeat after an error closes it at the
+ * bank again. Closing a CLOSED account does nothing.
  *
- * Faults: not_found, account_pending, bank_unavailable (it is open still).
+ * Faults: not_found, account_pending, bank_unavailable (the account is still open).
  */
 export async function closeAccount(
   { pool, bankOf, clock, onCommit }: Dependencies,
@@ -34,7 +35,7 @@ export async function closeAccount(
 ): Promise<OpenAccount> {
   const stored = await getAccount(pool, { businessId, live: undefined, reference })
   if (!isOpened(stored)) {
-    throw new Fault('account_pending', 'The account is not open yet, and so cannot be closed')
+    throw new Fault('account_pending', 'The account is still pending and cannot be closed')
   }
   const account: OpenAccount = { ...stored, status: 'CLOSED' }
   if (stored.status === 'CLOSED') return account
@@ -42,7 +43,7 @@ export async function closeAccount(
   const occurredAtMs = clock.now()
   const eventId = newId('evt', occurredAtMs)
   const payload = encodeAccountEvent('ACCOUNT_CLOSED', account, eventId, occurredAtMs)
-  // Should another call have closed it meanwhile, that one told of it.
+  // False if another call closed the account meanwhile; that call appended the event.
   const closed = await inTransaction(pool, async (client) => {
     if (!(await closeActive(client, account.id, { eventId, occurredAtMs, payload }))) return false
     const { accountNumber, bank } = account

@@ -13,23 +13,23 @@ import {
   isOpened,
   type OpenAccount,
 } from './account.ts'
-import { type Asking, CLAIM_MS, type OpenAtBank } from './open-at-bank.ts'
+import { CLAIM_MS, type OpenAtBank, type OpeningRequest } from './open-at-bank.ts'
 import { claimPending } from './opening-store.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
 
-/** How long a repeat waits for the call that is at the bank: longer than that call has. */
+/** How long a repeat waits for the call that is asking the bank: longer than that call's claim. */
 const WAIT_MS = 20_000
 
 const POLL_MS = 50
 
 const RETRY_AFTER_SECONDS = 5
 
-/** A person has to look first. */
-const RETRY_AFTER_PERSON_SECONDS = 300
+/** Longer, because an operator has to resolve the account first. */
+const MANUAL_REVIEW_RETRY_AFTER_SECONDS = 300
 
 interface CreateAccount extends AccountDetails {
   readonly businessId: string
-  /** In live mode; false: in test mode, at the sandbox whatever bank it names. */
+  /** True in live mode; false in test mode, where the sandbox serves every bank. */
   readonly live: boolean
   /** The business's own reference. */
   readonly reference: string
@@ -48,20 +48,20 @@ interface Dependencies {
   readonly openAtBank: OpenAtBank
   readonly encrypter: Encrypter
   readonly clock: Clock
-  /** What a business's account names begin with; throws Fault not_found. */
+  /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
 /**
- * Opens an account at a bank, once for each reference of a business in a mode, however often it is
- * asked for.
+ * Opens an account at a bank exactly once for each business, mode and reference, however often the
+ * request is repeated.
  *
- * The account is stored as PENDING before the bank is called, and whoever stored it has the bank to
- * itself for a while. A repeat waits for that call; when that call died or came to no clear end, it
- * takes over in the way that the bank allows.
+ * The account is stored as PENDING before the bank is called, and the call that stored it holds a
+ * claim for a while. A repeat waits for that call; if that call died or had no clear result, the
+ * repeat takes the account over in the way that the bank allows.
  *
- * Faults: not_found (the business), duplicate_reference, validation_failed (the bank found the
- * customer's details wrong), bank_unavailable (the account stays PENDING, a repeat goes on).
+ * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
+ * customer's details), bank_unavailable (the account stays PENDING; a repeat tries again).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
   const { pool } = dependencies
@@ -74,64 +74,64 @@ export function createCreateAccount(dependencies: Dependencies): CreateAccountCa
     batchesMax: 2,
     queueMax: 10_000,
   })
-  const steps = { ...dependencies, reserve }
-  const underWay = new Map<string, Promise<Created>>()
+  const batched = { ...dependencies, reserve }
+  const inProgress = new Map<string, Promise<Created>>()
   return async (request) => {
     const detailsHash = dependencies.encrypter.fingerprint(detailsText(request))
     const { businessId, live, reference } = request
     const key = JSON.stringify([businessId, live, reference, detailsHash.toString('hex')])
-    const first = underWay.get(key)
+    const first = inProgress.get(key)
     if (first !== undefined) return { ...(await first), replayed: true }
-    const call = createOnce(steps, request, detailsHash).finally(() => underWay.delete(key))
-    underWay.set(key, call)
+    const call = createOnce(batched, request, detailsHash).finally(() => inProgress.delete(key))
+    inProgress.set(key, call)
     return call
   }
 }
 
-interface Steps extends Dependencies {
+interface BatchedDependencies extends Dependencies {
   readonly reserve: (row: Reservation) => Promise<boolean>
 }
 
 async function createOnce(
-  steps: Steps,
+  dependencies: BatchedDependencies,
   request: CreateAccount,
   detailsHash: Buffer,
 ): Promise<Created> {
-  const { pool, clock, aliasOf } = steps
+  const { pool, clock, encrypter, aliasOf, reserve } = dependencies
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
-  const row = newReservation(steps, request, detailsHash)
-  const ask = (asking: Pick<Asking, 'account' | 'attempt' | 'before'>) => {
+  const row = newReservation(dependencies, request, detailsHash)
+  const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber } = request
-    return openForCaller(steps, { ...asking, idType, idNumber, alias, wanted: true })
+    return openForCaller(dependencies, { ...opening, idType, idNumber, alias, requested: true })
   }
   const untilMs = clock.now() + WAIT_MS
-  let reserved = await steps.reserve(row)
+  let reserved = await reserve(row)
   while (!reserved) {
     const nowMs = clock.now()
     const stored = await findByMerchantReference(pool, businessId, live, reference)
     if (stored !== undefined) {
-      if (!steps.encrypter.matches(detailsText(request), stored.detailsHash)) {
+      if (!encrypter.matches(detailsText(request), stored.detailsHash)) {
         throw new Fault('duplicate_reference', 'The reference was used before with other details')
       }
       if (isOpened(stored)) return { account: stored, replayed: true }
-      if (stored.openingState === 'PERSON') throw needsPerson(stored.lastCause)
+      if (stored.openingState === 'MANUAL_REVIEW') throw inManualReview(stored.lastCause)
       const claim = await claimPending(pool, stored.id, nowMs, nowMs + CLAIM_MS)
-      if (claim !== undefined) return ask({ account: stored, ...claim })
+      if (claim !== undefined) return open({ account: stored, ...claim })
     }
-    if (nowMs > untilMs) throw bankUnavailable('another call is at the bank')
+    if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
-    // The bank may have refused the other call, and the reference be free again. The claim counts
-    // from now on, or it would run out while this call is at the bank.
+    // The bank may have rejected the other call, so the reference may be free again. The claim
+    // starts now: an older one would expire while this call is asking the bank.
     if (stored === undefined) {
-      reserved = await steps.reserve({ ...row, claimedUntilMs: clock.now() + CLAIM_MS })
+      reserved = await reserve({ ...row, claimedUntilMs: clock.now() + CLAIM_MS })
     }
   }
-  return ask({ account: row, attempt: 1, before: 'FREE' })
+  return open({ account: row, attempt: 1, priorState: 'RETRYABLE' })
 }
 
 function newReservation(
-  { clock, encrypter }: Steps,
+  { clock, encrypter }: Dependencies,
   request: CreateAccount,
   detailsHash: Buffer,
 ): Reservation {
@@ -161,23 +161,31 @@ function newReservation(
   }
 }
 
-async function openForCaller({ openAtBank }: Steps, asking: Asking): Promise<Created> {
-  const end = await openAtBank(asking)
-  if (end.kind === 'opened') return { account: end.account, replayed: false }
-  if (end.kind === 'rejected') throw invalidFields(end.fields)
-  throw end.state === 'PERSON' ? needsPerson(end.cause) : bankUnavailable(end.cause)
+async function openForCaller(
+  { openAtBank }: Dependencies,
+  request: OpeningRequest,
+): Promise<Created> {
+  const outcome = await openAtBank(request)
+  if (outcome.kind === 'opened') return { account: outcome.account, replayed: false }
+  if (outcome.kind === 'rejected') throw invalidFields(outcome.fields)
+  const { state, cause } = outcome
+  throw state === 'MANUAL_REVIEW' ? inManualReview(cause) : bankUnavailable(cause)
 }
 
 function bankUnavailable(cause: string): Fault {
-  return new Fault('bank_unavailable', 'The bank did not answer; repeat the request', {
+  return new Fault('bank_unavailable', 'The bank did not respond; repeat the request', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
     cause,
   })
 }
 
-function needsPerson(cause: string): Fault {
-  return new Fault('bank_unavailable', 'The bank gave no clear answer; it is being looked into', {
-    retryAfterSeconds: RETRY_AFTER_PERSON_SECONDS,
-    cause,
-  })
+function inManualReview(cause: string): Fault {
+  return new Fault(
+    'bank_unavailable',
+    'The bank gave no clear response; the account is in manual review',
+    {
+      retryAfterSeconds: MANUAL_REVIEW_RETRY_AFTER_SECONDS,
+      cause,
+    },
+  )
 }

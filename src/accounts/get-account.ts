@@ -4,19 +4,19 @@ import { Fault } from '../core/errors.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 import { findByEitherReference, findByNumbers } from './store.ts'
 
-/** Which account, as a caller knows it. */
+/** Identifies an account by the references that a caller knows. */
 export interface AccountKey {
   readonly businessId: string
-  /** Undefined: of either mode, the live one before the test one. */
+  /** Undefined: either mode; the live account is preferred. */
   readonly live: boolean | undefined
   /** The returned reference or the business's own. */
   readonly reference: string
 }
 
 /**
- * One account of a business.
+ * Returns one account of a business.
  *
- * @throws Fault not_found: there is none, or it is another business's or of the other mode
+ * @throws Fault not_found if it does not exist, or belongs to another business or the other mode
  */
 export async function getAccount(pool: Pool, key: AccountKey): Promise<StoredAccount> {
   const account = await findByEitherReference(pool, key.businessId, key.live, key.reference)
@@ -25,9 +25,9 @@ export async function getAccount(pool: Pool, key: AccountKey): Promise<StoredAcc
 }
 
 /**
- * The open accounts with a number, at whatever banks and in whatever modes, the live ones first.
+ * Returns the open accounts with this number at any bank and in any mode, live accounts first.
  *
- * @throws Fault not_found: there is none
+ * @throws Fault not_found if there is none
  */
 export async function getOpenAccountsByNumber(
   pool: Pool,
@@ -36,6 +36,6 @@ export async function getOpenAccountsByNumber(
   const keys = BANK_CODES.map((bank) => ({ bank, accountNumber }))
   const found = await findByNumbers(pool, keys)
   const [first, ...others] = found.toSorted((a, b) => Number(b.live) - Number(a.live))
-  if (first === undefined) throw new Fault('not_found', 'There is no open account of that number')
+  if (first === undefined) throw new Fault('not_found', 'No open account has this number')
   return [first, ...others]
 }

@@ -3,18 +3,18 @@ import type { Page } from '../postgres/page-token.ts'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
-/** Which accounts; undefined: any. */
+/** Which accounts to list; an undefined field does not filter. */
 interface AccountFilter {
   readonly businessId: string | undefined
   readonly live: boolean | undefined
-  /** The only businesses that there are for the caller; undefined: all. */
+  /** The businesses that the caller may see; undefined: all. */
   readonly allowed: ReadonlySet<string> | undefined
   readonly status: AccountStatus | undefined
-  /** What the identity number may be hashed to. */
+  /** The hashes that the identity number may be stored as. */
   readonly idNumberHashes: readonly Buffer[] | undefined
 }
 
-/** Accounts, newest first; one more than the page holds, when there is one. */
+/** Returns accounts, newest first, and one more than the page holds if there are more. */
 export async function listAccounts(
   pool: Pool,
   filter: AccountFilter,
@@ -28,7 +28,7 @@ export async function listAccounts(
   const ids =
     filter.idNumberHashes === undefined
       ? newestIds(filter, older, limit, bind)
-      : idsOfPerson(filter, older, bind)
+      : idsByIdentity(filter, older, bind)
   const result = await pool.query<AccountRow>(
     `select ${ACCOUNT_COLUMNS} from account
       where id = any(array(${ids} order by id desc limit ${limit})) order by id desc`,
@@ -38,8 +38,9 @@ export async function listAccounts(
 }
 
 /**
- * The newest of each mode and state, and of each business where only some are asked for: indexes have
- * these apart. Literals, so that the planner knows how rare a state is.
+ * Selects the newest ids of each mode and status, and of each business if the filter names some:
+ * each such combination is one index range. Mode and status are literals, so that the planner knows
+ * how rare a status is.
  */
 function newestIds(
   { businessId, live, allowed, status }: AccountFilter,
@@ -47,18 +48,18 @@ function newestIds(
   limit: string,
   bind: (value: unknown) => string,
 ): string {
-  // The business that was asked for is one of the allowed ones.
+  // A requested business is one of the allowed ones.
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
-  const places = businesses && bind(businesses)
+  const businessIds = businesses && bind(businesses)
   const modes = live === undefined ? [true, false] : [live]
   const statuses = status === undefined ? ACCOUNT_STATUSES : [status]
   const parts = modes.flatMap((mode) =>
     statuses.map((state) => {
       const where = `live = ${mode} and status = '${state}'${older}`
-      if (places === undefined) {
+      if (businessIds === undefined) {
         return `(select id from account where ${where} order by id desc limit ${limit})`
       }
-      return `(select a.id from unnest(${places}::text[]) as b(id) cross join lateral (
+      return `(select a.id from unnest(${businessIds}::text[]) as b(id) cross join lateral (
           select id from account where business_id = b.id and ${where} order by id desc limit ${limit}
         ) a)`
     }),
@@ -66,8 +67,8 @@ function newestIds(
   return `select id from (${parts.join(' union all ')}) newest`
 }
 
-/** A person has few accounts. */
-function idsOfPerson(
+/** Selects by identity number; a customer has few accounts, so no further index is needed. */
+function idsByIdentity(
   { businessId, live, allowed, status, idNumberHashes }: AccountFilter,
   older: string,
   bind: (value: unknown) => string,
@@ -79,6 +80,6 @@ function idsOfPerson(
     ...(live === undefined ? [] : [`live = ${live}`]),
     ...(status === undefined ? [] : [`status = '${status}'`]),
   ]
-  // `offset 0` keeps the planner on the index of hashes.
-  return `select id from (select id from account where ${where.join(' and ')} offset 0) owned`
+  // `offset 0` makes the planner use the index on `id_number_hash`.
+  return `select id from (select id from account where ${where.join(' and ')} offset 0) matching`
 }

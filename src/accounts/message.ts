@@ -5,7 +5,7 @@ import {
   AccountSchema,
   AccountStatus as AccountStatusMessage,
   IdType,
-  OpeningStep,
+  OpeningState as OpeningStateMessage,
 } from '../../gen/inflow/account/v1/account_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
@@ -25,12 +25,12 @@ const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
   CLOSED: AccountStatusMessage.CLOSED,
 }
 
-const STEPS: Readonly<Record<OpeningState, OpeningStep>> = {
-  ASKING: OpeningStep.ASKING,
-  FREE: OpeningStep.FREE,
-  REPEAT: OpeningStep.REPEAT,
-  QUERY: OpeningStep.QUERY,
-  PERSON: OpeningStep.PERSON,
+const OPENING_STATES: Readonly<Record<OpeningState, OpeningStateMessage>> = {
+  CREATING: OpeningStateMessage.CREATING,
+  RETRYABLE: OpeningStateMessage.RETRYABLE,
+  RETRYING: OpeningStateMessage.RETRYING,
+  REQUERYING: OpeningStateMessage.REQUERYING,
+  MANUAL_REVIEW: OpeningStateMessage.MANUAL_REVIEW,
 }
 
 export function toAccountMessage(account: OpenAccount | StoredAccount): AccountMessage {
@@ -58,14 +58,14 @@ export function toAccountMessage(account: OpenAccount | StoredAccount): AccountM
 
 function opening({ openingState, lastCause, attempts, nextTryAtMs }: StoredAccount) {
   return {
-    nextStep: STEPS[openingState],
+    state: OPENING_STATES[openingState],
     cause: lastCause,
     attempts,
     ...(nextTryAtMs !== undefined && { nextTryAt: timestampFromMs(nextTryAtMs) }),
   }
 }
 
-/** An event that tells of an account, without its place in the log. */
+/** Encodes an account's event, without its position in the log. */
 export function encodeAccountEvent(
   kind: 'ACCOUNT_CREATED' | 'ACCOUNT_CLOSED',
   account: OpenAccount,
@@ -88,7 +88,7 @@ export function toIdKind(idType: IdType): IdKind | undefined {
   return idType === IdType.BVN ? 'bvn' : undefined
 }
 
-/** @returns undefined for "in any state" */
+/** @returns undefined if the status is unspecified, which means any */
 export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {
   return ACCOUNT_STATUSES.find((name) => STATUSES[name] === status)
 }

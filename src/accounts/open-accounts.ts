@@ -4,31 +4,31 @@ import type { BankCode } from '../banks/bank.ts'
 import type { OpenAccount } from './account.ts'
 import { findByNumbers } from './store.ts'
 
-/** How many accounts of each mode are remembered. */
+/** How many accounts of each mode are cached. */
 const ACCOUNTS_MAX = 50_000
 
 interface AccountKey {
   readonly bank: BankCode
   readonly accountNumber: string
-  /** True: a live account only; false: a test one only; undefined: the live one, else the test one. */
+  /** True: live only; false: test only; undefined: the live account, else the test one. */
   readonly live: boolean | undefined
 }
 
-/** Finds open accounts by bank and number; undefined in the place of one that does not exist. */
+/** Finds open accounts by bank and number, in order; undefined where there is none. */
 export type FindOpenAccounts = (
   keys: readonly AccountKey[],
 ) => Promise<readonly (OpenAccount | undefined)[]>
 
 /**
- * Remembers what it found. Nothing of an open account changes but its status, and the statement
- * that records a payment checks that again.
+ * Caches the accounts it finds. Only the status of an open account ever changes, and the statement
+ * that records a payment checks the status again.
  *
- * Where either mode will do, a remembered test account is not enough: a live one may have been given
- * the same number meanwhile, and then the money is its own.
+ * If the key allows either mode, a cached test account is not enough: a live account may have got
+ * the same number since, and then the money belongs to the live one.
  */
 export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
   const max = ACCOUNTS_MAX
-  const remembered = {
+  const caches = {
     live: new LRUCache<string, OpenAccount>({ max }),
     test: new LRUCache<string, OpenAccount>({ max }),
   }
@@ -39,15 +39,15 @@ export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
     const test = new Map<string, OpenAccount>()
     for (const key of keys) {
       const text = keyOf(key)
-      const [known, found] = key.live === false ? [remembered.test, test] : [remembered.live, live]
-      const account = known.get(text)
+      const [cache, found] = key.live === false ? [caches.test, test] : [caches.live, live]
+      const account = cache.get(text)
       if (account === undefined) missing.set(text, key)
       else found.set(text, account)
     }
     if (missing.size > 0) {
       for (const account of await findByNumbers(pool, [...missing.values()])) {
-        const [known, found] = account.live ? [remembered.live, live] : [remembered.test, test]
-        known.set(keyOf(account), account)
+        const [cache, found] = account.live ? [caches.live, live] : [caches.test, test]
+        cache.set(keyOf(account), account)
         found.set(keyOf(account), account)
       }
     }

@@ -4,46 +4,46 @@ import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../bank
 import { plainText } from '../banks/plain-text.ts'
 import type { Clock } from '../core/clock.ts'
 import type { FieldFault } from '../core/errors.ts'
-import { type AccountOnOrder, accountNameOf, type OpenAccount } from './account.ts'
+import { accountNameOf, type OpenAccount, type RequestedAccount } from './account.ts'
 import {
-  type OpeningBefore,
   type OpeningState,
-  stateOf,
-  type Unopened,
-  unopened,
+  openingStateOf,
+  type PendingOpening,
+  type PriorState,
+  pendingOpening,
 } from './opening.ts'
-import { deletePending, keepUnopened } from './opening-store.ts'
+import { deletePending, updatePending } from './opening-store.ts'
 import { createStoreOpening } from './store-opening.ts'
 
-/** How long a bank may take to open an account, or to say what became of it. */
+/** How long a bank may take to open an account, or to report the result of an earlier attempt. */
 const BANK_TIMEOUT_MS = 10_000
 
-/** How long one call has the bank to itself: longer than the bank may take. */
+/** How long a call claims an account: longer than the bank may take. */
 export const CLAIM_MS = 15_000
 
 const CAUSE_CHARACTERS_MAX = 500
 
-/** A pending account that this call has to itself. */
-export interface Asking {
-  readonly account: AccountOnOrder
+/** A PENDING account that this call has claimed. */
+export interface OpeningRequest {
+  readonly account: RequestedAccount
   readonly idType: AccountOrder['idType']
   readonly idNumber: AccountOrder['idNumber']
-  /** What the business's account names begin with. */
+  /** The prefix of the business's account names. */
   readonly alias: string
   readonly attempt: number
-  /** What is known of earlier attempts; `ASKING`: the latest one died. */
-  readonly before: OpeningState
-  /** Whether somebody wants the account now, should the bank say that it has opened none. */
-  readonly wanted: boolean
+  /** The state before this attempt; `CREATING` if the process of the latest attempt died. */
+  readonly priorState: OpeningState
+  /** Whether a caller waits for the account, so that it is opened if the bank has opened none. */
+  readonly requested: boolean
 }
 
-/** How an attempt ended. */
-export type OpeningEnd =
+/** The outcome of an attempt. */
+export type OpeningOutcome =
   | { readonly kind: 'opened'; readonly account: OpenAccount }
   | { readonly kind: 'rejected'; readonly fields: readonly FieldFault[] }
-  | ({ readonly kind: 'unopened' } & Unopened)
+  | ({ readonly kind: 'pending' } & PendingOpening)
 
-export type OpenAtBank = (asking: Asking) => Promise<OpeningEnd>
+export type OpenAtBank = (request: OpeningRequest) => Promise<OpeningOutcome>
 
 interface Dependencies {
   readonly pool: Pool
@@ -55,83 +55,92 @@ interface Dependencies {
 }
 
 /**
- * Makes one attempt at a bank, in the way in which that is safe after what happened before, and
- * writes down how it ended. Rejects for faults of ours alone; the attempt is then one that died.
+ * Makes one attempt to open an account at its bank, in the way that is safe after earlier attempts,
+ * and stores the outcome. Rejects only for errors of this service; the account then stays CREATING,
+ * as if the process had died.
  */
 export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
   const { pool, bankOf, clock, log } = dependencies
   const storeOpening = createStoreOpening(dependencies)
-  const keep = async ({ account, attempt }: Asking, end: Unopened): Promise<OpeningEnd> => {
-    const cause = plainText(end.cause, CAUSE_CHARACTERS_MAX)
-    await keepUnopened(pool, account.id, attempt, { ...end, cause }, clock.now())
-    if (end.state === 'PERSON') {
+  const keepPending = async (
+    { account, attempt }: OpeningRequest,
+    opening: PendingOpening,
+  ): Promise<OpeningOutcome> => {
+    const cause = plainText(opening.cause, CAUSE_CHARACTERS_MAX)
+    await updatePending(pool, account.id, attempt, { ...opening, cause }, clock.now())
+    if (opening.state === 'MANUAL_REVIEW') {
       const { bank, reference } = account
-      log.warn({ bank, reference, cause }, 'an account needs a person: inflow account resolve')
+      const text = 'account needs manual review: run "inflow account resolve"'
+      log.warn({ bank, reference, cause }, text)
     }
-    return { kind: 'unopened', ...end, cause }
+    return { kind: 'pending', ...opening, cause }
   }
-  const person = (asking: Asking, cause: string) =>
-    keep(asking, { state: 'PERSON', cause, nextTryAtMs: undefined })
-  return async (asking) => {
-    const { account, attempt } = asking
+  const toManualReview = (request: OpeningRequest, cause: string) =>
+    keepPending(request, { state: 'MANUAL_REVIEW', cause, nextTryAtMs: undefined })
+  return async (request) => {
+    const { account, attempt } = request
     const connector = bankOf(account)
-    const before = asking.before === 'ASKING' ? stateOf(connector.afterCrash) : asking.before
-    if (before === 'PERSON') return person(asking, 'the process that asked the bank died')
-    const { result, defect } = await ask(connector, asking, before)
+    const priorState =
+      request.priorState === 'CREATING' ? openingStateOf(connector.afterCrash) : request.priorState
+    if (priorState === 'MANUAL_REVIEW') {
+      return toManualReview(request, 'the process that asked the bank died')
+    }
+    const { result, defect } = await askBank(connector, request, priorState)
     if (defect !== undefined) {
       const { bank, reference } = account
-      log.error({ err: defect, bank, reference }, 'asking a bank for an account failed')
+      log.error({ err: defect, bank, reference }, 'bank connector failed to open an account')
     }
     if (result.kind === 'rejected') {
       await deletePending(pool, account.id, attempt)
       return result
     }
     if (result.kind !== 'opened') {
-      // AttemptRunner that are known to have opened nothing are not held against this one.
-      const unclear = before === 'FREE' ? 1 : attempt
-      return keep(asking, unopened(result, unclear, clock.now()))
+      // Attempts that are known to have opened nothing do not count as unclear.
+      const unclearAttempts = priorState === 'RETRYABLE' ? 1 : attempt
+      return keepPending(request, pendingOpening(result, unclearAttempts, clock.now()))
     }
     if (!/^\d{10}$/.test(result.accountNumber)) {
       const number = plainText(result.accountNumber, 40)
-      return person(asking, `the bank opened an account with the number "${number}"`)
+      return toManualReview(request, `the bank opened an account with the number "${number}"`)
     }
     const stored = await storeOpening(account, result)
     if (stored.kind === 'opened') return stored
-    return person(asking, `the bank opened ${result.accountNumber}, which is another account here`)
+    const cause = `the bank opened ${result.accountNumber}, which is the number of another account`
+    return toManualReview(request, cause)
   }
 }
 
-interface Answered {
+interface BankResponse {
   readonly result: AccountResult
-  /** A defect of the connector; what the bank did is then not known. */
+  /** The connector's error; what the bank did is then not known. */
   readonly defect?: unknown
 }
 
-async function ask(
+async function askBank(
   connector: BankConnector,
-  asking: Asking,
-  before: OpeningBefore,
-): Promise<Answered> {
+  request: OpeningRequest,
+  priorState: PriorState,
+): Promise<BankResponse> {
   const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
-  const order = orderOf(asking, before)
+  const order = orderOf(request, priorState)
   try {
-    if (before === 'QUERY') {
+    if (priorState === 'REQUERYING') {
       const found = await findOpened(connector, order, signal)
-      if (found.kind !== 'unavailable' || !asking.wanted) return { result: found }
+      if (found.kind !== 'unavailable' || !request.requested) return { result: found }
     }
     const result = await connector.openAccount(order, signal)
-    // That this attempt opened nothing does not say so of the one before.
-    if (before === 'REPEAT' && result.kind === 'unavailable') {
+    // This attempt opened nothing, but an earlier one may have.
+    if (priorState === 'RETRYING' && result.kind === 'unavailable') {
       return { result: { kind: 'unknown', cause: result.cause, next: 'repeat' } }
     }
     return { result }
   } catch (error) {
     const next = connector.afterCrash
     if (signal.aborted) {
-      const cause = `no answer in ${BANK_TIMEOUT_MS} ms`
+      const cause = `no response in ${BANK_TIMEOUT_MS} ms`
       return { result: { kind: 'unknown', cause, next } }
     }
-    return { result: { kind: 'unknown', cause: 'a fault of this service', next }, defect: error }
+    return { result: { kind: 'unknown', cause: 'an error of this service', next }, defect: error }
   }
 }
 
@@ -141,13 +150,13 @@ function findOpened(
   signal: AbortSignal,
 ): Promise<AccountResult> {
   if (findOpened) return findOpened(order, signal)
-  const cause = 'the bank cannot be asked what became of it'
+  const cause = 'the bank has no query for an earlier attempt'
   return Promise.resolve({ kind: 'unknown', cause, next: 'person' })
 }
 
 function orderOf(
-  { account, idType, idNumber, alias, attempt }: Asking,
-  before: OpeningBefore,
+  { account, idType, idNumber, alias, attempt }: OpeningRequest,
+  priorState: PriorState,
 ): AccountOrder {
   const { bank, reference, firstName, lastName, email, phone } = account
   return {
@@ -161,6 +170,6 @@ function orderOf(
     idType,
     idNumber,
     attempt,
-    repeated: before !== 'FREE',
+    repeated: priorState !== 'RETRYABLE',
   }
 }

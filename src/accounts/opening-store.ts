@@ -3,10 +3,10 @@ import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { StoredAccount } from './account.ts'
-import type { OpeningState, Unopened } from './opening.ts'
+import type { OpeningState, PendingOpening } from './opening.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
-/** What the bank gave, and the event that tells of it. */
+/** An account as the bank opened it, and its event. */
 export interface Opening {
   readonly id: string
   readonly accountNumber: string
@@ -17,17 +17,17 @@ export interface Opening {
   readonly payload: Uint8Array
 }
 
-/** A pending account that one call has to itself. */
+/** One call's exclusive right to ask the bank for a PENDING account. */
 interface Claim {
   readonly attempt: number
-  /** What was known before; `ASKING` when whoever was at it died. */
-  readonly before: OpeningState
+  /** The state before the claim; `CREATING` if the process of the previous claim died. */
+  readonly priorState: OpeningState
 }
 
 /**
- * Takes a pending account over when nobody is at the bank for it, and no person has to be.
+ * Claims a PENDING account that no other call has claimed and that is not in manual review.
  *
- * @returns undefined when another call is at it, or it is pending no more, or a person's
+ * @returns undefined if another call holds the claim, or the account is not pending or in review
  */
 export async function claimPending(
   pool: Pool,
@@ -35,30 +35,31 @@ export async function claimPending(
   nowMs: number,
   untilMs: number,
 ): Promise<Claim | undefined> {
-  const result = await pool.query<{ attempts: number; state_before: OpeningState }>({
+  const result = await pool.query<{ attempts: number; prior_state: OpeningState }>({
     name: 'account-claim',
-    text: `with free as (
-        select id as free_id, opening_state as state_before from account
-        where id = $1 and status = 'PENDING' and claimed_until <= $2 and opening_state <> 'PERSON'
+    text: `with unclaimed as (
+        select id as unclaimed_id, opening_state as prior_state from account
+        where id = $1 and status = 'PENDING' and claimed_until <= $2
+          and opening_state <> 'MANUAL_REVIEW'
         for update
       )
       update account set claimed_until = $3, next_try_at = $3, attempts = attempts + 1,
-        opening_state = 'ASKING'
-      from free where id = free_id returning attempts, state_before`,
+        opening_state = 'CREATING'
+      from unclaimed where id = unclaimed_id returning attempts, prior_state`,
     values: [id, new Date(nowMs), new Date(untilMs)],
   })
   const row = result.rows[0]
-  return row && { attempt: row.attempts, before: row.state_before }
+  return row && { attempt: row.attempts, priorState: row.prior_state }
 }
 
-/** A pending account that was taken over, with what its order needs. */
+/** A claimed account that is due, with the identity number that the bank may require. */
 export interface DueOpening extends Claim {
   readonly account: StoredAccount
   readonly idType: 'nin' | 'bvn' | undefined
   readonly idNumberEncrypted: Uint8Array | undefined
 }
 
-/** Takes over pending accounts that are due; each instance gets others. */
+/** Claims PENDING accounts that are due; each instance claims different ones. */
 export async function claimDue(
   pool: Pool,
   nowMs: number,
@@ -67,42 +68,42 @@ export async function claimDue(
 ): Promise<readonly DueOpening[]> {
   const result = await pool.query<
     AccountRow & {
-      state_before: OpeningState
+      prior_state: OpeningState
       id_type: 'nin' | 'bvn' | null
       id_number_encrypted: Buffer | null
     }
   >({
     name: 'account-claim-due',
     text: `with due as (
-        select id as due_id, opening_state as state_before from account
+        select id as due_id, opening_state as prior_state from account
         where status = 'PENDING' and next_try_at <= $1 and claimed_until <= $1
         order by next_try_at limit $3 for update skip locked
       )
       update account set claimed_until = $2, next_try_at = $2, attempts = attempts + 1,
-        opening_state = 'ASKING'
+        opening_state = 'CREATING'
       from due where id = due_id
-      returning ${ACCOUNT_COLUMNS}, state_before, id_type, id_number_encrypted`,
+      returning ${ACCOUNT_COLUMNS}, prior_state, id_type, id_number_encrypted`,
     values: [new Date(nowMs), new Date(untilMs), limit],
   })
   return result.rows.map((row) => ({
     account: toStored(row),
     attempt: row.attempts,
-    before: row.state_before,
+    priorState: row.prior_state,
     idType: row.id_type ?? undefined,
     idNumberEncrypted: row.id_number_encrypted ?? undefined,
   }))
 }
 
-/** Writes down why an attempt opened nothing, unless a later one has begun. */
-export async function keepUnopened(
+/** Stores why an attempt did not open the account, unless a later attempt has begun. */
+export async function updatePending(
   pool: Pool,
   id: string,
   attempt: number,
-  { state, cause, nextTryAtMs }: Unopened,
+  { state, cause, nextTryAtMs }: PendingOpening,
   nowMs: number,
 ): Promise<void> {
   await pool.query({
-    name: 'account-keep-unopened',
+    name: 'account-update-pending',
     text: `update account set opening_state = $3, last_cause = $4, next_try_at = $5,
         claimed_until = $6
       where id = $1 and attempts = $2 and status = 'PENDING'`,
@@ -117,7 +118,7 @@ export async function keepUnopened(
   })
 }
 
-/** Forgets an account that the bank refused to open, unless a later attempt has begun. */
+/** Deletes an account that the bank rejected, unless a later attempt has begun. */
 export async function deletePending(pool: Pool, id: string, attempt: number): Promise<void> {
   await pool.query({
     name: 'account-delete-pending',
@@ -127,9 +128,9 @@ export async function deletePending(pool: Pool, id: string, attempt: number): Pr
 }
 
 /**
- * Forgets a pending account that nobody is at the bank for.
+ * Deletes a PENDING account that no call has claimed.
  *
- * @returns whether there was one
+ * @returns whether the account was deleted
  */
 export async function deleteUnclaimed(
   pool: Queryable,
@@ -154,16 +155,16 @@ const CLOSED_EVENT = {
 }
 
 /**
- * Opens pending accounts and tells of it, in one commit.
+ * Makes PENDING accounts ACTIVE and appends their events, in one commit.
  *
- * @param claimedMs only those whose claim was over at that time; undefined: whoever has them
- * @returns the ids that were opened
- * @throws a unique violation of `account_account_number_bank_live_unique`, for all of them
+ * @param unclaimedAtMs only accounts whose claim had expired at this time; undefined: all
+ * @returns the ids of the accounts that are now ACTIVE
+ * @throws a unique violation of `account_account_number_bank_live_unique`, for the whole batch
  */
 export async function openPending(
   pool: Queryable,
   openings: readonly Opening[],
-  claimedMs?: number,
+  unclaimedAtMs?: number,
 ): Promise<ReadonlySet<string>> {
   const result = await pool.query<{ id: string }>({
     name: 'account-open',
@@ -178,7 +179,7 @@ export async function openPending(
         from input i where a.id = i.id and a.status = 'PENDING'
           and ($8::timestamptz is null or a.claimed_until <= $8)
         returning a.id, a.business_id, a.live
-      ), published as (
+      ), appended as (
         ${appendEvents(CREATED_EVENT, 'from input join opened using (id)')}
       )
       select id from opened`,
@@ -190,13 +191,13 @@ export async function openPending(
       textArray(openings.map((opening) => opening.eventId)),
       timestampArray(openings.map((opening) => opening.occurredAtMs)),
       byteaArray(openings.map((opening) => opening.payload)),
-      claimedMs === undefined ? null : new Date(claimedMs),
+      unclaimedAtMs === undefined ? null : new Date(unclaimedAtMs),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** Closes an open account and tells of it, in one commit. @returns whether it was open */
+/** Closes an ACTIVE account and appends its event, in one commit. @returns whether it was ACTIVE */
 export async function closeActive(
   pool: Queryable,
   id: string,
@@ -207,7 +208,7 @@ export async function closeActive(
     text: `with closed as (
         update account set status = 'CLOSED' where id = $1 and status = 'ACTIVE'
         returning business_id, live
-      ), published as (
+      ), appended as (
         ${appendEvents(CLOSED_EVENT, 'from closed')}
       )
       select from closed`,

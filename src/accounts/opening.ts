@@ -2,55 +2,61 @@ import type { AccountResult, NextStep } from '../banks/bank.ts'
 import { backoffMs } from '../core/backoff.ts'
 
 /**
- * How far the opening of a pending account has come.
+ * What happens next to a PENDING account.
  *
- *     ASKING ──opened──▶ (active)      FREE   ──the business asks again──▶ ASKING
- *        ├──rejected──▶ (gone)         REPEAT ──anybody asks again──────▶ ASKING
- *        ├──unavailable──▶ FREE        QUERY  ──anybody asks the bank───▶ ASKING
- *        ├──no clear end──▶ REPEAT, QUERY or PERSON, as the bank allows
- *        └──who asked died──▶ the same, as its connector says
+ *     CREATING ──opened──▶ (ACTIVE)    RETRYABLE  ──the business repeats its request──▶ CREATING
+ *        ├──rejected──▶ (deleted)      RETRYING   ──the service or the business retries─▶ CREATING
+ *        ├──unavailable──▶ RETRYABLE   REQUERYING ──the service or the business asks ───▶ CREATING
+ *        ├──unclear──▶ RETRYING, REQUERYING or MANUAL_REVIEW, as the bank allows
+ *        └──the process died──▶ the same, as the bank's connector says
  */
-export const OPENING_STATES = ['ASKING', 'FREE', 'REPEAT', 'QUERY', 'PERSON'] as const
+export const OPENING_STATES = [
+  'CREATING',
+  'RETRYABLE',
+  'RETRYING',
+  'REQUERYING',
+  'MANUAL_REVIEW',
+] as const
 
 export type OpeningState = (typeof OPENING_STATES)[number]
 
-/** What is known of an opening before the bank is asked: `FREE` when nothing can be open yet. */
-export type OpeningBefore = 'FREE' | 'REPEAT' | 'QUERY'
+/** The state before an attempt at the bank: `RETRYABLE` if nothing can be open yet. */
+export type PriorState = 'RETRYABLE' | 'RETRYING' | 'REQUERYING'
 
-/** An opening as it is kept after an attempt that did not open the account. */
-export interface Unopened {
-  readonly state: Exclude<OpeningState, 'ASKING'>
+/** An opening after an attempt that did not open the account. */
+export interface PendingOpening {
+  readonly state: Exclude<OpeningState, 'CREATING'>
   readonly cause: string
-  /** When the service goes on by itself; undefined: it does not. */
+  /** When the service tries again by itself; undefined if it does not. */
   readonly nextTryAtMs: number | undefined
 }
 
-/** After so many attempts the bank will not say by itself. */
+/** After this many unclear attempts the account goes to manual review. */
 export const ATTEMPTS_MAX = 48
 
 const BACKOFF = { minMs: 5_000, maxMs: 1_800_000 }
 
-const STEPS: Readonly<Record<NextStep, 'REPEAT' | 'QUERY' | 'PERSON'>> = {
-  repeat: 'REPEAT',
-  query: 'QUERY',
-  person: 'PERSON',
+const STATES: Readonly<Record<NextStep, 'RETRYING' | 'REQUERYING' | 'MANUAL_REVIEW'>> = {
+  repeat: 'RETRYING',
+  query: 'REQUERYING',
+  person: 'MANUAL_REVIEW',
 }
 
-export const stateOf = (next: NextStep): 'REPEAT' | 'QUERY' | 'PERSON' => STEPS[next]
+export const openingStateOf = (next: NextStep) => STATES[next]
 
 /** @param attempt which attempt had the result, from 1 */
-export function unopened(
+export function pendingOpening(
   result: Extract<AccountResult, { kind: 'unavailable' | 'unknown' }>,
   attempt: number,
   nowMs: number,
-): Unopened {
+): PendingOpening {
   const { cause } = result
-  if (result.kind === 'unavailable') return { state: 'FREE', cause, nextTryAtMs: undefined }
-  const state = stateOf(result.next)
-  if (state === 'PERSON') return { state, cause, nextTryAtMs: undefined }
+  if (result.kind === 'unavailable') return { state: 'RETRYABLE', cause, nextTryAtMs: undefined }
+  const state = openingStateOf(result.next)
+  if (state === 'MANUAL_REVIEW') return { state, cause, nextTryAtMs: undefined }
   if (attempt >= ATTEMPTS_MAX) {
-    const text = `no clear end after ${attempt} attempts; the last: ${cause}`
-    return { state: 'PERSON', cause: text, nextTryAtMs: undefined }
+    const text = `no clear result after ${attempt} attempts; the last: ${cause}`
+    return { state: 'MANUAL_REVIEW', cause: text, nextTryAtMs: undefined }
   }
   return { state, cause, nextTryAtMs: nowMs + backoffMs(attempt, BACKOFF) }
 }

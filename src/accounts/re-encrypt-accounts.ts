@@ -5,7 +5,7 @@ import { type Encrypter, FINGERPRINT_BYTES } from '../crypto/encryption.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { detailsText, identityContext, identityText } from './account.ts'
 
-/** What an account holds that was made under the master key, and what it was made of. */
+/** The values of an account that depend on the master key, and their inputs. */
 interface EncryptedAccount {
   id: string
   bank: BankCode
@@ -19,7 +19,7 @@ interface EncryptedAccount {
   details_hash: Buffer
 }
 
-interface Remade {
+interface ReEncryptedAccount {
   readonly before: EncryptedAccount
   readonly idNumberEncrypted: Buffer | null
   readonly idNumberHash: Buffer | null
@@ -29,13 +29,13 @@ interface Remade {
 const COLUMNS = `id, bank, first_name, last_name, email, phone, id_type, id_number_encrypted,
   id_number_hash, details_hash`
 
-/** Identity numbers, their hashes, and the hashes of details. */
+/** The encrypted identity numbers, their hashes, and the hashes of the details. */
 export function encryptedAccounts(pool: Pool): EncryptedRows {
   return {
     name: 'accounts',
     async reEncrypt(encrypter, after, limit) {
       const { rows, last, looked } = await readStale(pool, encrypter, after, limit)
-      return { ...(await remakeAll(pool, encrypter, rows)), looked, next: last }
+      return { ...(await reEncryptAll(pool, encrypter, rows)), looked, next: last }
     },
     countByKey: () =>
       countByKey(
@@ -53,15 +53,15 @@ export function encryptedAccounts(pool: Pool): EncryptedRows {
     async fits(encrypter) {
       const result = await pool.query<EncryptedAccount>(`select ${COLUMNS} from account limit 1`)
       const row = result.rows[0]
-      return row && remake(encrypter, row) !== undefined
+      return row && reEncryptAccount(encrypter, row) !== undefined
     },
   }
 }
 
 /**
- * Gives the identity numbers of the first release the hash that they are found by.
+ * Adds the search hash to identity numbers that were stored without one.
  *
- * @returns the ids of accounts whose number cannot be read
+ * @returns the ids of accounts whose identity number cannot be decrypted
  */
 export async function hashIdentityNumbers(
   pool: Pool,
@@ -80,12 +80,12 @@ export async function hashIdentityNumbers(
     const last = result.rows.at(-1)
     if (last === undefined) break
     after = last.id
-    unreadable.push(...(await remakeAll(pool, encrypter, result.rows)).unreadable)
+    unreadable.push(...(await reEncryptAll(pool, encrypter, result.rows)).unreadable)
   }
   return unreadable
 }
 
-/** Of the next accounts, those that hold something that is not of the current key. */
+/** Reads the next accounts and returns those with a value that is not under the current key. */
 async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
   const result = await pool.query<EncryptedAccount & { last: string | null; looked: number }>(
     `with page as (select ${COLUMNS} from account where id > $1 order by id limit $2)
@@ -101,20 +101,24 @@ async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit:
   return { rows: result.rows.filter((row) => row.id !== null), last: last ?? undefined, looked }
 }
 
-async function remakeAll(
+async function reEncryptAll(
   pool: Pool,
   encrypter: Encrypter,
   rows: readonly EncryptedAccount[],
 ): Promise<Pick<ReEncryptedPage, 'reEncrypted' | 'left' | 'unreadable'>> {
-  const all = rows.map((row) => remake(encrypter, row))
-  const remade = all.filter((each) => each !== undefined)
+  const all = rows.map((row) => reEncryptAccount(encrypter, row))
+  const reEncryptedAccounts = all.filter((each) => each !== undefined)
   const unreadable = rows.filter((_, index) => all[index] === undefined).map((row) => row.id)
-  const reEncrypted = remade.length === 0 ? 0 : await replace(pool, remade)
-  return { reEncrypted, left: remade.length - reEncrypted, unreadable }
+  const reEncrypted =
+    reEncryptedAccounts.length === 0 ? 0 : await replaceUnchanged(pool, reEncryptedAccounts)
+  return { reEncrypted, left: reEncryptedAccounts.length - reEncrypted, unreadable }
 }
 
-/** @returns undefined when no known key made what the account holds, or it is not what it was */
-function remake(encrypter: Encrypter, row: EncryptedAccount): Remade | undefined {
+/** @returns undefined if no known key decrypts the values, or they do not match the details */
+function reEncryptAccount(
+  encrypter: Encrypter,
+  row: EncryptedAccount,
+): ReEncryptedAccount | undefined {
   try {
     const sealed = row.id_number_encrypted
     const idNumber = sealed ? encrypter.open(sealed, identityContext(row.id)) : undefined
@@ -142,16 +146,19 @@ function remake(encrypter: Encrypter, row: EncryptedAccount): Remade | undefined
 }
 
 /**
- * Replaces what is still as it was read. It waits for no lock while it holds others, so it is never
- * part of a deadlock. @returns how many rows were replaced
+ * Replaces the rows that have not changed since they were read. It skips locked rows and never
+ * waits for a lock, so it cannot be part of a deadlock. @returns how many rows were replaced
  */
-async function replace(pool: Pool, remade: readonly Remade[]): Promise<number> {
+async function replaceUnchanged(
+  pool: Pool,
+  accounts: readonly ReEncryptedAccount[],
+): Promise<number> {
   const result = await pool.query({
-    name: 'account-reEncrypt',
+    name: 'account-re-encrypt',
     text: `with input as (
         select * from unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[],
           $6::bytea[], $7::bytea[])
-          as i(id, encrypted_before, id_hash_before, hash_before, sealed, id_hash, hash)
+          as i(id, encrypted_before, id_hash_before, hash_before, encrypted, id_hash, hash)
       ), unchanged as (
         select a.id from account a join input i using (id)
         where a.id_number_encrypted is not distinct from i.encrypted_before
@@ -159,17 +166,17 @@ async function replace(pool: Pool, remade: readonly Remade[]): Promise<number> {
           and a.details_hash = i.hash_before
         for update of a skip locked
       )
-      update account a set id_number_encrypted = i.sealed, id_number_hash = i.id_hash,
+      update account a set id_number_encrypted = i.encrypted, id_number_hash = i.id_hash,
         details_hash = i.hash
       from input i join unchanged u using (id) where a.id = i.id`,
     values: [
-      textArray(remade.map(({ before }) => before.id)),
-      byteaArray(remade.map(({ before }) => before.id_number_encrypted)),
-      byteaArray(remade.map(({ before }) => before.id_number_hash)),
-      byteaArray(remade.map(({ before }) => before.details_hash)),
-      byteaArray(remade.map((each) => each.idNumberEncrypted)),
-      byteaArray(remade.map((each) => each.idNumberHash)),
-      byteaArray(remade.map((each) => each.detailsHash)),
+      textArray(accounts.map(({ before }) => before.id)),
+      byteaArray(accounts.map(({ before }) => before.id_number_encrypted)),
+      byteaArray(accounts.map(({ before }) => before.id_number_hash)),
+      byteaArray(accounts.map(({ before }) => before.details_hash)),
+      byteaArray(accounts.map((each) => each.idNumberEncrypted)),
+      byteaArray(accounts.map((each) => each.idNumberHash)),
+      byteaArray(accounts.map((each) => each.detailsHash)),
     ],
   })
   return result.rowCount ?? 0

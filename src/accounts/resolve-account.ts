@@ -9,16 +9,16 @@ import { getAccount } from './get-account.ts'
 import { deleteUnclaimed, openPending } from './opening-store.ts'
 import { isNumberTaken, newOpening, openAccount } from './store-opening.ts'
 
-/** How an opening ended, by what a person found out at the bank. */
+/** The result of an opening, as an operator learned it from the bank. */
 interface ResolveAccount {
   readonly businessId: string
-  /** The returned one, or the business's own. */
+  /** The returned reference or the business's own. */
   readonly reference: string
-  /** Undefined: the bank opened nothing. */
+  /** Undefined if the bank opened nothing. */
   readonly opened:
     | {
         readonly accountNumber: string
-        /** Empty: the name that was asked for. */
+        /** Empty: the requested name. */
         readonly accountName: string
         readonly bankAccountId: string
       }
@@ -33,12 +33,12 @@ interface Dependencies {
 }
 
 /**
- * Ends an opening by hand.
+ * Resolves a PENDING account with the result that an operator learned from the bank.
  *
- * Faults: not_found, account_not_pending, bank_unavailable (the bank is being asked right now),
- * validation_failed (the number is taken).
+ * Faults: not_found, account_not_pending, bank_unavailable (another call is asking the bank),
+ * validation_failed (the number belongs to another account).
  *
- * @returns the open account; undefined when there is none now
+ * @returns the ACTIVE account; undefined if the bank opened nothing and the account was deleted
  */
 export async function resolveAccount(
   { pool, clock, aliasOf, onCommit }: Dependencies,
@@ -51,35 +51,35 @@ export async function resolveAccount(
   if (opened === undefined) {
     const deleted = await inTransaction(pool, async (client) => {
       if (!(await deleteUnclaimed(client, stored.id, nowMs))) return false
-      await appendAudit(client, actor, noteOf(stored, { opened: false }))
+      await appendAudit(client, actor, auditEntry(stored, { opened: false }))
       return true
     })
     if (deleted) return undefined
-    throw await underWay(pool, businessId, reference)
+    throw await whyUnresolved(pool, businessId, reference)
   }
   const { accountNumber, bankAccountId } = opened
   const alias = await aliasOf(businessId)
   const accountName = opened.accountName || accountNameOf(alias, stored.firstName, stored.lastName)
   const account = openAccount(stored, accountNumber, accountName)
   try {
-    const done = await inTransaction(pool, async (client) => {
+    const resolved = await inTransaction(pool, async (client) => {
       const opening = newOpening(account, bankAccountId, nowMs)
       if (!(await openPending(client, [opening], nowMs)).has(stored.id)) return false
-      await appendAudit(client, actor, noteOf(stored, { opened: true, accountNumber }))
+      await appendAudit(client, actor, auditEntry(stored, { opened: true, accountNumber }))
       return true
     })
-    if (!done) throw await underWay(pool, businessId, reference)
+    if (!resolved) throw await whyUnresolved(pool, businessId, reference)
   } catch (error) {
     if (!isNumberTaken(error)) throw error
-    const message = 'is the number of another account'
+    const message = 'belongs to another account'
     throw invalidFields([{ field: 'opened.accountNumber', message }])
   }
   onCommit()
   return account
 }
 
-function noteOf({ id, businessId, reference, bank }: StoredAccount, end: object) {
-  const details = { reference, bank, ...end }
+function auditEntry({ id, businessId, reference, bank }: StoredAccount, result: object) {
+  const details = { reference, bank, ...result }
   return { action: 'account.resolve', targetId: id, businessId, details } as const
 }
 
@@ -87,11 +87,11 @@ function notPending(): Fault {
   return new Fault('account_not_pending', 'The account is not pending; there is nothing to resolve')
 }
 
-/** Why nothing was changed: it was resolved meanwhile, or somebody is at the bank for it. */
-async function underWay(pool: Pool, businessId: string, reference: string): Promise<Fault> {
+/** Why nothing changed: the account was resolved meanwhile, or another call is asking the bank. */
+async function whyUnresolved(pool: Pool, businessId: string, reference: string): Promise<Fault> {
   if (isOpened(await getAccount(pool, { businessId, live: undefined, reference })))
     return notPending()
-  return new Fault('bank_unavailable', 'The bank is being asked for this account right now', {
+  return new Fault('bank_unavailable', 'Another call is asking the bank for this account', {
     retryAfterSeconds: 15,
   })
 }

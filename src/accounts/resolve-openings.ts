@@ -7,7 +7,7 @@ import { identityContext } from './account.ts'
 import { CLAIM_MS, type OpenAtBank } from './open-at-bank.ts'
 import { claimDue, type DueOpening } from './opening-store.ts'
 
-/** How many openings one turn takes up, all of them at once. */
+/** How many openings one turn claims; all run at once. */
 const OPENINGS_MAX = 8
 
 const IDLE_MS = 1_000
@@ -21,7 +21,7 @@ interface Options {
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
-/** Goes on with openings without a clear end, where the bank allows it, until they have one. */
+/** Retries openings without a clear result, if the bank allows it, until they have one. */
 export function createResolveOpenings(options: Options): Loop {
   const { pool, clock, log } = options
   return createLoop({
@@ -30,31 +30,32 @@ export function createResolveOpenings(options: Options): Loop {
     async turn() {
       const nowMs = clock.now()
       const due = await claimDue(pool, nowMs, nowMs + CLAIM_MS, OPENINGS_MAX)
-      await Promise.all(due.map((opening) => resolve(options, opening)))
+      await Promise.all(due.map((opening) => retryOpening(options, opening)))
       return due.length === OPENINGS_MAX ? 0 : IDLE_MS
     },
   })
 }
 
-/** One that fails is due again when its claim is over. */
-async function resolve(
+/** A failed retry is due again when its claim expires. */
+async function retryOpening(
   { openAtBank, encrypter, log, aliasOf }: Options,
-  { account, attempt, before, idType, idNumberEncrypted }: DueOpening,
+  { account, attempt, priorState, idType, idNumberEncrypted }: DueOpening,
 ): Promise<void> {
   const { bank, reference } = account
   try {
-    const end = await openAtBank({
+    const outcome = await openAtBank({
       account,
       idType,
       idNumber: idNumberEncrypted && encrypter.open(idNumberEncrypted, identityContext(account.id)),
       alias: await aliasOf(account.businessId),
       attempt,
-      before,
-      // Nobody waits for it: whoever repeats the request gets one.
-      wanted: false,
+      priorState,
+      // No caller waits for the account; the business's next request opens one.
+      requested: false,
     })
-    log.info({ bank, reference, attempt, end: end.kind }, 'went on with opening an account')
+    const line = { bank, reference, attempt, outcome: outcome.kind }
+    log.info(line, 'retried opening an account')
   } catch (error) {
-    log.warn({ err: error, bank, reference, attempt }, 'going on with opening an account failed')
+    log.warn({ err: error, bank, reference, attempt }, 'retrying to open an account failed')
   }
 }

@@ -30,10 +30,10 @@ interface Dependencies {
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
   const { database, createAccount, encrypter } = dependencies
-  const steps = { ...dependencies, pool: database.pool }
+  const withPool = { ...dependencies, pool: database.pool }
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
-    // Banks that do not ask for the kind may have been given a number without one.
+    // Banks that do not require the kind may have received a number without one.
     const kind = toIdKind(idType)
     const kinds = kind === undefined ? [...ID_KINDS, undefined] : [kind]
     return kinds.flatMap((each) => encrypter.fingerprints(identityText(each, idNumber)))
@@ -77,13 +77,13 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       return { accounts: rows.map(toAccountMessage), nextPageToken }
     },
     async closeAccount(request, context) {
-      const account = await closeAccount(steps, request, actorOf(context))
+      const account = await closeAccount(withPool, request, actorOf(context))
       return { account: toAccountMessage(account) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       const request = { businessId, reference, opened }
-      const account = await resolveAccount(steps, request, actorOf(context))
+      const account = await resolveAccount(withPool, request, actorOf(context))
       return account ? { account: toAccountMessage(account) } : {}
     },
   }

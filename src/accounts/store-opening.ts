@@ -6,24 +6,24 @@ import { plainText } from '../banks/plain-text.ts'
 import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { createBatcher } from '../postgres/batcher.ts'
-import { type AccountOnOrder, isOpened, type OpenAccount } from './account.ts'
+import { isOpened, type OpenAccount, type RequestedAccount } from './account.ts'
 import { encodeAccountEvent } from './message.ts'
 import { type Opening, openPending } from './opening-store.ts'
 import { findById } from './store.ts'
 
-/** Waits before writing down once more what the bank has opened, within the claim. */
-const WAITS_MS = [100, 400, 1_600]
+/** Delays before storing an opened account is retried; together shorter than the claim. */
+const RETRY_DELAYS_MS = [100, 400, 1_600]
 
 const TEXT_CHARACTERS_MAX = 200
 
-/** What became of an opening that a bank has made. */
+/** The result of storing an account that a bank has opened. */
 type Stored =
   | { readonly kind: 'opened'; readonly account: OpenAccount }
-  /** The number is another account's. */
+  /** The number belongs to another account. */
   | { readonly kind: 'taken' }
 
 type StoreOpening = (
-  account: AccountOnOrder,
+  account: RequestedAccount,
   result: Extract<AccountResult, { kind: 'opened' }>,
 ) => Promise<Stored>
 
@@ -34,69 +34,71 @@ interface Dependencies {
   readonly onCommit: () => void
 }
 
-type Written = 'opened' | 'not pending' | 'taken'
+type SaveResult = 'opened' | 'not pending' | 'taken'
 
-/** Openings that come in while others are being written share the next statement. */
+/** Openings that arrive while a batch is being stored share the next statement. */
 export function createStoreOpening(dependencies: Dependencies): StoreOpening {
   const { pool, clock, log, onCommit } = dependencies
-  const write = createBatcher<Opening, Written>({
+  const save = createBatcher<Opening, SaveResult>({
     run: async (openings) => {
-      const written = await writeOpenings(pool, openings)
+      const results = await saveOpenings(pool, openings)
       onCommit()
-      return written
+      return results
     },
     itemsMax: 64,
     batchesMax: 2,
     queueMax: 10_000,
   })
-  return async (ordered, result) => {
+  return async (requested, result) => {
     const accountName = plainText(result.accountName, TEXT_CHARACTERS_MAX)
-    const account = openAccount(ordered, result.accountNumber, accountName)
+    const account = openAccount(requested, result.accountNumber, accountName)
     const opening = newOpening(account, result.bankAccountId, clock.now())
     const { bank, reference, accountNumber } = account
-    const written = await insist(() => write(opening)).catch((error: unknown) => {
-      // A person can resolve it with what this line says.
-      const text = 'a bank opened an account that could not be written down'
+    const saved = await withRetries(() => save(opening)).catch((error: unknown) => {
+      // An operator can resolve the account with the values in this log line.
+      const text = 'a bank opened an account that could not be stored'
       log.error({ err: error, bank, reference, accountNumber }, text)
       throw error
     })
-    if (written === 'opened') return { kind: 'opened', account }
-    if (written === 'taken') return { kind: 'taken' }
+    if (saved === 'opened') return { kind: 'opened', account }
+    if (saved === 'taken') return { kind: 'taken' }
     const stored = await findById(pool, account.id)
     if (stored && isOpened(stored) && stored.accountNumber === accountNumber) {
       return { kind: 'opened', account: stored }
     }
-    // A call that slept past its claim: another one had the bank meanwhile, and another result.
+    // This call outlived its claim: another call asked the bank meanwhile and had another result.
     log.error({ bank, reference, accountNumber }, 'a bank opened a second account for a reference')
-    throw new Error(`${reference} was resolved otherwise, and the bank opened ${accountNumber}`)
+    throw new Error(
+      `${reference} was resolved by another call, but the bank opened ${accountNumber}`,
+    )
   }
 }
 
-/** The account as it is now open: of what was ordered, that alone which an open account has. */
+/** The ACTIVE account, without the fields that only a pending account has. */
 export function openAccount(
-  ordered: AccountOnOrder,
+  requested: RequestedAccount,
   accountNumber: string,
   accountName: string,
 ): OpenAccount {
   return {
-    id: ordered.id,
-    businessId: ordered.businessId,
-    live: ordered.live,
-    reference: ordered.reference,
-    merchantReference: ordered.merchantReference,
-    bank: ordered.bank,
+    id: requested.id,
+    businessId: requested.businessId,
+    live: requested.live,
+    reference: requested.reference,
+    merchantReference: requested.merchantReference,
+    bank: requested.bank,
     accountNumber,
     accountName,
     status: 'ACTIVE',
-    firstName: ordered.firstName,
-    lastName: ordered.lastName,
-    email: ordered.email,
-    phone: ordered.phone,
-    createdAtMs: ordered.createdAtMs,
+    firstName: requested.firstName,
+    lastName: requested.lastName,
+    email: requested.email,
+    phone: requested.phone,
+    createdAtMs: requested.createdAtMs,
   }
 }
 
-/** @param bankAccountId as the bank gave it */
+/** @param bankAccountId as the bank returned it */
 export function newOpening(account: OpenAccount, bankAccountId: string, nowMs: number): Opening {
   const eventId = newId('evt', nowMs)
   return {
@@ -110,34 +112,34 @@ export function newOpening(account: OpenAccount, bankAccountId: string, nowMs: n
   }
 }
 
-/** One number that is taken must not fail its neighbours: then each is written by itself. */
-async function writeOpenings(pool: Pool, openings: readonly Opening[]): Promise<Written[]> {
+/** A taken number must not fail the whole batch: then each opening is stored by itself. */
+async function saveOpenings(pool: Pool, openings: readonly Opening[]): Promise<SaveResult[]> {
   try {
     const opened = await openPending(pool, openings)
     return openings.map(({ id }) => (opened.has(id) ? 'opened' : 'not pending'))
   } catch (error) {
     if (!isNumberTaken(error)) throw error
     if (openings.length === 1) return ['taken']
-    const written: Written[] = []
-    for (const opening of openings) written.push(...(await writeOpenings(pool, [opening])))
-    return written
+    const results: SaveResult[] = []
+    for (const opening of openings) results.push(...(await saveOpenings(pool, [opening])))
+    return results
   }
 }
 
-/** Whether a statement failed because an account number is another account's. */
+/** Whether a statement failed because the account number belongs to another account. */
 export function isNumberTaken(error: unknown): boolean {
   const { code, constraint } = error as { readonly code?: string; readonly constraint?: string }
   return code === '23505' && constraint === 'account_account_number_bank_live_unique'
 }
 
-/** The database may be away for a moment, and what the bank said is not to be had again. */
-async function insist<T>(step: () => Promise<T>): Promise<T> {
-  for (const waitMs of WAITS_MS) {
+/** The database may be briefly unavailable, and the bank does not repeat its response. */
+async function withRetries<T>(operation: () => Promise<T>): Promise<T> {
+  for (const delayMs of RETRY_DELAYS_MS) {
     try {
-      return await step()
+      return await operation()
     } catch {
-      await wait(waitMs)
+      await wait(delayMs)
     }
   }
-  return step()
+  return operation()
 }

@@ -5,7 +5,7 @@ import { epochMs } from '../postgres/epoch-ms.ts'
 import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
 import type { OpeningState } from './opening.ts'
 
-/** An account about to be asked for at a bank. */
+/** A PENDING account, stored before the bank is asked to open it. */
 export interface Reservation {
   readonly id: string
   readonly businessId: string
@@ -53,7 +53,7 @@ export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_refer
   details_hash, opening_state, last_cause, ${epochMs('next_try_at')} as next_try_at_ms, attempts,
   ${epochMs('created_at')} as created_at_ms`
 
-/** Inserts accounts as PENDING. @returns the ids that are new; the others' references were used */
+/** Inserts accounts as PENDING. @returns the inserted ids; other references were already used */
 export async function insertReservations(
   pool: Pool,
   rows: readonly Reservation[],
@@ -96,7 +96,7 @@ export async function insertReservations(
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** The account of a business in one mode, by its own reference. */
+/** Finds an account in one mode by the business's own reference. */
 export async function findByMerchantReference(
   pool: Pool,
   businessId: string,
@@ -113,9 +113,9 @@ export async function findByMerchantReference(
 }
 
 /**
- * The account of a business by the returned reference or, failing that, its own.
+ * Finds an account by the returned reference or else by the business's own.
  *
- * @param live in which mode; undefined: in either, the live one before the test one
+ * @param live the mode; undefined: either, the live account preferred
  */
 export async function findByEitherReference(
   pool: Pool,
@@ -143,7 +143,7 @@ export async function findById(pool: Pool, id: string): Promise<StoredAccount | 
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** Open accounts by bank and number: of each mode one at the most. */
+/** Finds open accounts by bank and number: at most one in each mode. */
 export async function findByNumbers(
   pool: Pool,
   keys: readonly { readonly bank: BankCode; readonly accountNumber: string }[],
@@ -178,7 +178,7 @@ export function toStored(row: AccountRow): StoredAccount {
     email: row.email,
     phone: row.phone,
     bankAccountId: row.bank_account_id,
-    // A copy: what the driver gives is a part of 64 KiB that would be kept with it.
+    // A copy: the driver's buffer is a slice that would keep its 64 KiB parent in memory.
     detailsHash: Uint8Array.from(row.details_hash),
     openingState: row.opening_state,
     lastCause: row.last_cause,

@@ -60,7 +60,7 @@ export async function checkBankWork(
   const findings = createFindings('Banks')
   const { rows } = await pool.query<Waiting>(
     `select
-      (select count(*)::int from account where status = 'PENDING' and opening_state = 'PERSON')
+      (select count(*)::int from account where status = 'PENDING' and opening_state = 'MANUAL_REVIEW')
         as openings,
       (select count(*)::int from unmatched_payment where resolution is null) as unmatched,
       (select count(*)::int from bank_notification where state = 'HELD') as held,

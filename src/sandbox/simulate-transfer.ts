@@ -11,25 +11,26 @@ interface Dependencies {
   readonly clock: Clock
   readonly timeText: TimeText
   readonly recordPayment: RecordPayment
-  /** Whether the sandbox serves a bank in live mode; in test mode it serves all. */
+  /** Whether the sandbox serves a bank in live mode; in test mode it serves every bank. */
   readonly isSandbox: (bank: BankCode) => boolean
 }
 
 interface SimulateTransfer {
   readonly accountNumber: string
   readonly amountMinor: bigint
-  /** Empty: a new one. */
+  /** Empty: a new session id is made. */
   readonly sessionId: string
-  /** Empty: a made-up one. */
+  /** Empty: a placeholder name. */
   readonly payerName: string
 }
 
 /**
- * Makes money arrive at a sandbox bank, which tells of it as a bank does.
+ * Simulates a payment at a sandbox bank and records it as if the bank had reported it.
  *
- * Of accounts with the same number it is the first that the sandbox serves, live before test.
+ * If several accounts have the number, the payment goes to the first that the sandbox serves, live
+ * before test.
  *
- * Faults: not_found (no such account), not_sandbox (it is live, and its bank a real one).
+ * Faults: not_found (no such account), not_sandbox (the account is live at a real bank).
  */
 export async function simulateTransfer(
   { pool, clock, timeText, recordPayment, isSandbox }: Dependencies,
@@ -56,13 +57,13 @@ export async function simulateTransfer(
       bankName: 'Sandbox Bank',
     },
     narration: 'Simulated transfer',
-    // Money that does not exist must never reach an account that is not the sandbox's.
+    // Simulated money must never reach an account outside the sandbox.
     live: account.live,
   })
   return { ...result, sessionId }
 }
 
-/** Six digits of the institution, twelve of local time (yyMMddHHmmss), twelve unique ones. */
+/** Six digits of the institution, twelve of local time (yyMMddHHmmss), twelve random digits. */
 function newSessionId(bank: BankCode, localTime: string): string {
   const time = localTime.replaceAll(/\D/g, '').slice(2)
   const unique =

@@ -15,14 +15,14 @@ import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
 import { PAYMENT_METHOD, type ShownTransaction } from '../transactions/transaction.ts'
 
-/** What of an account this interface shows. */
-type ShownAccount = Pick<
+/** The account fields that external businesses see. */
+type VisibleAccount = Pick<
   StoredAccount,
   'reference' | 'bank' | 'accountNumber' | 'accountName' | 'createdAtMs'
 > &
   Pick<StoredAccount, 'firstName' | 'lastName' | 'email'>
 
-/** @param request one that validation has let through */
+/** @param request a validated request */
 export function toAccountDetails(request: GenerateVirtualAccountRequest): AccountDetails {
   return {
     bank: request.bank as BankCode,
@@ -35,7 +35,7 @@ export function toAccountDetails(request: GenerateVirtualAccountRequest): Accoun
   }
 }
 
-export function toVirtualAccount(account: ShownAccount, timeText: TimeText): VirtualAccount {
+export function toVirtualAccount(account: VisibleAccount, timeText: TimeText): VirtualAccount {
   const bankAccount: Omit<BankAccount, '$typeName'> = {
     accountNumber: account.accountNumber ?? '',
     accountName: account.accountName ?? '',
@@ -45,7 +45,7 @@ export function toVirtualAccount(account: ShownAccount, timeText: TimeText): Vir
   }
   return create(VirtualAccountSchema, {
     reference: account.reference,
-    // A pending account has no number yet, and so nothing that a customer could pay into.
+    // A PENDING account has no number yet, so a customer cannot pay into it.
     account: account.accountNumber === undefined ? [] : [bankAccount],
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
   })

@@ -13,7 +13,7 @@ import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
 
-/** How many events one list holds when the caller does not say. */
+/** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100
 
 interface Dependencies {
@@ -22,7 +22,7 @@ interface Dependencies {
   readonly createAccount: CreateAccountCall
 }
 
-/** The doors of external businesses: all is scoped to the business and the mode of the key shown. */
+/** The API of external businesses; every call is scoped to its key's business and mode. */
 export function createThirdPartyRpc({
   database,
   timeText,

@@ -13,14 +13,14 @@ import { MASTER_KEY } from '../support/service.ts'
 
 const db = useDatabase()
 
-/** An order that waits at the bank until the test answers it. */
-interface Waiting {
+/** An order that waits at the bank until the test responds. */
+interface WaitingOrder {
   readonly order: AccountOrder
-  answer(result: AccountResult): void
+  respond(result: AccountResult): void
 }
 
 let nowMs: number
-let atBank: Waiting[]
+let atBank: WaitingOrder[]
 let businessId: string
 
 const clock = { now: () => nowMs }
@@ -38,17 +38,17 @@ const bank: BankConnector = {
   afterCrash: 'repeat',
   openAccount: (order) =>
     new Promise((resolve) => {
-      atBank.push({ order, answer: resolve })
+      atBank.push({ order, respond: resolve })
     }),
 }
 
 /** The names of the statements that were sent. */
 let sent: string[]
 
-/** How often the database is away when an opened account is to be written down. */
+/** How many times storing an opened account fails because the database is unavailable. */
 let faults: number
 
-/** The real pool, which notes what it sends. */
+/** The real pool, recording the names of its statements. */
 function observedPool(): Pool {
   const { pool } = db.database
   const query = (statement: { name: string }) => {
@@ -62,7 +62,7 @@ function observedPool(): Pool {
   return Object.assign(Object.create(pool), { query }) as Pool
 }
 
-/** A creation at an instance of its own. */
+/** Creates the account at a separate instance. */
 function create() {
   const pool = observedPool()
   const openAtBank = createOpenAtBank({
@@ -116,19 +116,19 @@ function opened(): AccountResult {
   return { kind: 'opened', accountNumber, bankAccountId: '', accountName: 'Acme/Ada Obi' }
 }
 
-describe('one call at a time is at the bank for an account', () => {
-  test('another instance waits for it, and gets its answer', async () => {
+describe('one call at a time asks the bank for an account', () => {
+  test('another instance waits for that call and returns its result', async () => {
     const first = create()
     await bankHas(1)
     const second = create()
-    atBank[0]!.answer(opened())
+    atBank[0]!.respond(opened())
     const [one, other] = await Promise.all([first, second])
     expect(other).toEqual({ account: { ...one.account, ...other.account }, replayed: true })
     expect(other.account.accountNumber).toBe(one.account.accountNumber)
     expect(atBank).toHaveLength(1)
   })
 
-  test('when its claim runs out, one other takes over, with the same reference', async () => {
+  test('one other call takes over with the same reference when the claim expires', async () => {
     void create().catch(() => undefined)
     await bankHas(1)
     nowMs += 15_000
@@ -136,14 +136,14 @@ describe('one call at a time is at the bank for an account', () => {
     await bankHas(2)
     expect(atBank[1]!.order).toMatchObject({ reference: atBank[0]!.order.reference, attempt: 2 })
     expect(await claimedForMs()).toBe(15_000)
-    atBank[1]!.answer(opened())
+    atBank[1]!.respond(opened())
     const results = await Promise.all(others)
     expect(new Set(results.map(({ account }) => account.accountNumber)).size).toBe(1)
     expect(results.filter(({ replayed }) => !replayed)).toHaveLength(1)
     expect(atBank).toHaveLength(2)
   })
 
-  test('when the bank refuses it, the next has the bank for as long as any other', async () => {
+  test('the next call has a full claim after the bank rejects the first', async () => {
     const first = create()
     await bankHas(1)
     const second = create()
@@ -153,27 +153,27 @@ describe('one call at a time is at the bank for an account', () => {
     )
     nowMs += 9_000
     const fields = [{ field: 'idNumber', message: 'was not recognised by the bank' }]
-    atBank[0]!.answer({ kind: 'rejected', fields })
+    atBank[0]!.respond({ kind: 'rejected', fields })
     await expect(first).rejects.toMatchObject({ reason: 'validation_failed' })
     await bankHas(2)
     expect(await claimedForMs()).toBe(15_000)
-    atBank[1]!.answer(opened())
+    atBank[1]!.respond(opened())
     expect((await second).replayed).toBe(false)
   })
 
-  test('a bank that is unavailable lets the next try at once', async () => {
+  test('the next call can try at once if the bank is unavailable', async () => {
     const first = create()
     await bankHas(1)
-    atBank[0]!.answer({ kind: 'unavailable', cause: 'refused' })
+    atBank[0]!.respond({ kind: 'unavailable', cause: 'refused' })
     await expect(first).rejects.toMatchObject({ reason: 'bank_unavailable', retryAfterSeconds: 5 })
     const second = create()
     await bankHas(2)
     expect(atBank[1]!.order.attempt).toBe(2)
-    atBank[1]!.answer(opened())
+    atBank[1]!.respond(opened())
     await second
   })
 
-  test('whoever waits longer than a call may take is told to repeat', async () => {
+  test('a call that waits longer than a claim lasts gets bank_unavailable', async () => {
     void create().catch(() => undefined)
     await bankHas(1)
     await db.database.pool.query(
@@ -181,20 +181,20 @@ describe('one call at a time is at the bank for an account', () => {
       [businessId],
     )
     const second = create()
-    const refusal = expect(second).rejects.toMatchObject({ reason: 'bank_unavailable' })
+    const rejected = expect(second).rejects.toMatchObject({ reason: 'bank_unavailable' })
     const timer = setInterval(() => {
       nowMs += 5_000
     }, 20)
-    await refusal
+    await rejected
     clearInterval(timer)
   })
 
-  test('what the bank has opened is written down, also when the database was away', async () => {
+  test('stores the opened account even if the database was briefly unavailable', async () => {
     faults = 2
     const call = create()
     await bankHas(1)
     const result = opened()
-    atBank[0]!.answer(result)
+    atBank[0]!.respond(result)
     const { account } = await call
     expect(account).toMatchObject({ status: 'ACTIVE', accountName: 'Acme/Ada Obi' })
     expect(faults).toBe(0)

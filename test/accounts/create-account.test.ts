@@ -24,26 +24,30 @@ beforeAll(async () => {
 
 afterAll(() => second?.close())
 
-interface Answer {
+interface RestResponse {
   readonly status: number
   readonly text: string
   readonly replayed: boolean
 }
 
-/** Posts over connections that are all open at once. */
-function overRest(at: { httpUrl: string }, key: string, body: unknown, agent: Agent) {
-  return new Promise<Answer>((resolve, reject) => {
+/** Posts over the agent's connections, all open at once. */
+function overRest(instance: { httpUrl: string }, key: string, body: unknown, agent: Agent) {
+  return new Promise<RestResponse>((resolve, reject) => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
-    const call = request(at.httpUrl + GENERATE, { method: 'POST', headers, agent }, (answer) => {
-      let text = ''
-      answer.on('data', (chunk) => {
-        text += chunk
-      })
-      answer.on('end', () => {
-        const replayed = answer.headers['idempotent-replayed'] === 'true'
-        resolve({ status: answer.statusCode ?? 0, text, replayed })
-      })
-    })
+    const call = request(
+      instance.httpUrl + GENERATE,
+      { method: 'POST', headers, agent },
+      (response) => {
+        let text = ''
+        response.on('data', (chunk) => {
+          text += chunk
+        })
+        response.on('end', () => {
+          const replayed = response.headers['idempotent-replayed'] === 'true'
+          resolve({ status: response.statusCode ?? 0, text, replayed })
+        })
+      },
+    )
     call.on('error', reject)
     call.end(JSON.stringify(body))
   })
@@ -61,7 +65,7 @@ function overGrpc(client: Client, businessId: string, body: object) {
       (bytes: Buffer) => fromBinary(CreateAccountResponseSchema, bytes),
       null,
       metadata,
-      (error, answer) => (error ? reject(error) : resolve(answer!)),
+      (error, response) => (error ? reject(error) : resolve(response!)),
     )
   })
 }
@@ -74,20 +78,22 @@ async function accountsOf(businessId: string) {
   return rows
 }
 
-describe('1,000 copies of one creation at once, at both doors of two instances', () => {
+describe('1,000 copies of one creation at once, over REST and gRPC at two instances', () => {
   test.each([
-    ['a bank that answers at once', creation()],
+    ['a bank that responds at once', creation()],
     ['a bank that takes two seconds', creation({ phone: MAGIC_PHONES.answersLate })],
-  ])('make one account with one call to %s, and get one answer', async (_what, body) => {
+  ])('make one account with one call to %s, and get one response', async (_name, body) => {
     const { id, key } = await service.business()
     const agent = new Agent({ keepAlive: true, maxSockets: 250 })
     const clients = [service, second].map(
-      (at) => new Client(new URL(at.grpcUrl).host, credentials.createInsecure()),
+      (instance) => new Client(new URL(instance.grpcUrl).host, credentials.createInsecure()),
     )
     const copies = Array.from({ length: 250 })
     const [rest, grpc] = await Promise.all([
       Promise.all(
-        copies.flatMap(() => [service, second].map((at) => overRest(at, key, body, agent))),
+        copies.flatMap(() =>
+          [service, second].map((instance) => overRest(instance, key, body, agent)),
+        ),
       ),
       Promise.all(copies.flatMap(() => clients.map((client) => overGrpc(client, id, body)))),
     ])
@@ -98,9 +104,9 @@ describe('1,000 copies of one creation at once, at both doors of two instances',
     expect(stored).toHaveLength(1)
     // Each call to the bank is one attempt.
     expect(stored[0]).toMatchObject({ status: 'ACTIVE', attempts: 1 })
-    expect(new Set(rest.map((answer) => answer.text)).size).toBe(1)
+    expect(new Set(rest.map((response) => response.text)).size).toBe(1)
     expect(JSON.parse(rest[0]!.text).data.reference).toBe(stored[0].reference)
-    expect(rest.every((answer) => answer.status === 200)).toBe(true)
+    expect(rest.every((response) => response.status === 200)).toBe(true)
     const numbers = new Set(grpc.map(({ account }) => account!.accountNumber))
     expect([...numbers]).toEqual([stored[0].account_number])
     const firsts = [...rest, ...grpc].filter(({ replayed }) => !replayed)
@@ -113,24 +119,24 @@ describe('1,000 copies of one creation at once, at both doors of two instances',
   })
 })
 
-test('copies with different details at once: one wins, the others conflict, one account', async () => {
+test('concurrent copies with different details open one account and report conflicts', async () => {
   const { id, key } = await service.business()
   const agent = new Agent({ keepAlive: true })
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 60 }, (_, index) => {
-      const at = index % 2 === 0 ? service : second
-      return overRest(at, key, creation({ firstName: `Ada${index % 3}` }), agent)
+      const instance = index % 2 === 0 ? service : second
+      return overRest(instance, key, creation({ firstName: `Ada${index % 3}` }), agent)
     }),
   )
   agent.destroy()
   expect(await accountsOf(id)).toHaveLength(1)
-  const opened = answers.filter((answer) => answer.status === 200)
+  const opened = responses.filter((response) => response.status === 200)
   expect(opened).toHaveLength(20)
-  expect(new Set(opened.map((answer) => answer.text)).size).toBe(1)
-  expect(answers.filter((answer) => answer.status === 409)).toHaveLength(40)
+  expect(new Set(opened.map((response) => response.text)).size).toBe(1)
+  expect(responses.filter((response) => response.status === 409)).toHaveLength(40)
 })
 
-test('the same reference at once in two businesses makes two accounts', async () => {
+test('two businesses can use the same reference at once and get two accounts', async () => {
   const first = await service.business()
   const other = await service.business()
   const agent = new Agent()
@@ -141,7 +147,7 @@ test('the same reference at once in two businesses makes two accounts', async ()
   expect(JSON.parse(one.text).data.reference).not.toBe(JSON.parse(two.text).data.reference)
 })
 
-test('many creations at once each get a number of their own, at both instances', async () => {
+test('concurrent creations at two instances each get their own number', async () => {
   const { id, key } = await service.business()
   const agent = new Agent({ keepAlive: true, maxSockets: 100 })
   await Promise.all(

@@ -12,15 +12,15 @@ import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
 
 const service = useService()
 
-/** Opens accounts with identity numbers, each in a business of its own. @returns their references */
+/** Opens accounts with identity numbers, each in its own business. @returns their references */
 async function open(...customers: { bank?: string; idType?: string; idNumber: string }[]) {
   const references: string[] = []
   for (const customer of customers) {
     const { key } = await service.business()
     const body = creation({ bank: 'PALMPAY', idType: 'nin', ...customer })
-    const answer = await service.post('generateVirtualAccount/', key, body)
-    expect(answer.status).toBe(200)
-    references.push(answer.body.data.reference)
+    const response = await service.post('generateVirtualAccount/', key, body)
+    expect(response.status).toBe(200)
+    references.push(response.body.data.reference)
   }
   return references
 }
@@ -30,15 +30,15 @@ async function find(request: { idNumber: string; idType?: IdType; pageSize?: num
   return accounts.map((account) => account.reference).sort()
 }
 
-test('the accounts of one identity number are found, across businesses', async () => {
-  const [one, two, bvn, kindless] = await open(
+test('finds the accounts with one identity number across businesses', async () => {
+  const [one, two, bvn, withoutKind] = await open(
     { idNumber: '10000000001' },
     { idNumber: '10000000001' },
     { idNumber: '10000000001', idType: 'bvn' },
     { idNumber: '10000000001', bank: '9PSB', idType: undefined as never },
     { idNumber: '10000000002' },
   )
-  const all = [one, two, bvn, kindless].sort()
+  const all = [one, two, bvn, withoutKind].sort()
   expect(await find({ idNumber: '10000000001' })).toEqual(all)
   expect(await find({ idNumber: '10000000001', idType: IdType.NIN })).toEqual([one, two].sort())
   expect(await find({ idNumber: '10000000001', idType: IdType.BVN })).toEqual([bvn])
@@ -57,7 +57,7 @@ test('the accounts of one identity number are found, across businesses', async (
   expect(Object.keys(first.accounts[0]!).join()).not.toMatch(/idNumber/i)
 })
 
-test('only a token of scope admin may look for an identity number', async () => {
+test('only a token with scope admin may search by identity number', async () => {
   const encrypter = createEncrypter(MASTER_KEY)
   const rpc = createAccountRpc({ database: service.database, encrypter } as never)
   const asCaller = (scopes: readonly Scope[], idNumber: string) => {
@@ -66,14 +66,14 @@ test('only a token of scope admin may look for an identity number', async () => 
     const request = { businessId: '', status: 0, pageSize: 1, pageToken: '', idNumber, idType: 0 }
     return rpc.listAccounts(request as never, { values } as HandlerContext)
   }
-  const refusal = { reason: 'permission_denied' }
-  await expect(asCaller(['read'], '10000000001')).rejects.toMatchObject(refusal)
-  await expect(asCaller(['read', 'payments:write'], '1')).rejects.toMatchObject(refusal)
+  const denied = { reason: 'permission_denied' }
+  await expect(asCaller(['read'], '10000000001')).rejects.toMatchObject(denied)
+  await expect(asCaller(['read', 'payments:write'], '1')).rejects.toMatchObject(denied)
   await expect(asCaller(['read'], '')).resolves.toBeDefined()
   await expect(asCaller(['admin'], '10000000001')).resolves.toBeDefined()
 })
 
-test('accounts of before the hash are found once an instance has started', async () => {
+test('finds accounts stored without a hash once an instance has started', async () => {
   const [reference] = await open({ idNumber: '10000000004' })
   const { pool } = service.database
   await pool.query('update account set id_number_hash = null where reference = $1', [reference])
@@ -86,7 +86,7 @@ test('accounts of before the hash are found once an instance has started', async
   await instance.close()
 })
 
-test('the command takes the number from standard input, where nobody else sees it', async () => {
+test('the command reads the number from standard input, which other users cannot see', async () => {
   const [reference] = await open({ idNumber: '10000000005' })
   const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
   const running = startInflow(['account', 'list', '--id-number', '-'], {

@@ -7,7 +7,7 @@ const service = useService()
 
 const ID_NUMBER = '22334455667'
 
-test('an identity number is encrypted, bound to its account, and readable nowhere', async () => {
+test('an identity number is encrypted, bound to its account, and in no table as plain text', async () => {
   const { id, key } = await service.business()
   const palmpay = { bank: 'PALMPAY', idType: 'bvn', idNumber: ID_NUMBER }
   for (const reference of ['order-1', 'order-2']) {

@@ -27,8 +27,8 @@ const CUSTOMER = {
   phone: '08012345678',
 }
 
-/** What a caller that died at the bank leaves behind. @returns the reference set aside for it */
-async function leaveHalfWay(businessId: string, claimedForMs: number): Promise<string> {
+/** Stores the account of a caller that died during the bank's call. @returns its reference */
+async function insertAbandoned(businessId: string, claimedForMs: number): Promise<string> {
   const details = { bank: '9PSB', ...CUSTOMER, idType: undefined, idNumber: undefined } as const
   const reference = newReference()
   const now = Date.now()
@@ -57,25 +57,25 @@ async function stored(businessId: string) {
   return rows
 }
 
-async function generate(at: { httpUrl: string }, key: string, body: unknown) {
+async function generate(instance: { httpUrl: string }, key: string, body: unknown) {
   const request = { path: GENERATE, headers: asJson(key), body: JSON.stringify(body) }
-  const { status, headers, text } = await send(at.httpUrl, request)
+  const { status, headers, text } = await send(instance.httpUrl, request)
   const reference: string | undefined = JSON.parse(text).data?.reference
   return { status, reference, replayed: headers['idempotent-replayed'] === 'true' }
 }
 
-describe('a creation whose first caller died half-way', () => {
-  test('is resolved by the next, under the reference that was set aside', async () => {
+describe('a creation whose first caller died during the call', () => {
+  test('is completed by the next call under the same reference', async () => {
     const { id, key } = await service.business()
-    const reference = await leaveHalfWay(id, -1)
-    const answer = await generate(service, key, creation())
-    expect(answer).toEqual({ status: 200, reference, replayed: false })
+    const reference = await insertAbandoned(id, -1)
+    const response = await generate(service, key, creation())
+    expect(response).toEqual({ status: 200, reference, replayed: false })
     expect(await stored(id)).toEqual([{ reference, status: 'ACTIVE', attempts: 2 }])
   })
 
-  test('is waited for while its claim holds, and resolved once when it runs out', async () => {
+  test('is awaited while its claim is valid, and completed once when the claim expires', async () => {
     const { id, key } = await service.business()
-    const reference = await leaveHalfWay(id, 400)
+    const reference = await insertAbandoned(id, 400)
     const startedMs = Date.now()
     const copies = await Promise.all(
       Array.from({ length: 40 }, (_, index) =>
@@ -88,16 +88,16 @@ describe('a creation whose first caller died half-way', () => {
     expect(await stored(id)).toEqual([{ reference, status: 'ACTIVE', attempts: 2 }])
   })
 
-  test('conflicts at once with other details, also while its claim holds', async () => {
+  test('conflicts at once with other details, even while its claim is valid', async () => {
     const { id, key } = await service.business()
-    await leaveHalfWay(id, 60_000)
+    await insertAbandoned(id, 60_000)
     expect((await generate(service, key, creation({ lastName: 'Okafor' }))).status).toBe(409)
     expect(await stored(id)).toMatchObject([{ status: 'PENDING', attempts: 1 }])
   })
 
-  test('is seen as pending by operators, and resolved at the other door as well', async () => {
+  test('is listed as pending to operators, and can be completed over gRPC', async () => {
     const { id } = await service.business()
-    const reference = await leaveHalfWay(id, -1)
+    const reference = await insertAbandoned(id, -1)
     const accounts = service.client(AccountService)
     const status = AccountStatus.PENDING
     const { accounts: pending } = await accounts.listAccounts({ businessId: id, status })
@@ -116,13 +116,13 @@ describe('a creation whose first caller died half-way', () => {
   })
 })
 
-test('a bank that does not answer: copies at once ask it once, and so do their repeats', async () => {
+test('concurrent copies ask an unresponsive bank once, and so do their repeats', async () => {
   const { id, key } = await service.business()
   const body = creation({ phone: MAGIC_PHONES.timesOut })
   const fifty = () => Promise.all(Array.from({ length: 50 }, () => generate(service, key, body)))
-  expect(new Set((await fifty()).map((answer) => answer.status))).toEqual(new Set([503]))
+  expect(new Set((await fifty()).map((response) => response.status))).toEqual(new Set([503]))
   const [pending] = await stored(id)
   expect(pending).toMatchObject({ status: 'PENDING', attempts: 1 })
-  expect(new Set((await fifty()).map((answer) => answer.status))).toEqual(new Set([200]))
+  expect(new Set((await fifty()).map((response) => response.status))).toEqual(new Set([200]))
   expect(await stored(id)).toEqual([{ ...pending, status: 'ACTIVE', attempts: 2 }])
 })

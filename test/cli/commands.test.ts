@@ -245,7 +245,11 @@ test('an account is opened, shown and listed', async () => {
   expect(created).toMatchObject({ code: 0, stderr: '' })
   const number = /^Number +(\d{10})$/m.exec(created.stdout)?.[1]
   const repeated = await run(...CREATE, '--business', businessId)
-  expect(repeated).toEqual({ code: 0, stdout: created.stdout, stderr: 'It was open already.\n' })
+  expect(repeated).toEqual({
+    code: 0,
+    stdout: created.stdout,
+    stderr: 'The account was already open.\n',
+  })
   const shown = await run('account', 'get', 'again', '--business', businessId)
   expect(shown.stdout).toBe(created.stdout)
   expect(shown.stdout).toMatch(/^Customer +Ada Obi$/m)

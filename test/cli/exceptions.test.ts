@@ -44,8 +44,8 @@ describe('an opening that is pending', () => {
   test('is listed with its cause and what happens next', async () => {
     await leave('listed')
     const { stdout } = await run('account', 'list', ...ofBusiness(), '--status', 'PENDING')
-    expect(stdout).toMatch(/NEXT STEP +CAUSE/)
-    expect(stdout).toMatch(/ listed .* PENDING .* FREE +refused$/m)
+    expect(stdout).toMatch(/OPENING STATE +CAUSE/)
+    expect(stdout).toMatch(/ listed .* PENDING .* RETRYABLE +refused$/m)
   })
 
   test('is resolved with the number that the bank gave, or as not opened', async () => {

@@ -1,14 +1,14 @@
 import {
   type Account,
   AccountStatus,
-  OpeningStep,
+  OpeningState,
 } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { localTime } from '../local-time.ts'
 import { enumName, modeName } from '../options.ts'
 import { type Column, fields, table } from '../output.ts'
 
-const ROW: readonly Column<Account>[] = [
+const COLUMNS: readonly Column<Account>[] = [
   { title: 'Reference', of: ({ reference }) => reference },
   { title: 'Own reference', of: ({ merchantReference }) => merchantReference },
   { title: 'Mode', of: modeName },
@@ -19,16 +19,16 @@ const ROW: readonly Column<Account>[] = [
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
 ]
 
-/** Of accounts that are not open yet. */
+/** Columns of pending accounts. */
 const OPENING: readonly Column<Account>[] = [
-  { title: 'Next step', of: ({ opening }) => enumName(opening?.nextStep ?? 0, OpeningStep) },
+  { title: 'Opening state', of: ({ opening }) => enumName(opening?.state ?? 0, OpeningState) },
   { title: 'Cause', of: ({ opening }) => opening?.cause ?? '' },
 ]
 
-const WHOLE: readonly Column<Account>[] = [
-  ...ROW,
+const DETAILS: readonly Column<Account>[] = [
+  ...COLUMNS,
   ...OPENING,
-  { title: 'AttemptRunner', of: ({ opening }) => (opening ? String(opening.attempts) : '') },
+  { title: 'Attempts', of: ({ opening }) => (opening ? String(opening.attempts) : '') },
   { title: 'Next try at', of: ({ opening }) => localTime.format(opening?.nextTryAt) },
   { title: 'Bank name', of: ({ bankName }) => bankName },
   { title: 'Customer', of: ({ customer: c }) => (c ? `${c.firstName} ${c.lastName}` : '') },
@@ -38,12 +38,12 @@ const WHOLE: readonly Column<Account>[] = [
   { title: 'Id', of: ({ id }) => id },
 ]
 
-/** Accounts, a line for each; where some are not open yet, with what happens next. */
-export function rows(found: readonly Account[]): string {
-  return table(found, found.some(({ opening }) => opening) ? [...ROW, ...OPENING] : ROW)
+/** A table of accounts; it shows the opening state if some accounts are pending. */
+export function accountTable(found: readonly Account[]): string {
+  return table(found, found.some(({ opening }) => opening) ? [...COLUMNS, ...OPENING] : COLUMNS)
 }
 
-/** One account, a line for each of its fields. */
-export function whole(found: Account | undefined): string {
-  return found ? fields(found, WHOLE) : ''
+/** One account, with a line for each field. */
+export function accountFields(found: Account | undefined): string {
+  return found ? fields(found, DETAILS) : ''
 }

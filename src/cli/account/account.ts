@@ -22,8 +22,9 @@ import { note } from '../output.ts'
 import { readSecret } from '../read-secret.ts'
 import { calling } from '../service.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-import { rows, whole } from './account-columns.ts'
-import { addAccountEnds } from './end-account.ts'
+import { accountFields, accountTable } from './account-columns.ts'
+import { addCloseAccount } from './close-account.ts'
+import { addResolveAccount } from './resolve-account.ts'
 
 /** `inflow account` */
 export function account(noun: Command): void {
@@ -46,7 +47,7 @@ export function account(noun: Command): void {
       '--id-number <digits>',
       'identity number, 11 digits, for PALMPAY; "-" reads it from standard input',
     )
-    .option('--test', 'of test mode: at the sandbox, whatever bank it names')
+    .option('--test', 'open it in test mode, where the sandbox serves every bank')
     .action(createAccount)
   addBusinessOption(
     addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
@@ -59,8 +60,8 @@ export function account(noun: Command): void {
         summary: 'list accounts, newest first',
         example: 'account list --status ACTIVE --limit 20',
       })
-        .option('--business <id>', 'of this business only (default: of all)')
-        .addOption(enumOption('--status <status>', 'in this state only', AccountStatus))
+        .option('--business <id>', 'of this business only (default: all businesses)')
+        .addOption(enumOption('--status <status>', 'with this status only', AccountStatus))
         .option(
           '--id-number <digits>',
           'of the customer with this identity number only; "-" reads it from standard input, as ' +
@@ -69,7 +70,8 @@ export function account(noun: Command): void {
         .addOption(enumOption('--id-type <kind>', 'kind of that number', IdType)),
     ),
   ).action(listAccounts)
-  addAccountEnds(noun)
+  addCloseAccount(noun)
+  addResolveAccount(noun)
   addServiceOptions(noun)
 }
 
@@ -101,14 +103,14 @@ const createAccount = calling<CreateOptions>(async (service, options) => {
     idNumber:
       options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
   })
-  answer(options, CreateAccountResponseSchema, response, () => whole(response.account))
-  if (response.replayed) note('It was open already.')
+  answer(options, CreateAccountResponseSchema, response, () => accountFields(response.account))
+  if (response.replayed) note('The account was already open.')
 })
 
 const getAccount = calling<{ business?: string }>(async (service, options, reference) => {
   const businessId = service.business(options.business)
   const response = await service.client(AccountService).getAccount({ businessId, reference })
-  answer(options, GetAccountResponseSchema, response, () => whole(response.account))
+  answer(options, GetAccountResponseSchema, response, () => accountFields(response.account))
 })
 
 interface ListOptions extends PageOptions, ModeOptions {
@@ -129,6 +131,6 @@ const listAccounts = calling<ListOptions>(async (service, options) => {
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListAccountsResponseSchema, response, () => rows(response.accounts))
+  answer(options, ListAccountsResponseSchema, response, () => accountTable(response.accounts))
   notePage(response)
 })

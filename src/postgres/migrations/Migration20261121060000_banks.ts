@@ -36,13 +36,13 @@ const STATEMENTS = [
     primary key ("bank", "bank_key")
   )`,
   `alter table "bank_payment_key" add constraint "bank_payment_key_session_id_bank_unique" unique ("session_id", "bank")`,
-  // Who was at a bank when it died under the version before left no result: that is ASKING.
+  // A process that died while asking a bank stored no result: such an account stays CREATING.
   `alter table "account" add "bank_account_id" text not null default '',
-    add "opening_state" text not null default 'ASKING',
+    add "opening_state" text not null default 'CREATING',
     add "last_cause" text not null default '',
     add "next_try_at" timestamptz(3) null`,
   `create index account_opening_index on "account" (next_try_at) where status = 'PENDING'`,
-  `alter table "account" add constraint "account_opening_state" check (opening_state in ('ASKING', 'FREE', 'REPEAT', 'QUERY', 'PERSON'))`,
+  `alter table "account" add constraint "account_opening_state" check (opening_state in ('CREATING', 'RETRYABLE', 'RETRYING', 'REQUERYING', 'MANUAL_REVIEW'))`,
   `alter table "unmatched_payment" add "resolution" text null,
     add "resolved_at" timestamptz(3) null,
     add "note" text not null default '',

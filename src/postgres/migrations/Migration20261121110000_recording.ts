@@ -16,22 +16,22 @@ const PARENTS = [
   `create function account_id_guard() returns trigger language plpgsql as $$
   begin
     if new.id <> old.id then
-      raise exception 'an account keeps its id' using errcode = 'integrity_constraint_violation';
+      raise exception 'the id of an account cannot change' using errcode = 'integrity_constraint_violation';
     end if;
     return new;
   end $$`,
   `create trigger account_id_guard before update of id on "account"
     for each row execute function account_id_guard()`,
-  // An account is open before there is a payment into it; one that its bank refused to open goes.
-  `create function account_kept() returns trigger language plpgsql as $$
+  // Only an account that its bank never opened may be deleted; it has no payments.
+  `create function account_delete_guard() returns trigger language plpgsql as $$
   begin
     if old.status <> 'PENDING' or exists (select from transaction where account_id = old.id) then
-      raise exception 'an account that was open is kept' using errcode = 'integrity_constraint_violation';
+      raise exception 'an account that was ever open cannot be deleted' using errcode = 'integrity_constraint_violation';
     end if;
     return old;
   end $$`,
-  `create trigger account_kept before delete on "account"
-    for each row execute function account_kept()`,
+  `create trigger account_delete_guard before delete on "account"
+    for each row execute function account_delete_guard()`,
   `create trigger account_not_truncated before truncate on "account"
     for each statement execute function append_only()`,
   // OFFSET keeps the look-ups by index: what a statement adds has no statistics to plan by.

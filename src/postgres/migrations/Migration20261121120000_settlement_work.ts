@@ -8,6 +8,6 @@ export class Migration20261121120000_settlement_work extends Migration {
 }
 
 const STATEMENTS = [
-  `create index account_walk_index on "account" (bank, id) where status = 'ACTIVE' and live`,
+  `create index account_active_bank_index on "account" (bank, id) where status = 'ACTIVE' and live`,
   `create index settlement_request_open_index on "settlement_request" (id) where completed_at is null`,
 ]

@@ -21,7 +21,7 @@ describe('503 bank_unavailable, with Retry-After', () => {
     const refused = await generate(key, body)
     expect([refused.status, golden(refused.text)]).toEqual([
       503,
-      '{"status":false,"message":"The bank did not answer; repeat the request","code":"bank_unavailable","request_id":"*"}',
+      '{"status":false,"message":"The bank did not respond; repeat the request","code":"bank_unavailable","request_id":"*"}',
     ])
     expect(refused.headers['retry-after']).toBe('5')
 

@@ -16,16 +16,16 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account.proto.
  */
 export const file_inflow_account_v1_account: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSKKAwoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgSKwoHb3BlbmluZxgNIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmcijgEKB09wZW5pbmcSMQoJbmV4dF9zdGVwGAEgASgOMh4uaW5mbG93LmFjY291bnQudjEuT3BlbmluZ1N0ZXASDQoFY2F1c2UYAiABKAkSEAoIYXR0ZW1wdHMYAyABKAUSLwoLbmV4dF90cnlfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIk8KCEN1c3RvbWVyEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJEg0KBXBob25lGAQgASgJKqUBCgtPcGVuaW5nU3RlcBIcChhPUEVOSU5HX1NURVBfVU5TUEVDSUZJRUQQABIXChNPUEVOSU5HX1NURVBfQVNLSU5HEAESFQoRT1BFTklOR19TVEVQX0ZSRUUQAhIXChNPUEVOSU5HX1NURVBfUkVQRUFUEAMSFgoST1BFTklOR19TVEVQX1FVRVJZEAQSFwoTT1BFTklOR19TVEVQX1BFUlNPThAFKoEBCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWQUNDT1VOVF9TVEFUVVNfUEVORElORxABEhkKFUFDQ09VTlRfU1RBVFVTX0FDVElWRRACEhkKFUFDQ09VTlRfU1RBVFVTX0NMT1NFRBADKkMKBklkVHlwZRIXChNJRF9UWVBFX1VOU1BFQ0lGSUVEEAASDwoLSURfVFlQRV9OSU4QARIPCgtJRF9UWVBFX0JWThACYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSKKAwoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgSKwoHb3BlbmluZxgNIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmciiwEKB09wZW5pbmcSLgoFc3RhdGUYASABKA4yHy5pbmZsb3cuYWNjb3VudC52MS5PcGVuaW5nU3RhdGUSDQoFY2F1c2UYAiABKAkSEAoIYXR0ZW1wdHMYAyABKAUSLwoLbmV4dF90cnlfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIk8KCEN1c3RvbWVyEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJEg0KBXBob25lGAQgASgJKsEBCgxPcGVuaW5nU3RhdGUSHQoZT1BFTklOR19TVEFURV9VTlNQRUNJRklFRBAAEhoKFk9QRU5JTkdfU1RBVEVfQ1JFQVRJTkcQARIbChdPUEVOSU5HX1NUQVRFX1JFVFJZQUJMRRACEhoKFk9QRU5JTkdfU1RBVEVfUkVUUllJTkcQAxIcChhPUEVOSU5HX1NUQVRFX1JFUVVFUllJTkcQBBIfChtPUEVOSU5HX1NUQVRFX01BTlVBTF9SRVZJRVcQBSqBAQoNQWNjb3VudFN0YXR1cxIeChpBQ0NPVU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhoKFkFDQ09VTlRfU1RBVFVTX1BFTkRJTkcQARIZChVBQ0NPVU5UX1NUQVRVU19BQ1RJVkUQAhIZChVBQ0NPVU5UX1NUQVRVU19DTE9TRUQQAypDCgZJZFR5cGUSFwoTSURfVFlQRV9VTlNQRUNJRklFRBAAEg8KC0lEX1RZUEVfTklOEAESDwoLSURfVFlQRV9CVk4QAmIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
- * A virtual bank account, dedicated to one customer of one business.
+ * A virtual bank account for one customer of one business.
  *
  * @generated from message inflow.account.v1.Account
  */
 export type Account = Message<"inflow.account.v1.Account"> & {
   /**
-   * Identifier, "acc_…".
+   * Account id, "acc_…".
    *
    * @generated from field: string id = 1;
    */
@@ -39,7 +39,7 @@ export type Account = Message<"inflow.account.v1.Account"> & {
   businessId: string;
 
   /**
-   * The reference that payments are reported against, "R-…", unique in the service.
+   * The reference that the service assigned, "R-…", unique in the service. Payments carry it.
    *
    * @generated from field: string reference = 3;
    */
@@ -81,7 +81,7 @@ export type Account = Message<"inflow.account.v1.Account"> & {
   accountName: string;
 
   /**
-   * Where the account is in its life. Output only.
+   * Status of the account. Output only.
    *
    * @generated from field: inflow.account.v1.AccountStatus status = 9;
    */
@@ -95,21 +95,21 @@ export type Account = Message<"inflow.account.v1.Account"> & {
   customer?: Customer | undefined;
 
   /**
-   * When the account was asked for.
+   * When the account was requested.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 11;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * Whether it is of live mode, where money is real; false: of test mode.
+   * True in live mode, where money is real; false in test mode.
    *
    * @generated from field: bool live = 12;
    */
   live: boolean;
 
   /**
-   * How far the opening has come; only while the account is pending.
+   * Progress of the opening at the bank; present only while the account is pending.
    *
    * @generated from field: inflow.account.v1.Opening opening = 13;
    */
@@ -124,34 +124,34 @@ export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
   messageDesc(file_inflow_account_v1_account, 0);
 
 /**
- * An opening that has not ended well yet.
+ * The opening of a pending account at its bank.
  *
  * @generated from message inflow.account.v1.Opening
  */
 export type Opening = Message<"inflow.account.v1.Opening"> & {
   /**
-   * What happens next.
+   * What happens next to the account. Output only.
    *
-   * @generated from field: inflow.account.v1.OpeningStep next_step = 1;
+   * @generated from field: inflow.account.v1.OpeningState state = 1;
    */
-  nextStep: OpeningStep;
+  state: OpeningState;
 
   /**
-   * Why the latest attempt did not open the account; empty while the bank is being asked.
+   * Why the latest attempt did not open the account; empty before the first failed attempt.
    *
    * @generated from field: string cause = 2;
    */
   cause: string;
 
   /**
-   * How often the bank was asked.
+   * How many times the service has asked the bank.
    *
    * @generated from field: int32 attempts = 3;
    */
   attempts: number;
 
   /**
-   * When the service asks the bank again by itself; absent: it does not.
+   * When the service asks the bank again by itself; absent if it does not.
    *
    * @generated from field: google.protobuf.Timestamp next_try_at = 4;
    */
@@ -166,7 +166,7 @@ export const OpeningSchema: GenMessage<Opening> = /*@__PURE__*/
   messageDesc(file_inflow_account_v1_account, 1);
 
 /**
- * The person an account is for.
+ * The customer an account is for.
  *
  * @generated from message inflow.account.v1.Customer
  */
@@ -193,7 +193,7 @@ export type Customer = Message<"inflow.account.v1.Customer"> & {
   email: string;
 
   /**
-   * Phone number, as it was given.
+   * Phone number, as the business sent it.
    *
    * @generated from field: string phone = 4;
    */
@@ -208,82 +208,83 @@ export const CustomerSchema: GenMessage<Customer> = /*@__PURE__*/
   messageDesc(file_inflow_account_v1_account, 2);
 
 /**
- * What happens next about an opening.
+ * What happens next to a pending account.
  *
- * @generated from enum inflow.account.v1.OpeningStep
+ * @generated from enum inflow.account.v1.OpeningState
  */
-export const OpeningStep = {
+export const OpeningState = {
   /**
-   * Not stated.
+   * Not specified.
    *
-   * @generated from enum value: OPENING_STEP_UNSPECIFIED = 0;
+   * @generated from enum value: OPENING_STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * The bank is being asked, or whoever asked it died.
+   * The service is asking the bank to open the account, or stopped before it stored the result.
    *
-   * @generated from enum value: OPENING_STEP_ASKING = 1;
+   * @generated from enum value: OPENING_STATE_CREATING = 1;
    */
-  ASKING: 1,
+  CREATING: 1,
 
   /**
-   * Nothing was opened: the business's next request asks again.
+   * The bank opened nothing. The business's next request asks the bank again.
    *
-   * @generated from enum value: OPENING_STEP_FREE = 2;
+   * @generated from enum value: OPENING_STATE_RETRYABLE = 2;
    */
-  FREE: 2,
+  RETRYABLE: 2,
 
   /**
-   * The service asks for the same account again: the bank recognises the reference.
+   * The result is unclear. The service repeats the request, as the bank recognises the reference.
    *
-   * @generated from enum value: OPENING_STEP_REPEAT = 3;
+   * @generated from enum value: OPENING_STATE_RETRYING = 3;
    */
-  REPEAT: 3,
+  RETRYING: 3,
 
   /**
-   * The service asks the bank what became of it.
+   * The result is unclear. The service asks the bank for the result of the earlier request.
    *
-   * @generated from enum value: OPENING_STEP_QUERY = 4;
+   * @generated from enum value: OPENING_STATE_REQUERYING = 4;
    */
-  QUERY: 4,
+  REQUERYING: 4,
 
   /**
-   * A person has to look at the bank, and resolve it: asking again could open a second account.
+   * The result is unclear or unusable, and another request could open a second account. An operator
+   * checks with the bank and calls ResolveAccount.
    *
-   * @generated from enum value: OPENING_STEP_PERSON = 5;
+   * @generated from enum value: OPENING_STATE_MANUAL_REVIEW = 5;
    */
-  PERSON: 5,
+  MANUAL_REVIEW: 5,
 } as const;
 
 /**
- * What happens next about an opening.
+ * What happens next to a pending account.
  *
- * @generated from enum inflow.account.v1.OpeningStep
+ * @generated from enum inflow.account.v1.OpeningState
  */
-export type OpeningStep = (typeof OpeningStep)[keyof typeof OpeningStep] | UnknownEnum;
+export type OpeningState = (typeof OpeningState)[keyof typeof OpeningState] | UnknownEnum;
 
 /**
- * Describes the enum inflow.account.v1.OpeningStep.
+ * Describes the enum inflow.account.v1.OpeningState.
  */
-export const OpeningStepSchema: GenEnum<OpeningStep> = /*@__PURE__*/
+export const OpeningStateSchema: GenEnum<OpeningState> = /*@__PURE__*/
   enumDesc(file_inflow_account_v1_account, 0);
 
 /**
- * The states of an account.
+ * The status of an account.
  *
  * @generated from enum inflow.account.v1.AccountStatus
  */
 export const AccountStatus = {
   /**
-   * Not stated.
+   * Not specified.
    *
    * @generated from enum value: ACCOUNT_STATUS_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Stored, and the bank has not confirmed it yet.
+   * Requested; the bank has not confirmed it yet.
    *
    * @generated from enum value: ACCOUNT_STATUS_PENDING = 1;
    */
@@ -297,7 +298,7 @@ export const AccountStatus = {
   ACTIVE: 2,
 
   /**
-   * Closed: payments into it are kept as unmatched.
+   * Closed: payments into it are recorded as unmatched.
    *
    * @generated from enum value: ACCOUNT_STATUS_CLOSED = 3;
    */
@@ -305,7 +306,7 @@ export const AccountStatus = {
 } as const;
 
 /**
- * The states of an account.
+ * The status of an account.
  *
  * @generated from enum inflow.account.v1.AccountStatus
  */
@@ -324,7 +325,7 @@ export const AccountStatusSchema: GenEnum<AccountStatus> = /*@__PURE__*/
  */
 export const IdType = {
   /**
-   * None was given.
+   * No identity number was given.
    *
    * @generated from enum value: ID_TYPE_UNSPECIFIED = 0;
    */

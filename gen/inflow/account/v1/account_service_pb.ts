@@ -19,7 +19,7 @@ export const file_inflow_account_v1_account_service: GenFile = /*@__PURE__*/
   fileDesc("CidpbmZsb3cvYWNjb3VudC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SEWluZmxvdy5hY2NvdW50LnYxIs0JChRDcmVhdGVBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEogBCglyZWZlcmVuY2UYAiABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBARIvCgRiYW5rGAMgASgOMhQuaW5mbG93LnR5cGUudjEuQmFua0ILukgIyAEBggECEAESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAYgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgHIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESNAoHaWRfdHlwZRgIIAEoDjIZLmluZmxvdy5hY2NvdW50LnYxLklkVHlwZUIIukgFggECEAESYgoJaWRfbnVtYmVyGAkgASgJQk+6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEgwKBHRlc3QYCiABKAg6vQG6SLkBGlgKD2lkX3R5cGUucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaI3RoaXMuYmFuayAhPSA0IHx8IHRoaXMuaWRfdHlwZSAhPSAwGl0KEWlkX251bWJlci5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRomdGhpcy5iYW5rICE9IDQgfHwgdGhpcy5pZF9udW1iZXIgIT0gJyciVgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50EhAKCHJlcGxheWVkGAIgASgIIksKEUdldEFjY291bnRSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESGQoJcmVmZXJlbmNlGAIgASgJQga6SAPIAQEiQQoSR2V0QWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50ItwCChNMaXN0QWNjb3VudHNSZXF1ZXN0EhMKC2J1c2luZXNzX2lkGAEgASgJEjoKBnN0YXR1cxgCIAEoDjIgLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAxj0AxIRCgRsaXZlGAUgASgISACIAQESZQoJaWRfbnVtYmVyGAYgASgJQlKAAQG6SEy6AUkKCWlkX251bWJlchIRbXVzdCBiZSAxMSBkaWdpdHMaKXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17MTF9JCcpEjQKB2lkX3R5cGUYByABKA4yGS5pbmZsb3cuYWNjb3VudC52MS5JZFR5cGVCCLpIBYIBAhABQgcKBV9saXZlIl0KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiwKCGFjY291bnRzGAEgAygLMhouaW5mbG93LmFjY291bnQudjEuQWNjb3VudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiTQoTQ2xvc2VBY2NvdW50UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEhkKCXJlZmVyZW5jZRgCIAEoCUIGukgDyAEBIkMKFENsb3NlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50IrYBChVSZXNvbHZlQWNjb3VudFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAiABKAlCBrpIA8gBARIxCgZvcGVuZWQYAyABKAsyHy5pbmZsb3cuYWNjb3VudC52MS5PcGVuZWRBdEJhbmtIABIdCgpub3Rfb3BlbmVkGAQgASgIQge6SARqAggBSABCEwoKcmVzb2x1dGlvbhIFukgCCAEilwMKDE9wZW5lZEF0QmFuaxJfCg5hY2NvdW50X251bWJlchgBIAEoCUJHukhEugFBCg5hY2NvdW50X251bWJlchISbXVzdCBiZSB0ZW4gZGlnaXRzGht0aGlzLm1hdGNoZXMoJ15bMC05XXsxMH0kJykSjgEKDGFjY291bnRfbmFtZRgCIAEoCUJ4ukh1ugFyCgxhY2NvdW50X25hbWUSKG11c3QgYmUgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCwyMDB9JCcpEpQBCg9iYW5rX2FjY291bnRfaWQYAyABKAlCe7pIeLoBdQoPYmFua19hY2NvdW50X2lkEihtdXN0IGJlIGF0IG1vc3QgMjAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezAsMjAwfSQnKSJFChZSZXNvbHZlQWNjb3VudFJlc3BvbnNlEisKB2FjY291bnQYASABKAsyGi5pbmZsb3cuYWNjb3VudC52MS5BY2NvdW50MqcFCg5BY2NvdW50U2VydmljZRKJAQoNQ3JlYXRlQWNjb3VudBInLmluZmxvdy5hY2NvdW50LnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiguaW5mbG93LmFjY291bnQudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlIiWKtRghCAISDnBheW1lbnRzOndyaXRlGg0SC2J1c2luZXNzX2lkEnkKCkdldEFjY291bnQSJC5pbmZsb3cuYWNjb3VudC52MS5HZXRBY2NvdW50UmVxdWVzdBolLmluZmxvdy5hY2NvdW50LnYxLkdldEFjY291bnRSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEn8KDExpc3RBY2NvdW50cxImLmluZmxvdy5hY2NvdW50LnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaJy5pbmZsb3cuYWNjb3VudC52MS5MaXN0QWNjb3VudHNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEoYBCgxDbG9zZUFjY291bnQSJi5pbmZsb3cuYWNjb3VudC52MS5DbG9zZUFjY291bnRSZXF1ZXN0GicuaW5mbG93LmFjY291bnQudjEuQ2xvc2VBY2NvdW50UmVzcG9uc2UiJYq1GCEIAhIOcGF5bWVudHM6d3JpdGUaDRILYnVzaW5lc3NfaWQSgwEKDlJlc29sdmVBY2NvdW50EiguaW5mbG93LmFjY291bnQudjEuUmVzb2x2ZUFjY291bnRSZXF1ZXN0GikuaW5mbG93LmFjY291bnQudjEuUmVzb2x2ZUFjY291bnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZGIGcHJvdG8z", [file_buf_validate_validate, file_inflow_account_v1_account, file_inflow_auth_v1_policy, file_inflow_type_v1_bank]);
 
 /**
- * What to open.
+ * The account to create.
  *
  * @generated from message inflow.account.v1.CreateAccountRequest
  */
@@ -89,7 +89,7 @@ export type CreateAccountRequest = Message<"inflow.account.v1.CreateAccountReque
   idNumber: string;
 
   /**
-   * Whether it is of test mode: opened at the sandbox, whatever bank it names.
+   * True for an account in test mode, which the sandbox opens, whichever bank is named.
    *
    * @generated from field: bool test = 10;
    */
@@ -104,7 +104,7 @@ export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@_
   messageDesc(file_inflow_account_v1_account_service, 0);
 
 /**
- * What was opened.
+ * The created account.
  *
  * @generated from message inflow.account.v1.CreateAccountResponse
  */
@@ -117,7 +117,7 @@ export type CreateAccountResponse = Message<"inflow.account.v1.CreateAccountResp
   account?: Account | undefined;
 
   /**
-   * True when an earlier call had already opened it.
+   * True if an earlier call had already opened the account.
    *
    * @generated from field: bool replayed = 2;
    */
@@ -145,8 +145,8 @@ export type GetAccountRequest = Message<"inflow.account.v1.GetAccountRequest"> &
   businessId: string;
 
   /**
-   * The returned reference ("R-…") or the business's own. Where a live and a test account have the
-   * same own reference, it names the live one.
+   * The returned reference ("R-…") or the business's own. If a live and a test account share
+   * the business's own reference, the live one is returned.
    *
    * @generated from field: string reference = 2;
    */
@@ -161,7 +161,7 @@ export const GetAccountRequestSchema: GenMessage<GetAccountRequest> = /*@__PURE_
   messageDesc(file_inflow_account_v1_account_service, 2);
 
 /**
- * The account asked for.
+ * The requested account.
  *
  * @generated from message inflow.account.v1.GetAccountResponse
  */
@@ -188,51 +188,51 @@ export const GetAccountResponseSchema: GenMessage<GetAccountResponse> = /*@__PUR
  */
 export type ListAccountsRequest = Message<"inflow.account.v1.ListAccountsRequest"> & {
   /**
-   * Of this business only; empty: of all.
+   * Only accounts of this business; empty: of all businesses.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * In this state only; unspecified: in any.
+   * Only accounts with this status; unspecified: with any status.
    *
    * @generated from field: inflow.account.v1.AccountStatus status = 2;
    */
   status: AccountStatus;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * Page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * Page token: the next_page_token of the previous page; empty for the first page.
    *
    * @generated from field: string page_token = 4;
    */
   pageToken: string;
 
   /**
-   * Of live mode only, or of test mode only; absent: of both.
+   * True: only live accounts; false: only test accounts; absent: both.
    *
    * @generated from field: optional bool live = 5;
    */
   live?: boolean | undefined;
 
   /**
-   * Of the customer with this identity number only, across businesses, to find duplicates. It is
-   * compared by a keyed hash, and is in no answer and no log. Only tokens of scope admin may ask;
-   * others get PERMISSION_DENIED.
+   * Only accounts of the customer with this identity number, across businesses, to find duplicates.
+   * It is compared by a keyed hash, and appears in no response and no log. Requires a token with
+   * scope admin; other callers get PERMISSION_DENIED.
    *
    * @generated from field: string id_number = 6;
    */
   idNumber: string;
 
   /**
-   * Kind of the identity number; unspecified: of any kind.
+   * Kind of the identity number; unspecified: any kind.
    *
    * @generated from field: inflow.account.v1.IdType id_type = 7;
    */
@@ -260,7 +260,7 @@ export type ListAccountsResponse = Message<"inflow.account.v1.ListAccountsRespon
   accounts: Account[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -303,7 +303,7 @@ export const CloseAccountRequestSchema: GenMessage<CloseAccountRequest> = /*@__P
   messageDesc(file_inflow_account_v1_account_service, 6);
 
 /**
- * What was closed.
+ * The closed account.
  *
  * @generated from message inflow.account.v1.CloseAccountResponse
  */
@@ -324,7 +324,7 @@ export const CloseAccountResponseSchema: GenMessage<CloseAccountResponse> = /*@_
   messageDesc(file_inflow_account_v1_account_service, 7);
 
 /**
- * How an opening ended.
+ * The result of a pending account's opening.
  *
  * @generated from message inflow.account.v1.ResolveAccountRequest
  */
@@ -344,13 +344,13 @@ export type ResolveAccountRequest = Message<"inflow.account.v1.ResolveAccountReq
   reference: string;
 
   /**
-   * What the bank says.
+   * The result, as the bank reports it.
    *
    * @generated from oneof inflow.account.v1.ResolveAccountRequest.resolution
    */
   resolution: {
     /**
-     * It opened the account.
+     * The bank opened the account.
      *
      * @generated from field: inflow.account.v1.OpenedAtBank opened = 3;
      */
@@ -358,7 +358,7 @@ export type ResolveAccountRequest = Message<"inflow.account.v1.ResolveAccountReq
     case: "opened";
   } | {
     /**
-     * It opened nothing: the account is removed, and the reference may be used again.
+     * The bank opened nothing: the account is deleted, and the reference may be used again.
      *
      * @generated from field: bool not_opened = 4;
      */
@@ -381,21 +381,21 @@ export const ResolveAccountRequestSchema: GenMessage<ResolveAccountRequest> = /*
  */
 export type OpenedAtBank = Message<"inflow.account.v1.OpenedAtBank"> & {
   /**
-   * Its number, ten digits.
+   * Account number, ten digits.
    *
    * @generated from field: string account_number = 1;
    */
   accountNumber: string;
 
   /**
-   * Its name at the bank, at most 200 characters; empty: the name that was asked for.
+   * Name of the account at the bank, at most 200 characters; empty: the requested name.
    *
    * @generated from field: string account_name = 2;
    */
   accountName: string;
 
   /**
-   * The bank's own identifier of it, where its calls want one, at most 200 characters.
+   * The bank's own identifier of the account, if its API needs one, at most 200 characters.
    *
    * @generated from field: string bank_account_id = 3;
    */
@@ -410,13 +410,13 @@ export const OpenedAtBankSchema: GenMessage<OpenedAtBank> = /*@__PURE__*/
   messageDesc(file_inflow_account_v1_account_service, 9);
 
 /**
- * What became of the opening.
+ * The resolved account.
  *
  * @generated from message inflow.account.v1.ResolveAccountResponse
  */
 export type ResolveAccountResponse = Message<"inflow.account.v1.ResolveAccountResponse"> & {
   /**
-   * The account, now active; absent when nothing was opened.
+   * The account, now active; absent if the bank opened nothing.
    *
    * @generated from field: inflow.account.v1.Account account = 1;
    */
@@ -440,9 +440,9 @@ export const AccountService: GenService<{
    * Opens an account at a bank. Repeating a call with the same business, mode, reference and
    * details returns the same account.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business),
-   * ALREADY_EXISTS (duplicate_reference: the reference was used with other details),
-   * UNAVAILABLE (bank_unavailable: the bank did not answer; repeat the call).
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business does not
+   * exist), ALREADY_EXISTS (duplicate_reference: the reference was used with other details),
+   * UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call).
    *
    * @generated from rpc inflow.account.v1.AccountService.CreateAccount
    */
@@ -476,12 +476,12 @@ export const AccountService: GenService<{
     output: typeof ListAccountsResponseSchema;
   },
   /**
-   * Closes an account, at the bank where the bank can, and in any case here: payments into it are
-   * kept as unmatched from then on. Closing a closed account does nothing.
+   * Closes an account, and closes it at the bank too if the bank supports that. Later payments into
+   * the account are recorded as unmatched. Closing a closed account does nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (account_pending: it is not open yet), UNAVAILABLE (bank_unavailable: the bank did not close
-   * it, and it is open still; repeat the call).
+   * (account_pending: the account is not open yet), UNAVAILABLE (bank_unavailable: the bank did not
+   * close the account, which is still open; repeat the call).
    *
    * @generated from rpc inflow.account.v1.AccountService.CloseAccount
    */
@@ -491,11 +491,11 @@ export const AccountService: GenService<{
     output: typeof CloseAccountResponseSchema;
   },
   /**
-   * Ends an opening that stayed without a clear end, by what a person found out at the bank.
+   * Resolves a pending account with the result that an operator learned from the bank.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for an account number that is taken),
-   * NOT_FOUND (not_found), FAILED_PRECONDITION (account_not_pending), UNAVAILABLE
-   * (bank_unavailable: the bank is being asked for this account right now; repeat the call).
+   * Errors: INVALID_ARGUMENT (validation_failed; also if the account number belongs to another
+   * account), NOT_FOUND (not_found), FAILED_PRECONDITION (account_not_pending), UNAVAILABLE
+   * (bank_unavailable: another call is asking the bank for this account; repeat the call).
    *
    * @generated from rpc inflow.account.v1.AccountService.ResolveAccount
    */

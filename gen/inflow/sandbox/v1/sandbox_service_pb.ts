@@ -27,7 +27,7 @@ export const file_inflow_sandbox_v1_sandbox_service: GenFile = /*@__PURE__*/
  */
 export type SimulateTransferRequest = Message<"inflow.sandbox.v1.SimulateTransferRequest"> & {
   /**
-   * The virtual account's number, ten digits.
+   * Number of the virtual account, ten digits.
    *
    * @generated from field: string account_number = 1;
    */
@@ -41,14 +41,14 @@ export type SimulateTransferRequest = Message<"inflow.sandbox.v1.SimulateTransfe
   amountMinor: bigint;
 
   /**
-   * The session id; empty: a new one of 30 digits.
+   * Session id; empty: a new one of 30 digits is made.
    *
    * @generated from field: string session_id = 3;
    */
   sessionId: string;
 
   /**
-   * Name of the payer; empty: a made-up one.
+   * Name of the payer; empty: a placeholder name.
    *
    * @generated from field: string payer_name = 4;
    */
@@ -63,20 +63,20 @@ export const SimulateTransferRequestSchema: GenMessage<SimulateTransferRequest> 
   messageDesc(file_inflow_sandbox_v1_sandbox_service, 0);
 
 /**
- * What became of the transfer.
+ * The result of the transfer.
  *
  * @generated from message inflow.sandbox.v1.SimulateTransferResponse
  */
 export type SimulateTransferResponse = Message<"inflow.sandbox.v1.SimulateTransferResponse"> & {
   /**
-   * The outcome, as RecordPayment gives it.
+   * The outcome, as in RecordPayment.
    *
    * @generated from field: inflow.transaction.v1.RecordOutcome outcome = 1;
    */
   outcome: RecordOutcome;
 
   /**
-   * The transaction; absent when unmatched.
+   * The transaction; absent if the payment is unmatched.
    *
    * @generated from field: inflow.transaction.v1.Transaction transaction = 2;
    */
@@ -98,18 +98,19 @@ export const SimulateTransferResponseSchema: GenMessage<SimulateTransferResponse
   messageDesc(file_inflow_sandbox_v1_sandbox_service, 1);
 
 /**
- * Makes things happen at the sandbox banks.
+ * Simulates events at the sandbox banks.
  *
  * @generated from service inflow.sandbox.v1.SandboxService
  */
 export const SandboxService: GenService<{
   /**
-   * Makes money arrive in an account at the sandbox: a test account, or a live one of a bank that
-   * the sandbox serves. It goes the whole way of a bank's notification. Should both have the
-   * number, it arrives in the live one, if the sandbox serves its bank.
+   * Simulates a payment into an account that the sandbox serves: a test account, or a live account
+   * at a sandbox bank. The payment takes the same path as a bank's notification. If a live and a
+   * test account share the number, the live one receives it if the sandbox serves its bank.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: no such account),
-   * FAILED_PRECONDITION (not_sandbox: the account is live, and its bank a real one), UNAVAILABLE (unavailable).
+   * FAILED_PRECONDITION (not_sandbox: the account is live at a real bank), UNAVAILABLE
+   * (unavailable).
    *
    * @generated from rpc inflow.sandbox.v1.SandboxService.SimulateTransfer
    */

@@ -88,13 +88,13 @@ export const GenerateVirtualAccountRequestSchema: GenMessage<GenerateVirtualAcco
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 0);
 
 /**
- * The account created.
+ * The created account.
  *
  * @generated from message inflow.thirdparty.v2.GenerateVirtualAccountResponse
  */
 export type GenerateVirtualAccountResponse = Message<"inflow.thirdparty.v2.GenerateVirtualAccountResponse"> & {
   /**
-   * True.
+   * Always true.
    *
    * @generated from field: bool status = 1;
    */
@@ -129,7 +129,7 @@ export const GenerateVirtualAccountResponseSchema: GenMessage<GenerateVirtualAcc
  */
 export type GetTransactionRequest = Message<"inflow.thirdparty.v2.GetTransactionRequest"> & {
   /**
-   * The session id, as the webhook delivers it: 1 to 64 characters of A-Z a-z 0-9 - _ . /
+   * Session id, as in the webhook: 1 to 64 characters of A-Z a-z 0-9 - _ . /
    *
    * @generated from field: string session_id = 1 [json_name = "session_id"];
    */
@@ -144,13 +144,13 @@ export const GetTransactionRequestSchema: GenMessage<GetTransactionRequest> = /*
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 2);
 
 /**
- * The transaction asked for.
+ * The requested transaction.
  *
  * @generated from message inflow.thirdparty.v2.GetTransactionResponse
  */
 export type GetTransactionResponse = Message<"inflow.thirdparty.v2.GetTransactionResponse"> & {
   /**
-   * True.
+   * Always true.
    *
    * @generated from field: bool status = 1;
    */
@@ -200,13 +200,13 @@ export const GetVirtualAccountRequestSchema: GenMessage<GetVirtualAccountRequest
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 4);
 
 /**
- * The account asked for.
+ * The requested account.
  *
  * @generated from message inflow.thirdparty.v2.GetVirtualAccountResponse
  */
 export type GetVirtualAccountResponse = Message<"inflow.thirdparty.v2.GetVirtualAccountResponse"> & {
   /**
-   * True.
+   * Always true.
    *
    * @generated from field: bool status = 1;
    */
@@ -241,42 +241,42 @@ export const GetVirtualAccountResponseSchema: GenMessage<GetVirtualAccountRespon
  */
 export type ListTransactionsRequest = Message<"inflow.thirdparty.v2.ListTransactionsRequest"> & {
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * Page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 1 [json_name = "page_size"];
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * Page token: the next_page_token of the previous page; empty for the first page.
    *
    * @generated from field: string page_token = 2 [json_name = "page_token"];
    */
   pageToken: string;
 
   /**
-   * Into this account only: the returned reference ("R-…") or the caller's own.
+   * Only payments into this account: the returned reference ("R-…") or the caller's own.
    *
    * @generated from field: string reference = 3;
    */
   reference: string;
 
   /**
-   * In this state only: PENDING, SUCCESS, FAILED or REVERSED; empty: in any.
+   * Only transactions with this status: PENDING, SUCCESS, FAILED or REVERSED; empty: any.
    *
    * @generated from field: string status = 4;
    */
   status: string;
 
   /**
-   * Paid at this time or later, YYYY-MM-DD HH:MM:SS or RFC 3339.
+   * Only payments at this time or later, YYYY-MM-DD HH:MM:SS or RFC 3339.
    *
    * @generated from field: string from = 5;
    */
   from: string;
 
   /**
-   * Paid before this time, YYYY-MM-DD HH:MM:SS or RFC 3339.
+   * Only payments before this time, YYYY-MM-DD HH:MM:SS or RFC 3339.
    *
    * @generated from field: string to = 6;
    */
@@ -297,7 +297,7 @@ export const ListTransactionsRequestSchema: GenMessage<ListTransactionsRequest> 
  */
 export type ListTransactionsResponse = Message<"inflow.thirdparty.v2.ListTransactionsResponse"> & {
   /**
-   * True.
+   * Always true.
    *
    * @generated from field: bool status = 1;
    */
@@ -332,14 +332,14 @@ export const ListTransactionsResponseSchema: GenMessage<ListTransactionsResponse
  */
 export type TransactionPage = Message<"inflow.thirdparty.v2.TransactionPage"> & {
   /**
-   * The transactions, the latest payment first.
+   * The transactions, latest payment first.
    *
    * @generated from field: repeated inflow.thirdparty.v2.Transaction transactions = 1;
    */
   transactions: Transaction[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2 [json_name = "next_page_token"];
    */
@@ -360,14 +360,14 @@ export const TransactionPageSchema: GenMessage<TransactionPage> = /*@__PURE__*/
  */
 export type ListEventsRequest = Message<"inflow.thirdparty.v2.ListEventsRequest"> & {
   /**
-   * Only those whose sequence is greater.
+   * Only events whose sequence is greater than this.
    *
    * @generated from field: int64 after = 1;
    */
   after: bigint;
 
   /**
-   * How many at the most, 1 to 500; 0 means 100.
+   * Number of events, 1 to 500; 0 means 100.
    *
    * @generated from field: int32 limit = 2;
    */
@@ -382,13 +382,13 @@ export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE_
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 9);
 
 /**
- * Some events, in order.
+ * A page of events.
  *
  * @generated from message inflow.thirdparty.v2.ListEventsResponse
  */
 export type ListEventsResponse = Message<"inflow.thirdparty.v2.ListEventsResponse"> & {
   /**
-   * True.
+   * Always true.
    *
    * @generated from field: bool status = 1;
    */
@@ -417,13 +417,13 @@ export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PUR
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 10);
 
 /**
- * Some events, in order.
+ * A page of events, in order.
  *
  * @generated from message inflow.thirdparty.v2.EventPage
  */
 export type EventPage = Message<"inflow.thirdparty.v2.EventPage"> & {
   /**
-   * The events, as their webhooks post them.
+   * The events, as webhooks deliver them.
    *
    * @generated from field: repeated inflow.thirdparty.v2.EventBody events = 1;
    */
@@ -438,7 +438,7 @@ export const EventPageSchema: GenMessage<EventPage> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 11);
 
 /**
- * Whose balance to return: the caller's.
+ * Requests the caller's balance.
  *
  * @generated from message inflow.thirdparty.v2.GetBalanceRequest
  */
@@ -453,13 +453,13 @@ export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE_
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 12);
 
 /**
- * The balance asked for.
+ * The requested balance.
  *
  * @generated from message inflow.thirdparty.v2.GetBalanceResponse
  */
 export type GetBalanceResponse = Message<"inflow.thirdparty.v2.GetBalanceResponse"> & {
   /**
-   * True.
+   * Always true.
    *
    * @generated from field: bool status = 1;
    */
@@ -488,22 +488,22 @@ export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PUR
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 13);
 
 /**
- * The doors that external businesses use, with a secret key, as plain JSON or over any protocol.
- * Any call may answer UNAUTHENTICATED (unauthorized), PERMISSION_DENIED (address_not_allowed: the
- * key does not work from the caller's address) and RESOURCE_EXHAUSTED (rate_limited).
+ * The API for external businesses, authenticated with a secret key, as plain JSON or over any
+ * protocol. Every call may return UNAUTHENTICATED (unauthorized), PERMISSION_DENIED
+ * (address_not_allowed: the key may not be used from the caller's address) and RESOURCE_EXHAUSTED
+ * (rate_limited).
  *
- * A live key sees what is live, and a test key what is of test mode: to each, what is of the other
- * mode does not exist.
+ * A live key sees only live data, and a test key only test data.
  *
  * @generated from service inflow.thirdparty.v2.ThirdPartyService
  */
 export const ThirdPartyService: GenService<{
   /**
    * Creates a virtual account. Repeating a call with the same reference and details returns the
-   * first answer again.
+   * original response.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), ALREADY_EXISTS (duplicate_reference: the
-   * reference was used with other details), UNAVAILABLE (bank_unavailable; repeat the call).
+   * reference was used with other details), UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call).
    *
    * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.GenerateVirtualAccount
    */
@@ -513,7 +513,7 @@ export const ThirdPartyService: GenService<{
     output: typeof GenerateVirtualAccountResponseSchema;
   },
   /**
-   * Returns one transaction of the caller's own accounts.
+   * Returns one of the caller's transactions.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -525,7 +525,7 @@ export const ThirdPartyService: GenService<{
     output: typeof GetTransactionResponseSchema;
   },
   /**
-   * Returns one of the caller's own accounts.
+   * Returns one of the caller's accounts.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -537,7 +537,7 @@ export const ThirdPartyService: GenService<{
     output: typeof GetVirtualAccountResponseSchema;
   },
   /**
-   * Lists the caller's own transactions, the latest payment first.
+   * Lists the caller's transactions, latest payment first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -549,7 +549,7 @@ export const ThirdPartyService: GenService<{
     output: typeof ListTransactionsResponseSchema;
   },
   /**
-   * Lists the caller's own events in order, as their webhooks post them.
+   * Lists the caller's events in order, as webhooks deliver them.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -561,7 +561,7 @@ export const ThirdPartyService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * Returns the caller's own balance.
+   * Returns the caller's balance.
    *
    * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.GetBalance
    */

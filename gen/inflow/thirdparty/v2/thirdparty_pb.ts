@@ -2,7 +2,7 @@
 // @generated from file inflow/thirdparty/v2/thirdparty.proto (package inflow.thirdparty.v2, syntax proto3)
 /* eslint-disable */
 
-// What external businesses see. Field names in JSON are those of the interface specification.
+// The messages of the API for external businesses. JSON field names are those of its specification.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -21,14 +21,14 @@ export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
  */
 export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
   /**
-   * The service's reference, "R-…": payments into the account are reported against it.
+   * The reference that the service assigned, "R-…". Payments into the account carry it.
    *
    * @generated from field: string reference = 1;
    */
   reference: string;
 
   /**
-   * The generated account; one, as a request names one bank.
+   * The bank account: one, as a request names one bank; empty while it is pending.
    *
    * @generated from field: repeated inflow.thirdparty.v2.BankAccount account = 2;
    */
@@ -99,7 +99,7 @@ export const BankAccountSchema: GenMessage<BankAccount> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
 
 /**
- * The customer of an account.
+ * Customer details of an account.
  *
  * @generated from message inflow.thirdparty.v2.Meta
  */
@@ -140,7 +140,7 @@ export const MetaSchema: GenMessage<Meta> = /*@__PURE__*/
  */
 export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   /**
-   * Reference of the virtual account the payment came into.
+   * Reference of the virtual account that received the payment.
    *
    * @generated from field: string reference = 1;
    */
@@ -154,7 +154,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   sessionId: string;
 
   /**
-   * Interbank reference; the same value.
+   * Interbank reference; the same value as session_id.
    *
    * @generated from field: string transaction_ref = 3 [json_name = "transaction_ref"];
    */
@@ -175,7 +175,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   status: string;
 
   /**
-   * Whether the funds have been settled to the business's balance.
+   * Whether the payment has been settled to the business's available balance.
    *
    * @generated from field: bool is_settled = 6 [json_name = "is_settled"];
    */
@@ -210,7 +210,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   accountName: string;
 
   /**
-   * Customer the account belongs to: first and last name.
+   * The customer's first and last name.
    *
    * @generated from field: string customer = 11;
    */
@@ -239,27 +239,27 @@ export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
 
 /**
- * What a business has with the service. Amounts are in naira, with at most two decimals.
+ * The balance of a business. Amounts are in naira, with at most two decimals.
  *
  * @generated from message inflow.thirdparty.v2.Balance
  */
 export type Balance = Message<"inflow.thirdparty.v2.Balance"> & {
   /**
-   * Received and not settled yet.
+   * Received but not settled yet.
    *
    * @generated from field: double pending = 1;
    */
   pending: number;
 
   /**
-   * Settled, less fees and what was taken back; below zero when the business owes.
+   * Settled, less fees and reversals; negative if the business owes money.
    *
    * @generated from field: double available = 2;
    */
   available: number;
 
   /**
-   * Fees taken so far, less those returned.
+   * Fees charged so far, less fees returned.
    *
    * @generated from field: double fees = 3;
    */
@@ -281,7 +281,7 @@ export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
 
 /**
- * What a webhook posts, to the letter.
+ * The exact body of a webhook.
  *
  * @generated from message inflow.thirdparty.v2.EventBody
  */
@@ -294,7 +294,7 @@ export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
   event: string;
 
   /**
-   * What happened.
+   * The event's data.
    *
    * @generated from field: inflow.thirdparty.v2.EventData data = 2;
    */
@@ -309,7 +309,7 @@ export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
 
 /**
- * What happened. Fields that do not belong to the kind are absent.
+ * The event's data. Fields that do not apply to the kind are absent.
  *
  * @generated from message inflow.thirdparty.v2.EventData
  */
@@ -322,14 +322,14 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   type: string;
 
   /**
-   * The reference returned at creation.
+   * The account reference that the service returned at creation.
    *
    * @generated from field: optional string reference = 2;
    */
   reference?: string | undefined;
 
   /**
-   * The reference that the business sent.
+   * The account reference that the business sent.
    *
    * @generated from field: optional string merchant_reference = 3 [json_name = "merchant_reference"];
    */
@@ -350,14 +350,14 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   wiaxyRef?: string | undefined;
 
   /**
-   * Amount in naira, a decimal number with two decimals. Of a settlement: what reached the balance.
+   * Amount in naira, as a decimal string with two decimals; for a settlement, the net.
    *
    * @generated from field: optional string amount = 6;
    */
   amount?: string | undefined;
 
   /**
-   * Status of the transaction, the account, the settlement or the endpoint.
+   * Status of the transaction, account, settlement or webhook endpoint.
    *
    * @generated from field: string status = 7;
    */
@@ -371,7 +371,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   method?: string | undefined;
 
   /**
-   * When it happened, YYYY-MM-DD HH:MM:SS.
+   * When the event occurred, YYYY-MM-DD HH:MM:SS.
    *
    * @generated from field: string created_at = 9 [json_name = "created_at"];
    */
@@ -385,21 +385,21 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   account?: BankAccount | undefined;
 
   /**
-   * Who paid.
+   * The payer's account.
    *
    * @generated from field: inflow.thirdparty.v2.PayerAccount payer = 11;
    */
   payer?: PayerAccount | undefined;
 
   /**
-   * The event's identifier, the same on every attempt.
+   * Event id, the same on every delivery attempt.
    *
    * @generated from field: string event_id = 12 [json_name = "event_id"];
    */
   eventId: string;
 
   /**
-   * Place among the business's events of the mode: 1, 2, 3 … without a gap. A double, as an
+   * Position among the business's events in the mode: 1, 2, 3 … without gaps. A double, because an
    * int64 would be a string in JSON; exact up to 2^53.
    *
    * @generated from field: double sequence = 13;
@@ -421,7 +421,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   endpoint?: WebhookEndpoint | undefined;
 
   /**
-   * Whether it concerns live mode, where money is real; false: test mode.
+   * True in live mode, where money is real; false in test mode.
    *
    * @generated from field: bool live = 16;
    */
@@ -436,41 +436,41 @@ export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
 
 /**
- * What a settlement came to. Amounts are in naira, decimal numbers with two decimals.
+ * The totals of a settlement. Amounts are in naira, as decimal strings with two decimals.
  *
  * @generated from message inflow.thirdparty.v2.SettlementTotals
  */
 export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> & {
   /**
-   * Its identifier.
+   * Settlement id.
    *
    * @generated from field: string settlement_id = 1 [json_name = "settlement_id"];
    */
   settlementId: string;
 
   /**
-   * How many transactions it settled.
+   * Number of transactions settled.
    *
    * @generated from field: double transaction_count = 2 [json_name = "transaction_count"];
    */
   transactionCount: number;
 
   /**
-   * The sum of their amounts.
+   * Sum of their amounts.
    *
    * @generated from field: string gross_amount = 3 [json_name = "gross_amount"];
    */
   grossAmount: string;
 
   /**
-   * The fees taken.
+   * Fees charged.
    *
    * @generated from field: string fees = 4;
    */
   fees: string;
 
   /**
-   * What reached the balance: the sum less the fees.
+   * Amount added to the available balance: the sum less the fees.
    *
    * @generated from field: string net_amount = 5 [json_name = "net_amount"];
    */
@@ -499,48 +499,48 @@ export const SettlementTotalsSchema: GenMessage<SettlementTotals> = /*@__PURE__*
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 
 /**
- * A webhook endpoint of the business, in events that tell of its health.
+ * A webhook endpoint of the business, in events about its health.
  *
  * @generated from message inflow.thirdparty.v2.WebhookEndpoint
  */
 export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & {
   /**
-   * Its identifier.
+   * Endpoint id.
    *
    * @generated from field: string endpoint_id = 1 [json_name = "endpoint_id"];
    */
   endpointId: string;
 
   /**
-   * Its address.
+   * URL that receives the webhooks.
    *
    * @generated from field: string url = 2;
    */
   url: string;
 
   /**
-   * What it is for.
+   * The business's description of the endpoint.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * Since when no attempt went well, YYYY-MM-DD HH:MM:SS.
+   * Start of the period in which every attempt has failed, YYYY-MM-DD HH:MM:SS.
    *
    * @generated from field: optional string failing_since = 4 [json_name = "failing_since"];
    */
   failingSince?: string | undefined;
 
   /**
-   * When it was disabled, YYYY-MM-DD HH:MM:SS.
+   * When the endpoint was disabled, YYYY-MM-DD HH:MM:SS.
    *
    * @generated from field: optional string disabled_at = 5 [json_name = "disabled_at"];
    */
   disabledAt?: string | undefined;
 
   /**
-   * Why it was disabled: GONE (it answered 410) or FAILING (five days without a success).
+   * Why the endpoint was disabled: GONE (it responded 410) or FAILING (no success for five days).
    *
    * @generated from field: optional string disabled_reason = 6 [json_name = "disabled_reason"];
    */

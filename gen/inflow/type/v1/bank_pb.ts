@@ -21,7 +21,7 @@ export const file_inflow_type_v1_bank: GenFile = /*@__PURE__*/
  */
 export const Bank = {
   /**
-   * No bank was named.
+   * Not specified.
    *
    * @generated from enum value: BANK_UNSPECIFIED = 0;
    */

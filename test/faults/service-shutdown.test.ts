@@ -15,8 +15,8 @@ import {
 import { isAlive } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
-/** The sandbox answers for this telephone number after two seconds. */
-const TAKES_2_S = '08000000003'
+/** The sandbox responds after two seconds for this phone number. */
+const SLOW_PHONE = '08000000003'
 
 const { at, run, start, credentials, postmaster } = useEmbeddedService()
 
@@ -31,7 +31,7 @@ async function countAccounts(): Promise<number> {
   }
 }
 
-test('after a kill -9, the next start finds the orphaned database and all that was acknowledged', async () => {
+test('the next start after a kill -9 replaces the orphaned database and keeps acknowledged writes', async () => {
   const { child, exited } = await start()
   const { body } = await createAccount(await credentials())
   const orphan = await postmaster()
@@ -49,8 +49,8 @@ test.each([
   ['a start', 'src/main.ts', []],
   ['a command', 'src/cli/inflow.ts', ['migrate', 'up']],
 ])(
-  'a signal in the middle of %s takes the database along',
-  async (_what, program, args) => {
+  'a signal during %s also stops the database',
+  async (_name, program, args) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       const { child, exited } = run(process.execPath, [join(ROOT, program), ...args], {
         cwd: at(''),
@@ -68,22 +68,22 @@ test.each([
 )
 
 test.skipIf(!has('script'))(
-  'closing the terminal ends the service and its database, also with TLS, and answers what it was asked',
+  'closing the terminal completes open requests and stops service and database, also with TLS',
   async () => {
     const { cert, key } = makeCertificate()
     const tls = { TLS_CERT: at('cert.pem'), TLS_KEY: at('key.pem') }
     await writeFile(tls.TLS_CERT, cert)
     await writeFile(tls.TLS_KEY, key)
     for (const env of [{}, tls]) {
-      // Gives the command a terminal of its own; when it is killed, that is closed.
+      // `script` gives the command its own terminal, which closes when `script` is killed.
       const settings = { LOG_LEVEL: 'info', ...env }
       const { child } = await start('script', ['-qfec', 'npm start', '/dev/null'], settings)
       const server = await postmaster()
       const service = ownerOf(server)
-      const asked = env === tls ? undefined : createAccount(await credentials(), TAKES_2_S)
-      if (asked) await vi.waitFor(async () => expect(await countAccounts()).toBe(1), 20_000)
+      const request = env === tls ? undefined : createAccount(await credentials(), SLOW_PHONE)
+      if (request) await vi.waitFor(async () => expect(await countAccounts()).toBe(1), 20_000)
       process.kill(child.pid!, 'SIGKILL')
-      await asked
+      await request
       await vi.waitFor(() => expect([service, server].filter(isAlive)).toEqual([]), 20_000)
       expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
     }

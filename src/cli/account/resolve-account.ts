@@ -1,7 +1,6 @@
 import type { Command } from 'commander'
 import {
   AccountService,
-  CloseAccountResponseSchema,
   ResolveAccountResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { answer } from '../answer.ts'
@@ -10,39 +9,23 @@ import { addBusinessOption } from '../options.ts'
 import { note } from '../output.ts'
 import { calling } from '../service.ts'
 import { addVerb } from '../verb.ts'
-import { whole } from './account-columns.ts'
+import { accountFields } from './account-columns.ts'
 
-const REFERENCE = ['<reference>', "the account's reference (R-…) or the business's own"] as const
-
-/** `inflow account close`, `inflow account resolve` */
-export function addAccountEnds(noun: Command): void {
-  addBusinessOption(
-    addVerb(noun, 'close', {
-      summary: 'close an account; payments into it are kept as unmatched from then on',
-      example: 'account close order-1',
-    }),
-  )
-    .argument(...REFERENCE)
-    .action(closeAccount)
+/** `inflow account resolve` */
+export function addResolveAccount(noun: Command): void {
   addBusinessOption(
     addVerb(noun, 'resolve', {
-      summary: 'end an opening without a clear end, by what the bank says',
+      summary: 'resolve a pending account with the result that the bank reports',
       example: 'account resolve order-1 --account-number 1234567890',
     }),
   )
-    .argument(...REFERENCE)
-    .option('--account-number <digits>', 'the bank opened it: its number, ten digits')
-    .option('--account-name <name>', 'its name at the bank (default: as it was asked for)')
-    .option('--bank-account-id <id>', "the bank's own identifier of it, where it has one")
+    .argument('<reference>', "the account's reference (R-…) or the business's own")
+    .option('--account-number <digits>', 'the bank opened it: its account number, ten digits')
+    .option('--account-name <name>', 'its name at the bank (default: the requested name)')
+    .option('--bank-account-id <id>', "the bank's own identifier of the account, if it has one")
     .option('--not-opened', 'the bank opened nothing: the reference may be used again')
     .action(resolveAccount)
 }
-
-const closeAccount = calling<{ business?: string }>(async (service, options, reference) => {
-  const businessId = service.business(options.business)
-  const response = await service.client(AccountService).closeAccount({ businessId, reference })
-  answer(options, CloseAccountResponseSchema, response, () => whole(response.account))
-})
 
 interface ResolveOptions {
   readonly business?: string
@@ -55,7 +38,7 @@ interface ResolveOptions {
 const resolveAccount = calling<ResolveOptions>(async (service, options, reference) => {
   const { accountNumber, accountName = '', bankAccountId = '', notOpened } = options
   if ((accountNumber === undefined) === (notOpened !== true)) {
-    throw new Failure(EXIT.usage, 'say either --account-number or --not-opened')
+    throw new Failure(EXIT.usage, 'pass either --account-number or --not-opened')
   }
   const response = await service.client(AccountService).resolveAccount({
     businessId: service.business(options.business),
@@ -65,6 +48,6 @@ const resolveAccount = calling<ResolveOptions>(async (service, options, referenc
         ? { case: 'notOpened', value: true }
         : { case: 'opened', value: { accountNumber, accountName, bankAccountId } },
   })
-  answer(options, ResolveAccountResponseSchema, response, () => whole(response.account))
+  answer(options, ResolveAccountResponseSchema, response, () => accountFields(response.account))
   if (!response.account) note('Nothing was opened; the reference may be used again.')
 })
