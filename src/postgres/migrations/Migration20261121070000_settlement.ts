@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations'
 
 /**
- * Settlement, and balances: what each event does to the balances of its business stands beside it,
- * and the sequencer adds it up.
+ * Settlement and balances. Each event records how it changes the balance of its business, and the
+ * sequencer keeps the running sums.
  */
 export class Migration20261121070000_settlement extends Migration {
   override up(): void {
@@ -12,7 +12,7 @@ export class Migration20261121070000_settlement extends Migration {
 }
 
 const TABLES = [
-  // In the order in which a payment takes them, so that neither waits for the other in a circle.
+  // In the order in which a payment locks them, to avoid a deadlock.
   'lock table "transaction", "ledger_posting", "outbox" in access exclusive mode',
   `alter table "outbox" add column "pending_minor" bigint not null default 0,
     add column "available_minor" bigint not null default 0,
@@ -85,9 +85,9 @@ const TABLES = [
     "transaction_count" bigint not null,
     "gross_minor" bigint not null,
     "fees_minor" bigint not null,
-    "books_pending_minor" bigint not null,
-    "books_available_minor" bigint not null,
-    "books_fees_minor" bigint not null,
+    "balance_pending_minor" bigint not null,
+    "balance_available_minor" bigint not null,
+    "balance_fees_minor" bigint not null,
     "started_at" timestamptz(3) not null,
     "completed_at" timestamptz(3) null,
     primary key ("id")
@@ -107,18 +107,18 @@ const TABLES = [
   `alter table "settlement" add constraint "settlement_request_id_foreign" foreign key ("request_id") references "settlement_request" ("id")`,
 ]
 
-/** The tag and length of a transaction's id, and how it begins, in the payload of an event. */
+/** The protobuf tag, length and prefix of a transaction id in the payload of an event. */
 const TRANSACTION_ID = `'\\x0a1e74786e5f'::bytea`
 
 const BACKFILL = [
-  // The id of a transaction is the first thing in a payload that reads like one: what stands before
-  // it is made by the service.
+  // The first match in a payload is the transaction id: the service generates all bytes before it.
   `update "outbox" o set subject_id = t.id, pending_minor = t.amount_minor
     from "transaction" t
     where o.kind = 'PAYMENT_NOTIFICATION' and position(${TRANSACTION_ID} in o.payload) > 0
       and t.id = convert_from(
         substring(o.payload from position(${TRANSACTION_ID} in o.payload) + 2 for 30), 'SQL_ASCII')`,
-  // Payments whose events were deleted for their age get their lines, before what is still kept.
+  // Payments whose events were deleted by retention get archived entries, numbered below the events
+  // that still exist.
   `with gone as (
       select p.business_id, p.live, p.transaction_id, p.amount_minor, p.created_at,
         row_number() over (partition by p.business_id, p.live order by p.created_at, p.transaction_id) as number,
@@ -143,12 +143,12 @@ const BACKFILL = [
       select business_id, live, pending_minor from "archived_entry"
       union all
       select l.business_id, l.live, o.pending_minor from "event_log" l join "outbox" o on o.seq = l.outbox_seq
-    ) line
+    ) entry
     group by business_id, live
     on conflict (business_id, live) do update set pending_minor = excluded.pending_minor`,
-  // An instance of an earlier version that still runs is refused, rather than counted for nothing.
+  // Rejects inserts by a running instance of an earlier version, which would not change the balance.
   `alter table "outbox" add constraint "outbox_payment" check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)`,
-  // What happened to the balances of a business, in its order: also what events were deleted of.
+  // All events that changed a balance, including the archived entries of deleted events.
   `create view "money_event" as
     select business_id, live, business_sequence, kind, subject_id, occurred_at, logged_at,
       pending_minor, available_minor, fees_minor
@@ -160,7 +160,7 @@ const BACKFILL = [
     where (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0)`,
 ]
 
-/** The counter of a business takes its sums with its numbers; the rest is as it was. */
+/** The counter of a business holds its running sums beside its last sequence number. */
 const COUNT = `counted as (
       select business_id, live, count(*) as rows, sum(pending_minor)::bigint as pending_minor,
         sum(available_minor)::bigint as available_minor, sum(fees_minor)::bigint as fees_minor
@@ -271,7 +271,7 @@ const GUARDS = [
     when 'settlement_reversal' then debit_account = 'available' and credit_account = 'pending' and settlement_id is null
     when 'payment_reversal' then debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null
     else false end)`,
-  // In kobo, half a kobo rounding up; never more than the amount.
+  // In kobo; half a kobo rounds up. The fee never exceeds the amount.
   `create function settlement_fee(amount_minor bigint, flat_minor bigint, basis_points int, cap_minor bigint)
   returns bigint language sql immutable as $$
     select least(
@@ -317,7 +317,7 @@ const GUARDS = [
   `create function settlement_guard() returns trigger language plpgsql as $$
   begin
     if old.status = 'COMPLETED' then
-      raise exception 'a completed settlement is never changed' using errcode = 'integrity_constraint_violation';
+      raise exception 'a completed settlement cannot be changed' using errcode = 'integrity_constraint_violation';
     end if;
     if (new.id, new.business_id, new.live, new.request_id, new.forced, new.cut_off_at, new.from_sequence,
         new.to_sequence, new.fee_flat_minor, new.fee_basis_points, new.fee_cap_minor)
@@ -325,7 +325,7 @@ const GUARDS = [
         old.from_sequence, old.to_sequence, old.fee_flat_minor, old.fee_basis_points, old.fee_cap_minor)
       or new.scanned_sequence < old.scanned_sequence or new.gross_minor < old.gross_minor
       or new.fees_minor < old.fees_minor or new.transaction_count < old.transaction_count then
-      raise exception 'what a settlement is of is fixed when it begins' using errcode = 'integrity_constraint_violation';
+      raise exception 'the scope and terms of a settlement are fixed when it starts, and its totals never decrease' using errcode = 'integrity_constraint_violation';
     end if;
     return new;
   end $$`,
@@ -335,6 +335,6 @@ const GUARDS = [
     for each statement execute function append_only()`,
   `create trigger reversal_append_only before update or delete or truncate on "reversal"
     for each statement execute function append_only()`,
-  `create trigger ledger_line_append_only before update or delete or truncate on "archived_entry"
+  `create trigger archived_entry_append_only before update or delete or truncate on "archived_entry"
     for each statement execute function append_only()`,
 ]
