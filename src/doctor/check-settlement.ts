@@ -20,7 +20,7 @@ export async function checkSettlement(pool: Pool, nowMs: number): Promise<readon
   let overdue = 0
   for await (const _book of listDue(pool, lateMs, false)) overdue += 1
   const advice =
-    'see that an instance runs, and its log for "settlement failed": inflow ledger verify'
+    'see that an instance runs, and its log for "settling failed": inflow ledger verify'
   if (overdue > 0) {
     findings.warn(`${overdue} businesses have been due for settlement for an hour`, advice)
   }

@@ -14,7 +14,7 @@ interface SettlementsOptions {
   readonly onCommit: () => void
 }
 
-/** How many settlement transactions one instance runs at once. */
+/** The maximum number of concurrent settlement transactions of one instance. */
 const CONCURRENCY_MAX = 2
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */

@@ -15,7 +15,7 @@ test('the migrations make what the entities say, but for what entities cannot sa
     /^alter table "outbox" alter column "seq" drop default$/,
     // Guards and functions are of no entity.
     /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept)"/,
-    /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_kept|archived_entry_append_only|reversal_append_only|balance_snapshot(_append_only)?)"/,
+    /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_delete_guard|archived_entry_append_only|reversal_append_only|balance_snapshot(_append_only)?)"/,
     /^drop trigger if exists "(account_id_guard|account_kept|account_not_truncated|transaction_account_guard|posting_transaction_guard)"/,
     /^drop view if exists "money_event"/,
     /^drop function if exists "/,
@@ -69,7 +69,7 @@ test('every foreign key, check, guard and function is there', async () => {
     'trigger balance_snapshot',
     'trigger balance_snapshot_append_only',
     'trigger settlement_guard',
-    'trigger settlement_kept',
+    'trigger settlement_delete_guard',
     'trigger transaction_guard',
     'trigger transaction_kept',
     'trigger transaction_posted',

@@ -22,7 +22,7 @@ beforeAll(async () => {
   }
 })
 
-test('a correct balance snapshot is stored every 1,024 events', async () => {
+test('a tick that passes a multiple of 1,024 events stores a correct balance snapshot', async () => {
   const { rows } = await db.database.pool.query(
     `select s.business_sequence::int as sequence, s.pending_minor = (
         select sum(pending_minor) from money_event e

@@ -25,7 +25,7 @@ import { calling } from '../service.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { TERMS_OPTIONS, terms } from './settlement-terms.ts'
 
-const COLUMNS: readonly Column<Settlement>[] = [
+const ROW: readonly Column<Settlement>[] = [
   { title: 'Started at', of: ({ startedAt }) => localTime.format(startedAt) },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Mode', of: ({ live }) => (live ? 'live' : 'test') },
@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Settlement>[] = [
   { title: 'Id', of: ({ id }) => id },
 ]
 
-const PREVIEW_COLUMNS: readonly Column<PreviewSettlementResponse>[] = [
+const PREVIEW: readonly Column<PreviewSettlementResponse>[] = [
   { title: 'Transactions', of: ({ transactionCount }) => `${transactionCount}` },
   { title: 'Gross', of: ({ grossMinor }) => formatAmount(grossMinor) },
   { title: 'Fees', of: ({ feesMinor }) => formatAmount(feesMinor) },
@@ -99,7 +99,7 @@ const run = calling<RunOptions>(async (service, options) => {
   for (;;) {
     const response = await client.settle({ businessId, requestId, force, test })
     if (response.completed) {
-      answer(options, SettleResponseSchema, response, () => table(response.settlements, COLUMNS))
+      answer(options, SettleResponseSchema, response, () => table(response.settlements, ROW))
       return
     }
     requestId = response.requestId
@@ -124,9 +124,7 @@ const preview = calling<{ business?: string; force?: boolean; test?: boolean }>(
       force: options.force ?? false,
       test: options.test ?? false,
     })
-    answer(options, PreviewSettlementResponseSchema, response, () =>
-      fields(response, PREVIEW_COLUMNS),
-    )
+    answer(options, PreviewSettlementResponseSchema, response, () => fields(response, PREVIEW))
   },
 )
 
@@ -136,8 +134,6 @@ const list = calling<PageOptions & { business?: string }>(async (service, option
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListSettlementsResponseSchema, response, () =>
-    table(response.settlements, COLUMNS),
-  )
+  answer(options, ListSettlementsResponseSchema, response, () => table(response.settlements, ROW))
   notePage(response)
 })

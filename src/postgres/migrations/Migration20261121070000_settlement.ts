@@ -187,13 +187,13 @@ const COUNT = `counted as (
 
 const FRESH = 'seq, event_id, business_id, live, pending_minor, available_minor, fees_minor'
 
-/** One time for all that a tick logs, never before that of what was logged earlier. */
+/** All events of a tick have the same time, which is never before that of an earlier tick. */
 const LOGGING_AT = `logging_at := greatest(clock_timestamp(),
       (select logged_at from event_log where position = state.position))`
 
 const SEQUENCER = [
   // One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function
-  // has a snapshot of its own, so what is read below the lock is newer than the lock.
+  // has its own snapshot, so the statements after the lock see everything committed before it.
   `create or replace function sequence_events(rows_max int, out numbered int, out last_position bigint, out more boolean)
   language plpgsql as $$
   declare
@@ -224,7 +224,7 @@ const SEQUENCER = [
     last_position := state.position + numbered;
     more := numbered = rows_max or state.target is not null;
     if numbered = rows_max then
-      -- More may be left of the same snapshot, which is a fixed set: go on in it.
+      -- The same snapshot may hold more events. It is a fixed set: the next tick continues in it.
       update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
     elsif numbered > 0 or state.target is not null then
       update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
@@ -234,8 +234,8 @@ const SEQUENCER = [
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
   end $$`,
-  // After a restore: what is not in the log is numbered whatever its transaction was called in the
-  // cluster it comes from, and the snapshots of that cluster are forgotten.
+  // After a restore: numbers all events that are not in the log, regardless of their transaction ids
+  // from the old cluster, and discards the snapshots of that cluster.
   `create or replace function bump_event_epoch(out new_epoch int, out last_position bigint)
   language plpgsql as $$
   declare
@@ -262,7 +262,7 @@ const SEQUENCER = [
 ]
 
 const GUARDS = [
-  // The legal movements: see src/transactions/ledger.ts.
+  // The legal postings: see src/transactions/ledger.ts.
   `alter table "ledger_posting" add constraint "ledger_posting_movement" check (case kind
     when 'payment' then credit_account = 'pending' and starts_with(debit_account, 'clearing:') and settlement_id is null
     when 'settlement' then debit_account = 'pending' and credit_account = 'available' and settlement_id is not null
@@ -280,14 +280,14 @@ const GUARDS = [
       (flat_minor + div(amount_minor::numeric * basis_points + 5000, 10000))
     )::bigint
   $$`,
-  // A move is refused unless the postings that it stands for are there, written by the same
-  // statement or before. Recording a payment is no move: "inflow ledger verify" looks at those.
+  // Rejects a ledger transition without its postings, written by the same statement or before.
+  // Recording a payment is no transition: "inflow ledger verify" checks its postings.
   `create function transaction_posted() returns trigger language plpgsql as $$
   declare
     wrong text;
   begin
     select n.id into wrong
-    from after_move n join before_move o using (id) cross join lateral (
+    from after_update n join before_update o using (id) cross join lateral (
       select
         coalesce(sum(amount_minor) filter (where kind = 'payment'), 0) as payment,
         coalesce(sum(amount_minor) filter (where kind = 'settlement'), 0) as settlement,
@@ -306,13 +306,13 @@ const GUARDS = [
       or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end)
     limit 1;
     if found then
-      raise exception 'the ledger does not say what became of %', wrong
+      raise exception 'the postings of % do not match its status', wrong
         using errcode = 'integrity_constraint_violation';
     end if;
     return null;
   end $$`,
   `create trigger transaction_posted after update on "transaction"
-    referencing new table as after_move old table as before_move
+    referencing new table as after_update old table as before_update
     for each statement execute function transaction_posted()`,
   `create function settlement_guard() returns trigger language plpgsql as $$
   begin
@@ -331,7 +331,7 @@ const GUARDS = [
   end $$`,
   `create trigger settlement_guard before update on "settlement"
     for each row execute function settlement_guard()`,
-  `create trigger settlement_kept before delete or truncate on "settlement"
+  `create trigger settlement_delete_guard before delete or truncate on "settlement"
     for each statement execute function append_only()`,
   `create trigger reversal_append_only before update or delete or truncate on "reversal"
     for each statement execute function append_only()`,

@@ -112,7 +112,7 @@ export async function listSettlementsBy(
   const businesses = businessId === undefined ? restriction && [...restriction] : [businessId]
   const businessIds = businesses && bind(businesses)
   const older = after === undefined ? '' : ` and id < ${bind(after)}`
-  // The indexes start with the business and mode: one subquery for each of them uses an index.
+  // One subquery for each mode and business, so that each reads an index in order.
   const newest = (live === undefined ? [true, false] : [live]).map((mode) => {
     const where = `live = ${mode}${older} order by id desc limit $1`
     if (businessIds === undefined) return `(select * from settlement where ${where})`

@@ -33,8 +33,8 @@ const STATEMENT_MS = 600_000
 
 /**
  * Recomputes the ledger from its postings, page by page, in one database snapshot, so that payments
- * continue meanwhile. It compares each transaction with its postings, each settlement with its
- * postings, and each balance and its running sums with all postings of the balance.
+ * continue meanwhile. It compares each transaction and each settlement with its postings, each
+ * balance with the postings of its ledger accounts, and its running sums with its sequenced events.
  */
 export async function* verifyLedger(pool: Pool): AsyncGenerator<Verification> {
   const client = await pool.connect()
