@@ -1,7 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 
-/** The settlement schedule and fees of a business. A business without a row has the default terms. */
+/** The settlement schedule and fees of a business. Without a row, the default terms apply. */
 export const TermsEntity = defineEntity({
   name: 'SettlementTerms',
   tableName: 'settlement_terms',
@@ -78,8 +78,8 @@ export const SettlementRequestEntity = defineEntity({
 
 /**
  * One settlement of one business in one mode. It covers the events after `fromSequence` up to and
- * including `toSequence`, and has processed them up to `scannedSequence`. The `balance…` columns are
- * the balance after all events up to `scannedSequence`.
+ * including `toSequence`, and has processed them up to `scannedSequence`. The `balance…` columns
+ * are the balance after all events up to `scannedSequence`.
  */
 export const SettlementEntity = defineEntity({
   name: 'Settlement',

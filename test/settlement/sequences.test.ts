@@ -290,7 +290,7 @@ async function reverse(expected: Expected, instance: typeof first, which: number
   expected.reversedMinor += (a + b) * BigInt(row.amount_minor)
 }
 
-/** Processes a batch of the running settlement, or crashes: its connection is cut before the commit. */
+/** Processes a batch of the running settlement, or crashes right before the commit. */
 async function processBatch(
   expected: Expected,
   instance: typeof first,

@@ -57,7 +57,7 @@ describe('an acknowledged payment', () => {
 })
 
 describe('a settlement', () => {
-  test('moves pending payments to the available balance, less fees, and sends one event', async () => {
+  test('moves pending payments to the available balance, less fees, and emits one event', async () => {
     const { businessId, number, key } = await openAccount(service)
     await settlements().updateSettlementTerms({
       businessId,

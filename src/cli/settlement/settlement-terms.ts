@@ -41,7 +41,7 @@ export const TERMS_OPTIONS: readonly Option[] = [
   }),
   new Option(
     '--days <count>',
-    'working-days only: days after the payment, 1 to 30 (default: 1)',
+    'working days after the payment, 1 to 30; only for working-days (default: 1)',
   ).argParser((text: string) => {
     const days = /^\d{1,2}$/.test(text) ? Number(text) : 0
     if (days < 1 || days > 30) throw new InvalidArgumentError('Must be a number from 1 to 30.')

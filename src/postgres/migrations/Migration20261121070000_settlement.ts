@@ -146,7 +146,7 @@ const BACKFILL = [
     ) entry
     group by business_id, live
     on conflict (business_id, live) do update set pending_minor = excluded.pending_minor`,
-  // Rejects inserts by a running instance of an earlier version, which would not change the balance.
+  // Rejects payments from a running instance of an earlier version: no balance would count them.
   `alter table "outbox" add constraint "outbox_payment" check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)`,
   // All events that changed a balance, including the archived entries of deleted events.
   `create view "money_event" as
@@ -234,8 +234,8 @@ const SEQUENCER = [
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
   end $$`,
-  // After a restore: numbers all events that are not in the log, regardless of their transaction ids
-  // from the old cluster, and discards the snapshots of that cluster.
+  // After a restore: numbers all events that are not in the log, whatever their transaction ids in
+  // the old cluster were, and discards the snapshots of that cluster.
   `create or replace function bump_event_epoch(out new_epoch int, out last_position bigint)
   language plpgsql as $$
   declare

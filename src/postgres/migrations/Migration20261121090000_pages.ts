@@ -39,8 +39,8 @@ const BALANCE_SNAPSHOTS = [
     on conflict do nothing;
     return null;
   end $$`,
-  // The counter of a business holds the sums of all its events. A snapshot of them every 1,024 events
-  // keeps the computation of any past balance short.
+  // The counter of a business holds the sums of all its events. A snapshot of them about every
+  // 1,024 events keeps the computation of any past balance short.
   `create trigger balance_snapshot after update on "event_business_counter"
     for each row when (new.last_sequence / 1024 > old.last_sequence / 1024)
     execute function balance_snapshot()`,

@@ -109,7 +109,7 @@ export async function resumeRequests(run: Run, beforeMs: number): Promise<Progre
   return progress
 }
 
-/** One turn of a request. What is due is computed for the time of the request, however late it is. */
+/** One turn of a request, which settles what was due at the time of the request. */
 export async function processRequest(run: Run, request: SettlementRequest): Promise<Progress> {
   const options = { request, nowMs: request.createdAtMs }
   const progress =

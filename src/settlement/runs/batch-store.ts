@@ -49,9 +49,9 @@ const SETTLEMENT_POSTING = {
 }
 
 /**
- * Processes the next events of a locked settlement: settles the payments among them that are neither
- * settled nor reversed, with their postings. The last batch completes the settlement. The statement
- * is not prepared, so that PostgreSQL plans it for the actual sequence numbers.
+ * Processes the next events of a locked settlement: settles the payments among them that are
+ * neither settled nor reversed, with their postings. The last batch completes the settlement. The
+ * statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers.
  *
  * @returns the settlement after the batch
  */

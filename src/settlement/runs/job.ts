@@ -24,9 +24,9 @@ export interface SettlementJob extends Pick<Loop, 'start' | 'stop'> {
 const EVERY_MS = 5_000
 
 /**
- * Every instance runs this job. The lock of a balance lets one instance at a time start a settlement,
- * and the row lock of a settlement lets one at a time process it: instances share the work, and none
- * of it is done twice.
+ * Every instance runs this job. The lock of a balance lets one instance at a time start a
+ * settlement, and the row lock of a settlement lets one at a time process it: instances share the
+ * work, and none of it is done twice.
  */
 export function createSettlementJob(context: SettlementContext): SettlementJob {
   const { clock, log } = context

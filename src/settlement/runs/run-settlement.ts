@@ -69,9 +69,9 @@ export async function startSettlement(
 }
 
 /**
- * An upper bound for the sequence number of the last due event. Without it, the query would read all
- * events of the days that are not due yet. An event that was numbered even later belongs to the next
- * settlement.
+ * An upper bound for the sequence number of the last due event. Without it, the query would read
+ * all events of the days that are not due yet. An event that was numbered even later belongs to the
+ * next settlement.
  */
 async function findLastDueSequence(
   client: Queryable,

@@ -4,8 +4,8 @@ import { findBookedAt, type findSequenceBounds } from './store.ts'
 
 /**
  * The last sequence number of a business below the first event that was booked at `atMs` or later.
- * Booking times rise with sequence numbers, so a binary search finds it. An event is booked when the
- * sequencer numbers it, shortly after it occurred.
+ * Booking times rise with sequence numbers, so a binary search finds it. An event is booked when
+ * the sequencer numbers it, shortly after it occurred.
  *
  * @param bounds the first and last sequence number of the business
  */

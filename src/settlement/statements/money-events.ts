@@ -18,7 +18,7 @@ interface MoneyEventQuery {
 
 /**
  * A subquery for the first events that changed a balance, with the columns of the view
- * `money_event`. It reads only the rows it returns. Through the view, which has no order of its own,
+ * `money_event`. It reads only the rows it returns. The view has no order of its own: through it,
  * PostgreSQL would sort all events of a business to find the first.
  */
 export function moneyEvents({ where, join = () => '', order, limit }: MoneyEventQuery): string {

@@ -104,7 +104,7 @@ export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
   return toBalance(rows[0] as Row)
 }
 
-/** The latest known balance at or below a sequence number: of a settlement or a balance snapshot. */
+/** The latest settlement or balance snapshot at or below a sequence number, with its balance. */
 export async function findKnownBalance(
   pool: Pool,
   { businessId, live }: BalanceKey,

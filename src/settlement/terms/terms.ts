@@ -10,8 +10,8 @@ import { type Calendar, createCalendar, type Schedule } from './schedule.ts'
 import { findTerms, listAllHolidays, upsertTerms } from './store.ts'
 
 /**
- * The fee of a payment: the flat fee plus the proportional fee, rounded to the nearest kobo, half a
- * kobo up. It exceeds neither the cap nor the payment. The SQL function `settlement_fee` computes it.
+ * The fee of a payment: the flat fee plus the proportional fee, rounded to the nearest kobo, half
+ * a kobo up. It exceeds neither the cap nor the payment. SQL function: `settlement_fee`.
  */
 export interface Fee {
   readonly feeFlatMinor: bigint

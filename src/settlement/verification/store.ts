@@ -161,8 +161,8 @@ function toSums({ id, count, gross, fees }: TotalsRow): SettlementSums {
 }
 
 /**
- * The balances that have events, and whether the running sums of each equal the sums of its sequenced
- * events.
+ * The balances that have events, and whether the running sums of each equal the sums of its
+ * sequenced events.
  */
 export async function listRunningSums(
   client: PoolClient,
