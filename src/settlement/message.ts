@@ -53,7 +53,7 @@ export function toSettlementMessage(settlement: Settlement): SettlementMessage {
   })
 }
 
-/** The event that tells of a completed settlement, without its place in the log. */
+/** The SETTLEMENT_COMPLETED event, encoded without its position in the event log. */
 export function encodeSettlementEvent(
   settlement: Settlement,
   eventId: string,
@@ -91,8 +91,8 @@ export function toEntryMessage(entry: Entry): EntryMessage {
 
 export function toTermsMessage(terms: Terms): TermsMessage {
   const { cutOffMinutes } = terms
-  const two = (part: number) => String(part).padStart(2, '0')
-  const cutOff = `${two(Math.floor(cutOffMinutes / 60))}:${two(cutOffMinutes % 60)}`
+  const pad = (part: number) => String(part).padStart(2, '0')
+  const cutOff = `${pad(Math.floor(cutOffMinutes / 60))}:${pad(cutOffMinutes % 60)}`
   return create(TermsSchema, {
     schedule: SCHEDULE_MESSAGES[terms.schedule],
     workingDays: terms.workingDays,
@@ -103,7 +103,7 @@ export function toTermsMessage(terms: Terms): TermsMessage {
   })
 }
 
-/** @param message one that validation has let through */
+/** @param message a validated message */
 export function toTerms(message: TermsMessage): Terms {
   const schedule = SCHEDULES.find((name) => SCHEDULE_MESSAGES[name] === message.schedule)
   assert(schedule, 'validation requires a schedule')

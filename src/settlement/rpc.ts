@@ -31,12 +31,12 @@ export function createSettlementRpc(
   return {
     async settle(request, context) {
       const { businessId, requestId, force } = request
-      const wanted = { businessId, live: !request.test, requestId, force }
-      const settled = await settle(dependencies, wanted, {
+      const input = { businessId, live: !request.test, requestId, force }
+      const result = await settle(dependencies, input, {
         signal: context.signal,
         actor: actorOf(context),
       })
-      return { ...settled, settlements: settled.settlements.map(toSettlementMessage) }
+      return { ...result, settlements: result.settlements.map(toSettlementMessage) }
     },
     async previewSettlement(request) {
       const preview = await previewSettlement(dependencies, {
@@ -44,13 +44,15 @@ export function createSettlementRpc(
         live: !request.test,
         force: request.force,
       })
-      const { nextSettlesAtMs } = preview
+      const { nextSettlementAtMs } = preview
       return {
         ...preview,
         netMinor: preview.grossMinor - preview.feesMinor,
         currency: CURRENCY,
         cutOffAt: timestampFromMs(preview.cutOffAtMs),
-        ...(nextSettlesAtMs !== undefined && { nextSettlesAt: timestampFromMs(nextSettlesAtMs) }),
+        ...(nextSettlementAtMs !== undefined && {
+          nextSettlementAt: timestampFromMs(nextSettlementAtMs),
+        }),
       }
     },
     async listSettlements({ businessId, live, pageSize, pageToken }, { values }) {
@@ -103,8 +105,8 @@ export function createSettlementRpc(
         yield {
           transactions: BigInt(progress.transactions),
           postings: BigInt(progress.postings),
-          differences: [...progress.differences],
-          differenceCount: BigInt(progress.differenceCount),
+          discrepancies: [...progress.discrepancies],
+          discrepancyCount: BigInt(progress.discrepancyCount),
           completed: progress.completed,
         }
       }

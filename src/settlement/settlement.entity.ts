@@ -1,7 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 
-/** When a business is settled and what it pays for it. A business without a row has the usual terms. */
+/** The settlement schedule and fees of a business. Without a row, the default terms apply. */
 export const TermsEntity = defineEntity({
   name: 'SettlementTerms',
   tableName: 'settlement_terms',
@@ -18,7 +18,7 @@ export const TermsEntity = defineEntity({
     cutOffMinutes: p.integer(),
     feeFlatMinor: p.bigint(),
     feeBasisPoints: p.integer(),
-    /** 0: none. */
+    /** 0: no maximum. */
     feeCapMinor: p.bigint(),
     updatedAt: p.datetime(3),
   },
@@ -44,7 +44,7 @@ export const TermsEntity = defineEntity({
   ],
 })
 
-/** Days beside Saturdays and Sundays that are not working days. */
+/** Days other than Saturdays and Sundays that are not working days. */
 export const HolidayEntity = defineEntity({
   name: 'Holiday',
   tableName: 'holiday',
@@ -54,7 +54,7 @@ export const HolidayEntity = defineEntity({
   },
 })
 
-/** A caller's wish to settle, by the id that the caller chose for it. */
+/** A caller's request to settle, under the idempotency key that the caller chose. */
 export const SettlementRequestEntity = defineEntity({
   name: 'SettlementRequest',
   tableName: 'settlement_request',
@@ -77,8 +77,9 @@ export const SettlementRequestEntity = defineEntity({
 })
 
 /**
- * One settlement of one mode of one business: of its events after `fromSequence` up to `toSequence`, worked off
- * up to `scannedSequence`. `books…` is what all its events up to there did to its balances.
+ * One settlement of one business in one mode. It covers the events after `fromSequence` up to and
+ * including `toSequence`, and has processed them up to `scannedSequence`. The `balance…` columns
+ * are the balance after all events up to `scannedSequence`.
  */
 export const SettlementEntity = defineEntity({
   name: 'Settlement',
@@ -100,9 +101,9 @@ export const SettlementEntity = defineEntity({
     transactionCount: p.bigint(),
     grossMinor: p.bigint(),
     feesMinor: p.bigint(),
-    booksPendingMinor: p.bigint(),
-    booksAvailableMinor: p.bigint(),
-    booksFeesMinor: p.bigint(),
+    balancePendingMinor: p.bigint(),
+    balanceAvailableMinor: p.bigint(),
+    balanceFeesMinor: p.bigint(),
     startedAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
   },

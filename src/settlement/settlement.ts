@@ -1,13 +1,13 @@
 import type { Fee } from './terms/terms.ts'
 
-/** Whose money: of one mode of one business. */
-export interface Book {
+/** Identifies a balance: a business has one in each mode. */
+export interface BalanceKey {
   readonly businessId: string
-  /** Of live mode; false: of test mode. */
+  /** true: live mode; false: test mode. */
   readonly live: boolean
 }
 
-/** What a business has with the service in one mode, in kobo. */
+/** The balance of a business in one mode, in kobo. */
 export interface Balance {
   readonly pendingMinor: bigint
   readonly availableMinor: bigint
@@ -17,19 +17,19 @@ export interface Balance {
 /** The states of a settlement: RUNNING ──▶ COMPLETED. */
 export type SettlementStatus = 'RUNNING' | 'COMPLETED'
 
-/** One settlement as it stands. */
-export interface Settlement extends Book, Fee {
+/** The current state of a settlement. */
+export interface Settlement extends BalanceKey, Fee {
   readonly id: string
-  /** Empty: made by the schedule. */
+  /** Empty: started by the schedule. */
   readonly requestId: string
   readonly status: SettlementStatus
   readonly forced: boolean
   readonly cutOffAtMs: number
-  /** It is of the business's events after this one … */
+  /** It covers the business's events after this sequence number … */
   readonly fromSequence: bigint
-  /** … up to this one … */
+  /** … up to and including this one … */
   readonly toSequence: bigint
-  /** … and is worked off up to this one. */
+  /** … and has processed them up to and including this one. */
   readonly scannedSequence: bigint
   readonly transactionCount: bigint
   readonly grossMinor: bigint
@@ -38,14 +38,14 @@ export interface Settlement extends Book, Fee {
   readonly completedAtMs: number | undefined
 }
 
-/** Before the first event of any business, and after the last one. */
+/** Below and above every sequence number of any business. */
 export const BEFORE_ALL = -(2n ** 62n)
 export const AFTER_ALL = 2n ** 62n
 
-/** How much of a settlement is done, in whole percent. */
+/** The progress of a settlement in whole percent, 0 to 100. */
 export function percentDone(settlement: Settlement): number {
   if (settlement.status === 'COMPLETED') return 100
-  // The first settlement of a business begins before every number there is.
+  // The first settlement of a business starts below every sequence number.
   const from = settlement.fromSequence === BEFORE_ALL ? 0n : settlement.fromSequence
   const whole = settlement.toSequence - from
   const done = settlement.scannedSequence - from

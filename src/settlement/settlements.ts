@@ -4,7 +4,7 @@ import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { createSettlementRpc } from './rpc.ts'
 import { createSettlementJob } from './runs/job.ts'
-import { createCalendarOf } from './terms/terms.ts'
+import { createFindCalendar } from './terms/terms.ts'
 
 interface SettlementsOptions {
   readonly database: Database
@@ -14,20 +14,27 @@ interface SettlementsOptions {
   readonly onCommit: () => void
 }
 
-/** How many settlements and their parts an instance has under way at once. */
-const AT_ONCE_MAX = 2
+/** The maximum number of concurrent settlement transactions of one instance. */
+const CONCURRENCY_MAX = 2
 
-/** Settlement: its rpcs, and the work that is done by the schedule. */
+/** The settlement service: its RPCs and the job that settles by the schedule. */
 export function createSettlements({ database, clock, log, onCommit }: SettlementsOptions) {
   const { pool } = database
-  const context = { database, pool, clock, log, onCommit, semaphore: createSemaphore(AT_ONCE_MAX) }
+  const context = {
+    database,
+    pool,
+    clock,
+    log,
+    onCommit,
+    semaphore: createSemaphore(CONCURRENCY_MAX),
+  }
   const job = createSettlementJob(context)
-  const calendarOf = createCalendarOf(pool, clock)
+  const findCalendar = createFindCalendar(pool, clock)
   return {
     rpc: createSettlementRpc(context),
     start: job.start,
     stop: job.stop,
-    /** Tells when payments of a business are due, by when they were recorded. */
-    settlesAtOf: async (businessId: string) => (await calendarOf(businessId)).settlesAt,
+    /** Returns a function from the time a payment of the business was recorded to its due time. */
+    settlesAtOf: async (businessId: string) => (await findCalendar(businessId)).settlesAt,
   }
 }

@@ -68,7 +68,7 @@ const credentials = [
 const books = [
   `insert into settlement (id, business_id, live, status, forced, cut_off_at, from_sequence, to_sequence,
       scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
-      fees_minor, books_pending_minor, books_available_minor, books_fees_minor, started_at, completed_at)
+      fees_minor, balance_pending_minor, balance_available_minor, balance_fees_minor, started_at, completed_at)
     select ${idOf('stl', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n > 20,
       'COMPLETED', false, now(), n - 1, n, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, now(), now()
     from generate_series(1, $1::int) n`,

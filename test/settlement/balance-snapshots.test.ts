@@ -7,9 +7,9 @@ const EVENTS = 3_000
 const TICK = 500
 
 const db = useDatabase(2)
-const businessId = 'biz_marks'
+const businessId = 'biz_snapshots'
 
-/** Each event is of one kobo, and each tick logs its own at one time. */
+/** Each event is worth one kobo, and each tick logs its events at one time. */
 beforeAll(async () => {
   const { pool } = db.database
   await pool.query(
@@ -22,25 +22,25 @@ beforeAll(async () => {
   }
 })
 
-test('the books are noted down every thousand events, as they are', async () => {
+test('a tick that passes a multiple of 1,024 events stores a correct balance snapshot', async () => {
   const { rows } = await db.database.pool.query(
-    `select m.business_sequence::int as at, m.pending_minor = (
+    `select s.business_sequence::int as sequence, s.pending_minor = (
         select sum(pending_minor) from money_event e
-        where e.business_id = m.business_id and e.live = m.live
-          and e.business_sequence <= m.business_sequence) as agrees
-      from balance_snapshot m where business_id = $1 order by 1`,
+        where e.business_id = s.business_id and e.live = s.live
+          and e.business_sequence <= s.business_sequence) as is_correct
+      from balance_snapshot s where business_id = $1 order by 1`,
     [businessId],
   )
   expect(rows).toEqual([
-    { at: 1_500, agrees: true },
-    { at: 2_500, agrees: true },
+    { sequence: 1_500, is_correct: true },
+    { sequence: 2_500, is_correct: true },
   ])
   await expect(db.database.pool.query('delete from balance_snapshot')).rejects.toThrow(
     'never changed',
   )
 })
 
-test('a period opens at the balance of everything before it, wherever it begins', async () => {
+test('a period opens at the sum of all earlier entries, wherever it starts', async () => {
   const { pool } = db.database
   for (let tick = 0; tick < EVENTS / TICK; tick++) {
     const before = tick * TICK
@@ -65,7 +65,7 @@ test('a period opens at the balance of everything before it, wherever it begins'
   }
 })
 
-test('what moved no money is passed over, however much of it stands together', async () => {
+test('a statement skips a long run of events that moved no money', async () => {
   const { pool } = db.database
   await writeEvents(pool, EVENTS, { businessId })
   await writeEvents(pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })

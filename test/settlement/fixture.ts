@@ -12,10 +12,10 @@ import { verifyLedger } from '../../src/settlement/verification/verify-ledger.ts
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 
-/** Who calls, in tests of use cases. */
+/** The caller in tests that call use cases directly. */
 export const CALLER = { signal: new AbortController().signal, actor: SYSTEM }
 
-/** A clock that a test moves. */
+/** A clock that tests set. */
 export interface TestClock extends Clock {
   set(ms: number): void
 }
@@ -30,7 +30,7 @@ export function testClock(ms: number): TestClock {
   }
 }
 
-/** What settles and records, on one database: as much of an instance as money needs. */
+/** The parts of an instance that record and settle payments, on one database. */
 export function createInstance(database: Database, clock: Clock) {
   const { pool } = database
   const context: SettlementContext & { database: Database } = {
@@ -53,13 +53,13 @@ export function createInstance(database: Database, clock: Clock) {
   return { ...context, recordPayment, job }
 }
 
-let made = 0
+let inserted = 0
 
 /** A business with one open account. */
 export async function insertBusiness(pool: Pool): Promise<{ id: string; accountNumber: string }> {
-  made += 1
+  inserted += 1
   const id = newId('biz', Date.now())
-  const accountNumber = String(made).padStart(10, '0')
+  const accountNumber = String(inserted).padStart(10, '0')
   await pool.query(
     "insert into business (id, name, alias, created_at) values ($1, 'A', 'A', now())",
     [id],
@@ -94,14 +94,14 @@ export function incoming(
   }
 }
 
-/** Everything that a verification finds. */
-export async function differencesOf(pool: Pool): Promise<string[]> {
+/** All discrepancies that a verification reports. */
+export async function findDiscrepancies(pool: Pool): Promise<string[]> {
   const found: string[] = []
   let completed = false
   for await (const progress of verifyLedger(pool)) {
-    found.push(...progress.differences.map(({ subject, problem }) => `${subject}: ${problem}`))
+    found.push(...progress.discrepancies.map(({ subject, problem }) => `${subject}: ${problem}`))
     completed = progress.completed
   }
-  if (!completed) throw new Error('the verification ended before its end')
+  if (!completed) throw new Error('the verification ended early')
   return found
 }

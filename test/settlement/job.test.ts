@@ -3,7 +3,7 @@ import { SYSTEM } from '../../src/auth/caller.ts'
 import { newId } from '../../src/core/ids.ts'
 import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
-import { beginSettlement } from '../../src/settlement/runs/run-settlement.ts'
+import { startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { readCalendar, updateTerms } from '../../src/settlement/terms/terms.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
@@ -21,7 +21,7 @@ beforeEach(() => {
   instance = createInstance(db.database, clock)
 })
 
-/** Records payments of a naira each, and books them, at a time. @returns their ids */
+/** Records and books payments of one naira each at a time. @returns their ids */
 async function pay(accountNumber: string, count: number, atMs: number): Promise<string[]> {
   const { rows } = await instance.pool.query(
     'select id, business_id, live from account where account_number = $1',
@@ -45,8 +45,8 @@ async function pay(accountNumber: string, count: number, atMs: number): Promise<
   return payments.map((payment) => payment.id)
 }
 
-/** A business with payments that are due at once. */
-async function paid(count: number) {
+/** A business with payments that are due immediately. */
+async function insertPaidBusiness(count: number) {
   const { id, accountNumber } = await insertBusiness(instance.pool)
   const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
   await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
@@ -56,13 +56,13 @@ async function paid(count: number) {
 const availableOf = async (businessId: string) =>
   (await readBalance(instance.pool, { businessId, live: true })).availableMinor
 
-const begin = (businessId: string) =>
-  beginSettlement(instance, {
+const start = (businessId: string) =>
+  startSettlement(instance, {
     ...{ businessId, live: true, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
     ...NO_FEE,
   })
 
-/** As somebody with all rights, past every guard. */
+/** Changes rows past every guard, like a superuser. */
 async function tamper(text: string, values: unknown[]): Promise<void> {
   const client = await instance.pool.connect()
   try {
@@ -76,18 +76,18 @@ async function tamper(text: string, values: unknown[]): Promise<void> {
 }
 
 describe('a business that cannot be settled', () => {
-  test('holds up no other one, is told of, and is settled once it can be', async () => {
-    const broken = await paid(1)
-    const others = [await paid(1), await paid(2)]
+  test('holds up no other business, is reported, and is settled once it can be', async () => {
+    const broken = await insertPaidBusiness(1)
+    const others = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
     const posting = [broken.transactionIds[0], broken.id]
     await tamper(
       'delete from ledger_posting where transaction_id = $1 and business_id = $2',
       posting,
     )
-    await expect(instance.job.run()).rejects.toThrow('1 books could not be settled')
+    await expect(instance.job.run()).rejects.toThrow('1 balances could not be settled')
     expect(await availableOf(broken.id)).toBe(0n)
     expect(await Promise.all(others.map(({ id }) => availableOf(id)))).toEqual([100n, 200n])
-    const more = await paid(3)
+    const more = await insertPaidBusiness(3)
     const all = { businessId: '', live: true, requestId: '', force: true }
     const { completed, settlements } = await settle(instance, all, CALLER)
     expect([completed, settlements.length]).toEqual([false, 1])
@@ -110,33 +110,33 @@ describe('a business that cannot be settled', () => {
   })
 })
 
-test('a request that did not come to its end is gone on with by itself', async () => {
+test('the job resumes an unfinished request', async () => {
   const later = { schedule: 'WORKING_DAYS' as const, workingDays: 30, cutOffMinutes: 0 }
-  const businesses = [await paid(1), await paid(2)]
+  const businesses = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
   for (const { id } of businesses) await updateTerms(instance, id, { ...later, ...NO_FEE }, SYSTEM)
-  const given = { signal: AbortSignal.abort(), actor: SYSTEM }
-  const all = { businessId: '', live: true, requestId: 'given-up', force: true }
-  expect(await settle(instance, all, given)).toMatchObject({ completed: false, settlements: [] })
-  // For so long it may be that the call itself is at it.
+  const aborted = { signal: AbortSignal.abort(), actor: SYSTEM }
+  const all = { businessId: '', live: true, requestId: 'unfinished', force: true }
+  expect(await settle(instance, all, aborted)).toMatchObject({ completed: false, settlements: [] })
+  // The call itself may still be processing the request.
   await instance.job.run()
   expect(await Promise.all(businesses.map(({ id }) => availableOf(id)))).toEqual([0n, 0n])
   clock.set(clock.now() + 120_000)
-  // The request is not for what came long after it.
+  // A request does not settle payments that arrive long after it.
   for (const { accountNumber } of businesses) await pay(accountNumber, 1, clock.now())
   await instance.job.run()
   expect(await Promise.all(businesses.map(({ id }) => availableOf(id)))).toEqual([100n, 200n])
-  const again = await settle(instance, all, given)
+  const again = await settle(instance, all, aborted)
   expect([again.completed, again.settlements.length]).toEqual([true, 2])
 })
 
 describe('a large settlement', () => {
-  test('lets others have their turn', async () => {
-    const large = await paid(5_100)
-    // As autovacuum does by and by: plans for empty tables would take most of ten seconds.
+  test('lets other settlements take their turn', async () => {
+    const large = await insertPaidBusiness(5_100)
+    // As autovacuum eventually does: plans made for empty tables would take most of ten seconds.
     await instance.pool.query('analyze')
-    await begin(large.id)
-    const small = await paid(1)
-    await begin(small.id)
+    await start(large.id)
+    const small = await insertPaidBusiness(1)
+    await start(small.id)
     await instance.job.run()
     expect(await availableOf(large.id)).toBe(510_000n)
     const { rows } = await instance.pool.query(
@@ -147,10 +147,10 @@ describe('a large settlement', () => {
     expect(rows.map((row) => row.business_id)).toEqual([small.id, large.id])
   })
 
-  test('that another instance is at is left to it', async () => {
-    const large = await paid(2)
-    const { id } = (await begin(large.id))!
-    const small = await paid(1)
+  test('is skipped while another instance processes it', async () => {
+    const large = await insertPaidBusiness(2)
+    const { id } = (await start(large.id))!
+    const small = await insertPaidBusiness(1)
     const other = await instance.pool.connect()
     try {
       await other.query('begin')
@@ -167,7 +167,7 @@ describe('a large settlement', () => {
   })
 })
 
-test('a settlement begins without reading what is not due yet, however much that is', async () => {
+test('starting a settlement reads few of the events that are not due yet', async () => {
   const { id, accountNumber } = await insertBusiness(instance.pool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, id, terms, SYSTEM)
@@ -175,18 +175,18 @@ test('a settlement begins without reading what is not due yet, however much that
   const { calendar } = await readCalendar(instance.pool, id)
   const cutOffAtMs = calendar.cutOffAt(nowMs)
   await pay(accountNumber, 3, cutOffAtMs - 60_000)
-  // Booked late, after others that are not due.
+  // Booked late, after payments that are not due.
   await pay(accountNumber, 2, cutOffAtMs + 60_000)
   await pay(accountNumber, 1, cutOffAtMs - 1)
   for (let at = 1; at <= 6; at++) await pay(accountNumber, 500, cutOffAtMs + at * 7_200_000)
   await instance.pool.query('analyze event_log, outbox')
-  const toBegin = { businessId: id, live: true, requestId: undefined, forced: false, cutOffAtMs }
+  const input = { businessId: id, live: true, requestId: undefined, forced: false, cutOffAtMs }
   const read = await rowsRead(instance.pool, 'outbox', async (pool) => {
-    const begun = await beginSettlement({ ...instance, pool }, { ...toBegin, ...NO_FEE })
-    expect(begun?.toSequence).toBe(6n)
+    const started = await startSettlement({ ...instance, pool }, { ...input, ...NO_FEE })
+    expect(started?.toSequence).toBe(6n)
   })
   expect(read).toBeLessThan(100)
   await instance.job.run()
-  // What stands before the last one that is due goes with it.
+  // Events numbered below the last due one are settled with it.
   expect(await availableOf(id)).toBe(600n)
 })

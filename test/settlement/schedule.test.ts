@@ -29,7 +29,13 @@ describe('a payment is due', () => {
       '2026-11-22T23:00:00Z',
     ],
     ['by the day in Lagos', workingDays(1), [], '2026-11-19T23:00:00Z', '2026-11-22T23:00:00Z'],
-    ['at a cut-off', workingDays(1, 540), [], '2026-11-19T10:00:00Z', '2026-11-20T08:00:00Z'],
+    [
+      'at the cut-off of the next working day',
+      workingDays(1, 540),
+      [],
+      '2026-11-19T10:00:00Z',
+      '2026-11-20T08:00:00Z',
+    ],
     [
       'after a holiday',
       workingDays(1),
@@ -45,14 +51,14 @@ describe('a payment is due', () => {
       '2026-11-23T23:00:00Z',
     ],
     [
-      'before the cut-off of a day',
+      'at the cut-off of the same day if recorded before it',
       daily(600),
       [],
       '2026-11-21T08:59:59.999Z',
       '2026-11-21T09:00:00Z',
     ],
     [
-      'at the cut-off, on the next day',
+      'at the cut-off of the next day if recorded at the cut-off',
       daily(600),
       ['2026-11-22'],
       '2026-11-21T09:00:00Z',
@@ -62,7 +68,7 @@ describe('a payment is due', () => {
     expect(show(createCalendar(schedule, holidays).settlesAt(at(recordedAt)))).toBe(show(at(due)))
   })
 
-  test('at once', () => {
+  test('immediately under INSTANT', () => {
     const { settlesAt } = createCalendar(
       { schedule: 'INSTANT', workingDays: 0, cutOffMinutes: 0 },
       [],
@@ -83,7 +89,7 @@ const day = fc
   .map((days) => new Date(Date.UTC(2026, 9, 1) + days * 86_400_000).toISOString().slice(0, 10))
 const time = fc.integer({ min: Date.UTC(2026, 9, 1), max: Date.UTC(2027, 0, 20) })
 
-test('what was recorded before the cut-off is due, and nothing else is', () => {
+test('exactly the payments recorded before the cut-off are due', () => {
   fc.assert(
     fc.property(
       schedule,
@@ -101,7 +107,7 @@ test('what was recorded before the cut-off is due, and nothing else is', () => {
   )
 })
 
-test('a later payment is never due earlier, and none before it was recorded', () => {
+test('a later payment is never due earlier, and no payment is due before it was recorded', () => {
   fc.assert(
     fc.property(schedule, fc.array(day), time, time, (terms, holidays, a, b) => {
       const { settlesAt } = createCalendar(terms, holidays)

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { SYSTEM } from '../../src/auth/caller.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
-import { beginSettlement, continueSettlement } from '../../src/settlement/runs/run-settlement.ts'
+import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { listEntries } from '../../src/settlement/statements/list-entries.ts'
 import { updateTerms } from '../../src/settlement/terms/terms.ts'
@@ -12,7 +12,7 @@ import { useDatabase } from '../support/database.ts'
 import {
   CALLER,
   createInstance,
-  differencesOf,
+  findDiscrepancies,
   incoming,
   insertBusiness,
   testClock,
@@ -20,7 +20,7 @@ import {
 
 const db = useDatabase(8)
 
-/** Printed, and read back: SEED=… repeats a run. */
+/** Printed in the test title: SEED=… repeats a run. */
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const SEQUENCES = Number(process.env['SEQUENCES'] ?? 60)
 
@@ -35,19 +35,19 @@ beforeAll(async () => {
   return () => other.close()
 })
 
-/** One thing that somebody does. Numbers choose among what there is by then. */
+/** One random operation. Numbers select among the payments that exist at that time. */
 type Step =
   | { readonly kind: 'pay'; readonly amount: bigint; readonly pending: boolean }
   | { readonly kind: 'repeat'; readonly which: number }
   | { readonly kind: 'reverse'; readonly which: number }
   | { readonly kind: 'settle'; readonly force: boolean; readonly request: number }
-  | { readonly kind: 'begin' }
-  | { readonly kind: 'part'; readonly events: number; readonly crash: boolean }
+  | { readonly kind: 'start' }
+  | { readonly kind: 'batch'; readonly events: number; readonly crash: boolean }
   | { readonly kind: 'fees'; readonly flat: bigint; readonly points: number; readonly cap: bigint }
   | { readonly kind: 'schedule'; readonly at: 'INSTANT' | 'DAILY' | 'WORKING_DAYS' }
   | { readonly kind: 'days'; readonly count: number }
   | { readonly kind: 'tick'; readonly whole: boolean }
-  | { readonly kind: 'retire' }
+  | { readonly kind: 'retention' }
 
 const which = fc.nat({ max: 30 })
 const amount = fc.oneof(
@@ -71,11 +71,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       request: fc.nat({ max: 3 }),
     }),
   },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('begin' as const) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('start' as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({
-      kind: fc.constant('part' as const),
+      kind: fc.constant('batch' as const),
       events: fc.integer({ min: 1, max: 3 }),
       crash: fc.boolean(),
     }),
@@ -104,28 +104,28 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('tick' as const), whole: fc.boolean() }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('retire' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('retention' as const) }) },
 )
 
-/** Steps that are taken at once, one of them at either instance in turn. */
-const rounds = fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), {
+/** Rounds of concurrent steps, spread over both instances. */
+const roundsArbitrary = fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), {
   minLength: 3,
   maxLength: 10,
 })
 
-test(`in random sequences, at two instances, the books agree after every step (SEED=${SEED})`, async () => {
-  await fc.assert(fc.asyncProperty(rounds, run), {
+test(`balances stay consistent after every random step on two instances (SEED=${SEED})`, async () => {
+  await fc.assert(fc.asyncProperty(roundsArbitrary, run), {
     seed: SEED,
     numRuns: SEQUENCES,
-    // Shrinking runs on a database that holds what came before; the seed tells the sequence.
+    // Shrinking would run on a database with earlier data; the seed reproduces the sequence.
     endOnFailure: true,
   })
-  // And all of it together, as an operator would look.
+  // Finally all of it together, as an operator would verify it.
   await tick()
-  expect(await differencesOf(db.database.pool)).toEqual([])
+  expect(await findDiscrepancies(db.database.pool)).toEqual([])
 }, 900_000)
 
-/** @param whole or only some of what waits: then the rest of that snapshot waits for the next */
+/** @param whole false: numbers only some events, and the next tick continues in that snapshot */
 async function tick(whole = true): Promise<void> {
   for (let more = true; more; ) {
     const { rows } = await db.database.pool.query('select more from sequence_events(2)')
@@ -133,8 +133,8 @@ async function tick(whole = true): Promise<void> {
   }
 }
 
-/** What was done to a business, as its tests know it. */
-interface Known {
+/** The operations on a business, as the test expects them. */
+interface Expected {
   readonly id: string
   readonly accountNumber: string
   readonly payments: { session: string; amount: bigint; pending: boolean }[]
@@ -144,65 +144,70 @@ interface Known {
 
 const FIRST = [1n, 99n, 333n, 5_000n, 123_456n, 1_000_000n]
 
-async function run(sequence: readonly (readonly Step[])[]): Promise<void> {
+async function run(rounds: readonly (readonly Step[])[]): Promise<void> {
   const { pool } = db.database
-  const known: Known = {
+  const expected: Expected = {
     ...(await insertBusiness(pool)),
     payments: [],
     recordedMinor: 0n,
     reversedMinor: 0n,
   }
-  // Enough to begin with that a settlement has several parts.
+  // Enough payments for a settlement of several batches.
   await Promise.all(
-    FIRST.map((amount) => take(known, { kind: 'pay', amount, pending: false }, first)),
+    FIRST.map((amount) => take(expected, { kind: 'pay', amount, pending: false }, first)),
   )
   await tick()
-  for (const steps of sequence) {
-    await Promise.all(steps.map((each, at) => take(known, each, at % 2 === 0 ? first : second)))
-    await expectInvariants(known)
+  for (const steps of rounds) {
+    await Promise.all(steps.map((each, at) => take(expected, each, at % 2 === 0 ? first : second)))
+    await expectInvariants(expected)
   }
-  // Whatever was left half done is ended by whoever comes.
-  await settle(second, { businessId: known.id, live: true, requestId: '', force: true }, CALLER)
-  await expectInvariants(known)
-  const balance = await readBalance(pool, { businessId: known.id, live: true })
+  // Any instance completes what another left unfinished.
+  await settle(second, { businessId: expected.id, live: true, requestId: '', force: true }, CALLER)
+  await expectInvariants(expected)
+  const balance = await readBalance(pool, { businessId: expected.id, live: true })
   await tick()
-  await settle(first, { businessId: known.id, live: true, requestId: '', force: true }, CALLER)
-  expect((await readBalance(pool, { businessId: known.id, live: true })).pendingMinor).toBe(0n)
+  await settle(first, { businessId: expected.id, live: true, requestId: '', force: true }, CALLER)
+  expect((await readBalance(pool, { businessId: expected.id, live: true })).pendingMinor).toBe(0n)
   expect(balance.pendingMinor).toBeGreaterThanOrEqual(0n)
-  await expectInvariants(known)
+  await expectInvariants(expected)
 }
 
-async function take(known: Known, next: Step, instance: typeof first): Promise<void> {
-  const { id: businessId } = known
+async function take(expected: Expected, next: Step, instance: typeof first): Promise<void> {
+  const { id: businessId } = expected
   switch (next.kind) {
     case 'pay': {
-      const session = `${businessId}-${known.payments.length}`
-      known.payments.push({ session, amount: next.amount, pending: next.pending })
-      return pay(known, instance, known.payments.length - 1, next.pending ? 'PENDING' : 'SUCCESS')
+      const session = `${businessId}-${expected.payments.length}`
+      expected.payments.push({ session, amount: next.amount, pending: next.pending })
+      return pay(
+        expected,
+        instance,
+        expected.payments.length - 1,
+        next.pending ? 'PENDING' : 'SUCCESS',
+      )
     }
     case 'repeat':
-      return pay(known, instance, next.which, 'SUCCESS')
+      return pay(expected, instance, next.which, 'SUCCESS')
     case 'reverse':
-      return reverse(known, instance, next.which)
+      return reverse(expected, instance, next.which)
     case 'settle': {
       const requestId = next.request === 0 ? '' : `${businessId}-${next.request}-${next.force}`
       await settle(instance, { businessId, live: true, requestId, force: next.force }, CALLER)
       return
     }
-    case 'begin': {
+    case 'start': {
       const fee = { feeFlatMinor: 3n, feeBasisPoints: 150, feeCapMinor: 2_000n }
-      const begin = {
+      const input = {
         businessId,
         live: true,
         requestId: undefined,
         forced: true,
         cutOffAtMs: clock.now(),
       }
-      await beginSettlement(instance, { ...begin, ...fee })
+      await startSettlement(instance, { ...input, ...fee })
       return
     }
-    case 'part':
-      return part(known, instance, next.events, next.crash)
+    case 'batch':
+      return processBatch(expected, instance, next.events, next.crash)
     case 'fees': {
       const { feeFlatMinor, feeBasisPoints, feeCapMinor } = {
         feeFlatMinor: next.flat,
@@ -245,30 +250,30 @@ async function take(known: Known, next: Step, instance: typeof first): Promise<v
       return instance.job.run()
     case 'tick':
       return tick(next.whole)
-    case 'retire':
-      return retire()
+    case 'retention':
+      return runRetention()
   }
 }
 
 async function pay(
-  known: Known,
+  expected: Expected,
   { recordPayment }: typeof first,
   which: number,
   status: 'PENDING' | 'SUCCESS',
 ): Promise<void> {
-  const payment = known.payments[which % Math.max(known.payments.length, 1)]
+  const payment = expected.payments[which % Math.max(expected.payments.length, 1)]
   if (payment === undefined) return
   const { outcome, transaction } = await recordPayment(
-    incoming(known.accountNumber, payment.session, payment.amount, status),
+    incoming(expected.accountNumber, payment.session, payment.amount, status),
   )
   if (outcome === 'RECORDED' && transaction?.status === 'SUCCESS')
-    known.recordedMinor += payment.amount
+    expected.recordedMinor += payment.amount
 }
 
-async function reverse(known: Known, instance: typeof first, which: number): Promise<void> {
+async function reverse(expected: Expected, instance: typeof first, which: number): Promise<void> {
   const { rows } = await instance.pool.query<{ id: string; amount_minor: string }>(
     'select id, amount_minor from transaction where business_id = $1 order by id offset $2 limit 1',
-    [known.id, which % Math.max(known.payments.length, 1)],
+    [expected.id, which % Math.max(expected.payments.length, 1)],
   )
   const row = rows[0]
   if (row === undefined) return
@@ -282,33 +287,33 @@ async function reverse(known: Known, instance: typeof first, which: number): Pro
     )
   const [a = 0n, b = 0n] = await Promise.all([once(), once()])
   expect(a + b).toBeLessThan(2n)
-  known.reversedMinor += (a + b) * BigInt(row.amount_minor)
+  expected.reversedMinor += (a + b) * BigInt(row.amount_minor)
 }
 
-/** A part of what runs; or a crash in the middle of it: its connection is gone before the commit. */
-async function part(
-  known: Known,
+/** Processes a batch of the running settlement, or crashes right before the commit. */
+async function processBatch(
+  expected: Expected,
   instance: typeof first,
   events: number,
   crash: boolean,
 ): Promise<void> {
   const { rows } = await instance.pool.query<{ id: string }>(
     "select id from settlement where business_id = $1 and status = 'RUNNING'",
-    [known.id],
+    [expected.id],
   )
   const id = rows[0]?.id
   if (id === undefined) return
   if (!crash) {
-    await continueSettlement(instance, id, { eventsMax: events })
+    await processNextBatch(instance, id, { eventsMax: events })
     return
   }
-  const broken = dyingPool(instance.pool)
-  const dying = continueSettlement({ ...instance, pool: broken }, id, { eventsMax: events })
-  await expect(dying).rejects.toThrow()
+  const dyingPool = createDyingPool(instance.pool)
+  const crashed = processNextBatch({ ...instance, pool: dyingPool }, id, { eventsMax: events })
+  await expect(crashed).rejects.toThrow()
 }
 
-/** A pool whose connections are cut when they are about to commit. */
-function dyingPool(pool: typeof first.pool): typeof first.pool {
+/** A pool whose connections are cut right before a commit. */
+function createDyingPool(pool: typeof first.pool): typeof first.pool {
   return new Proxy(pool, {
     get(target, name) {
       if (name !== 'connect') return Reflect.get(target, name)
@@ -334,22 +339,22 @@ function dyingPool(pool: typeof first.pool): typeof first.pool {
   })
 }
 
-/** As the retention does with events of any age: what they did to balances stays. */
-async function retire(): Promise<void> {
+/** Runs retention on events of any age: their archived entries stay. */
+async function runRetention(): Promise<void> {
   const { pool } = db.database
   await pool.query('update sequencer set floor = position where id = 1')
   const { deleteBelowFloor } = await import('../../src/events/retention.ts')
   await deleteBelowFloor(pool)
 }
 
-async function expectInvariants(known: Known): Promise<void> {
+async function expectInvariants(expected: Expected): Promise<void> {
   const { pool } = db.database
-  const balance = await readBalance(pool, { businessId: known.id, live: true })
+  const balance = await readBalance(pool, { businessId: expected.id, live: true })
   expect(balance.pendingMinor).toBeGreaterThanOrEqual(0n)
   expect(balance.pendingMinor + balance.availableMinor + balance.feesMinor).toBe(
-    known.recordedMinor - known.reversedMinor,
+    expected.recordedMinor - expected.reversedMinor,
   )
-  // The summaries are what the postings come to, and nothing was settled twice.
+  // Balances equal the sums of postings, and no transaction is settled twice.
   const { rows } = await pool.query(
     `select coalesce(sum(case 'pending' when credit_account then amount_minor
           when debit_account then -amount_minor end), 0) as pending,
@@ -362,7 +367,7 @@ async function expectInvariants(known: Known): Promise<void> {
         count(*) filter (where kind = 'settlement') as settled,
         count(distinct transaction_id) filter (where kind = 'settlement') as settled_distinct
       from ledger_posting where business_id = $1`,
-    [known.id],
+    [expected.id],
   )
   const [posted] = rows
   expect({
@@ -380,34 +385,34 @@ async function expectInvariants(known: Known): Promise<void> {
   )
   expect(sum).toBe(0n)
   expect(posted.settled).toBe(posted.settled_distinct)
-  const told = await pool.query(
+  const totals = await pool.query(
     `select count(*)::int as wrong from settlement s where business_id = $1
       and (transaction_count, gross_minor, fees_minor) <> (
         select count(*) filter (where kind = 'settlement'),
           coalesce(sum(amount_minor) filter (where kind = 'settlement'), 0),
           coalesce(sum(amount_minor) filter (where kind = 'fee'), 0)
         from ledger_posting p where p.business_id = $1 and p.settlement_id = s.id)`,
-    [known.id],
+    [expected.id],
   )
-  expect(told.rows).toEqual([{ wrong: 0 }])
-  await expectStatement(known)
+  expect(totals.rows).toEqual([{ wrong: 0 }])
+  await expectStatement(expected)
 }
 
-/** Pages of the books add up, each and together. */
-async function expectStatement(known: Known): Promise<void> {
+/** The statement pages add up, each and together. */
+async function expectStatement(expected: Expected): Promise<void> {
   const request = {
-    businessId: known.id,
+    businessId: expected.id,
     live: true,
     fromMs: undefined,
     toMs: undefined,
     pageSize: 3,
   }
   let pageToken = ''
-  let at = { pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n }
+  let previous = { pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n }
   do {
     const page = await listEntries(db.database, { ...request, pageToken })
-    expect(page.opening).toEqual(at)
-    at = page.closing
+    expect(page.opening).toEqual(previous)
+    previous = page.closing
     pageToken = page.nextPageToken
   } while (pageToken !== '')
 }

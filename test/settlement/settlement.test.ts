@@ -15,7 +15,7 @@ import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useService } from '../support/service.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
-import { differencesOf } from './fixture.ts'
+import { findDiscrepancies } from './fixture.ts'
 
 const service = useService()
 const settlements = () => service.client(SettlementService)
@@ -35,11 +35,11 @@ async function balanceOf(businessId: string) {
   return { pendingMinor, availableMinor, feesMinor }
 }
 
-/** Terms that leave everything to the test: nothing is due by itself for a month. */
+/** Terms under which nothing becomes due during a test. */
 const LATER = { schedule: Schedule.WORKING_DAYS, workingDays: 30, cutOff: '00:00' }
 
-describe('a payment counts in the balance when it is acknowledged', () => {
-  test('as pending, at every door', async () => {
+describe('an acknowledged payment', () => {
+  test('is in the pending balance over gRPC and REST', async () => {
     const { businessId, number, key } = await openAccount(service)
     await payMany(number, 3)
     expect(await balanceOf(businessId)).toEqual({
@@ -47,8 +47,8 @@ describe('a payment counts in the balance when it is acknowledged', () => {
       availableMinor: 0n,
       feesMinor: 0n,
     })
-    const answer = await service.post('getBalance/', key, {})
-    expect(answer.body).toEqual({
+    const response = await service.post('getBalance/', key, {})
+    expect(response.body).toEqual({
       status: true,
       message: 'Balance retrieved',
       data: { pending: 3000, available: 0, fees: 0, currency: 'NGN' },
@@ -56,8 +56,8 @@ describe('a payment counts in the balance when it is acknowledged', () => {
   })
 })
 
-describe('settling', () => {
-  test('moves what was received to the balance, less fees, and tells of it once', async () => {
+describe('a settlement', () => {
+  test('moves pending payments to the available balance, less fees, and emits one event', async () => {
     const { businessId, number, key } = await openAccount(service)
     await settlements().updateSettlementTerms({
       businessId,
@@ -71,9 +71,9 @@ describe('settling', () => {
     const preview = await settlements().previewSettlement({ businessId, force: true })
     expect(preview).toMatchObject({ transactionCount: 3n, grossMinor: 966_666n, feesMinor: 5_000n })
     const request = { businessId, requestId: 'run-1', force: true }
-    const settled = await settlements().settle(request)
-    expect(settled).toMatchObject({ requestId: 'run-1', completed: true })
-    expect(settled.settlements).toMatchObject([
+    const result = await settlements().settle(request)
+    expect(result).toMatchObject({ requestId: 'run-1', completed: true })
+    expect(result.settlements).toMatchObject([
       {
         businessId,
         requestId: 'run-1',
@@ -91,7 +91,7 @@ describe('settling', () => {
     await transactions().recordPayment(
       paymentInto(number, { sessionId: 'after', amountMinor: 500n }),
     )
-    expect(await settlements().settle(request)).toEqual(settled)
+    expect(await settlements().settle(request)).toEqual(result)
     expect(await balanceOf(businessId)).toEqual({ ...after, pendingMinor: 500n })
 
     const found = await service.post('getTransaction/', key, { session_id: 'large' })
@@ -100,8 +100,8 @@ describe('settling', () => {
       () => service.client(EventService).listEvents({ businessId, limit: 100 }),
       (log) => log.events.length >= 6,
     )
-    const told = events.filter(({ kind }) => kind === 'SETTLEMENT_COMPLETED')
-    expect(told.map(({ payload }) => payload.value)).toEqual(settled.settlements)
+    const completed = events.filter(({ kind }) => kind === 'SETTLEMENT_COMPLETED')
+    expect(completed.map(({ payload }) => payload.value)).toEqual(result.settlements)
     const bodies = await service.post('listEvents/', key, { after: 0 })
     const body = bodies.body.data.events.find(
       ({ event }: { event: string }) => event === 'SETTLEMENT_COMPLETED',
@@ -111,7 +111,7 @@ describe('settling', () => {
       amount: '9616.66',
       status: 'COMPLETED',
       settlement: {
-        settlement_id: settled.settlements[0]!.id,
+        settlement_id: result.settlements[0]!.id,
         transaction_count: 3,
         gross_amount: '9666.66',
         fees: '50.00',
@@ -121,22 +121,24 @@ describe('settling', () => {
     })
   })
 
-  test('one request a hundred times at once makes one settlement', async () => {
+  test('runs once when one request is sent a hundred times concurrently', async () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     await payMany(number, 50)
     const request = { businessId, requestId: `many-${businessId}`, force: true }
     const client = settlements()
     await Promise.all(Array.from({ length: 100 }, () => client.settle(request)))
-    const { settlements: made } = await settlements().listSettlements({ businessId })
-    expect(made).toMatchObject([{ transactionCount: 50n, status: SettlementStatus.COMPLETED }])
+    const listed = await settlements().listSettlements({ businessId })
+    expect(listed.settlements).toMatchObject([
+      { transactionCount: 50n, status: SettlementStatus.COMPLETED },
+    ])
     expect(await balanceOf(businessId)).toMatchObject({
       pendingMinor: 0n,
       availableMinor: 5_000_000n,
     })
   })
 
-  test('by the schedule settles nothing before it is due, and what is due by itself', async () => {
+  test('follows the schedule: nothing early, and due payments without a request', async () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     await payMany(number, 1)
@@ -156,7 +158,7 @@ describe('settling', () => {
     )
   })
 
-  test('settles_at follows the schedule and the holidays as they are', async () => {
+  test('is announced by settles_at, which follows changes of the holidays', async () => {
     const { businessId, number } = await openAccount(service)
     await payMany(number, 1)
     const sessionId = `${number}-0`
@@ -165,7 +167,7 @@ describe('settling', () => {
       return timestampMs(transaction!.settlesAt!)
     }
     const before = await settlesAt()
-    // Midnight in Lagos, so that the holiday is the day that begins then.
+    // The due time is midnight in Lagos: the holiday is the day that starts then.
     const day = new Date(before + 3_600_000).toISOString().slice(0, 10)
     await settlements().addHoliday({ day, name: 'A day off' })
     await until(settlesAt, (at) => at > before)
@@ -177,7 +179,7 @@ describe('settling', () => {
 })
 
 describe('the fee of a payment', () => {
-  test('is what exact arithmetic says, rounded half a kobo up, and never more than the payment', () =>
+  test('equals exact arithmetic, rounds half a kobo up and never exceeds the payment', () =>
     fc.assert(
       fc.asyncProperty(
         fc.bigInt({ min: 1n, max: 1_000_000_000_000_000n }),
@@ -189,7 +191,7 @@ describe('the fee of a payment', () => {
             'select settlement_fee($1, $2, $3, $4) as fee',
             [amount, flat, points, cap],
           )
-          // Twice the part in tenths of a thousandth, so that no half is lost.
+          // Doubled before the division, so that half a kobo rounds up exactly.
           const part = (amount * BigInt(points) * 2n + 10_000n) / 20_000n
           const bounds = [flat + part, amount, ...(cap > 0n ? [cap] : [])]
           expect(BigInt(rows[0].fee)).toBe(bounds.reduce((a, b) => (a < b ? a : b)))
@@ -200,7 +202,7 @@ describe('the fee of a payment', () => {
 })
 
 describe('a reversal', () => {
-  test('undoes a settlement with its fee, and the business may owe', async () => {
+  test('undoes a settlement and its fee, and may make the balance negative', async () => {
     const { businessId, number, key } = await openAccount(service)
     await settlements().updateSettlementTerms({
       businessId,
@@ -233,7 +235,7 @@ describe('a reversal', () => {
     expect(found.body.data).toMatchObject({ status: 'REVERSED', is_settled: true })
     const { body } = await until(
       () => service.post('listEvents/', key, { after: 0 }),
-      (answer) => answer.body.data.events.length >= 6,
+      (response) => response.body.data.events.length >= 6,
     )
     const reversed = body.data.events.filter(
       ({ event }: { event: string }) => event === 'PAYMENT_REVERSED',
@@ -248,7 +250,7 @@ describe('a reversal', () => {
     expect(reversed).toHaveLength(2)
   })
 
-  test('of 500 transactions, each twice at once, succeeds exactly 500 times', async () => {
+  test('succeeds once per transaction when 500 are each reversed twice concurrently', async () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     const ids = await payMany(number, 500)
@@ -282,7 +284,7 @@ describe('a reversal', () => {
   })
 })
 
-test('the modes of a business have balances, settlements and books of their own', async () => {
+test('each mode of a business has its own balance, settlements and statement', async () => {
   const { id: businessId } = await service.business('Both')
   const accounts = service.client(AccountService)
   for (const test of [false, true]) {
@@ -305,7 +307,7 @@ test('the modes of a business have balances, settlements and books of their own'
   ])
   await until(
     () => settlements().settle({ businessId, test: true, force: true }),
-    ({ settlements: made }) => made.length === 1 && made[0]!.live === false,
+    (result) => result.settlements.length === 1 && result.settlements[0]!.live === false,
   )
   expect(await balances()).toEqual([
     [500n, 0n],
@@ -313,13 +315,13 @@ test('the modes of a business have balances, settlements and books of their own'
   ])
   const { settlements: live } = await settlements().listSettlements({ businessId, live: true })
   expect(live).toEqual([])
-  const books = await Promise.all(
+  const statements = await Promise.all(
     [false, true].map((test) => settlements().listEntries({ businessId, test })),
   )
-  expect(books[0]!.entries.map((entry) => entry.kind)).toEqual(['PAYMENT_NOTIFICATION'])
-  expect(books[1]!.closingBalance).toMatchObject({ pendingMinor: 0n })
+  expect(statements[0]!.entries.map((entry) => entry.kind)).toEqual(['PAYMENT_NOTIFICATION'])
+  expect(statements[1]!.closingBalance).toMatchObject({ pendingMinor: 0n })
 })
 
-test('after all of it, the ledger agrees with everything', async () => {
-  expect(await differencesOf(service.database.pool)).toEqual([])
+test('the ledger is consistent after all tests', async () => {
+  expect(await findDiscrepancies(service.database.pool)).toEqual([])
 })

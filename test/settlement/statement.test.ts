@@ -9,13 +9,13 @@ import { openAccount, paymentInto } from '../transactions/fixture.ts'
 
 const service = useService()
 let businessId: string
-/** When each round of payments was booked: what is booked before a time and after it. */
+/** A time right after each round of payments was booked. */
 const times: string[] = []
 
 const run = (...args: string[]) =>
   runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
-async function booked(count: number): Promise<void> {
+async function untilBooked(count: number): Promise<void> {
   await until(
     () => service.client(SettlementService).listEntries({ businessId, pageSize: 1_000 }),
     ({ entries }) => entries.length === count,
@@ -26,7 +26,7 @@ async function booked(count: number): Promise<void> {
     [businessId],
   )
   times.push(rows[0]!.at)
-  // The next ones are booked later than that.
+  // Later entries are booked after this time.
   await until(
     async () => Date.now(),
     (now) => now > Date.parse(rows[0]!.at),
@@ -48,12 +48,12 @@ beforeAll(async () => {
   }
   const first = await pay('first')
   await pay('second')
-  await booked(2)
+  await untilBooked(2)
   await settlements.settle({ businessId, force: true })
-  await booked(3)
+  await untilBooked(3)
   await transactions.reverseTransaction({ transactionId: first, reason: 'recalled' })
   await pay('third')
-  await booked(5)
+  await untilBooked(5)
 })
 
 interface Line {
@@ -62,8 +62,8 @@ interface Line {
 }
 
 function readCsv(text: string): Line[] {
-  const [head = '', ...rows] = text.trimEnd().split('\n')
-  expect(head).toBe(
+  const [header = '', ...rows] = text.trimEnd().split('\n')
+  expect(header).toBe(
     'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees',
   )
   return rows.map((row) => {
@@ -85,8 +85,8 @@ function expectSums(lines: readonly Line[]): void {
   }
 }
 
-describe('a statement adds up', () => {
-  test('of everything, to the balance', async () => {
+describe('a statement', () => {
+  test('adds up to the current balance', async () => {
     const { stdout, code } = await run('statement', '--business', businessId)
     expect(code).toBe(0)
     const lines = readCsv(stdout)
@@ -108,26 +108,26 @@ describe('a statement adds up', () => {
     })
   })
 
-  test('of periods, each from where the one before ended', async () => {
-    const ends = [undefined, times[0], times[1], undefined]
-    let reached = [0, 0, 0]
+  test('of a period opens at the closing balance of the previous period', async () => {
+    const bounds = [undefined, times[0], times[1], undefined]
+    let previous = [0, 0, 0]
     let count = 0
-    for (let at = 1; at < ends.length; at++) {
-      const from = ends[at - 1] === undefined ? [] : ['--from', ends[at - 1] as string]
-      const to = ends[at] === undefined ? [] : ['--to', ends[at] as string]
+    for (let at = 1; at < bounds.length; at++) {
+      const from = bounds[at - 1] === undefined ? [] : ['--from', bounds[at - 1] as string]
+      const to = bounds[at] === undefined ? [] : ['--to', bounds[at] as string]
       const lines = readCsv(
         (await run('statement', '--business', businessId, ...from, ...to)).stdout,
       )
       expectSums(lines)
-      expect(lines[0]?.amounts).toEqual(reached)
-      reached = [...lines.at(-1)!.amounts]
+      expect(lines[0]?.amounts).toEqual(previous)
+      previous = [...lines.at(-1)!.amounts]
       count += lines.length - 2
     }
-    expect(reached).toEqual([150_050, 150_000, 50])
+    expect(previous).toEqual([150_050, 150_000, 50])
     expect(count).toBe(5)
   })
 
-  test('as JSON, in one document', async () => {
+  test('is one JSON document with --format json', async () => {
     const { stdout } = await run('statement', '--business', businessId, '--format', 'json')
     const document = JSON.parse(stdout)
     expect(document.entries).toHaveLength(5)
@@ -143,8 +143,8 @@ describe('a statement adds up', () => {
     )
   })
 
-  test('of a business without any entries', async () => {
-    const { id } = await service.business('Nobody')
+  test('of a business without entries has only balances', async () => {
+    const { id } = await service.business('Empty')
     const { stdout } = await run('statement', '--business', id)
     expect(readCsv(stdout).map(({ line, amounts }) => [line, ...amounts])).toEqual([
       ['OPENING_BALANCE', 0, 0, 0],
@@ -159,7 +159,7 @@ describe('the command line', () => {
     expect(stdout).toBe('Pending    1500.50\nAvailable  1500.00\nFees       0.50\nCurrency   NGN\n')
   })
 
-  test('sets terms, previews, settles and lists', async () => {
+  test('sets terms, previews a settlement, settles and lists settlements', async () => {
     const at = ['--business', businessId]
     const set = await run(
       ...['settle', 'terms', ...at, '--schedule', 'working-days', '--days', '2'],
@@ -177,7 +177,7 @@ describe('the command line', () => {
     expect(await run('settle', 'run', ...at, '--force', '--request-id', 'by-hand')).toEqual(ran)
   })
 
-  test('keeps holidays', async () => {
+  test('adds, lists and removes holidays', async () => {
     await run('holiday', 'add', '2026-12-25', '--name', 'Christmas Day')
     const listed = await run('holiday', 'list')
     expect(listed.stdout).toBe('DAY         NAME\n2026-12-25  Christmas Day\n')
@@ -200,7 +200,9 @@ describe('the command line', () => {
     const { stdout, code } = await run('ledger', 'verify')
     expect({ stdout, code }).toEqual({
       code: 0,
-      stdout: expect.stringMatching(/^Everything agrees: 3 transactions with 15 postings\n$/),
+      stdout: expect.stringMatching(
+        /^The ledger is consistent: 3 transactions with 15 postings\n$/,
+      ),
     })
   })
 })

@@ -8,11 +8,11 @@ import { listEntries } from '../../src/settlement/statements/list-entries.ts'
 import { encodeTransactionEvent } from '../../src/transactions/message.ts'
 import { findRecorded } from '../../src/transactions/queries.ts'
 import { sequence } from '../support/events.ts'
-import { CALLER, createInstance, differencesOf, insertBusiness, testClock } from './fixture.ts'
+import { CALLER, createInstance, findDiscrepancies, insertBusiness, testClock } from './fixture.ts'
 
 const BEFORE = 'Migration20261121060000_banks'
 
-/** A database as it was before settlement. */
+/** A database at the schema version before settlement. */
 async function openOld() {
   const server = new URL(inject('serverUrl'))
   const name = `upgrade_${randomBytes(6).toString('hex')}`
@@ -32,12 +32,12 @@ async function openOld() {
   return database
 }
 
-test('payments that were recorded before count, wait for settlement and stay in the books', async () => {
+test('the migration includes earlier payments in balances, settlements and statements', async () => {
   const database = await openOld()
   const { pool } = database
   const business = await insertBusiness(pool)
   const [{ id: accountId }] = (await pool.query('select id from account')).rows
-  /** As the version before recorded a payment. */
+  /** Records a payment like the previous version. */
   const record = async (name: string, withEvent: boolean) => {
     const id = `txn_${name.padStart(26, '0')}`
     await pool.query(
@@ -55,7 +55,7 @@ test('payments that were recorded before count, wait for settlement and stay in 
     )
     if (!withEvent) return
     const eventId = `evt_${name.padStart(26, '0')}`
-    // The payer's name looks like the id of a transaction, to lead the migration astray.
+    // The payer's name looks like a transaction id: the migration must not be misled by it.
     const [stored] = await findRecorded(pool, [{ bank: '9PSB', sessionId: name, live: true }])
     const payer = { ...stored!.payer, name: 'txn_00000000000000000000000000' }
     const payload = encodeTransactionEvent(
@@ -70,8 +70,8 @@ test('payments that were recorded before count, wait for settlement and stay in 
       [eventId, business.id, payload],
     )
   }
-  // Two whose events were numbered and deleted for their age, one that is in the log, one that has
-  // no number yet.
+  // Two payments whose events were deleted by retention, one in the event log, and one that has no
+  // sequence number yet.
   await record('1', true)
   await record('2', true)
   await record('3', true)
@@ -84,13 +84,13 @@ test('payments that were recorded before count, wait for settlement and stay in 
 
   await migrate(database)
 
-  const book = { businessId: business.id, live: true }
+  const key = { businessId: business.id, live: true }
 
-  expect(await readBalance(pool, book)).toMatchObject({ pendingMinor: 2_000n })
-  expect(await differencesOf(pool)).toEqual([])
+  expect(await readBalance(pool, key)).toMatchObject({ pendingMinor: 2_000n })
+  expect(await findDiscrepancies(pool)).toEqual([])
   await sequence(pool)
-  expect(await readBalance(pool, book)).toMatchObject({ pendingMinor: 2_000n })
-  const request = { ...book, fromMs: undefined, toMs: undefined, pageToken: '' }
+  expect(await readBalance(pool, key)).toMatchObject({ pendingMinor: 2_000n })
+  const request = { ...key, fromMs: undefined, toMs: undefined, pageToken: '' }
   const { entries } = await listEntries(database, { ...request, pageSize: 10 })
   expect(entries.map(({ sequence: number, sessionId }) => [number, sessionId])).toEqual([
     [1n, '1'],
@@ -99,13 +99,13 @@ test('payments that were recorded before count, wait for settlement and stay in 
     [4n, '4'],
   ])
   const instance = createInstance(database, testClock(Date.now()))
-  await settle(instance, { ...book, requestId: '', force: true }, CALLER)
-  expect(await readBalance(pool, book)).toMatchObject({
+  await settle(instance, { ...key, requestId: '', force: true }, CALLER)
+  expect(await readBalance(pool, key)).toMatchObject({
     pendingMinor: 0n,
     availableMinor: 2_000n,
   })
-  expect(await differencesOf(pool)).toEqual([])
+  expect(await findDiscrepancies(pool)).toEqual([])
 
-  // An instance of the version before that still runs is refused, and its bank tells it again.
+  // A running instance of the previous version is rejected, and the bank repeats its notification.
   await expect(record('5', true)).rejects.toMatchObject({ code: '23514' })
 })

@@ -11,7 +11,7 @@ import { sequence } from '../support/events.ts'
 import {
   CALLER,
   createInstance,
-  differencesOf,
+  findDiscrepancies,
   incoming,
   insertBusiness,
   testClock,
@@ -23,7 +23,7 @@ const clock = testClock(Date.UTC(2026, 10, 20, 12))
 let businessId: string
 let ids: string[]
 
-/** A settled payment, one that waits, one that was reversed after settlement. */
+/** One settled payment, one reversed after its settlement, and one unsettled. */
 beforeEach(async () => {
   const instance = createInstance(db.database, clock)
   const { id, accountNumber } = await insertBusiness(db.database.pool)
@@ -43,10 +43,10 @@ beforeEach(async () => {
   await reverseTransaction(instance, { transactionId: ids[1]!, reason: 'x' }, SYSTEM)
   ids.push(await pay('c'))
   await sequence(instance.pool)
-  expect(await differencesOf(instance.pool)).toEqual([])
+  expect(await findDiscrepancies(instance.pool)).toEqual([])
 })
 
-/** As somebody with all rights, past every guard; and back to what it was. */
+/** Changes rows past every guard, like a superuser. @returns the discrepancies after it */
 async function tamper(text: string, values: unknown[] = []): Promise<string[]> {
   const client = await db.database.pool.connect()
   try {
@@ -58,17 +58,19 @@ async function tamper(text: string, values: unknown[] = []): Promise<string[]> {
   } finally {
     client.release()
   }
-  return differencesOf(db.database.pool)
+  return findDiscrepancies(db.database.pool)
 }
 
-describe('a verification names', () => {
-  test('a posting that is gone', async () => {
+describe('a verification reports', () => {
+  test('a missing posting', async () => {
     const found = await tamper(
       "delete from ledger_posting where transaction_id = $1 and kind = 'payment'",
       [ids[2]],
     )
-    expect(found).toContain(`${ids[2]}: is SUCCESS over 500; posted as paid: 0`)
-    expect(found).toContain(`${businessId}: the pending balance is 500; its postings come to 0`)
+    expect(found).toContain(
+      `${ids[2]}: is SUCCESS with amount 500; its payment postings add up to 0`,
+    )
+    expect(found).toContain(`${businessId}: the pending balance is 500; its postings add up to 0`)
     await tamper(
       `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
         credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 500, now())`,
@@ -76,28 +78,32 @@ describe('a verification names', () => {
     )
   })
 
-  test('an amount that is another', async () => {
+  test('a changed amount', async () => {
     const set =
       'update ledger_posting set amount_minor = $2 where transaction_id = $1 and kind = $3'
     const found = await tamper(set, [ids[0], 499, 'settlement'])
-    expect(found).toContain(`${ids[0]}: is settled over 500; posted as settled: 499`)
+    expect(found).toContain(
+      `${ids[0]}: is settled with amount 500; its settlement postings add up to 499`,
+    )
     expect(found).toEqual(
       expect.arrayContaining([
         expect.stringMatching(
-          /^stl_\w+: says 2 transactions of 1000 with fees of 14; its postings are 2 transactions of 999 with fees of 14$/,
+          /^stl_\w+: records 2 transactions, gross 1000, fees 14; its postings add up to 2 transactions, gross 999, fees 14$/,
         ),
       ]),
     )
     expect(await tamper(set, [ids[0], 500, 'settlement'])).toEqual([])
   })
 
-  test('a fee that was not given back', async () => {
+  test('a missing fee reversal', async () => {
     const found = await tamper(
       "delete from ledger_posting where transaction_id = $1 and kind = 'fee_reversal'",
       [ids[1]],
     )
-    expect(found).toContain(`${ids[1]}: is REVERSED; posted as taken back: 500, 500 and a fee of 0`)
-    expect(found).toContain(`${businessId}: the sum of fees is 7; its postings come to 14`)
+    expect(found).toContain(
+      `${ids[1]}: is REVERSED; its reversal postings add up to 500 (payment), 500 (settlement) and 0 (fee)`,
+    )
+    expect(found).toContain(`${businessId}: the fee total is 7; its postings add up to 14`)
     await tamper(
       `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
         credit_account, amount_minor, created_at) values ($1, 'fee_reversal', $2, true, 'fees', 'available', 7, now())`,
@@ -105,14 +111,16 @@ describe('a verification names', () => {
     )
   })
 
-  test('a transaction that says it is settled and is not', async () => {
+  test('a transaction marked as settled without a settlement posting', async () => {
     const set = 'update transaction set settled_at = $2 where id = $1'
     const found = await tamper(set, [ids[2], new Date(0)])
-    expect(found).toEqual([`${ids[2]}: is settled over 500; posted as settled: 0`])
+    expect(found).toEqual([
+      `${ids[2]}: is settled with amount 500; its settlement postings add up to 0`,
+    ])
     expect(await tamper(set, [ids[2], null])).toEqual([])
   })
 
-  test('a settlement whose postings are gone', async () => {
+  test('a settlement without its postings', async () => {
     const which = "transaction_id = any ($1) and kind in ('settlement', 'fee')"
     const { rows } = await db.database.pool.query(
       `select to_jsonb(p) as posting from ledger_posting p where ${which}`,
@@ -123,38 +131,38 @@ describe('a verification names', () => {
     expect(found).toEqual(
       expect.arrayContaining([
         expect.stringMatching(
-          /^stl_\w+: says 2 transactions of 1000 with fees of 14; its postings are 0 transactions of 0 with fees of 0$/,
+          /^stl_\w+: records 2 transactions, gross 1000, fees 14; its postings add up to 0 transactions, gross 0, fees 0$/,
         ),
       ]),
     )
-    const back = `insert into ledger_posting
+    const restore = `insert into ledger_posting
       select (jsonb_populate_record(null::ledger_posting, p)).* from jsonb_array_elements($1) p`
-    expect(await tamper(back, [JSON.stringify(rows.map((row) => row.posting))])).toEqual([])
+    expect(await tamper(restore, [JSON.stringify(rows.map((row) => row.posting))])).toEqual([])
   })
 
-  test('a summary that was changed', async () => {
+  test('a changed running sum', async () => {
     const set =
       'update event_business_counter set pending_minor = pending_minor + $2 where business_id = $1'
     const found = await tamper(set, [businessId, 1])
     expect(found).toEqual([
-      `${businessId}: the pending balance is 501; its postings come to 500`,
-      `${businessId}: the sums beside its last number are not those of its numbered events`,
+      `${businessId}: the pending balance is 501; its postings add up to 500`,
+      `${businessId}: its running sums differ from the sums of its sequenced events`,
     ])
     expect(await tamper(set, [businessId, -1])).toEqual([])
   })
 
-  test('a posting that is another business’s', async () => {
+  test('a posting of another business', async () => {
     const set = 'update ledger_posting set business_id = $2 where transaction_id = $1'
     const found = await tamper(set, [ids[0], 'biz_other'])
-    expect(found).toContain(`${ids[0]}: a posting is of another business or mode`)
+    expect(found).toContain(`${ids[0]}: a posting belongs to another business or mode`)
     expect(await tamper(set, [ids[0], businessId])).toEqual([])
   })
 })
 
-test('settlements are compared as their postings come by, and not kept to the end', async () => {
+test('a verification compares settlements as postings arrive and holds few in memory', async () => {
   const instance = createInstance(db.database, clock)
   const { id, accountNumber } = await insertBusiness(instance.pool)
-  // Ids are in the order of time.
+  // Ids sort by time.
   const later = () => clock.set(clock.now() + 1)
   later()
   const before = newId('txn', clock.now())
@@ -169,15 +177,15 @@ test('settlements are compared as their postings come by, and not kept to the en
   const client = await instance.pool.connect()
   try {
     const tally = createSettlementTally()
-    const kept: number[] = []
+    const sizes: number[] = []
     for (let after: string | undefined = before; after !== undefined; ) {
       const page: Awaited<ReturnType<typeof verifyPage>> = await verifyPage(client, after, 2)
       expect(await tally.add(client, page.settlements)).toEqual([])
-      kept.push(tally.size())
+      sizes.push(tally.size())
       after = page.last
     }
-    // A page may end in the middle of one.
-    expect(Math.max(...kept)).toBe(1)
+    // A page may end within a settlement.
+    expect(Math.max(...sizes)).toBe(1)
     for await (const found of tally.finish(client)) expect(found).toEqual([])
   } finally {
     client.release()

@@ -21,7 +21,7 @@ const COLUMNS: readonly Column<Balance>[] = [
 /** `inflow balance` */
 export function balance(noun: Command): void {
   addBusinessOption(noun)
-    .option('--test', 'in test mode')
+    .option('--test', 'the balance in test mode (default: live mode)')
     .addHelpText('after', '\nExample:\n  inflow balance --business biz_…')
   addOwnServiceOptions(noun).action(
     calling<{ business?: string; test?: boolean }>(async (service, options) => {

@@ -19,20 +19,20 @@ const COLUMNS: readonly Column<Holiday>[] = [
 /** `inflow holiday` */
 export function holiday(noun: Command): void {
   addVerb(noun, 'add', {
-    summary: 'add a day that is not a working day, or rename it',
+    summary: 'add a holiday, or rename an existing one',
     example: 'holiday add 2026-12-25 --name "Christmas Day"',
   })
     .argument('<day>', 'YYYY-MM-DD')
-    .requiredOption('--name <text>', 'what it is called')
+    .requiredOption('--name <text>', 'the name of the holiday')
     .action(add)
   addVerb(noun, 'remove', {
-    summary: 'make it a working day again',
+    summary: 'remove a holiday: the day becomes a working day again',
     example: 'holiday remove 2026-12-25',
   })
     .argument('<day>', 'YYYY-MM-DD')
     .action(remove)
   addPageOptions(
-    addVerb(noun, 'list', { summary: 'list holidays, in order', example: 'holiday list' }),
+    addVerb(noun, 'list', { summary: 'list holidays in date order', example: 'holiday list' }),
   ).action(list)
   addServiceOptions(noun)
 }

@@ -5,39 +5,39 @@ import { note, print, visible } from '../output.ts'
 import { calling } from '../service.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
-/** How often the way it has come is told. */
-const EVERY = 500_000n
+/** The number of transactions between two progress reports. */
+const REPORT_EVERY = 500_000n
 
 /** `inflow ledger` */
 export function ledger(noun: Command): void {
   addVerb(noun, 'verify', {
-    summary: 'compute the whole ledger anew and name what does not agree',
+    summary: 'recompute the whole ledger and report every discrepancy',
     example: 'ledger verify',
   }).action(verify)
   addServiceOptions(noun)
 }
 
-/** Exit code 1 when something does not agree. */
+/** Exit code 1 if there is a discrepancy. */
 const verify = calling<object>(async (service, options) => {
-  let told = 0n
-  let result = { transactions: 0n, postings: 0n, differenceCount: 0n, completed: false }
+  let reported = 0n
+  let result = { transactions: 0n, postings: 0n, discrepancyCount: 0n, completed: false }
   const stream = service.client(SettlementService).verifyLedger({}, { timeoutMs: 0 })
   for await (const progress of stream) {
     result = progress
-    for (const { subject, problem } of progress.differences) {
+    for (const { subject, problem } of progress.discrepancies) {
       print(options.json ? JSON.stringify({ subject, problem }) : `${subject}: ${visible(problem)}`)
     }
-    if (progress.transactions - told < EVERY) continue
-    told = progress.transactions
-    note(`${told.toLocaleString('en')} transactions …`)
+    if (progress.transactions - reported < REPORT_EVERY) continue
+    reported = progress.transactions
+    note(`${reported.toLocaleString('en')} transactions verified …`)
   }
-  const { transactions, postings, differenceCount, completed } = result
-  const what = `${transactions} transactions with ${postings} postings`
-  if (!completed) throw new Failure(EXIT.refused, `ended early, after ${what}`)
-  if (differenceCount > 0n) {
-    throw new Failure(EXIT.refused, `${differenceCount} differences in ${what}`)
+  const { transactions, postings, discrepancyCount, completed } = result
+  const scope = `${transactions} transactions with ${postings} postings`
+  if (!completed) throw new Failure(EXIT.refused, `the verification ended early, after ${scope}`)
+  if (discrepancyCount > 0n) {
+    throw new Failure(EXIT.refused, `${discrepancyCount} discrepancies in ${scope}`)
   }
   if (options.json)
     print(JSON.stringify({ transactions: `${transactions}`, postings: `${postings}` }))
-  else print(`Everything agrees: ${what}`)
+  else print(`The ledger is consistent: ${scope}`)
 })

@@ -44,43 +44,43 @@ const PREVIEW: readonly Column<PreviewSettlementResponse>[] = [
   { title: 'Fees', of: ({ feesMinor }) => formatAmount(feesMinor) },
   { title: 'Net', of: ({ netMinor }) => formatAmount(netMinor) },
   { title: 'Recorded before', of: ({ cutOffAt }) => localTime.format(cutOffAt) },
-  { title: 'Next is due at', of: ({ nextSettlesAt }) => localTime.format(nextSettlesAt) },
+  { title: 'Next settlement', of: ({ nextSettlementAt }) => localTime.format(nextSettlementAt) },
 ]
 
 /** `inflow settle` */
 export function settle(noun: Command): void {
   addVerb(noun, 'run', {
-    summary: 'settle what is due, of one business or of all',
+    summary: 'settle the payments that are due, of one business or of all',
     example: 'settle run --business biz_… --request-id november-20',
   })
-    .option('--business <id>', 'this business only (default: all that are due)')
-    .option('--request-id <id>', 'your id of this run: a repeat goes on with it, or shows it again')
-    .option('--force', 'settle all that was received, whatever the schedule')
-    .option('--test', 'in test mode')
+    .option('--business <id>', 'settle only this business (default: all that are due)')
+    .option('--request-id <id>', 'your idempotency key: a repeat resumes or shows the same run')
+    .option('--force', 'settle all received payments, regardless of the schedule')
+    .option('--test', 'settle in test mode (default: live mode)')
     .action(run)
   addBusinessOption(
     addVerb(noun, 'preview', {
-      summary: 'show what settling a business now would come to',
+      summary: 'show the totals that settling a business now would produce',
       example: 'settle preview',
     }),
   )
-    .option('--force', 'all that was received, whatever the schedule')
-    .option('--test', 'in test mode')
+    .option('--force', 'include all received payments, regardless of the schedule')
+    .option('--test', 'preview test mode (default: live mode)')
     .action(preview)
   addPageOptions(
     addVerb(noun, 'list', {
-      summary: 'list settlements, the latest first',
+      summary: 'list settlements, newest first',
       example: 'settle list --limit 20',
-    }).option('--business <id>', 'of this business only (default: of all)'),
+    }).option('--business <id>', 'list only this business (default: all)'),
   ).action(list)
-  const setting = addBusinessOption(
+  const termsVerb = addBusinessOption(
     addVerb(noun, 'terms', {
-      summary: 'show when a business is settled and what it pays, or set it with --schedule',
+      summary: 'show the schedule and fees of a business, or replace them with --schedule',
       example: 'settle terms --schedule working-days --days 1 --cut-off 09:00 --fee-percent 1.5',
     }),
   )
-  for (const option of TERMS_OPTIONS) setting.addOption(option)
-  setting.action(terms)
+  for (const option of TERMS_OPTIONS) termsVerb.addOption(option)
+  termsVerb.action(terms)
   addServiceOptions(noun)
 }
 
@@ -91,7 +91,7 @@ interface RunOptions {
   readonly test?: boolean
 }
 
-/** One call works for seconds; it is repeated with its request id until everything is settled. */
+/** A call runs for a bounded time: it is repeated with its request id until all is settled. */
 const run = calling<RunOptions>(async (service, options) => {
   const client = service.client(SettlementService)
   const { business: businessId = '', force = false, test = false } = options
@@ -107,13 +107,13 @@ const run = calling<RunOptions>(async (service, options) => {
   }
 })
 
-/** "biz_…: 120,000 settled, 12 %" of what runs. */
+/** "biz_…: 120,000 transactions settled, 12 %; continuing …" */
 function progress(settlements: readonly Settlement[]): string {
   const running = settlements.find(({ status }) => status === SettlementStatus.RUNNING)
   const done = settlements.length - (running ? 1 : 0)
-  if (running === undefined) return `${done} businesses settled; going on …`
+  if (running === undefined) return `${done} businesses settled; continuing …`
   const count = running.transactionCount.toLocaleString('en')
-  return `${running.businessId}: ${count} transactions settled, ${running.percentDone} %; going on …`
+  return `${running.businessId}: ${count} transactions settled, ${running.percentDone} %; continuing …`
 }
 
 const preview = calling<{ business?: string; force?: boolean; test?: boolean }>(

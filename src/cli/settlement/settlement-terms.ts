@@ -29,27 +29,29 @@ const NAMES: Readonly<Record<string, Schedule>> = {
 }
 
 export const TERMS_OPTIONS: readonly Option[] = [
-  new Option('--schedule <schedule>', `when: ${Object.keys(NAMES).join(', ')}`).argParser(
-    (text: string) => {
-      const schedule = NAMES[text]
-      if (!schedule) {
-        throw new InvalidArgumentError(`Must be one of ${Object.keys(NAMES).join(', ')}.`)
-      }
-      return schedule
-    },
-  ),
-  new Option('--days <count>', 'of working-days: how many after the payment, 1 to 30').argParser(
-    (text: string) => {
-      const days = /^\d{1,2}$/.test(text) ? Number(text) : 0
-      if (days < 1 || days > 30) throw new InvalidArgumentError('Must be a number from 1 to 30.')
-      return days
-    },
-  ),
-  new Option('--cut-off <time>', 'time of day in Lagos, HH:MM (default: 00:00)'),
-  new Option('--fee-flat <naira>', 'a fee for each payment (default: none)').argParser(amount),
+  new Option(
+    '--schedule <schedule>',
+    `when payments are due: ${Object.keys(NAMES).join(', ')}`,
+  ).argParser((text: string) => {
+    const schedule = NAMES[text]
+    if (!schedule) {
+      throw new InvalidArgumentError(`Must be one of ${Object.keys(NAMES).join(', ')}.`)
+    }
+    return schedule
+  }),
+  new Option(
+    '--days <count>',
+    'working days after the payment, 1 to 30; only for working-days (default: 1)',
+  ).argParser((text: string) => {
+    const days = /^\d{1,2}$/.test(text) ? Number(text) : 0
+    if (days < 1 || days > 30) throw new InvalidArgumentError('Must be a number from 1 to 30.')
+    return days
+  }),
+  new Option('--cut-off <time>', 'time of day in Lagos as HH:MM (default: 00:00)'),
+  new Option('--fee-flat <naira>', 'flat fee per payment (default: none)').argParser(amount),
   new Option(
     '--fee-percent <percent>',
-    'a part of each payment, such as 1.5 (default: none)',
+    'percentage of each payment, such as 1.5 (default: none)',
   ).argParser((text: string) => {
     const [, whole, part = ''] = /^(\d{1,3})(?:\.(\d{1,2}))?$/.exec(text) ?? []
     const points = whole === undefined ? -1 : Number(whole) * 100 + Number(part.padEnd(2, '0'))
@@ -60,7 +62,7 @@ export const TERMS_OPTIONS: readonly Option[] = [
     }
     return points
   }),
-  new Option('--fee-cap <naira>', 'the most that a fee comes to (default: none)').argParser(amount),
+  new Option('--fee-cap <naira>', 'maximum fee per payment (default: none)').argParser(amount),
 ]
 
 const COLUMNS: readonly Column<Terms>[] = [
@@ -73,7 +75,7 @@ const COLUMNS: readonly Column<Terms>[] = [
   { title: 'Fee', of: ({ feeFlatMinor }) => formatAmount(feeFlatMinor) },
   { title: 'Fee percent', of: ({ feeBasisPoints }) => (feeBasisPoints / 100).toFixed(2) },
   {
-    title: 'Fee at most',
+    title: 'Maximum fee',
     of: ({ feeCapMinor }) => (feeCapMinor === 0n ? '' : formatAmount(feeCapMinor)),
   },
 ]
@@ -83,7 +85,7 @@ export const terms = calling<TermsOptions>(async (service, options) => {
   const businessId = service.business(options.business)
   const client = service.client(SettlementService)
   if (options.schedule === undefined) {
-    refuseWithoutSchedule(options)
+    rejectWithoutSchedule(options)
     const response = await client.getSettlementTerms({ businessId })
     answer(options, GetSettlementTermsResponseSchema, response, () => show(response.terms))
     return
@@ -102,10 +104,10 @@ export const terms = calling<TermsOptions>(async (service, options) => {
   answer(options, UpdateSettlementTermsResponseSchema, response, () => show(response.terms))
 })
 
-function refuseWithoutSchedule(options: TermsOptions): void {
+function rejectWithoutSchedule(options: TermsOptions): void {
   const { days, cutOff, feeFlat, feePercent, feeCap } = options
   if ([days, cutOff, feeFlat, feePercent, feeCap].every((each) => each === undefined)) return
-  throw new Failure(EXIT.usage, 'terms are set as a whole: give --schedule too')
+  throw new Failure(EXIT.usage, 'terms are replaced as a whole: --schedule is required')
 }
 
 function show(shown: Terms | undefined): string {

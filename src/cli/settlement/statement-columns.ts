@@ -1,6 +1,6 @@
 import { EXIT, Failure } from '../failure.ts'
 
-/** What a statement may say of a payment. */
+/** The columns that a bank statement may have. */
 const COLUMNS = [
   'session',
   'key',
@@ -15,10 +15,10 @@ const COLUMNS = [
 
 export type StatementColumn = (typeof COLUMNS)[number]
 
-/** Where in a record each column is; one that is not there is left out. */
+/** The index of each column in a record; missing columns are left out. */
 export type StatementPositions = Readonly<Partial<Record<StatementColumn, number>>>
 
-/** Headers as banks write them, in lower case without anything but letters and digits. */
+/** Headers as banks write them, in lower case, reduced to letters and digits. */
 const HEADERS: Readonly<Record<StatementColumn, readonly string[]>> = {
   session: ['sessionid', 'session', 'nipsessionid', 'nibsssessionid'],
   key: ['bankkey'],
@@ -47,7 +47,7 @@ const HEADERS: Readonly<Record<StatementColumn, readonly string[]>> = {
   narration: ['narration', 'description', 'tranremarks', 'remarks'],
 }
 
-/** What each bank calls its own key. */
+/** The header of each bank's own payment key. */
 const KEYS: Readonly<Record<string, readonly string[]>> = {
   PALMPAY: ['orderno', 'ordernumber', 'orderid'],
   PROVIDUS: ['settlementid'],
@@ -56,34 +56,35 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
 /**
  * Finds the columns of a statement by its headers.
  *
- * @param given headers that the person named, by column
- * @throws Failure naming what is missing or not clear
+ * @param given headers from --columns, by column
+ * @throws Failure naming a missing or ambiguous column
  */
 export function findColumns(
   bank: string,
   headers: readonly string[],
   given: ReadonlyMap<StatementColumn, string>,
 ): StatementPositions {
-  const names = headers.map(plain)
-  const twice = names.find((name, at) => name !== '' && names.indexOf(name) !== at)
-  if (twice) throw fault(`the header "${headers[names.indexOf(twice)]}" is there twice`)
-  const places: Partial<Record<StatementColumn, number>> = {}
+  const names = headers.map(normalize)
+  const repeated = names.find((name, at) => name !== '' && names.indexOf(name) !== at)
+  if (repeated) throw failure(`the header "${headers[names.indexOf(repeated)]}" appears twice`)
+  const positions: Partial<Record<StatementColumn, number>> = {}
   for (const column of COLUMNS) {
-    const wanted = given.get(column)
+    const requested = given.get(column)
     const known = [...(column === 'key' ? (KEYS[bank] ?? []) : []), ...HEADERS[column]]
-    const found = (wanted === undefined ? known : [plain(wanted)])
+    const found = (requested === undefined ? known : [normalize(requested)])
       .map((name) => names.indexOf(name))
       .find((at) => at >= 0)
-    if (found !== undefined) places[column] = found
-    else if (wanted !== undefined) throw fault(`it has no column "${wanted}"`)
+    if (found !== undefined) positions[column] = found
+    else if (requested !== undefined) throw failure(`there is no column "${requested}"`)
   }
-  const missing = (['account', 'amount'] as const).filter((each) => places[each] === undefined)
-  if (places.session === undefined && places.key === undefined) missing.unshift('session' as never)
+  const missing = (['account', 'amount'] as const).filter((each) => positions[each] === undefined)
+  if (positions.session === undefined && positions.key === undefined)
+    missing.unshift('session' as never)
   if (missing.length > 0) {
     const names = missing.join(', ')
-    throw fault(`no column is known as ${names}: name it, as in --columns ${missing[0]}="…"`)
+    throw failure(`no header matches ${names}: name it with --columns ${missing[0]}="…"`)
   }
-  return places
+  return positions
 }
 
 /** Reads `session=NIP Session,amount=Credit`. @throws Failure */
@@ -92,17 +93,17 @@ export function parseColumns(text: string): Map<StatementColumn, string> {
   for (const pair of text.split(',')) {
     const [name = '', ...rest] = pair.split('=')
     const column = COLUMNS.find((each) => each === name.trim())
-    if (column === undefined || plain(rest.join('=')) === '') {
+    if (column === undefined || normalize(rest.join('=')) === '') {
       const known = COLUMNS.join(', ')
-      throw new Failure(EXIT.usage, `--columns is like session=…,amount=…; columns: ${known}`)
+      throw new Failure(EXIT.usage, `--columns must be like session=…,amount=…; columns: ${known}`)
     }
     given.set(column, rest.join('='))
   }
   return given
 }
 
-const plain = (header: string): string => header.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
+const normalize = (header: string): string => header.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 
-function fault(text: string): Failure {
+function failure(text: string): Failure {
   return new Failure(EXIT.usage, `line 1: ${text}`)
 }

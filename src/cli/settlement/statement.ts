@@ -19,7 +19,7 @@ import { addBusinessOption, time } from '../options.ts'
 import { calling, type Service } from '../service.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 
-/** The most that one call returns. */
+/** The maximum page size of ListEntries. */
 const PAGE_SIZE = 1_000
 
 interface StatementOptions {
@@ -33,11 +33,19 @@ interface StatementOptions {
 /** `inflow statement` */
 export function statement(noun: Command): void {
   addBusinessOption(noun)
-    .option('--from <time>', 'booked at this time or later (default: from the beginning)', time)
-    .option('--to <time>', 'booked before this time (default: up to now)', time)
-    .option('--test', 'of test mode')
+    .option(
+      '--from <time>',
+      'entries booked at this time or later (default: from the first entry)',
+      time,
+    )
+    .option(
+      '--to <time>',
+      'entries booked before this time (default: up to the latest entry)',
+      time,
+    )
+    .option('--test', 'the statement of test mode (default: live mode)')
     .addOption(
-      new Option('--format <format>', 'how it is written').choices(['csv', 'json']).default('csv'),
+      new Option('--format <format>', 'output format').choices(['csv', 'json']).default('csv'),
     )
     .addHelpText(
       'after',
@@ -46,21 +54,21 @@ export function statement(noun: Command): void {
   addOwnServiceOptions(noun).action(
     calling<StatementOptions>(async (service, { json, ...options }) => {
       const format = json ? 'json' : options.format
-      const write = format === 'json' ? writeJson : writeCsv
-      await write(pages(service, options))
+      const writeStatement = format === 'json' ? writeJson : writeCsv
+      await writeStatement(listPages(service, options))
     }),
   )
 }
 
-/** The pages of the period; each must go on where the one before ended. */
-async function* pages(
+/** The pages of the period. Each must open at the closing balance of the previous page. */
+async function* listPages(
   service: Service,
   options: Omit<StatementOptions, 'format'>,
 ): AsyncGenerator<ListEntriesResponse> {
   const client = service.client(SettlementService)
   const businessId = service.business(options.business)
   let pageToken = ''
-  let reached: Balance | undefined
+  let previous: Balance | undefined
   do {
     const page = await client.listEntries({
       businessId,
@@ -70,41 +78,41 @@ async function* pages(
       pageSize: PAGE_SIZE,
       pageToken,
     })
-    checkSums(page, reached)
+    checkSums(page, previous)
     yield page
-    reached = page.closingBalance
+    previous = page.closingBalance
     pageToken = page.nextPageToken
   } while (pageToken !== '')
 }
 
-/** A statement that does not add up is not one. */
-function checkSums(page: ListEntriesResponse, reached: Balance | undefined): void {
+/** @throws Failure if a page does not add up or does not continue the previous page */
+function checkSums(page: ListEntriesResponse, previous: Balance | undefined): void {
   const { openingBalance: opening, closingBalance: closing, entries } = page
   for (const name of ['pendingMinor', 'availableMinor', 'feesMinor'] as const) {
     const from = opening?.[name] ?? 0n
     const sum = entries.reduce((total, entry) => total + entry[name], from)
-    if (sum !== (closing?.[name] ?? 0n) || (reached && reached[name] !== from)) {
+    if (sum !== (closing?.[name] ?? 0n) || (previous && previous[name] !== from)) {
       throw new Failure(EXIT.refused, 'the entries do not add up: run "inflow ledger verify"')
     }
   }
 }
 
-const HEAD =
+const HEADER =
   'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees'
 
-async function writeCsv(parts: AsyncIterable<ListEntriesResponse>): Promise<void> {
+async function writeCsv(pages: AsyncIterable<ListEntriesResponse>): Promise<void> {
   let closing: Balance | undefined
-  for await (const page of parts) {
+  for await (const page of pages) {
     const lines = page.entries.map(toLine)
     if (closing === undefined)
-      lines.unshift(HEAD, toBalanceLine('OPENING_BALANCE', page.openingBalance))
+      lines.unshift(HEADER, toBalanceLine('OPENING_BALANCE', page.openingBalance))
     closing = page.closingBalance
-    if (lines.length > 0) await out(`${lines.join('\n')}\n`)
+    if (lines.length > 0) await write(`${lines.join('\n')}\n`)
   }
-  await out(`${toBalanceLine('CLOSING_BALANCE', closing)}\n`)
+  await write(`${toBalanceLine('CLOSING_BALANCE', closing)}\n`)
 }
 
-/** Times in RFC 3339; ids, kinds and numbers need no quotes. */
+/** Times are RFC 3339. Ids, kinds and numbers need no CSV quoting. */
 function toLine(entry: Entry): string {
   return [
     entry.bookedAt ? timestampDate(entry.bookedAt).toISOString() : '',
@@ -124,26 +132,26 @@ function toBalanceLine(name: string, balance: Balance | undefined): string {
   return ['', name, '', '', '', '', ...amounts.map((minor) => formatAmount(minor ?? 0n))].join(',')
 }
 
-/** One document, written as it is read: {"openingBalance", "entries", "closingBalance"}. */
-async function writeJson(parts: AsyncIterable<ListEntriesResponse>): Promise<void> {
-  const text = (balance: Balance | undefined) =>
+/** One streamed document: {"openingBalance", "entries", "closingBalance"}. */
+async function writeJson(pages: AsyncIterable<ListEntriesResponse>): Promise<void> {
+  const toText = (balance: Balance | undefined) =>
     JSON.stringify(balance ? toJsonForm(BalanceSchema, balance) : {})
   let closing: Balance | undefined
   let separator = ''
-  for await (const page of parts) {
+  for await (const page of pages) {
     if (closing === undefined) {
-      await out(`{"openingBalance": ${text(page.openingBalance)},\n"entries": [`)
+      await write(`{"openingBalance": ${toText(page.openingBalance)},\n"entries": [`)
     }
     for (const entry of page.entries) {
-      await out(`${separator}\n${JSON.stringify(toJsonForm(EntrySchema, entry))}`)
+      await write(`${separator}\n${JSON.stringify(toJsonForm(EntrySchema, entry))}`)
       separator = ','
     }
     closing = page.closingBalance
   }
-  await out(`\n],\n"closingBalance": ${text(closing)}}\n`)
+  await write(`\n],\n"closingBalance": ${toText(closing)}}\n`)
 }
 
-/** Waits for a slow reader, so that no more than a page is held. */
-async function out(text: string): Promise<void> {
+/** Waits for a slow reader, so that memory holds at most one page. */
+async function write(text: string): Promise<void> {
   if (!process.stdout.write(text)) await once(process.stdout, 'drain')
 }

@@ -3,7 +3,7 @@ import { Migration } from '@mikro-orm/migrations'
 /** Every page of every list costs the same, however much there is. */
 export class Migration20261121090000_pages extends Migration {
   override up(): void {
-    for (const statement of [...INDEXES, ...MARKS]) this.addSql(statement)
+    for (const statement of [...INDEXES, ...BALANCE_SNAPSHOTS]) this.addSql(statement)
   }
 }
 
@@ -21,7 +21,7 @@ const INDEXES = [
   `create index transaction_account_unusual_index on "transaction" (account_id, status, paid_at, id) where status <> 'SUCCESS'`,
 ]
 
-const MARKS = [
+const BALANCE_SNAPSHOTS = [
   `create table "balance_snapshot" (
     "business_id" text not null,
     "live" boolean not null,
@@ -39,8 +39,8 @@ const MARKS = [
     on conflict do nothing;
     return null;
   end $$`,
-  // The row of a business has the sums of all its events up to its last one: every thousand events,
-  // they are noted down, so that the balance at any place is a short way from one that is known.
+  // The counter of a business holds the sums of all its events. A snapshot of them about every
+  // 1,024 events keeps the computation of any past balance short.
   `create trigger balance_snapshot after update on "event_business_counter"
     for each row when (new.last_sequence / 1024 > old.last_sequence / 1024)
     execute function balance_snapshot()`,

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations'
 
-/** What finds the work: settlement requests that are not completed, and the accounts of a bank. */
+/** Indexes for background work: uncompleted settlement requests, and the active accounts of a bank. */
 export class Migration20261121120000_settlement_work extends Migration {
   override up(): void {
     for (const statement of STATEMENTS) this.addSql(statement)

@@ -1,21 +1,23 @@
 import { getBusiness } from '../../businesses/get-business.ts'
 import { Fault } from '../../core/errors.ts'
 import type { Database } from '../../postgres/orm.ts'
-import type { Balance, Book } from '../settlement.ts'
+import type { Balance, BalanceKey } from '../settlement.ts'
 import { readBalance } from './store.ts'
 
 /**
- * The balance of a business. It counts every payment whose commit came before.
+ * The current balance of a business, including every committed payment.
  *
- * @throws Fault not_found when there is no such business
+ * @throws Fault not_found (the business), unavailable (after a restore, until the epoch is bumped)
  */
-export async function getBalance(database: Database, book: Book): Promise<Balance> {
-  await getBusiness(database, book.businessId)
-  const { foreign, ...balance } = await readBalance(database.pool, book)
-  if (foreign) {
-    throw new Fault('unavailable', 'The database was restored, and its log of events not yet', {
+export async function getBalance(database: Database, key: BalanceKey): Promise<Balance> {
+  await getBusiness(database, key.businessId)
+  const { isForeignSnapshot, ...balance } = await readBalance(database.pool, key)
+  if (isForeignSnapshot) {
+    throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
       retryAfterSeconds: 60,
-      cause: new Error('the event log is of another cluster: run "inflow events epoch bump"'),
+      cause: new Error(
+        'the event log belongs to another database cluster: run "inflow events epoch bump"',
+      ),
     })
   }
   return balance

@@ -1,31 +1,31 @@
 import type { Pool, PoolClient } from 'pg'
-import type { Balance, Book } from '../settlement.ts'
+import type { Balance, BalanceKey } from '../settlement.ts'
 
 interface Row {
   pending_minor: string
   available_minor: string
   fees_minor: string
-  foreign: boolean
+  is_foreign_snapshot: boolean
 }
 
-/** Whether an event, whose transaction the sequencer knows, has its number already. */
-const NUMBERED = `(state.target is not null and o.seq <= state.done_seq
+/** Whether an event of a transaction that the sequencer has seen already has a sequence number. */
+const IS_SEQUENCED = `(state.target is not null and o.seq <= state.done_seq
   and pg_visible_in_snapshot(o.xid, state.target))`
 
 const DELTAS = 'o.pending_minor, o.available_minor, o.fees_minor'
 
 /**
- * A balance: what the sequencer has summed with the numbers it gave, what is committed and has no
- * number yet (the events of some milliseconds), and what a running settlement has moved so far.
- * One statement, and so one view of all three.
+ * The balance is the sum of three parts: the events that the sequencer has numbered, the committed
+ * events that have no sequence number yet (those of the last milliseconds), and the money that a
+ * running settlement has moved so far. One statement reads all three in one snapshot.
  *
- * @returns `foreign`: the sequencer's snapshot is of another cluster, so that the second part is
- * not known
+ * @returns `isForeignSnapshot`: the sequencer's snapshot is from another database cluster, so the
+ * second part is unknown
  */
 export async function readBalance(
   client: Pool | PoolClient,
-  { businessId, live }: Book,
-): Promise<Balance & { readonly foreign: boolean }> {
+  { businessId, live }: BalanceKey,
+): Promise<Balance & { readonly isForeignSnapshot: boolean }> {
   const { rows } = await client.query<Row>({
     name: 'balance-read',
     text: `with state as materialized (
@@ -36,11 +36,11 @@ export async function readBalance(
         union all
         select ${DELTAS} from outbox o, state
         where o.xid >= (select pg_snapshot_xmax(snapshot) from state)
-          and o.business_id = $1 and o.live = $2 and not ${NUMBERED}
+          and o.business_id = $1 and o.live = $2 and not ${IS_SEQUENCED}
         union all
         select ${DELTAS} from outbox o, state
         where o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
-          and o.business_id = $1 and o.live = $2 and not ${NUMBERED}
+          and o.business_id = $1 and o.live = $2 and not ${IS_SEQUENCED}
         union all
         select -gross_minor, gross_minor - fees_minor, fees_minor from settlement
         where business_id = $1 and live = $2 and status = 'RUNNING'
@@ -49,16 +49,16 @@ export async function readBalance(
         coalesce(sum(available_minor), 0) as available_minor,
         coalesce(sum(fees_minor), 0) as fees_minor,
         (select pg_snapshot_xmax(snapshot) > pg_snapshot_xmax(pg_current_snapshot()) from state)
-          as foreign
+          as is_foreign_snapshot
       from part`,
     values: [businessId, live],
   })
   const row = rows[0]
-  if (row === undefined) throw new Error('a sum always has a row')
+  if (row === undefined) throw new Error('an aggregate query must return a row')
   return {
     pendingMinor: BigInt(row.pending_minor),
     availableMinor: BigInt(row.available_minor),
     feesMinor: BigInt(row.fees_minor),
-    foreign: row.foreign,
+    isForeignSnapshot: row.is_foreign_snapshot,
   }
 }

@@ -1,24 +1,24 @@
 import type { Pool } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Book } from '../settlement.ts'
-import { firstWaiting } from '../statements/money-events.ts'
+import type { BalanceKey } from '../settlement.ts'
+import { firstUnsettled } from '../statements/money-events.ts'
 import { type TermsRow, toTerms } from '../terms/store.ts'
 import { DEFAULT_TERMS, type Terms } from '../terms/terms.ts'
 
-/** A business and mode with money that is not settled. */
-export interface Waiting extends Book {
+/** A balance with unsettled payments. */
+export interface UnsettledBalance extends BalanceKey {
   readonly terms: Terms
-  /** When its first payment was recorded that waits for settlement. */
-  readonly recordedAtMs: number
+  /** When its oldest unsettled payment was recorded. */
+  readonly oldestRecordedAtMs: number
 }
 
 type Row = { business_id: string; live: boolean; recorded_at_ms: number | null } & {
   [Column in keyof TermsRow]: TermsRow[Column] | null
 }
 
-/** The first payment of a business that waits for settlement, after where its last one ended. */
-const FIRST_WAITING = `select ${epochMs('e.occurred_at')} as recorded_at_ms
-  from ${firstWaiting(
+/** The first unsettled payment of a business after the end of its last settlement. */
+const FIRST_UNSETTLED = `select ${epochMs('e.occurred_at')} as recorded_at_ms
+  from ${firstUnsettled(
     'c.business_id',
     'c.live',
     `coalesce((select to_sequence from settlement s
@@ -27,19 +27,22 @@ const FIRST_WAITING = `select ${epochMs('e.occurred_at')} as recorded_at_ms
   )} e`
 
 /**
- * Businesses and modes with money that is not settled, in their order.
+ * One page of the balances with unsettled payments, ordered by business and mode.
  *
- * @param after the last one of the part before
- * @returns and the one to go on after; undefined when there are no more
+ * @param after the last balance of the previous page
+ * @returns `last`: where the next page starts; undefined on the last page
  */
-export async function listWaiting(
+export async function listUnsettled(
   pool: Pool,
-  after: Book,
+  after: BalanceKey,
   limit: number,
-): Promise<{ readonly waiting: readonly Waiting[]; readonly last: Book | undefined }> {
+): Promise<{
+  readonly unsettled: readonly UnsettledBalance[]
+  readonly last: BalanceKey | undefined
+}> {
   const { rows } = await pool.query<Row>({
-    name: 'settlement-waiting',
-    text: `select c.business_id, c.live, w.recorded_at_ms, m.schedule, m.working_days, m.cut_off_minutes,
+    name: 'settlement-unsettled',
+    text: `select c.business_id, c.live, u.recorded_at_ms, m.schedule, m.working_days, m.cut_off_minutes,
         m.fee_flat_minor, m.fee_basis_points, m.fee_cap_minor
       from (
         select business_id, live from event_business_counter
@@ -47,37 +50,37 @@ export async function listWaiting(
         order by business_id, live limit $2
       ) c
       left join settlement_terms m using (business_id)
-      left join lateral (${FIRST_WAITING}) w on true
+      left join lateral (${FIRST_UNSETTLED}) u on true
       order by c.business_id, c.live`,
     values: [after.businessId, limit, after.live],
   })
-  const waiting = rows.flatMap((row) => {
-    // What is pending may be in a settlement that runs.
+  const unsettled = rows.flatMap((row) => {
+    // The pending money may all belong to a running settlement.
     if (row.recorded_at_ms === null) return []
     const terms = row.schedule === null ? DEFAULT_TERMS : toTerms(row as TermsRow)
-    return { ...toBook(row), terms, recordedAtMs: row.recorded_at_ms }
+    return { ...toBalanceKey(row), terms, oldestRecordedAtMs: row.recorded_at_ms }
   })
   const last = rows.length < limit ? undefined : rows.at(-1)
-  return { waiting, last: last && toBook(last) }
+  return { unsettled, last: last && toBalanceKey(last) }
 }
 
-function toBook(row: Row): Book {
+function toBalanceKey(row: Row): BalanceKey {
   return { businessId: row.business_id, live: row.live }
 }
 
-/** What settling a business would come to. Times in epoch milliseconds. */
+/** The totals that settling a business would produce. Times in epoch milliseconds. */
 export interface Preview {
   readonly transactionCount: bigint
   readonly grossMinor: bigint
   readonly feesMinor: bigint
-  /** When the first payment was recorded that waits for settlement. */
-  readonly recordedAtMs: number | undefined
+  /** When the oldest unsettled payment was recorded. */
+  readonly oldestRecordedAtMs: number | undefined
 }
 
-/** @param cutOffAtMs what was recorded before; undefined: everything */
-export async function previewOf(
+/** @param cutOffAtMs only payments recorded before this time; undefined: all */
+export async function readPreview(
   pool: Pool,
-  { businessId, live }: Book,
+  { businessId, live }: BalanceKey,
   terms: Terms,
   cutOffAtMs: number | undefined,
 ): Promise<Preview> {
@@ -99,7 +102,7 @@ export async function previewOf(
             select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6
             order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)
           and t.status = 'SUCCESS' and t.settled_at is null
-      ) waiting`,
+      ) unsettled`,
     [
       businessId,
       terms.feeFlatMinor,
@@ -110,11 +113,11 @@ export async function previewOf(
     ],
   )
   const row = rows[0]
-  if (row === undefined) throw new Error('an aggregate always has a row')
+  if (row === undefined) throw new Error('an aggregate query must return a row')
   return {
     transactionCount: BigInt(row.count),
     grossMinor: BigInt(row.gross),
     feesMinor: BigInt(row.fees),
-    recordedAtMs: row.recorded_at_ms ?? undefined,
+    oldestRecordedAtMs: row.recorded_at_ms ?? undefined,
   }
 }

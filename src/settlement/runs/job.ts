@@ -1,50 +1,51 @@
 import { createLoop, type Loop } from '../../core/loop.ts'
 import {
   advanceSettlements,
-  further,
+  leastProgress,
   type Progress,
   type Run,
+  resumeRequests,
   settleDue,
-  takeUpRequests,
 } from './advance-settlements.ts'
 import type { SettlementContext } from './run-settlement.ts'
-import { WORK_MS } from './settle.ts'
+import { CALL_MAX_MS } from './settle.ts'
 
-/** Settles by the schedule. */
+/** Settles payments by the schedule. */
 export interface SettlementJob extends Pick<Loop, 'start' | 'stop'> {
   /**
-   * One run, until the signal aborts: ends what was left unfinished, and settles what is due.
+   * One run, until the signal aborts: completes unfinished settlements and settles what is due.
    *
-   * @throws when a business could not be settled; the others are
+   * @throws if a balance could not be settled; all others are settled nevertheless
    */
   run(signal?: AbortSignal): Promise<void>
 }
 
-/** Between runs; what is due meanwhile is looked for as often in a long one. */
+/** The interval between runs. A long run also looks for newly due payments at this interval. */
 const EVERY_MS = 5_000
 
 /**
- * Every instance runs it. A business's row lets one at a time begin, and a settlement's row lets one
- * at a time work at it, so that instances share the work and none of it is done twice.
+ * Every instance runs this job. The lock of a balance lets one instance at a time start a
+ * settlement, and the row lock of a settlement lets one at a time process it: instances share the
+ * work, and none of it is done twice.
  */
 export function createSettlementJob(context: SettlementContext): SettlementJob {
   const { clock, log } = context
   const run = async (signal?: AbortSignal): Promise<void> => {
-    const goOn = () => !signal?.aborted
-    const run: Run = { ...context, goOn, whenBusy: 'skip', failed: new Map() }
+    const shouldContinue = () => !signal?.aborted
+    const run: Run = { ...context, shouldContinue, onLocked: 'skip', failed: new Map() }
     let progress: Progress
     do {
       const untilMs = clock.now() + EVERY_MS
       do progress = await advanceSettlements(run)
-      while (progress === 'more' && goOn() && clock.now() < untilMs)
+      while (progress === 'more' && shouldContinue() && clock.now() < untilMs)
       const nowMs = clock.now()
-      // The call that made a request works at it for so long.
-      progress = further(progress, await takeUpRequests(run, nowMs - WORK_MS))
-      progress = further(progress, await settleDue(run, { request: undefined, nowMs }))
-    } while (progress === 'more' && goOn())
+      // Until then, the call that made the request may still be processing it.
+      progress = leastProgress(progress, await resumeRequests(run, nowMs - CALL_MAX_MS))
+      progress = leastProgress(progress, await settleDue(run, { request: undefined, nowMs }))
+    } while (progress === 'more' && shouldContinue())
     if (run.failed.size === 0) return
     const [cause] = run.failed.values()
-    throw new Error(`${run.failed.size} books could not be settled`, { cause })
+    throw new Error(`${run.failed.size} balances could not be settled`, { cause })
   }
   const loop = createLoop({
     name: 'settlement',

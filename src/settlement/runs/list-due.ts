@@ -1,35 +1,36 @@
 import type { Pool } from 'pg'
-import type { Book } from '../settlement.ts'
+import type { BalanceKey } from '../settlement.ts'
 import { type Calendar, createCalendar } from '../terms/schedule.ts'
 import { listAllHolidays } from '../terms/store.ts'
-import { listWaiting, type Waiting } from './due-store.ts'
+import { listUnsettled, type UnsettledBalance } from './due-store.ts'
 
 /**
- * The businesses and modes that are due at a time, in their order.
+ * The balances that are due at a time, ordered by business and mode.
  *
- * @param forced whatever the schedule
+ * @param forced ignores the schedule
  */
 export async function* listDue(
   pool: Pool,
   nowMs: number,
   forced: boolean,
-): AsyncGenerator<Waiting & { readonly calendar: Calendar }> {
+): AsyncGenerator<UnsettledBalance & { readonly calendar: Calendar }> {
   const holidays = await listAllHolidays(pool)
-  for (let after: Book | undefined = BEFORE_WAITING; after !== undefined; ) {
-    const { waiting, last }: Awaited<ReturnType<typeof listWaiting>> = await listWaiting(
+  for (let after: BalanceKey | undefined = BEFORE_FIRST; after !== undefined; ) {
+    const { unsettled, last }: Awaited<ReturnType<typeof listUnsettled>> = await listUnsettled(
       pool,
       after,
-      WAITING_MAX,
+      PAGE_MAX,
     )
-    for (const each of waiting) {
+    for (const each of unsettled) {
       const calendar = createCalendar(each.terms, holidays)
-      if (forced || calendar.settlesAt(each.recordedAtMs) <= nowMs) yield { ...each, calendar }
+      if (forced || calendar.settlesAt(each.oldestRecordedAtMs) <= nowMs)
+        yield { ...each, calendar }
     }
     after = last
   }
 }
 
-/** Before the first of all. */
-const BEFORE_WAITING: Book = { businessId: '', live: false }
+/** Sorts before every balance. */
+const BEFORE_FIRST: BalanceKey = { businessId: '', live: false }
 
-const WAITING_MAX = 500
+const PAGE_MAX = 500

@@ -2,11 +2,11 @@ import type { Pool } from 'pg'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import { listSettlementsBy } from './store.ts'
 
-/** One page of settlements, the latest first. @throws Fault validation_failed (the token) */
+/** One page of settlements, newest first. @throws Fault validation_failed (the page token) */
 export async function listSettlements(
   pool: Pool,
   request: {
-    /** Empty: of all. */
+    /** Empty: all businesses. */
     readonly businessId: string
     readonly live: boolean | undefined
     readonly pageSize: number

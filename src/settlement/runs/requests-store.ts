@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 
-/** A caller's wish to settle. */
+/** A caller's request to settle. */
 export interface SettlementRequest {
   readonly id: string
   /** Empty: all businesses that are due. */
@@ -12,7 +12,7 @@ export interface SettlementRequest {
   readonly isCompleted: boolean
 }
 
-/** Keeps a request under its id, if there is none. @returns whether it is new */
+/** Stores a request unless its id is taken. @returns whether it was stored */
 export async function insertRequest(
   client: PoolClient,
   request: Omit<SettlementRequest, 'isCompleted'>,
@@ -37,21 +37,21 @@ interface Row {
 const COLUMNS = `id, business_id, live, forced, ${epochMs('created_at')} as created_at_ms,
   completed_at is not null as completed`
 
-/** The request that is kept under an id. */
+/** The stored request of an id. */
 export async function readRequest(client: PoolClient, id: string): Promise<SettlementRequest> {
   const { rows } = await client.query<Row>(
     `select ${COLUMNS} from settlement_request where id = $1`,
     [id],
   )
   const row = rows[0]
-  if (row === undefined) throw new Error('a request is kept for ever')
+  if (row === undefined) throw new Error('a settlement request is never deleted')
   return toRequest(row)
 }
 
 /**
- * Requests made before a time that are not completed.
+ * One page of the uncompleted requests made at or before a time, ordered by id.
  *
- * @param after the id of the last one of the part before
+ * @param after the id of the last request of the previous page
  */
 export async function listOpenRequests(
   pool: Pool,
@@ -66,7 +66,7 @@ export async function listOpenRequests(
   return rows.map(toRequest)
 }
 
-/** Everything that the request was for is settled: a repeat begins nothing. */
+/** Marks a request as completed: a repeat starts no settlement. */
 export async function completeRequest(pool: Pool, id: string, nowMs: number): Promise<void> {
   await pool.query(
     'update settlement_request set completed_at = $2 where id = $1 and completed_at is null',

@@ -5,113 +5,115 @@ import { newId } from '../../core/ids.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import { encodeSettlementEvent } from '../message.ts'
-import { AFTER_ALL, type Book, type Settlement } from '../settlement.ts'
+import { AFTER_ALL, type BalanceKey, type Settlement } from '../settlement.ts'
 import { lastSequenceBefore } from '../statements/last-sequence.ts'
-import { findEnds } from '../statements/store.ts'
+import { findSequenceBounds } from '../statements/store.ts'
 import type { Fee } from '../terms/terms.ts'
-import { insertSettlementEvent, lockRunning, settleNext } from './parts-store.ts'
-import { findRunning, insertSettlement, lockBook } from './store.ts'
+import { insertSettlementEvent, lockRunning, settleBatch } from './batch-store.ts'
+import { findRunning, insertSettlement, lockBalance } from './store.ts'
 
 export interface SettlementContext {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Logger
-  /** What waits for a settlement's row, or for its business, waits here first. */
+  /** Bounds the transactions that wait for the lock of a settlement or a balance. */
   readonly semaphore: Semaphore
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
 }
 
-/** What becomes of a part while somebody else is at the settlement. */
-export type WhenBusy = 'wait' | 'skip'
+/** What to do if another transaction holds the lock of the settlement. */
+export type OnLocked = 'wait' | 'skip'
 
-/** How many events one transaction works off: some twenty milliseconds. */
+/** How many events one transaction processes: about twenty milliseconds. */
 const EVENTS_MAX = 500
 
-/** By how much the clock of another instance may be ahead, when all that was received is asked for. */
-const CLOCKS_APART_MS = 60_000
+/** How far the clock of another instance may be ahead. A forced settlement allows for it. */
+const CLOCK_SKEW_MAX_MS = 60_000
 
-/** How long after it occurred an event gets its number at the latest; usually it is a moment. */
-const BOOKED_LATE_MS = 3_600_000
+/** The longest delay between an event and its sequence number; normally milliseconds. */
+const SEQUENCING_DELAY_MAX_MS = 3_600_000
 
-/** What is to be settled of a business. */
-export interface Begin extends Book, Fee {
+/** What to settle of one balance. */
+export interface SettlementInput extends BalanceKey, Fee {
   readonly requestId: string | undefined
   readonly forced: boolean
-  /** What was recorded before is due; of what is forced, what was when it was asked for. */
+  /** Payments recorded before this time are due; if forced, the time of the request. */
   readonly cutOffAtMs: number
 }
 
 /**
- * Begins a settlement of a business. What it is of is fixed from then on, so that it can be gone on
- * with after a crash, by anybody.
+ * Starts a settlement of a balance. Its range is fixed from then on, so that any instance can
+ * continue it after a crash.
  *
- * @returns the one that is running already, if any; undefined when nothing is due, or when the
- * request has had its settlement of this business
+ * @returns the settlement that is already running, if any; undefined if nothing is due or if the
+ * request already has its settlement of this business
  */
-export async function beginSettlement(
+export async function startSettlement(
   { pool, clock, semaphore }: SettlementContext,
-  begin: Begin,
+  input: SettlementInput,
 ): Promise<Settlement | undefined> {
   return semaphore(() =>
     inTransaction(pool, async (client) => {
-      await lockBook(client, begin)
-      const running = await findRunning(client, begin)
+      await lockBalance(client, input)
+      const running = await findRunning(client, input)
       if (running !== undefined) return running
       const nowMs = clock.now()
-      // A request may be gone on with late: what came after it is not what it was for.
-      const dueBeforeMs = begin.cutOffAtMs + (begin.forced ? CLOCKS_APART_MS : 0)
-      const lastSequence = await lastThatMayBeDue(client, begin, dueBeforeMs, nowMs)
+      // A request may be resumed late: it must not settle payments that arrived after it.
+      const dueBeforeMs = input.cutOffAtMs + (input.forced ? CLOCK_SKEW_MAX_MS : 0)
+      const lastSequence = await findLastDueSequence(client, input, dueBeforeMs, nowMs)
       const id = newId('stl', nowMs)
-      return insertSettlement(client, { ...begin, id, dueBeforeMs, lastSequence, nowMs })
+      return insertSettlement(client, { ...input, id, dueBeforeMs, lastSequence, nowMs })
     }),
   )
 }
 
 /**
- * Where to look for the last event that is due. Without it all the events of the days that are not
- * due yet would be read. An event whose number was later still is of the next settlement.
+ * An upper bound for the sequence number of the last due event. Without it, the query would read
+ * all events of the days that are not due yet. An event that was numbered even later belongs to the
+ * next settlement.
  */
-async function lastThatMayBeDue(
+async function findLastDueSequence(
   client: Queryable,
-  book: Book,
+  key: BalanceKey,
   dueBeforeMs: number,
   nowMs: number,
 ): Promise<bigint> {
-  const untilMs = dueBeforeMs + BOOKED_LATE_MS
+  const untilMs = dueBeforeMs + SEQUENCING_DELAY_MAX_MS
   if (untilMs >= nowMs) return AFTER_ALL
-  const ends = await findEnds(client, book)
-  return ends === undefined ? AFTER_ALL : lastSequenceBefore(client, book, untilMs, ends)
+  const bounds = await findSequenceBounds(client, key)
+  return bounds === undefined ? AFTER_ALL : lastSequenceBefore(client, key, untilMs, bounds)
 }
 
 /**
- * Works off the next part of a settlement, in one transaction; the last part completes it and
- * tells of it. Parts of one settlement never run at once: they wait for its row, or leave it.
+ * Processes the next batch of a settlement in one transaction. The last batch completes the
+ * settlement and appends its event. A row lock keeps two batches of one settlement from running at
+ * once: the second one waits or is skipped.
  */
-export async function continueSettlement(
+export async function processNextBatch(
   { pool, clock, semaphore, onCommit }: SettlementContext,
   id: string,
   {
     eventsMax = EVENTS_MAX,
-    whenBusy = 'wait',
-  }: { readonly eventsMax?: number; readonly whenBusy?: WhenBusy } = {},
-): Promise<'running' | 'completed' | 'busy'> {
-  const told = await semaphore(() =>
+    onLocked = 'wait',
+  }: { readonly eventsMax?: number; readonly onLocked?: OnLocked } = {},
+): Promise<'running' | 'completed' | 'locked'> {
+  const outcome = await semaphore(() =>
     inTransaction(pool, async (client) => {
-      const running = await lockRunning(client, id, whenBusy)
-      if (running === 'busy') return 'busy'
-      if (running === undefined) return 'completed before'
+      const running = await lockRunning(client, id, onLocked)
+      if (running === 'locked') return 'locked'
+      if (running === undefined) return 'already completed'
       const nowMs = clock.now()
-      const after = await settleNext(client, running, eventsMax, nowMs)
+      const after = await settleBatch(client, running, eventsMax, nowMs)
       if (after.status === 'RUNNING') return 'running'
-      // Everything that was due may have been reversed meanwhile: then no money moved.
-      if (after.transactionCount === 0n) return 'nothing'
+      // All due payments may have been reversed meanwhile: then no money moved.
+      if (after.transactionCount === 0n) return 'completed without event'
       const eventId = newId('evt', nowMs)
       const payload = encodeSettlementEvent(after, eventId, nowMs)
       await insertSettlementEvent(client, after, { id: eventId, occurredAtMs: nowMs, payload })
-      return 'told'
+      return 'completed with event'
     }),
   )
-  if (told === 'told') onCommit()
-  return told === 'running' || told === 'busy' ? told : 'completed'
+  if (outcome === 'completed with event') onCommit()
+  return outcome === 'running' || outcome === 'locked' ? outcome : 'completed'
 }

@@ -11,63 +11,63 @@ import { insertRequest, readRequest, type SettlementRequest } from './requests-s
 import type { SettlementContext } from './run-settlement.ts'
 import { findByRequest } from './store.ts'
 
-interface Settle {
-  /** Empty: all that are due. */
+interface SettleInput {
+  /** Empty: all businesses that are due. */
   readonly businessId: string
   readonly live: boolean
-  /** Empty: one is made. */
+  /** Empty: an id is generated. */
   readonly requestId: string
   readonly force: boolean
 }
 
-/** What a request has come to. */
-interface Settled {
+/** The current state of a request. */
+interface SettleResult {
   readonly requestId: string
   readonly settlements: readonly Settlement[]
-  /** Whether everything that was due then is settled. */
+  /** Whether all payments that were due at the request are settled. */
   readonly completed: boolean
 }
 
-/** How long one call works. What is left, the job goes on with. */
-export const WORK_MS = 20_000
+/** How long one call runs. The job continues unfinished work. */
+export const CALL_MAX_MS = 20_000
 
 const SETTLEMENTS_MAX = 1_000
 
 /**
- * Settles what a request is for, as far as it comes in its time.
+ * Processes a settlement request for up to `CALL_MAX_MS`.
  *
  * @throws Fault not_found (the business), duplicate_request
  */
 export async function settle(
   context: SettlementContext & { readonly database: Database },
-  wanted: Settle,
+  input: SettleInput,
   caller: { readonly signal: AbortSignal; readonly actor: Actor },
-): Promise<Settled> {
+): Promise<SettleResult> {
   const { pool, clock, database } = context
-  if (wanted.businessId !== '') await getBusiness(database, wanted.businessId)
+  if (input.businessId !== '') await getBusiness(database, input.businessId)
   const nowMs = clock.now()
-  const request = await keepRequest(context, wanted, caller.actor)
+  const request = await saveRequest(context, input, caller.actor)
   const { businessId, live, forced } = request
-  if (businessId !== wanted.businessId || live !== wanted.live || forced !== wanted.force) {
-    throw new Fault('duplicate_request', 'The request id was used to settle something else')
+  if (businessId !== input.businessId || live !== input.live || forced !== input.force) {
+    throw new Fault('duplicate_request', 'The request id was already used with other parameters')
   }
-  const untilMs = nowMs + WORK_MS
-  const goOn = () => !caller.signal.aborted && clock.now() < untilMs
-  const run: Run = { ...context, goOn, whenBusy: 'wait', failed: new Map() }
-  const completed = request.isCompleted || (await work(run, request))
+  const untilMs = nowMs + CALL_MAX_MS
+  const shouldContinue = () => !caller.signal.aborted && clock.now() < untilMs
+  const run: Run = { ...context, shouldContinue, onLocked: 'wait', failed: new Map() }
+  const completed = request.isCompleted || (await processUntilDone(run, request))
   const settlements = await findByRequest(pool, request.id, SETTLEMENTS_MAX)
   return { requestId: request.id, settlements, completed }
 }
 
-/** The request of an id is the first that had it; only that one is new to the audit log. */
-function keepRequest(
+/** Returns the first request with this id. Only a new request is added to the audit log. */
+function saveRequest(
   { pool, clock }: SettlementContext,
-  wanted: Settle,
+  input: SettleInput,
   actor: Actor,
 ): Promise<SettlementRequest> {
   const createdAtMs = clock.now()
-  const { businessId, live, force: forced } = wanted
-  const id = wanted.requestId || newId('str', createdAtMs)
+  const { businessId, live, force: forced } = input
+  const id = input.requestId || newId('str', createdAtMs)
   return inTransaction(pool, async (client) => {
     if (await insertRequest(client, { id, businessId, live, forced, createdAtMs })) {
       await appendAudit(client, actor, {
@@ -81,10 +81,10 @@ function keepRequest(
   })
 }
 
-/** @returns whether everything was done */
-async function work(run: Run, request: SettlementRequest): Promise<boolean> {
+/** @returns whether the request is completed */
+async function processUntilDone(run: Run, request: SettlementRequest): Promise<boolean> {
   for (;;) {
     const progress = await processRequest(run, request)
-    if (progress !== 'more' || !run.goOn()) return progress === 'done'
+    if (progress !== 'more' || !run.shouldContinue()) return progress === 'done'
   }
 }

@@ -4,41 +4,41 @@ import {
   listSettlementTotals,
   type SettlementSums,
 } from '../verification/store.ts'
-import type { Difference } from '../verification/verify-ledger.ts'
+import type { Discrepancy } from '../verification/verify-ledger.ts'
 
 /**
- * Settlements against the sums of their postings, which come in the order of transactions. One is
- * compared and forgotten as soon as it has as many as it says: what is kept are those of a time, and
- * not those of all time.
+ * Compares settlements with the sums of their postings, which arrive in transaction order. A
+ * settlement is compared and dropped as soon as its transaction count is reached, so that memory
+ * holds only the settlements of one period and not all of them.
  */
 export interface SettlementTally {
-  /** Adds what the postings of some transactions come to. @returns what is wrong so far */
-  add(client: PoolClient, sums: readonly SettlementSums[]): Promise<Difference[]>
-  /** After the last of them. @yields what is wrong beside that */
-  finish(client: PoolClient): AsyncGenerator<Difference[]>
-  /** How many are kept. */
+  /** Adds the posting sums of one page of transactions. @returns the discrepancies found */
+  add(client: PoolClient, sums: readonly SettlementSums[]): Promise<Discrepancy[]>
+  /** Compares the remaining settlements after the last page. @yields their discrepancies */
+  finish(client: PoolClient): AsyncGenerator<Discrepancy[]>
+  /** How many settlements are held in memory. */
   size(): number
 }
 
 const ROWS_MAX = 1_000
 
 export function createSettlementTally(): SettlementTally {
-  const open = new Map<string, SettlementSums>()
+  const partial = new Map<string, SettlementSums>()
   return {
     async add(client, sums) {
       for (const each of sums) {
-        const known = open.get(each.id)
-        open.set(each.id, known === undefined ? each : plus(known, each))
+        const known = partial.get(each.id)
+        partial.set(each.id, known === undefined ? each : addSums(known, each))
       }
       const totals = await findSettlementTotals(
         client,
         sums.map(({ id }) => id),
       )
-      return totals.flatMap((said) => {
-        const posted = open.get(said.id)
-        if (posted === undefined || posted.count < said.count) return []
-        open.delete(said.id)
-        return compare(said, posted)
+      return totals.flatMap((recorded) => {
+        const posted = partial.get(recorded.id)
+        if (posted === undefined || posted.count < recorded.count) return []
+        partial.delete(recorded.id)
+        return compare(recorded, posted)
       })
     },
     async *finish(client) {
@@ -48,32 +48,39 @@ export function createSettlementTally(): SettlementTally {
           after,
           ROWS_MAX,
         )
-        yield rows.flatMap((said) => {
-          const posted = open.get(said.id)
-          open.delete(said.id)
-          if (posted !== undefined) return compare(said, posted)
-          return said.posted ? [] : compare(said, { id: said.id, count: 0n, gross: 0n, fees: 0n })
+        yield rows.flatMap((recorded) => {
+          const posted = partial.get(recorded.id)
+          partial.delete(recorded.id)
+          if (posted !== undefined) return compare(recorded, posted)
+          return recorded.posted
+            ? []
+            : compare(recorded, { id: recorded.id, count: 0n, gross: 0n, fees: 0n })
         })
         after = rows.length < ROWS_MAX ? undefined : rows.at(-1)?.id
       }
-      yield [...open.keys()].map((subject) => {
-        return { subject, problem: 'has postings, and there is no such settlement' }
+      yield [...partial.keys()].map((subject) => {
+        return { subject, problem: 'has postings, but the settlement does not exist' }
       })
     },
-    size: () => open.size,
+    size: () => partial.size,
   }
 }
 
-function plus(a: SettlementSums, b: SettlementSums): SettlementSums {
+function addSums(a: SettlementSums, b: SettlementSums): SettlementSums {
   return { id: a.id, count: a.count + b.count, gross: a.gross + b.gross, fees: a.fees + b.fees }
 }
 
-function compare(said: SettlementSums, posted: SettlementSums): Difference[] {
+function compare(recorded: SettlementSums, posted: SettlementSums): Discrepancy[] {
   const { id, count, gross, fees } = posted
-  if (said.count === count && said.gross === gross && said.fees === fees) return []
-  return [{ subject: id, problem: `says ${text(said)}; its postings are ${text(posted)}` }]
+  if (recorded.count === count && recorded.gross === gross && recorded.fees === fees) return []
+  return [
+    {
+      subject: id,
+      problem: `records ${describe(recorded)}; its postings add up to ${describe(posted)}`,
+    },
+  ]
 }
 
-function text({ count, gross, fees }: SettlementSums): string {
-  return `${count} transactions of ${gross} with fees of ${fees}`
+function describe({ count, gross, fees }: SettlementSums): string {
+  return `${count} transactions, gross ${gross}, fees ${fees}`
 }

@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Book, Settlement, SettlementStatus } from '../settlement.ts'
-import { firstWaiting, moneyEvents } from '../statements/money-events.ts'
+import type { BalanceKey, Settlement, SettlementStatus } from '../settlement.ts'
+import { firstUnsettled, moneyEvents } from '../statements/money-events.ts'
 import type { Fee } from '../terms/terms.ts'
 import type { SettlementRequest } from './requests-store.ts'
 
@@ -31,17 +31,20 @@ export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, fo
   fees_minor, ${epochMs('cut_off_at')} as cut_off_at_ms, ${epochMs('started_at')} as started_at_ms,
   ${epochMs('completed_at')} as completed_at_ms`
 
-/** Waits for whoever begins a settlement of the same business and mode, until the commit. */
-export async function lockBook(client: PoolClient, { businessId, live }: Book): Promise<void> {
+/** Locks a balance until the commit: one transaction at a time starts a settlement of it. */
+export async function lockBalance(
+  client: PoolClient,
+  { businessId, live }: BalanceKey,
+): Promise<void> {
   await client.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [
     `${live ? 'live' : 'test'} settlement of ${businessId}`,
   ])
 }
 
-/** The settlement of a business and mode that is not completed; there is one at the most. */
+/** The running settlement of a balance; there is at most one. */
 export async function findRunning(
   client: PoolClient,
-  { businessId, live }: Book,
+  { businessId, live }: BalanceKey,
 ): Promise<Settlement | undefined> {
   const { rows } = await client.query<SettlementRow>(
     `select ${SETTLEMENT_COLUMNS} from settlement where business_id = $1 and live = $2 and status = 'RUNNING'`,
@@ -51,17 +54,17 @@ export async function findRunning(
 }
 
 /**
- * Settlements that are not completed, the longest running first: all of them, or those that a
- * request for all of a mode waits for, which are its own and those that ran when it was made.
+ * One page of the running settlements, oldest first: all of them, or those that a request for all
+ * businesses of a mode waits for (its own, and those that were already running when it was made).
  *
- * @param after the id of the last one of the part before
+ * @param after the id of the last settlement of the previous page
  */
 export async function listRunning(
   pool: Pool,
   request: SettlementRequest | undefined,
   after: string,
   limit: number,
-): Promise<(Book & { readonly id: string })[]> {
+): Promise<(BalanceKey & { readonly id: string })[]> {
   const { rows } = await pool.query<{ id: string; business_id: string; live: boolean }>(
     `select id, business_id, live from settlement
       where status = 'RUNNING' and id > $1
@@ -90,13 +93,13 @@ export async function findByRequest(
   return rows.map(toSettlement)
 }
 
-/** Settlements, the latest first. @param after the id of the last one of the page before */
+/** Settlements, newest first. @param after the id of the last settlement of the previous page */
 export async function listSettlementsBy(
   pool: Pool,
   filter: {
     readonly businessId: string | undefined
     readonly live: boolean | undefined
-    /** The only businesses that the caller may see; undefined: all. */
+    /** The businesses that the caller may read; undefined: all. */
     readonly restriction: ReadonlySet<string> | undefined
   },
   after: string | undefined,
@@ -105,15 +108,15 @@ export async function listSettlementsBy(
   const values: unknown[] = [limit]
   const bind = (value: unknown) => `$${values.push(value)}`
   const { businessId, live, restriction } = filter
-  // The business that was asked for is one of those that the caller may see.
+  // A requested business has already passed the caller's restriction.
   const businesses = businessId === undefined ? restriction && [...restriction] : [businessId]
-  const places = businesses && bind(businesses)
+  const businessIds = businesses && bind(businesses)
   const older = after === undefined ? '' : ` and id < ${bind(after)}`
-  // Indexes have the modes apart, and the businesses.
+  // One subquery for each mode and business, so that each reads an index in order.
   const newest = (live === undefined ? [true, false] : [live]).map((mode) => {
     const where = `live = ${mode}${older} order by id desc limit $1`
-    if (places === undefined) return `(select * from settlement where ${where})`
-    return `(select s.* from unnest(${places}::text[]) as b(id) cross join lateral (
+    if (businessIds === undefined) return `(select * from settlement where ${where})`
+    return `(select s.* from unnest(${businessIds}::text[]) as b(id) cross join lateral (
         select * from settlement where business_id = b.id and ${where}) s)`
   })
   const { rows } = await pool.query<SettlementRow>(
@@ -125,32 +128,32 @@ export async function listSettlementsBy(
 }
 
 const LAST_DUE = moneyEvents({
-  where: ({ line, event }) => `${line}.business_id = $2 and ${line}.live = $10
-    and ${line}.business_sequence > (select at from start) and ${line}.business_sequence <= $11
+  where: ({ log, event }) => `${log}.business_id = $2 and ${log}.live = $10
+    and ${log}.business_sequence > (select at from start) and ${log}.business_sequence <= $11
     and ${event}.occurred_at < $12`,
   order: 'desc',
   limit: '1',
 })
 
-/** Of a settlement about to begin. */
-interface NewSettlement extends Book, Fee {
+/** A settlement to insert. */
+interface NewSettlement extends BalanceKey, Fee {
   readonly id: string
   readonly requestId: string | undefined
   readonly forced: boolean
   readonly cutOffAtMs: number
-  /** What was recorded before is due. */
+  /** Payments recorded before this time are due. */
   readonly dueBeforeMs: number
-  /** No number after this one is due. */
+  /** No event above this sequence number is due. */
   readonly lastSequence: bigint
   readonly nowMs: number
 }
 
 /**
- * Begins the next settlement of a locked business: of all its events from where the last one ended
- * to the last that was recorded before a time. Numbers may be given a moment out of the order of
- * recording; what stands before the last one that is due is settled with it.
+ * Inserts the next settlement of a locked balance. It covers all events from the end of the last
+ * settlement to the last event recorded before `dueBeforeMs`. Sequence numbers may deviate slightly
+ * from the order of recording: events numbered below the last due one are settled with it.
  *
- * @returns undefined when nothing there waits for settlement
+ * @returns undefined if the range has no unsettled payment
  */
 export async function insertSettlement(
   client: PoolClient,
@@ -158,7 +161,7 @@ export async function insertSettlement(
 ): Promise<Settlement | undefined> {
   const { rows } = await client.query<SettlementRow>(
     `with last as (
-        select to_sequence, books_pending_minor, books_available_minor, books_fees_minor
+        select to_sequence, balance_pending_minor, balance_available_minor, balance_fees_minor
         from settlement where business_id = $2 and live = $10
         order by to_sequence desc limit 1
       ), start as (
@@ -168,13 +171,13 @@ export async function insertSettlement(
       )
       insert into settlement (id, business_id, live, request_id, status, forced, cut_off_at, from_sequence,
         to_sequence, scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor,
-        transaction_count, gross_minor, fees_minor, started_at, books_pending_minor, books_available_minor, books_fees_minor)
+        transaction_count, gross_minor, fees_minor, started_at, balance_pending_minor, balance_available_minor, balance_fees_minor)
       select $1, $2, $10, $3, 'RUNNING', $4, $5, start.at, final.at, start.at, $6, $7, $8, 0, 0, 0, $9,
-        coalesce((select books_pending_minor from last), 0),
-        coalesce((select books_available_minor from last), 0),
-        coalesce((select books_fees_minor from last), 0)
+        coalesce((select balance_pending_minor from last), 0),
+        coalesce((select balance_available_minor from last), 0),
+        coalesce((select balance_fees_minor from last), 0)
       from start cross join final
-      where exists ${firstWaiting('$2', '$10', '(select at from start)', '(select at from final)')}
+      where exists ${firstUnsettled('$2', '$10', '(select at from start)', '(select at from final)')}
       on conflict do nothing
       returning ${SETTLEMENT_COLUMNS}`,
     [

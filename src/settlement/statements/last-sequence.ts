@@ -1,26 +1,26 @@
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { Book } from '../settlement.ts'
-import { findBookedAt, type findEnds } from './store.ts'
+import type { BalanceKey } from '../settlement.ts'
+import { findBookedAt, type findSequenceBounds } from './store.ts'
 
 /**
- * The number before the first event of a business that was booked at a time or later: times rise
- * with numbers, so that halving finds it whatever the number of events. An event is booked when it
- * gets its number, which is a moment after it occurred.
+ * The last sequence number of a business below the first event that was booked at `atMs` or later.
+ * Booking times rise with sequence numbers, so a binary search finds it. An event is booked when
+ * the sequencer numbers it, shortly after it occurred.
  *
- * @param ends its first and last entry
+ * @param bounds the first and last sequence number of the business
  */
 export async function lastSequenceBefore(
   client: Queryable,
-  book: Book,
+  key: BalanceKey,
   atMs: number,
-  ends: NonNullable<Awaited<ReturnType<typeof findEnds>>>,
+  bounds: NonNullable<Awaited<ReturnType<typeof findSequenceBounds>>>,
 ): Promise<bigint> {
-  let low = ends.first
-  let high = ends.last + 1n
+  let low = bounds.first
+  let high = bounds.last + 1n
   while (low < high) {
-    // Rounded down, also below zero.
+    // Rounds down, also for negative numbers.
     const middle = (low + high) >> 1n
-    const bookedAtMs = await findBookedAt(client, book, middle)
+    const bookedAtMs = await findBookedAt(client, key, middle)
     if (bookedAtMs !== undefined && bookedAtMs < atMs) low = middle + 1n
     else high = middle
   }

@@ -3,11 +3,11 @@ import { getBusiness } from '../../businesses/get-business.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
-import { type Balance, BEFORE_ALL, type Book } from '../settlement.ts'
+import { type Balance, type BalanceKey, BEFORE_ALL } from '../settlement.ts'
 import { lastSequenceBefore } from './last-sequence.ts'
-import { type Entry, findBooks, findEnds, listRange, sumRange } from './store.ts'
+import { type Entry, findKnownBalance, findSequenceBounds, listRange, sumRange } from './store.ts'
 
-interface ListEntries extends Book {
+interface ListEntries extends BalanceKey {
   /** Booked at this time or later. */
   readonly fromMs: number | undefined
   /** Booked before this time. */
@@ -16,7 +16,7 @@ interface ListEntries extends Book {
   readonly pageToken: string
 }
 
-/** A page of a business's books that adds up by itself. */
+/** A statement page: `opening` plus the entries equals `closing`. */
 export interface EntryPage {
   readonly entries: readonly Entry[]
   readonly opening: Balance
@@ -24,24 +24,28 @@ export interface EntryPage {
   readonly nextPageToken: string
 }
 
-/** Where a page begins: after a number, at a balance. The period's end is fixed by its first page. */
-interface Place {
+/** Where a page starts, and its opening balance. The first page fixes the end of the period. */
+interface PageStart {
+  /** A sequence number, exclusive. */
   readonly after: bigint
+  /** A sequence number, inclusive. */
   readonly upTo: bigint
   readonly opening: Balance
 }
 
-const NOTHING: Balance = { pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n }
+const ZERO_BALANCE: Balance = { pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n }
 
-/** @throws Fault validation_failed (the token), not_found (the business) */
+/** @throws Fault validation_failed (the page token), not_found (the business) */
 export async function listEntries(database: Database, request: ListEntries): Promise<EntryPage> {
   const { pool } = database
   const { businessId, live } = request
   await getBusiness(database, businessId)
   const page = readPage(request.pageSize, request.pageToken, 5)
-  const { after, upTo, opening } = page.after ? readPlace(page.after) : await begin(pool, request)
-  const found = await listRange(pool, { businessId, live, after, upTo }, page.limit + 1)
-  const { entries, readUpTo } = found
+  const { after, upTo, opening } = page.after
+    ? parsePageStart(page.after)
+    : await findPageStart(pool, request)
+  const range = { businessId, live, after, upTo }
+  const { entries, readUpTo } = await listRange(pool, range, page.limit + 1)
   const closing = entries.slice(0, page.limit).reduce(add, opening)
   const keyOf = (sequence: bigint) => [
     `${sequence}`,
@@ -55,20 +59,23 @@ export async function listEntries(database: Database, request: ListEntries): Pro
   return { entries: rows, opening, closing, nextPageToken }
 }
 
-/** The balance at the beginning of a period: the books as last known before it, and what came after. */
-async function begin(pool: Pool, { businessId, live, fromMs, toMs }: ListEntries): Promise<Place> {
-  const book = { businessId, live }
-  const ends = await findEnds(pool, book)
-  if (ends === undefined) return { after: 0n, upTo: 0n, opening: NOTHING }
-  const before = (atMs: number) => lastSequenceBefore(pool, book, atMs, ends)
-  const after = fromMs === undefined ? ends.first - 1n : await before(fromMs)
-  const upTo = toMs === undefined ? ends.last : await before(toMs)
-  const books = await findBooks(pool, book, after)
-  const since = await sumRange(pool, { ...book, after: books?.at ?? BEFORE_ALL, upTo: after })
-  return { after, upTo, opening: add(books?.balance ?? NOTHING, since) }
+/** The opening balance is the latest known balance before the period plus the events since it. */
+async function findPageStart(
+  pool: Pool,
+  { businessId, live, fromMs, toMs }: ListEntries,
+): Promise<PageStart> {
+  const key = { businessId, live }
+  const bounds = await findSequenceBounds(pool, key)
+  if (bounds === undefined) return { after: 0n, upTo: 0n, opening: ZERO_BALANCE }
+  const before = (atMs: number) => lastSequenceBefore(pool, key, atMs, bounds)
+  const after = fromMs === undefined ? bounds.first - 1n : await before(fromMs)
+  const upTo = toMs === undefined ? bounds.last : await before(toMs)
+  const known = await findKnownBalance(pool, key, after)
+  const since = await sumRange(pool, { ...key, after: known?.sequence ?? BEFORE_ALL, upTo: after })
+  return { after, upTo, opening: add(known?.balance ?? ZERO_BALANCE, since) }
 }
 
-function readPlace(key: readonly string[]): Place {
+function parsePageStart(key: readonly string[]): PageStart {
   if (!key.every((part) => /^-?\d{1,18}$/.test(part))) throw invalidPageToken()
   const [after = 0n, upTo = 0n, pendingMinor = 0n, availableMinor = 0n, feesMinor = 0n] =
     key.map(BigInt)

@@ -2,16 +2,16 @@ import type { Pool } from 'pg'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { Balance, Book } from '../settlement.ts'
+import type { Balance, BalanceKey } from '../settlement.ts'
 
-/** One line of a business's books: what one of its events did to its balances. */
+/** A statement entry: how one event changed the balance of a business. */
 export interface Entry extends Balance {
   readonly sequence: bigint
   readonly kind: string
   readonly bookedAtMs: number
-  /** A transaction or a settlement. */
+  /** The id of a transaction or a settlement. */
   readonly subjectId: string
-  /** Of a transaction; else empty. */
+  /** Empty for a settlement. */
   readonly sessionId: string
 }
 
@@ -26,13 +26,13 @@ interface Row {
   fees_minor: string
 }
 
-/** A range of the events of a business and mode: after one number, up to another. */
-interface Range extends Book {
+/** A range of sequence numbers of a business and mode: `after` exclusive, `upTo` inclusive. */
+interface Range extends BalanceKey {
   readonly after: bigint
   readonly upTo: bigint
 }
 
-/** How many events one page looks at: those that moved no money, such as new accounts, too. */
+/** How many events one page scans, including those that moved no money, such as new accounts. */
 const EVENTS_MAX = 1_000
 
 const IN_RANGE = `business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3`
@@ -50,9 +50,9 @@ const SCAN = boundedScan({
 })
 
 /**
- * Entries of a range, in order.
+ * The entries of a range, oldest first.
  *
- * @returns and the number that was looked at up to, when that is why there are no more
+ * @returns `readUpTo`: the last scanned sequence number, if the scan limit ended the page
  */
 export async function listRange(
   pool: Pool,
@@ -60,12 +60,12 @@ export async function listRange(
   limit: number,
 ): Promise<{ readonly entries: Entry[]; readonly readUpTo: bigint | undefined }> {
   const { rows } = await pool.query<Row & { business_sequence: string | null; read_up_to: string }>(
-    `with ${SCAN}, kept as (
+    `with ${SCAN}, archived as (
         select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor,
           fees_minor
         from archived_entry where ${IN_RANGE} order by business_sequence limit $4
       ), entry as (
-        select * from kept union all select * from page order by business_sequence limit $4
+        select * from archived union all select * from page order by business_sequence limit $4
       )
       select edge.read_up_to, e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms,
         e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
@@ -91,7 +91,7 @@ function toEntry(row: Row): Entry {
   }
 }
 
-/** What the events of a range did, in sum. */
+/** The sum of the balance changes in a range. */
 export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
   const { rows } = await pool.query<Row>(
     `select coalesce(sum(pending_minor), 0) as pending_minor,
@@ -104,32 +104,32 @@ export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
   return toBalance(rows[0] as Row)
 }
 
-/** The books as they are known: the last settlement or mark that is at a number or before. */
-export async function findBooks(
+/** The latest settlement or balance snapshot at or below a sequence number, with its balance. */
+export async function findKnownBalance(
   pool: Pool,
-  { businessId, live }: Book,
+  { businessId, live }: BalanceKey,
   upTo: bigint,
-): Promise<{ readonly at: bigint; readonly balance: Balance } | undefined> {
-  const { rows } = await pool.query<Row & { at: string }>(
+): Promise<{ readonly sequence: bigint; readonly balance: Balance } | undefined> {
+  const { rows } = await pool.query<Row & { sequence: string }>(
     `select * from (
-        (select to_sequence as at, books_pending_minor as pending_minor,
-          books_available_minor as available_minor, books_fees_minor as fees_minor
+        (select to_sequence as sequence, balance_pending_minor as pending_minor,
+          balance_available_minor as available_minor, balance_fees_minor as fees_minor
         from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
         order by to_sequence desc limit 1)
         union all
         (select business_sequence, pending_minor, available_minor, fees_minor from balance_snapshot
         where business_id = $1 and live = $3 and business_sequence <= $2
         order by business_sequence desc limit 1)
-      ) known order by at desc limit 1`,
+      ) known order by sequence desc limit 1`,
     [businessId, upTo, live],
   )
-  return rows[0] && { at: BigInt(rows[0].at), balance: toBalance(rows[0]) }
+  return rows[0] && { sequence: BigInt(rows[0].sequence), balance: toBalance(rows[0]) }
 }
 
-/** The numbers of the first and the last event of a business that are kept; undefined without any. */
-export async function findEnds(
+/** The first and last sequence number that a business still has; undefined without events. */
+export async function findSequenceBounds(
   client: Queryable,
-  { businessId, live }: Book,
+  { businessId, live }: BalanceKey,
 ): Promise<{ readonly first: bigint; readonly last: bigint } | undefined> {
   const end = (table: string, direction: 'asc' | 'desc') =>
     `(select business_sequence from ${table} where business_id = $1 and live = $2
@@ -143,10 +143,10 @@ export async function findEnds(
   return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
 }
 
-/** When the first event was booked that has a number or a later one. */
+/** The booking time of the first event at or above a sequence number. */
 export async function findBookedAt(
   client: Queryable,
-  { businessId, live }: Book,
+  { businessId, live }: BalanceKey,
   from: bigint,
 ): Promise<number | undefined> {
   const { rows } = await client.query<{ logged_at_ms: number }>(

@@ -14,7 +14,7 @@ export interface Holiday {
 
 const DAY = /^20\d\d-\d\d-\d\d$/
 
-/** Adds a day, or renames it. @throws Fault validation_failed when there is no such day */
+/** Adds a holiday, or renames it. @throws Fault validation_failed if the date does not exist */
 export async function addHoliday(pool: Pool, holiday: Holiday, actor: Actor): Promise<Holiday> {
   const { day, name } = holiday
   checkDay(day)
@@ -28,7 +28,7 @@ export async function addHoliday(pool: Pool, holiday: Holiday, actor: Actor): Pr
   return holiday
 }
 
-/** @throws Fault validation_failed when there is no such day, not_found when it is no holiday */
+/** @throws Fault validation_failed if the date does not exist, not_found if it is not a holiday */
 export async function removeHoliday(pool: Pool, day: string, actor: Actor): Promise<void> {
   checkDay(day)
   await inTransaction(pool, async (client) => {
@@ -38,7 +38,7 @@ export async function removeHoliday(pool: Pool, day: string, actor: Actor): Prom
   })
 }
 
-/** One page of holidays, in order. */
+/** One page of holidays, in date order. */
 export async function listHolidays(pool: Pool, pageSize: number, pageToken: string) {
   const page = readPage(pageSize, pageToken, 1)
   const after = page.after?.[0] ?? '1999-12-31'
@@ -51,10 +51,10 @@ export async function listHolidays(pool: Pool, pageSize: number, pageToken: stri
 }
 
 function checkDay(day: string): void {
-  if (!isDay(day)) throw invalidFields([{ field: 'day', message: 'must be a day of a calendar' }])
+  if (!isDay(day)) throw invalidFields([{ field: 'day', message: 'must be a calendar date' }])
 }
 
-/** The 30th of February is none. */
+/** Rejects dates that do not exist, such as 30 February. */
 function isDay(day: string): boolean {
   const at = Date.parse(`${day}T00:00:00Z`)
   return DAY.test(day) && !Number.isNaN(at) && new Date(at).toISOString().startsWith(day)

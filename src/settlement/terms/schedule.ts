@@ -1,28 +1,28 @@
 import { LAGOS_OFFSET_MS } from '../../banks/lagos-time.ts'
 
-/** When payments are due. */
+/** When payments become due for settlement. */
 export const SCHEDULES = ['INSTANT', 'DAILY', 'WORKING_DAYS'] as const
 
 export interface Schedule {
   readonly schedule: (typeof SCHEDULES)[number]
-  /** Of WORKING_DAYS: how many after the day of the payment. */
+  /** WORKING_DAYS: working days after the day of the payment. Other schedules: 0. */
   readonly workingDays: number
-  /** Of DAILY and WORKING_DAYS: minutes after midnight in Lagos. */
+  /** DAILY and WORKING_DAYS: minutes after midnight in Lagos. */
   readonly cutOffMinutes: number
 }
 
-/** A schedule with its holidays. Times are milliseconds since the Unix epoch. */
+/** A schedule combined with the holidays. Times are milliseconds since the Unix epoch. */
 export interface Calendar {
-  /** When a payment is due that was recorded at a time. A later payment is never due earlier. */
+  /** The due time of a payment recorded at a time. A later payment is never due earlier. */
   settlesAt(recordedAtMs: number): number
-  /** What was recorded before this time is due now, and nothing else is. */
+  /** Exactly the payments recorded before this time are due at `nowMs`. */
   cutOffAt(nowMs: number): number
 }
 
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
 
-/** No run of holidays is longer; beyond it, days count as working days. */
+/** Bounds the search for working days: later days all count as working days. */
 const DAYS_MAX = 1_000
 
 /** @param holidays days as YYYY-MM-DD */
@@ -33,12 +33,12 @@ export function createCalendar(schedule: Schedule, holidays: Iterable<string>): 
     case 'DAILY':
       return daily(schedule.cutOffMinutes * MINUTE_MS)
     case 'WORKING_DAYS':
-      return workingDays(schedule, new Set([...holidays].map(dayOf)))
+      return workingDays(schedule, new Set([...holidays].map(toDay)))
   }
 }
 
 function daily(cutOffMs: number): Calendar {
-  /** The last cut-off at or before a time. */
+  /** The latest cut-off at or before a time. */
   const cutOffAt = (atMs: number): number => {
     const today = startOf(lagosDay(atMs)) + cutOffMs
     return today <= atMs ? today : today - DAY_MS
@@ -55,21 +55,21 @@ function workingDays(
     const weekday = (day + 4) % 7
     return weekday !== 0 && weekday !== 6 && !holidays.has(day)
   }
-  /** When the payments of a day are due. */
-  const dueOf = (day: number): number => {
-    let left = count
+  /** The due time of payments recorded on a day. */
+  const dueTimeOf = (day: number): number => {
+    let remaining = count
     let at = day
-    while (left > 0) {
+    while (remaining > 0) {
       at += 1
-      if (isWorkingDay(at) || at - day > DAYS_MAX) left -= 1
+      if (isWorkingDay(at) || at - day > DAYS_MAX) remaining -= 1
     }
     return startOf(at) + cutOffMinutes * MINUTE_MS
   }
   return {
-    settlesAt: (recordedAtMs) => dueOf(lagosDay(recordedAtMs)),
+    settlesAt: (recordedAtMs) => dueTimeOf(lagosDay(recordedAtMs)),
     cutOffAt(nowMs) {
       let day = lagosDay(nowMs)
-      while (dueOf(day) > nowMs) day -= 1
+      while (dueTimeOf(day) > nowMs) day -= 1
       return startOf(day + 1)
     },
   }
@@ -80,11 +80,12 @@ function lagosDay(atMs: number): number {
   return Math.floor((atMs + LAGOS_OFFSET_MS) / DAY_MS)
 }
 
+/** Midnight in Lagos at the start of a day, in epoch milliseconds. */
 function startOf(day: number): number {
   return day * DAY_MS - LAGOS_OFFSET_MS
 }
 
-/** @param day YYYY-MM-DD */
-function dayOf(day: string): number {
+/** Days since 1 January 1970. @param day YYYY-MM-DD */
+function toDay(day: string): number {
   return Date.parse(`${day}T00:00:00Z`) / DAY_MS
 }

@@ -14,7 +14,7 @@ export interface TermsRow {
 export const TERMS_COLUMNS =
   'schedule, working_days, cut_off_minutes, fee_flat_minor, fee_basis_points, fee_cap_minor'
 
-/** The terms that a business has of its own. */
+/** The terms of a business; undefined if it uses the default terms. */
 export async function findTerms(pool: Pool, businessId: string): Promise<Terms | undefined> {
   const result = await pool.query<TermsRow>({
     name: 'settlement-terms-find',
@@ -61,7 +61,7 @@ export async function upsertTerms(
   )
 }
 
-/** Days as YYYY-MM-DD. A country has some fifteen a year; what is listed is bounded all the same. */
+/** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */
 export async function listAllHolidays(pool: Pool): Promise<string[]> {
   const result = await pool.query<{ day: string }>({
     name: 'holiday-all',

@@ -10,21 +10,20 @@ import { type Calendar, createCalendar, type Schedule } from './schedule.ts'
 import { findTerms, listAllHolidays, upsertTerms } from './store.ts'
 
 /**
- * What a business pays for each payment: the flat fee and the part, rounded to the kobo, half a
- * kobo up; no more than the cap, and never more than the payment. `settlement_fee` in the
- * migration computes it.
+ * The fee of a payment: the flat fee plus the proportional fee, rounded to the nearest kobo, half
+ * a kobo up. It exceeds neither the cap nor the payment. SQL function: `settlement_fee`.
  */
 export interface Fee {
   readonly feeFlatMinor: bigint
   /** Hundredths of a percent. */
   readonly feeBasisPoints: number
-  /** 0: none. */
+  /** 0: no maximum. */
   readonly feeCapMinor: bigint
 }
 
 export interface Terms extends Schedule, Fee {}
 
-/** Of a business that has none of its own: at the beginning of the next working day, for nothing. */
+/** For a business without its own terms: due when the next working day starts, without a fee. */
 export const DEFAULT_TERMS: Terms = {
   schedule: 'WORKING_DAYS',
   workingDays: 1,
@@ -34,13 +33,13 @@ export const DEFAULT_TERMS: Terms = {
   feeCapMinor: 0n,
 }
 
-/** @throws Fault not_found when there is no such business */
+/** @throws Fault not_found if the business does not exist */
 export async function getTerms(database: Database, businessId: string): Promise<Terms> {
   await getBusiness(database, businessId)
   return (await findTerms(database.pool, businessId)) ?? DEFAULT_TERMS
 }
 
-/** @throws Fault not_found when there is no such business */
+/** @throws Fault not_found if the business does not exist */
 export async function updateTerms(
   { database, clock }: { readonly database: Database; readonly clock: Clock },
   businessId: string,
@@ -61,7 +60,7 @@ export async function updateTerms(
   return terms
 }
 
-/** Terms and calendar of a business, as they are now. */
+/** The current terms and calendar of a business. */
 export async function readCalendar(
   pool: Pool,
   businessId: string,
@@ -70,28 +69,28 @@ export async function readCalendar(
   return { terms, calendar: createCalendar(terms, await listAllHolidays(pool)) }
 }
 
-const REMEMBERED_MAX = 10_000
+const CACHED_MAX = 10_000
 
-/** A change of terms or holidays shows in what is due after this long at the latest. */
-const REMEMBER_MS = 2_000
+/** The longest time until a change of terms or holidays shows in due times. */
+const CACHE_TTL_MS = 2_000
 
-/** Finds the calendar of a business, for look-ups; it is remembered for two seconds. */
-export type CalendarOf = (businessId: string) => Promise<Calendar>
+/** Finds the calendar of a business, for queries. Calendars are cached for two seconds. */
+export type FindCalendar = (businessId: string) => Promise<Calendar>
 
-export function createCalendarOf(pool: Pool, clock: Clock): CalendarOf {
-  const remembered = new LRUCache<string, Promise<Calendar>>({
-    max: REMEMBERED_MAX,
-    ttl: REMEMBER_MS,
+export function createFindCalendar(pool: Pool, clock: Clock): FindCalendar {
+  const cache = new LRUCache<string, Promise<Calendar>>({
+    max: CACHED_MAX,
+    ttl: CACHE_TTL_MS,
     ttlResolution: 0,
     perf: clock,
   })
   return (businessId) => {
-    const known = remembered.get(businessId)
-    if (known !== undefined) return known
+    const cached = cache.get(businessId)
+    if (cached !== undefined) return cached
     const calendar = readCalendar(pool, businessId).then((found) => found.calendar)
-    remembered.set(businessId, calendar)
-    // What could not be read is not remembered.
-    calendar.catch(() => remembered.delete(businessId))
+    cache.set(businessId, calendar)
+    // A failed read must not be cached.
+    calendar.catch(() => cache.delete(businessId))
     return calendar
   }
 }

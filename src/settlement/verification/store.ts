@@ -1,9 +1,9 @@
 import type { PoolClient } from 'pg'
-import type { Book } from '../settlement.ts'
-import type { Difference } from './verify-ledger.ts'
+import type { BalanceKey } from '../settlement.ts'
+import type { Discrepancy } from './verify-ledger.ts'
 
-/** What postings come to, in kobo. */
-export interface BookSums extends Book {
+/** The sums of postings by ledger account, in kobo. */
+export interface BalanceSums extends BalanceKey {
   readonly pending: bigint
   readonly available: bigint
   readonly fees: bigint
@@ -16,41 +16,41 @@ export interface SettlementSums {
   readonly fees: bigint
 }
 
-/** Some transactions with their postings, looked at. */
+/** The result of verifying one page of transactions with their postings. */
 interface VerifiedPage {
   readonly transactions: number
   readonly postings: number
-  readonly wrong: readonly Difference[]
-  readonly wrongCount: number
-  readonly books: readonly BookSums[]
+  readonly discrepancies: readonly Discrepancy[]
+  readonly discrepancyCount: number
+  readonly balances: readonly BalanceSums[]
   readonly settlements: readonly SettlementSums[]
-  /** Where to go on after; undefined when there are no more. */
+  /** The last transaction id, where the next page starts; undefined on the last page. */
   readonly last: string | undefined
 }
 
-/** How many wrong transactions of one page are named. */
-const WRONG_MAX = 100
+/** How many discrepancies of one page are returned. */
+const DISCREPANCIES_MAX = 100
 
-const side = (account: string, kinds: string) =>
+const sumOfAccount = (account: string) =>
   `coalesce(sum(case when credit_account = '${account}' then p.amount_minor else -p.amount_minor end)
-    filter (where '${account}' in (debit_account, credit_account)), 0) as ${kinds}`
+    filter (where '${account}' in (debit_account, credit_account)), 0) as ${account}`
 
-const of = (kind: string) =>
+const sumOfKind = (kind: string) =>
   `coalesce(sum(p.amount_minor) filter (where p.kind = '${kind}'), 0) as ${kind}`
 
 interface Row {
   transactions: number
   postings: number
   last: string | null
-  wrong: readonly Difference[] | null
-  wrong_count: number
-  books: readonly string[][] | null
+  discrepancies: readonly Discrepancy[] | null
+  discrepancy_count: number
+  balances: readonly string[][] | null
   settlements: readonly string[][] | null
 }
 
 /**
- * Looks at the next transactions in the order of their ids: what the ledger must say of each
- * follows from its status and whether it is settled (see src/transactions/ledger.ts).
+ * Verifies the next transactions in id order. The status of a transaction and whether it is settled
+ * determine the postings it must have (see src/transactions/ledger.ts).
  */
 export async function verifyPage(
   client: PoolClient,
@@ -65,40 +65,42 @@ export async function verifyPage(
         select * from ledger_posting
         where transaction_id > $1 and transaction_id <= (select max(id) from page)
       ), posted as (
-        select t.id, count(p.kind) as postings, ${of('payment')}, ${of('settlement')}, ${of('fee')},
-          ${of('payment_reversal')}, ${of('settlement_reversal')}, ${of('fee_reversal')},
-          coalesce(bool_and(p.business_id = t.business_id and p.live = t.live), true) as own
+        select t.id, count(p.kind) as postings, ${sumOfKind('payment')}, ${sumOfKind('settlement')}, ${sumOfKind('fee')},
+          ${sumOfKind('payment_reversal')}, ${sumOfKind('settlement_reversal')}, ${sumOfKind('fee_reversal')},
+          coalesce(bool_and(p.business_id = t.business_id and p.live = t.live), true) as is_own
         from page t left join posting p on p.transaction_id = t.id group by t.id
-      ), judged as (
+      ), verified as (
         select t.id, case
-          when not own then 'a posting is of another business or mode'
+          when not is_own then 'a posting belongs to another business or mode'
           when payment <> case when t.status in ('SUCCESS', 'REVERSED') then t.amount_minor else 0 end
-            then 'is ' || t.status || ' over ' || t.amount_minor || '; posted as paid: ' || payment
+            then 'is ' || t.status || ' with amount ' || t.amount_minor
+              || '; its payment postings add up to ' || payment
           when settlement <> case when t.settled then t.amount_minor else 0 end
-            then case when t.settled then 'is settled over ' || t.amount_minor else 'is not settled' end
-              || '; posted as settled: ' || settlement
-          when fee > settlement then 'the fee of ' || fee || ' is more than was settled'
+            then case when t.settled then 'is settled with amount ' || t.amount_minor else 'is not settled' end
+              || '; its settlement postings add up to ' || settlement
+          when fee > settlement then 'the fee of ' || fee || ' exceeds the settled amount'
           when case when t.status = 'REVERSED'
               then (payment_reversal, settlement_reversal, fee_reversal) <> (payment, settlement, fee)
               else payment_reversal + settlement_reversal + fee_reversal > 0 end
-            then 'is ' || t.status || '; posted as taken back: ' || payment_reversal || ', '
-              || settlement_reversal || ' and a fee of ' || fee_reversal
+            then 'is ' || t.status || '; its reversal postings add up to ' || payment_reversal
+              || ' (payment), ' || settlement_reversal || ' (settlement) and '
+              || fee_reversal || ' (fee)'
           end as problem
         from page t join posted using (id)
       )
       select (select count(*)::int from page) as transactions,
         (select count(*)::int from posting) as postings,
         (select max(id) from page) as last,
-        (select count(*)::int from judged where problem is not null) as wrong_count,
+        (select count(*)::int from verified where problem is not null) as discrepancy_count,
         (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
-          select id, problem from judged where problem is not null order by id limit ${WRONG_MAX}
-        ) w) as wrong,
+          select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}
+        ) d) as discrepancies,
         (select json_agg(json_build_array(business_id, live::text, pending::text, available::text, fees::text))
-          from (select business_id, live, ${side('pending', 'pending')}, ${side('available', 'available')},
-            ${side('fees', 'fees')} from posting p group by business_id, live) b) as books,
+          from (select business_id, live, ${sumOfAccount('pending')}, ${sumOfAccount('available')},
+            ${sumOfAccount('fees')} from posting p group by business_id, live) b) as balances,
         (select json_agg(json_build_array(settlement_id, count::text, settlement::text, fee::text))
           from (select settlement_id, count(*) filter (where p.kind = 'settlement') as count,
-            ${of('settlement')}, ${of('fee')}
+            ${sumOfKind('settlement')}, ${sumOfKind('fee')}
             from posting p where settlement_id is not null group by settlement_id) s) as settlements`,
     [after, limit],
   )
@@ -106,9 +108,9 @@ export async function verifyPage(
   return {
     transactions: row.transactions,
     postings: row.postings,
-    wrong: row.wrong ?? [],
-    wrongCount: row.wrong_count,
-    books: (row.books ?? []).map(([businessId = '', live, ...sums]) => {
+    discrepancies: row.discrepancies ?? [],
+    discrepancyCount: row.discrepancy_count,
+    balances: (row.balances ?? []).map(([businessId = '', live, ...sums]) => {
       const [pending = 0n, available = 0n, fees = 0n] = sums.map(BigInt)
       return { businessId, live: live === 'true', pending, available, fees }
     }),
@@ -124,7 +126,7 @@ type TotalsRow = { id: string; count: string; gross: string; fees: string }
 
 const TOTALS = 's.id, s.transaction_count as count, s.gross_minor as gross, s.fees_minor as fees'
 
-/** What some settlements say of themselves. */
+/** The recorded totals of some settlements. */
 export async function findSettlementTotals(
   client: PoolClient,
   ids: readonly string[],
@@ -136,7 +138,7 @@ export async function findSettlementTotals(
   return rows.map(toSums)
 }
 
-/** What settlements say of themselves, in order of their ids, and whether any has a posting at all. */
+/** The recorded totals of settlements in id order, and whether each has any posting. */
 export async function listSettlementTotals(
   client: PoolClient,
   after: string,
@@ -158,20 +160,31 @@ function toSums({ id, count, gross, fees }: TotalsRow): SettlementSums {
   return { id, count: BigInt(count), gross: BigInt(gross), fees: BigInt(fees) }
 }
 
-/** Businesses and modes that have events, and whether their sums are those of their numbered events. */
-export async function listSummaries(
+/**
+ * The balances that have events, and whether the running sums of each equal the sums of its
+ * sequenced events.
+ */
+export async function listRunningSums(
   client: PoolClient,
-  after: Book,
+  after: BalanceKey,
   limit: number,
-): Promise<(Book & { readonly agrees: boolean })[]> {
-  const { rows } = await client.query<{ business_id: string; live: boolean; agree: boolean }>(
+): Promise<(BalanceKey & { readonly isConsistent: boolean })[]> {
+  const { rows } = await client.query<{
+    business_id: string
+    live: boolean
+    is_consistent: boolean
+  }>(
     `select c.business_id, c.live, (c.pending_minor, c.available_minor, c.fees_minor) = (
         select coalesce(sum(e.pending_minor), 0), coalesce(sum(e.available_minor), 0),
           coalesce(sum(e.fees_minor), 0)
-        from money_event e where e.business_id = c.business_id and e.live = c.live) as agree
+        from money_event e where e.business_id = c.business_id and e.live = c.live) as is_consistent
       from event_business_counter c where (c.business_id, c.live) > ($1, $3::boolean)
       order by c.business_id, c.live limit $2`,
     [after.businessId, limit, after.live],
   )
-  return rows.map((row) => ({ businessId: row.business_id, live: row.live, agrees: row.agree }))
+  return rows.map((row) => ({
+    businessId: row.business_id,
+    live: row.live,
+    isConsistent: row.is_consistent,
+  }))
 }

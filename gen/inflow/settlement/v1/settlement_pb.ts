@@ -2,7 +2,8 @@
 // @generated from file inflow/settlement/v1/settlement.proto (package inflow.settlement.v1, syntax proto3)
 /* eslint-disable */
 
-// The money of businesses: when it reaches their balances, and what happened to it.
+// Settlement and balances: when received payments become available to a business, and the entries
+// that explain each balance.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -15,10 +16,11 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/settlement/v1/settlement.proto.
  */
 export const file_inflow_settlement_v1_settlement: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSKoAwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgiXwoHQmFsYW5jZRIVCg1wZW5kaW5nX21pbm9yGAEgASgDEhcKD2F2YWlsYWJsZV9taW5vchgCIAEoAxISCgpmZWVzX21pbm9yGAMgASgDEhAKCGN1cnJlbmN5GAQgASgJIt0BCgVFbnRyeRIQCghzZXF1ZW5jZRgBIAEoAxIMCgRraW5kGAIgASgJEi0KCWJvb2tlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOdHJhbnNhY3Rpb25faWQYBCABKAkSEgoKc2Vzc2lvbl9pZBgFIAEoCRIVCg1zZXR0bGVtZW50X2lkGAYgASgJEhUKDXBlbmRpbmdfbWlub3IYByABKAMSFwoPYXZhaWxhYmxlX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMinAIKBVRlcm1zEj0KCHNjaGVkdWxlGAEgASgOMh4uaW5mbG93LnNldHRsZW1lbnQudjEuU2NoZWR1bGVCC7pICMgBAYIBAhABEh8KDHdvcmtpbmdfZGF5cxgCIAEoBUIJukgGGgQYHigAEjoKB2N1dF9vZmYYAyABKAlCKbpIJnIkMiJeKChbMDFdWzAtOV18MlswLTNdKTpbMC01XVswLTldKT8kEigKDmZlZV9mbGF0X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASgAEiQKEGZlZV9iYXNpc19wb2ludHMYBSABKAVCCrpIBxoFGJBOKAASJwoNZmVlX2NhcF9taW5vchgGIAEoA0IQukgNIgsYgICapuqv4wEoACIkCgdIb2xpZGF5EgsKA2RheRgBIAEoCRIMCgRuYW1lGAIgASgJIi4KCkRpZmZlcmVuY2USDwoHc3ViamVjdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJKnUKEFNldHRsZW1lbnRTdGF0dXMSIQodU0VUVExFTUVOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIdChlTRVRUTEVNRU5UX1NUQVRVU19SVU5OSU5HEAESHwobU0VUVExFTUVOVF9TVEFUVVNfQ09NUExFVEVEEAIqaQoIU2NoZWR1bGUSGAoUU0NIRURVTEVfVU5TUEVDSUZJRUQQABIUChBTQ0hFRFVMRV9JTlNUQU5UEAESEgoOU0NIRURVTEVfREFJTFkQAhIZChVTQ0hFRFVMRV9XT1JLSU5HX0RBWVMQA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSKoAwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgiXwoHQmFsYW5jZRIVCg1wZW5kaW5nX21pbm9yGAEgASgDEhcKD2F2YWlsYWJsZV9taW5vchgCIAEoAxISCgpmZWVzX21pbm9yGAMgASgDEhAKCGN1cnJlbmN5GAQgASgJIt0BCgVFbnRyeRIQCghzZXF1ZW5jZRgBIAEoAxIMCgRraW5kGAIgASgJEi0KCWJvb2tlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOdHJhbnNhY3Rpb25faWQYBCABKAkSEgoKc2Vzc2lvbl9pZBgFIAEoCRIVCg1zZXR0bGVtZW50X2lkGAYgASgJEhUKDXBlbmRpbmdfbWlub3IYByABKAMSFwoPYXZhaWxhYmxlX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMinAIKBVRlcm1zEj0KCHNjaGVkdWxlGAEgASgOMh4uaW5mbG93LnNldHRsZW1lbnQudjEuU2NoZWR1bGVCC7pICMgBAYIBAhABEh8KDHdvcmtpbmdfZGF5cxgCIAEoBUIJukgGGgQYHigAEjoKB2N1dF9vZmYYAyABKAlCKbpIJnIkMiJeKChbMDFdWzAtOV18MlswLTNdKTpbMC01XVswLTldKT8kEigKDmZlZV9mbGF0X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASgAEiQKEGZlZV9iYXNpc19wb2ludHMYBSABKAVCCrpIBxoFGJBOKAASJwoNZmVlX2NhcF9taW5vchgGIAEoA0IQukgNIgsYgICapuqv4wEoACIkCgdIb2xpZGF5EgsKA2RheRgBIAEoCRIMCgRuYW1lGAIgASgJIi8KC0Rpc2NyZXBhbmN5Eg8KB3N1YmplY3QYASABKAkSDwoHcHJvYmxlbRgCIAEoCSp1ChBTZXR0bGVtZW50U3RhdHVzEiEKHVNFVFRMRU1FTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASHQoZU0VUVExFTUVOVF9TVEFUVVNfUlVOTklORxABEh8KG1NFVFRMRU1FTlRfU1RBVFVTX0NPTVBMRVRFRBACKmkKCFNjaGVkdWxlEhgKFFNDSEVEVUxFX1VOU1BFQ0lGSUVEEAASFAoQU0NIRURVTEVfSU5TVEFOVBABEhIKDlNDSEVEVUxFX0RBSUxZEAISGQoVU0NIRURVTEVfV09SS0lOR19EQVlTEANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
- * One settlement of one mode of one business: payments that were due, moved to its balance.
+ * One settlement: the due payments of one business in one mode, moved from its pending balance to
+ * its available balance.
  *
  * @generated from message inflow.settlement.v1.Settlement
  */
@@ -31,42 +33,42 @@ export type Settlement = Message<"inflow.settlement.v1.Settlement"> & {
   id: string;
 
   /**
-   * The business.
+   * The id of the business.
    *
    * @generated from field: string business_id = 2;
    */
   businessId: string;
 
   /**
-   * The request that it was made for; empty when it was made by the schedule.
+   * The id of the request that started it; empty if the schedule started it.
    *
    * @generated from field: string request_id = 3;
    */
   requestId: string;
 
   /**
-   * Whether it is done.
+   * Whether it is running or completed.
    *
    * @generated from field: inflow.settlement.v1.SettlementStatus status = 4;
    */
   status: SettlementStatus;
 
   /**
-   * Whether it was asked for whatever the schedule says.
+   * Whether the request overrode the schedule.
    *
    * @generated from field: bool forced = 5;
    */
   forced: boolean;
 
   /**
-   * Payments recorded before this time were due.
+   * The settlement covers payments recorded before this time.
    *
    * @generated from field: google.protobuf.Timestamp cut_off_at = 6;
    */
   cutOffAt?: Timestamp | undefined;
 
   /**
-   * How many transactions are settled so far.
+   * The number of transactions settled so far.
    *
    * @generated from field: int64 transaction_count = 7;
    */
@@ -80,49 +82,49 @@ export type Settlement = Message<"inflow.settlement.v1.Settlement"> & {
   grossMinor: bigint;
 
   /**
-   * The fees taken, in kobo.
+   * The sum of their fees, in kobo.
    *
    * @generated from field: int64 fees_minor = 9;
    */
   feesMinor: bigint;
 
   /**
-   * What reached the balance, in kobo: the sum less the fees.
+   * The amount added to the available balance, in kobo: gross_minor less fees_minor.
    *
    * @generated from field: int64 net_minor = 10;
    */
   netMinor: bigint;
 
   /**
-   * ISO 4217 code: "NGN".
+   * ISO 4217 currency code: "NGN".
    *
    * @generated from field: string currency = 11;
    */
   currency: string;
 
   /**
-   * When it began.
+   * When it started.
    *
    * @generated from field: google.protobuf.Timestamp started_at = 12;
    */
   startedAt?: Timestamp | undefined;
 
   /**
-   * When it was done.
+   * When it completed; absent while it runs.
    *
    * @generated from field: google.protobuf.Timestamp completed_at = 13;
    */
   completedAt?: Timestamp | undefined;
 
   /**
-   * How much of it is done, from 0 to 100.
+   * Progress in percent, from 0 to 100.
    *
    * @generated from field: int32 percent_done = 14;
    */
   percentDone: number;
 
   /**
-   * Whether it is of live mode, where money is real; false: of test mode.
+   * true in live mode, where money is real; false in test mode.
    *
    * @generated from field: bool live = 15;
    */
@@ -137,34 +139,34 @@ export const SettlementSchema: GenMessage<Settlement> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 0);
 
 /**
- * What a business has with the service in one mode, in kobo.
+ * The balance of a business in one mode, in kobo.
  *
  * @generated from message inflow.settlement.v1.Balance
  */
 export type Balance = Message<"inflow.settlement.v1.Balance"> & {
   /**
-   * Received and not settled yet. Never below zero.
+   * Payments received and not yet settled. Never negative.
    *
    * @generated from field: int64 pending_minor = 1;
    */
   pendingMinor: bigint;
 
   /**
-   * Settled, less fees and what was taken back; below zero when the business owes.
+   * Settled payments, less fees and reversals. Negative if the business owes money.
    *
    * @generated from field: int64 available_minor = 2;
    */
   availableMinor: bigint;
 
   /**
-   * Fees taken so far, less those returned with payments taken back.
+   * Fees charged so far, less the fees returned by reversals.
    *
    * @generated from field: int64 fees_minor = 3;
    */
   feesMinor: bigint;
 
   /**
-   * ISO 4217 code: "NGN".
+   * ISO 4217 currency code: "NGN".
    *
    * @generated from field: string currency = 4;
    */
@@ -179,14 +181,15 @@ export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 1);
 
 /**
- * One line of the books of a business and a mode. A payment adds to what is pending; a settlement moves it to what
- * is available, less fees; a reversal undoes both.
+ * One entry of a statement: how one event changed the balance of a business in one mode. A payment
+ * increases the pending balance; a settlement moves it to the available balance, less fees; a
+ * reversal undoes both.
  *
  * @generated from message inflow.settlement.v1.Entry
  */
 export type Entry = Message<"inflow.settlement.v1.Entry"> & {
   /**
-   * Place among the business's events of the mode; entries are in this order.
+   * The event's sequence number in the business and mode. Entries are ordered by it.
    *
    * @generated from field: int64 sequence = 1;
    */
@@ -200,49 +203,49 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
   kind: string;
 
   /**
-   * When it was booked: no later entry has an earlier time.
+   * When the entry was booked. Times never decrease from one entry to the next.
    *
    * @generated from field: google.protobuf.Timestamp booked_at = 3;
    */
   bookedAt?: Timestamp | undefined;
 
   /**
-   * The transaction, of a payment or a reversal.
+   * The id of the transaction; empty for a settlement.
    *
    * @generated from field: string transaction_id = 4;
    */
   transactionId: string;
 
   /**
-   * The session id of that transaction.
+   * The session id of the transaction; empty for a settlement.
    *
    * @generated from field: string session_id = 5;
    */
   sessionId: string;
 
   /**
-   * The settlement.
+   * The id of the settlement; empty for a payment or a reversal.
    *
    * @generated from field: string settlement_id = 6;
    */
   settlementId: string;
 
   /**
-   * What it did to the pending balance, in kobo.
+   * The change of the pending balance, in kobo.
    *
    * @generated from field: int64 pending_minor = 7;
    */
   pendingMinor: bigint;
 
   /**
-   * What it did to the available balance, in kobo.
+   * The change of the available balance, in kobo.
    *
    * @generated from field: int64 available_minor = 8;
    */
   availableMinor: bigint;
 
   /**
-   * What it did to the fees, in kobo.
+   * The change of the fees, in kobo.
    *
    * @generated from field: int64 fees_minor = 9;
    */
@@ -257,48 +260,52 @@ export const EntrySchema: GenMessage<Entry> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 2);
 
 /**
- * When a business is settled, and what it pays for that.
+ * The settlement terms of a business: when its payments are due, and the fee for each payment.
  *
  * @generated from message inflow.settlement.v1.Terms
  */
 export type Terms = Message<"inflow.settlement.v1.Terms"> & {
   /**
-   * When payments are due.
+   * When payments become due for settlement.
    *
    * @generated from field: inflow.settlement.v1.Schedule schedule = 1;
    */
   schedule: Schedule;
 
   /**
-   * Of SCHEDULE_WORKING_DAYS: how many working days after the one of the payment, 1 to 30.
+   * SCHEDULE_WORKING_DAYS: the number of working days after the day of the payment, 1 to 30.
+   * Other schedules: 0.
    *
    * @generated from field: int32 working_days = 2;
    */
   workingDays: number;
 
   /**
-   * Of SCHEDULE_DAILY and SCHEDULE_WORKING_DAYS: the time of day in Lagos, "HH:MM"; empty is 00:00.
+   * SCHEDULE_DAILY and SCHEDULE_WORKING_DAYS: the time of day in Lagos, "HH:MM"; empty means 00:00.
+   * SCHEDULE_INSTANT: empty.
    *
    * @generated from field: string cut_off = 3;
    */
   cutOff: string;
 
   /**
-   * A fee for each payment, in kobo.
+   * The flat fee per payment, in kobo.
    *
    * @generated from field: int64 fee_flat_minor = 4;
    */
   feeFlatMinor: bigint;
 
   /**
-   * A part of each payment, in hundredths of a percent, rounded to the kobo, half a kobo up.
+   * The proportional fee in basis points (hundredths of a percent) of the amount, rounded to the
+   * nearest kobo, half a kobo up.
    *
    * @generated from field: int32 fee_basis_points = 5;
    */
   feeBasisPoints: number;
 
   /**
-   * The most that the fee of a payment comes to, in kobo; 0: no bound but the payment itself.
+   * The maximum fee per payment, in kobo; 0 means no maximum. A fee never exceeds the amount of its
+   * payment.
    *
    * @generated from field: int64 fee_cap_minor = 6;
    */
@@ -313,20 +320,20 @@ export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 3);
 
 /**
- * A day beside Saturdays and Sundays that is not a working day.
+ * A day, other than a Saturday or Sunday, that is not a working day.
  *
  * @generated from message inflow.settlement.v1.Holiday
  */
 export type Holiday = Message<"inflow.settlement.v1.Holiday"> & {
   /**
-   * YYYY-MM-DD.
+   * The day as YYYY-MM-DD.
    *
    * @generated from field: string day = 1;
    */
   day: string;
 
   /**
-   * What it is called.
+   * The name of the holiday.
    *
    * @generated from field: string name = 2;
    */
@@ -341,20 +348,20 @@ export const HolidaySchema: GenMessage<Holiday> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 4);
 
 /**
- * Something that the ledger says and something else does not.
+ * One inconsistency that verification found in the ledger.
  *
- * @generated from message inflow.settlement.v1.Difference
+ * @generated from message inflow.settlement.v1.Discrepancy
  */
-export type Difference = Message<"inflow.settlement.v1.Difference"> & {
+export type Discrepancy = Message<"inflow.settlement.v1.Discrepancy"> & {
   /**
-   * The transaction, settlement or business it is about.
+   * The id of the affected transaction, settlement or business.
    *
    * @generated from field: string subject = 1;
    */
   subject: string;
 
   /**
-   * What is wrong, for people.
+   * A human-readable description of the inconsistency.
    *
    * @generated from field: string problem = 2;
    */
@@ -362,10 +369,10 @@ export type Difference = Message<"inflow.settlement.v1.Difference"> & {
 };
 
 /**
- * Describes the message inflow.settlement.v1.Difference.
- * Use `create(DifferenceSchema)` to create a new message.
+ * Describes the message inflow.settlement.v1.Discrepancy.
+ * Use `create(DiscrepancySchema)` to create a new message.
  */
-export const DifferenceSchema: GenMessage<Difference> = /*@__PURE__*/
+export const DiscrepancySchema: GenMessage<Discrepancy> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 5);
 
 /**
@@ -375,21 +382,21 @@ export const DifferenceSchema: GenMessage<Difference> = /*@__PURE__*/
  */
 export const SettlementStatus = {
   /**
-   * Not stated.
+   * Unspecified; never returned.
    *
    * @generated from enum value: SETTLEMENT_STATUS_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Being worked off, a part at a time; it goes on by itself.
+   * In progress, one batch of transactions at a time. It continues without further calls.
    *
    * @generated from enum value: SETTLEMENT_STATUS_RUNNING = 1;
    */
   RUNNING: 1,
 
   /**
-   * Done.
+   * All its transactions are settled.
    *
    * @generated from enum value: SETTLEMENT_STATUS_COMPLETED = 2;
    */
@@ -410,35 +417,35 @@ export const SettlementStatusSchema: GenEnum<SettlementStatus> = /*@__PURE__*/
   enumDesc(file_inflow_settlement_v1_settlement, 0);
 
 /**
- * When payments are due.
+ * When payments become due for settlement.
  *
  * @generated from enum inflow.settlement.v1.Schedule
  */
 export const Schedule = {
   /**
-   * Not stated.
+   * Unspecified; rejected in requests.
    *
    * @generated from enum value: SCHEDULE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * At once.
+   * Immediately.
    *
    * @generated from enum value: SCHEDULE_INSTANT = 1;
    */
   INSTANT: 1,
 
   /**
-   * At the cut-off of each day, all that was recorded before it.
+   * At the daily cut-off, for all payments recorded before it.
    *
    * @generated from enum value: SCHEDULE_DAILY = 2;
    */
   DAILY: 2,
 
   /**
-   * At the cut-off of a working day that is so many after the day of the payment. Saturdays,
-   * Sundays and holidays are not working days.
+   * At the cut-off of the n-th working day after the day of the payment, where n is working_days.
+   * Saturdays, Sundays and holidays are not working days.
    *
    * @generated from enum value: SCHEDULE_WORKING_DAYS = 3;
    */
@@ -446,7 +453,7 @@ export const Schedule = {
 } as const;
 
 /**
- * When payments are due.
+ * When payments become due for settlement.
  *
  * @generated from enum inflow.settlement.v1.Schedule
  */

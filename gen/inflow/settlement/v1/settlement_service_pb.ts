@@ -8,7 +8,7 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
-import type { Balance, Difference, Entry, Holiday, Settlement, Terms } from "./settlement_pb.ts";
+import type { Balance, Discrepancy, Entry, Holiday, Settlement, Terms } from "./settlement_pb.ts";
 import { file_inflow_settlement_v1_settlement } from "./settlement_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -16,38 +16,38 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/settlement/v1/settlement_service.proto.
  */
 export const file_inflow_settlement_v1_settlement_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci1pbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50X3NlcnZpY2UucHJvdG8SFGluZmxvdy5zZXR0bGVtZW50LnYxIoABCg1TZXR0bGVSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhg8EjQKCnJlcXVlc3RfaWQYAiABKAlCILpIHXIbMhleW0EtWmEtejAtOV8uLzotXXswLDEwMH0kEg0KBWZvcmNlGAMgASgIEgwKBHRlc3QYBCABKAgibgoOU2V0dGxlUmVzcG9uc2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVtZW50EhIKCnJlcXVlc3RfaWQYAiABKAkSEQoJY29tcGxldGVkGAMgASgIIlgKGFByZXZpZXdTZXR0bGVtZW50UmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBINCgVmb3JjZRgCIAEoCBIMCgR0ZXN0GAMgASgIIukBChlQcmV2aWV3U2V0dGxlbWVudFJlc3BvbnNlEhkKEXRyYW5zYWN0aW9uX2NvdW50GAEgASgDEhMKC2dyb3NzX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEQoJbmV0X21pbm9yGAQgASgDEhAKCGN1cnJlbmN5GAUgASgJEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD25leHRfc2V0dGxlc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijwEKFkxpc3RTZXR0bGVtZW50c1JlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGPQDEhEKBGxpdmUYBCABKAhIAIgBAUIHCgVfbGl2ZSJpChdMaXN0U2V0dGxlbWVudHNSZXNwb25zZRI1CgtzZXR0bGVtZW50cxgBIAMoCzIgLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKEUdldEJhbGFuY2VSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhg8EgwKBHRlc3QYAiABKAgiRAoSR2V0QmFsYW5jZVJlc3BvbnNlEi4KB2JhbGFuY2UYASABKAsyHS5pbmZsb3cuc2V0dGxlbWVudC52MS5CYWxhbmNlItIBChJMaXN0RW50cmllc1JlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AxIMCgR0ZXN0GAYgASgIIswBChNMaXN0RW50cmllc1Jlc3BvbnNlEiwKB2VudHJpZXMYASADKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5FbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSNgoPb3BlbmluZ19iYWxhbmNlGAMgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuQmFsYW5jZRI2Cg9jbG9zaW5nX2JhbGFuY2UYBCABKAsyHS5pbmZsb3cuc2V0dGxlbWVudC52MS5CYWxhbmNlIjwKGUdldFNldHRsZW1lbnRUZXJtc1JlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwiSAoaR2V0U2V0dGxlbWVudFRlcm1zUmVzcG9uc2USKgoFdGVybXMYASABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5UZXJtcyKqAwocVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBIyCgV0ZXJtcxgCIAEoCzIbLmluZmxvdy5zZXR0bGVtZW50LnYxLlRlcm1zQga6SAPIAQE6tAK6SLACGrEBChJ0ZXJtcy53b3JraW5nX2RheXMSSndvcmtpbmdfZGF5cyBtdXN0IGJlIDEgdG8gMzAgb2YgU0NIRURVTEVfV09SS0lOR19EQVlTLCBhbmQgMCBvZiB0aGUgb3RoZXJzGk8haGFzKHRoaXMudGVybXMpIHx8ICh0aGlzLnRlcm1zLnNjaGVkdWxlID09IDMpID09ICh0aGlzLnRlcm1zLndvcmtpbmdfZGF5cyA+IDApGnoKDXRlcm1zLmN1dF9vZmYSH1NDSEVEVUxFX0lOU1RBTlQgaGFzIG5vIGN1dF9vZmYaSCFoYXModGhpcy50ZXJtcykgfHwgdGhpcy50ZXJtcy5zY2hlZHVsZSAhPSAxIHx8IHRoaXMudGVybXMuY3V0X29mZiA9PSAnJyJLCh1VcGRhdGVTZXR0bGVtZW50VGVybXNSZXNwb25zZRIqCgV0ZXJtcxgBIAEoCzIbLmluZmxvdy5zZXR0bGVtZW50LnYxLlRlcm1zImQKEUFkZEhvbGlkYXlSZXF1ZXN0EjUKA2RheRgBIAEoCUIoukglyAEBciAyHl4yMFswLTldezJ9LVswLTldezJ9LVswLTldezJ9JBIYCgRuYW1lGAIgASgJQgq6SAfIAQFyAhhkIkQKEkFkZEhvbGlkYXlSZXNwb25zZRIuCgdob2xpZGF5GAEgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuSG9saWRheSJNChRSZW1vdmVIb2xpZGF5UmVxdWVzdBI1CgNkYXkYASABKAlCKLpIJcgBAXIgMh5eMjBbMC05XXsyfS1bMC05XXsyfS1bMC05XXsyfSQiFwoVUmVtb3ZlSG9saWRheVJlc3BvbnNlIlIKE0xpc3RIb2xpZGF5c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDImAKFExpc3RIb2xpZGF5c1Jlc3BvbnNlEi8KCGhvbGlkYXlzGAEgAygLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuSG9saWRheRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiFQoTVmVyaWZ5TGVkZ2VyUmVxdWVzdCKiAQoUVmVyaWZ5TGVkZ2VyUmVzcG9uc2USFAoMdHJhbnNhY3Rpb25zGAEgASgDEhAKCHBvc3RpbmdzGAIgASgDEjUKC2RpZmZlcmVuY2VzGAMgAygLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuRGlmZmVyZW5jZRIYChBkaWZmZXJlbmNlX2NvdW50GAQgASgDEhEKCWNvbXBsZXRlZBgFIAEoCDLYCwoRU2V0dGxlbWVudFNlcnZpY2UScQoGU2V0dGxlEiMuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlUmVxdWVzdBokLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZVJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEpQBChFQcmV2aWV3U2V0dGxlbWVudBIuLmluZmxvdy5zZXR0bGVtZW50LnYxLlByZXZpZXdTZXR0bGVtZW50UmVxdWVzdBovLmluZmxvdy5zZXR0bGVtZW50LnYxLlByZXZpZXdTZXR0bGVtZW50UmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKOAQoPTGlzdFNldHRsZW1lbnRzEiwuaW5mbG93LnNldHRsZW1lbnQudjEuTGlzdFNldHRsZW1lbnRzUmVxdWVzdBotLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RTZXR0bGVtZW50c1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDSILYnVzaW5lc3NfaWQSfwoKR2V0QmFsYW5jZRInLmluZmxvdy5zZXR0bGVtZW50LnYxLkdldEJhbGFuY2VSZXF1ZXN0GiguaW5mbG93LnNldHRsZW1lbnQudjEuR2V0QmFsYW5jZVJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSggEKC0xpc3RFbnRyaWVzEiguaW5mbG93LnNldHRsZW1lbnQudjEuTGlzdEVudHJpZXNSZXF1ZXN0GikuaW5mbG93LnNldHRsZW1lbnQudjEuTGlzdEVudHJpZXNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEpcBChJHZXRTZXR0bGVtZW50VGVybXMSLy5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRTZXR0bGVtZW50VGVybXNSZXF1ZXN0GjAuaW5mbG93LnNldHRsZW1lbnQudjEuR2V0U2V0dGxlbWVudFRlcm1zUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKeAQoVVXBkYXRlU2V0dGxlbWVudFRlcm1zEjIuaW5mbG93LnNldHRsZW1lbnQudjEuVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVxdWVzdBozLmluZmxvdy5zZXR0bGVtZW50LnYxLlVwZGF0ZVNldHRsZW1lbnRUZXJtc1Jlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEnIKCkFkZEhvbGlkYXkSJy5pbmZsb3cuc2V0dGxlbWVudC52MS5BZGRIb2xpZGF5UmVxdWVzdBooLmluZmxvdy5zZXR0bGVtZW50LnYxLkFkZEhvbGlkYXlSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESewoNUmVtb3ZlSG9saWRheRIqLmluZmxvdy5zZXR0bGVtZW50LnYxLlJlbW92ZUhvbGlkYXlSZXF1ZXN0GisuaW5mbG93LnNldHRsZW1lbnQudjEuUmVtb3ZlSG9saWRheVJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ6CgxMaXN0SG9saWRheXMSKS5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0SG9saWRheXNSZXF1ZXN0GiouaW5mbG93LnNldHRsZW1lbnQudjEuTGlzdEhvbGlkYXlzUmVzcG9uc2UiE5ACAYq1GAwIAhIEcmVhZBoCCAESegoMVmVyaWZ5TGVkZ2VyEikuaW5mbG93LnNldHRsZW1lbnQudjEuVmVyaWZ5TGVkZ2VyUmVxdWVzdBoqLmluZmxvdy5zZXR0bGVtZW50LnYxLlZlcmlmeUxlZGdlclJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIATABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_settlement_v1_settlement]);
+  fileDesc("Ci1pbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50X3NlcnZpY2UucHJvdG8SFGluZmxvdy5zZXR0bGVtZW50LnYxIoABCg1TZXR0bGVSZXF1ZXN0EhwKC2J1c2luZXNzX2lkGAEgASgJQge6SARyAhg8EjQKCnJlcXVlc3RfaWQYAiABKAlCILpIHXIbMhleW0EtWmEtejAtOV8uLzotXXswLDEwMH0kEg0KBWZvcmNlGAMgASgIEgwKBHRlc3QYBCABKAgibgoOU2V0dGxlUmVzcG9uc2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVtZW50EhIKCnJlcXVlc3RfaWQYAiABKAkSEQoJY29tcGxldGVkGAMgASgIIlgKGFByZXZpZXdTZXR0bGVtZW50UmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBINCgVmb3JjZRgCIAEoCBIMCgR0ZXN0GAMgASgIIuwBChlQcmV2aWV3U2V0dGxlbWVudFJlc3BvbnNlEhkKEXRyYW5zYWN0aW9uX2NvdW50GAEgASgDEhMKC2dyb3NzX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEQoJbmV0X21pbm9yGAQgASgDEhAKCGN1cnJlbmN5GAUgASgJEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEm5leHRfc2V0dGxlbWVudF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijwEKFkxpc3RTZXR0bGVtZW50c1JlcXVlc3QSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDGPQDEhEKBGxpdmUYBCABKAhIAIgBAUIHCgVfbGl2ZSJpChdMaXN0U2V0dGxlbWVudHNSZXNwb25zZRI1CgtzZXR0bGVtZW50cxgBIAMoCzIgLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKEUdldEJhbGFuY2VSZXF1ZXN0Eh8KC2J1c2luZXNzX2lkGAEgASgJQgq6SAfIAQFyAhg8EgwKBHRlc3QYAiABKAgiRAoSR2V0QmFsYW5jZVJlc3BvbnNlEi4KB2JhbGFuY2UYASABKAsyHS5pbmZsb3cuc2V0dGxlbWVudC52MS5CYWxhbmNlItIBChJMaXN0RW50cmllc1JlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AxIMCgR0ZXN0GAYgASgIIswBChNMaXN0RW50cmllc1Jlc3BvbnNlEiwKB2VudHJpZXMYASADKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5FbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSNgoPb3BlbmluZ19iYWxhbmNlGAMgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuQmFsYW5jZRI2Cg9jbG9zaW5nX2JhbGFuY2UYBCABKAsyHS5pbmZsb3cuc2V0dGxlbWVudC52MS5CYWxhbmNlIjwKGUdldFNldHRsZW1lbnRUZXJtc1JlcXVlc3QSHwoLYnVzaW5lc3NfaWQYASABKAlCCrpIB8gBAXICGDwiSAoaR2V0U2V0dGxlbWVudFRlcm1zUmVzcG9uc2USKgoFdGVybXMYASABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5UZXJtcyLCAwocVXBkYXRlU2V0dGxlbWVudFRlcm1zUmVxdWVzdBIfCgtidXNpbmVzc19pZBgBIAEoCUIKukgHyAEBcgIYPBIyCgV0ZXJtcxgCIAEoCzIbLmluZmxvdy5zZXR0bGVtZW50LnYxLlRlcm1zQga6SAPIAQE6zAK6SMgCGrwBChJ0ZXJtcy53b3JraW5nX2RheXMSVXdvcmtpbmdfZGF5cyBtdXN0IGJlIDEgdG8gMzAgd2l0aCBTQ0hFRFVMRV9XT1JLSU5HX0RBWVMgYW5kIDAgd2l0aCBhbnkgb3RoZXIgc2NoZWR1bGUaTyFoYXModGhpcy50ZXJtcykgfHwgKHRoaXMudGVybXMuc2NoZWR1bGUgPT0gMykgPT0gKHRoaXMudGVybXMud29ya2luZ19kYXlzID4gMCkahgEKDXRlcm1zLmN1dF9vZmYSK2N1dF9vZmYgbXVzdCBiZSBlbXB0eSB3aXRoIFNDSEVEVUxFX0lOU1RBTlQaSCFoYXModGhpcy50ZXJtcykgfHwgdGhpcy50ZXJtcy5zY2hlZHVsZSAhPSAxIHx8IHRoaXMudGVybXMuY3V0X29mZiA9PSAnJyJLCh1VcGRhdGVTZXR0bGVtZW50VGVybXNSZXNwb25zZRIqCgV0ZXJtcxgBIAEoCzIbLmluZmxvdy5zZXR0bGVtZW50LnYxLlRlcm1zImQKEUFkZEhvbGlkYXlSZXF1ZXN0EjUKA2RheRgBIAEoCUIoukglyAEBciAyHl4yMFswLTldezJ9LVswLTldezJ9LVswLTldezJ9JBIYCgRuYW1lGAIgASgJQgq6SAfIAQFyAhhkIkQKEkFkZEhvbGlkYXlSZXNwb25zZRIuCgdob2xpZGF5GAEgASgLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuSG9saWRheSJNChRSZW1vdmVIb2xpZGF5UmVxdWVzdBI1CgNkYXkYASABKAlCKLpIJcgBAXIgMh5eMjBbMC05XXsyfS1bMC05XXsyfS1bMC05XXsyfSQiFwoVUmVtb3ZlSG9saWRheVJlc3BvbnNlIlIKE0xpc3RIb2xpZGF5c1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDImAKFExpc3RIb2xpZGF5c1Jlc3BvbnNlEi8KCGhvbGlkYXlzGAEgAygLMh0uaW5mbG93LnNldHRsZW1lbnQudjEuSG9saWRheRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiFQoTVmVyaWZ5TGVkZ2VyUmVxdWVzdCKmAQoUVmVyaWZ5TGVkZ2VyUmVzcG9uc2USFAoMdHJhbnNhY3Rpb25zGAEgASgDEhAKCHBvc3RpbmdzGAIgASgDEjgKDWRpc2NyZXBhbmNpZXMYAyADKAsyIS5pbmZsb3cuc2V0dGxlbWVudC52MS5EaXNjcmVwYW5jeRIZChFkaXNjcmVwYW5jeV9jb3VudBgEIAEoAxIRCgljb21wbGV0ZWQYBSABKAgy2AsKEVNldHRsZW1lbnRTZXJ2aWNlEnEKBlNldHRsZRIjLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZVJlcXVlc3QaJC5pbmZsb3cuc2V0dGxlbWVudC52MS5TZXR0bGVSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKUAQoRUHJldmlld1NldHRsZW1lbnQSLi5pbmZsb3cuc2V0dGxlbWVudC52MS5QcmV2aWV3U2V0dGxlbWVudFJlcXVlc3QaLy5pbmZsb3cuc2V0dGxlbWVudC52MS5QcmV2aWV3U2V0dGxlbWVudFJlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSjgEKD0xpc3RTZXR0bGVtZW50cxIsLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RTZXR0bGVtZW50c1JlcXVlc3QaLS5pbmZsb3cuc2V0dGxlbWVudC52MS5MaXN0U2V0dGxlbWVudHNSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0iC2J1c2luZXNzX2lkEn8KCkdldEJhbGFuY2USJy5pbmZsb3cuc2V0dGxlbWVudC52MS5HZXRCYWxhbmNlUmVxdWVzdBooLmluZmxvdy5zZXR0bGVtZW50LnYxLkdldEJhbGFuY2VSZXNwb25zZSIekAIBirUYFwgCEgRyZWFkGg0SC2J1c2luZXNzX2lkEoIBCgtMaXN0RW50cmllcxIoLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RFbnRyaWVzUmVxdWVzdBopLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RFbnRyaWVzUmVzcG9uc2UiHpACAYq1GBcIAhIEcmVhZBoNEgtidXNpbmVzc19pZBKXAQoSR2V0U2V0dGxlbWVudFRlcm1zEi8uaW5mbG93LnNldHRsZW1lbnQudjEuR2V0U2V0dGxlbWVudFRlcm1zUmVxdWVzdBowLmluZmxvdy5zZXR0bGVtZW50LnYxLkdldFNldHRsZW1lbnRUZXJtc1Jlc3BvbnNlIh6QAgGKtRgXCAISBHJlYWQaDRILYnVzaW5lc3NfaWQSngEKFVVwZGF0ZVNldHRsZW1lbnRUZXJtcxIyLmluZmxvdy5zZXR0bGVtZW50LnYxLlVwZGF0ZVNldHRsZW1lbnRUZXJtc1JlcXVlc3QaMy5pbmZsb3cuc2V0dGxlbWVudC52MS5VcGRhdGVTZXR0bGVtZW50VGVybXNSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBJyCgpBZGRIb2xpZGF5EicuaW5mbG93LnNldHRsZW1lbnQudjEuQWRkSG9saWRheVJlcXVlc3QaKC5pbmZsb3cuc2V0dGxlbWVudC52MS5BZGRIb2xpZGF5UmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEnsKDVJlbW92ZUhvbGlkYXkSKi5pbmZsb3cuc2V0dGxlbWVudC52MS5SZW1vdmVIb2xpZGF5UmVxdWVzdBorLmluZmxvdy5zZXR0bGVtZW50LnYxLlJlbW92ZUhvbGlkYXlSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESegoMTGlzdEhvbGlkYXlzEikuaW5mbG93LnNldHRsZW1lbnQudjEuTGlzdEhvbGlkYXlzUmVxdWVzdBoqLmluZmxvdy5zZXR0bGVtZW50LnYxLkxpc3RIb2xpZGF5c1Jlc3BvbnNlIhOQAgGKtRgMCAISBHJlYWQaAggBEnoKDFZlcmlmeUxlZGdlchIpLmluZmxvdy5zZXR0bGVtZW50LnYxLlZlcmlmeUxlZGdlclJlcXVlc3QaKi5pbmZsb3cuc2V0dGxlbWVudC52MS5WZXJpZnlMZWRnZXJSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAEwAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_settlement_v1_settlement]);
 
 /**
- * What to settle.
+ * Request for SettlementService.Settle.
  *
  * @generated from message inflow.settlement.v1.SettleRequest
  */
 export type SettleRequest = Message<"inflow.settlement.v1.SettleRequest"> & {
   /**
-   * The business; empty: all that are due.
+   * The id of the business; empty settles every business that is due.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * The caller's id of this request, 1 to 100 characters of A-Z a-z 0-9 - _ . / : a repeat returns
-   * the first result. Empty: the service makes one.
+   * The caller's idempotency key, up to 100 characters of A-Z a-z 0-9 - _ . / and colon. A repeat
+   * returns the settlements of the first request. Empty: the service generates an id.
    *
    * @generated from field: string request_id = 2;
    */
   requestId: string;
 
   /**
-   * Settle all that was received, whatever the schedule.
+   * Settles all received payments, regardless of the schedule.
    *
    * @generated from field: bool force = 3;
    */
   force: boolean;
 
   /**
-   * In test mode; false: in live mode.
+   * true for test mode; false for live mode.
    *
    * @generated from field: bool test = 4;
    */
@@ -62,27 +62,27 @@ export const SettleRequestSchema: GenMessage<SettleRequest> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement_service, 0);
 
 /**
- * What was settled.
+ * Response for SettlementService.Settle.
  *
  * @generated from message inflow.settlement.v1.SettleResponse
  */
 export type SettleResponse = Message<"inflow.settlement.v1.SettleResponse"> & {
   /**
-   * The settlements of this request, at most 1,000 of them.
+   * The settlements of this request, at most 1,000.
    *
    * @generated from field: repeated inflow.settlement.v1.Settlement settlements = 1;
    */
   settlements: Settlement[];
 
   /**
-   * The id of the request, to repeat it with.
+   * The id of the request. Send it again to read the progress.
    *
    * @generated from field: string request_id = 2;
    */
   requestId: string;
 
   /**
-   * Whether everything that was due is settled. If not, it goes on by itself.
+   * Whether all due payments are settled. If false, the work continues in the background.
    *
    * @generated from field: bool completed = 3;
    */
@@ -97,27 +97,27 @@ export const SettleResponseSchema: GenMessage<SettleResponse> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement_service, 1);
 
 /**
- * What would be settled.
+ * Request for SettlementService.PreviewSettlement.
  *
  * @generated from message inflow.settlement.v1.PreviewSettlementRequest
  */
 export type PreviewSettlementRequest = Message<"inflow.settlement.v1.PreviewSettlementRequest"> & {
   /**
-   * The business.
+   * The id of the business.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * All that was received, whatever the schedule.
+   * Previews all received payments, regardless of the schedule.
    *
    * @generated from field: bool force = 2;
    */
   force: boolean;
 
   /**
-   * In test mode; false: in live mode.
+   * true for test mode; false for live mode.
    *
    * @generated from field: bool test = 3;
    */
@@ -132,13 +132,13 @@ export const PreviewSettlementRequestSchema: GenMessage<PreviewSettlementRequest
   messageDesc(file_inflow_settlement_v1_settlement_service, 2);
 
 /**
- * What a settlement would come to.
+ * Response for SettlementService.PreviewSettlement.
  *
  * @generated from message inflow.settlement.v1.PreviewSettlementResponse
  */
 export type PreviewSettlementResponse = Message<"inflow.settlement.v1.PreviewSettlementResponse"> & {
   /**
-   * How many transactions.
+   * The number of transactions.
    *
    * @generated from field: int64 transaction_count = 1;
    */
@@ -152,39 +152,39 @@ export type PreviewSettlementResponse = Message<"inflow.settlement.v1.PreviewSet
   grossMinor: bigint;
 
   /**
-   * The fees, in kobo.
+   * The sum of their fees, in kobo.
    *
    * @generated from field: int64 fees_minor = 3;
    */
   feesMinor: bigint;
 
   /**
-   * What would reach the balance, in kobo.
+   * The amount that would be added to the available balance, in kobo.
    *
    * @generated from field: int64 net_minor = 4;
    */
   netMinor: bigint;
 
   /**
-   * ISO 4217 code: "NGN".
+   * ISO 4217 currency code: "NGN".
    *
    * @generated from field: string currency = 5;
    */
   currency: string;
 
   /**
-   * Payments recorded before this time are due.
+   * The preview covers payments recorded before this time.
    *
    * @generated from field: google.protobuf.Timestamp cut_off_at = 6;
    */
   cutOffAt?: Timestamp | undefined;
 
   /**
-   * When the first payment that is not settled is due; absent when there is none.
+   * When the oldest unsettled payment is due; absent if there is none.
    *
-   * @generated from field: google.protobuf.Timestamp next_settles_at = 7;
+   * @generated from field: google.protobuf.Timestamp next_settlement_at = 7;
    */
-  nextSettlesAt?: Timestamp | undefined;
+  nextSettlementAt?: Timestamp | undefined;
 };
 
 /**
@@ -195,34 +195,34 @@ export const PreviewSettlementResponseSchema: GenMessage<PreviewSettlementRespon
   messageDesc(file_inflow_settlement_v1_settlement_service, 3);
 
 /**
- * Which settlements to list.
+ * Request for SettlementService.ListSettlements.
  *
  * @generated from message inflow.settlement.v1.ListSettlementsRequest
  */
 export type ListSettlementsRequest = Message<"inflow.settlement.v1.ListSettlementsRequest"> & {
   /**
-   * Of this business only; empty: of all.
+   * Returns only settlements of this business; empty returns all.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The maximum number of results, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * Of live mode only, or of test mode only; absent: of both.
+   * Returns only live mode (true) or test mode (false); absent returns both.
    *
    * @generated from field: optional bool live = 4;
    */
@@ -237,20 +237,20 @@ export const ListSettlementsRequestSchema: GenMessage<ListSettlementsRequest> = 
   messageDesc(file_inflow_settlement_v1_settlement_service, 4);
 
 /**
- * One page of settlements.
+ * Response for SettlementService.ListSettlements.
  *
  * @generated from message inflow.settlement.v1.ListSettlementsResponse
  */
 export type ListSettlementsResponse = Message<"inflow.settlement.v1.ListSettlementsResponse"> & {
   /**
-   * The settlements, the latest first.
+   * The settlements, newest first.
    *
    * @generated from field: repeated inflow.settlement.v1.Settlement settlements = 1;
    */
   settlements: Settlement[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * The token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -265,20 +265,20 @@ export const ListSettlementsResponseSchema: GenMessage<ListSettlementsResponse> 
   messageDesc(file_inflow_settlement_v1_settlement_service, 5);
 
 /**
- * Whose balance to return.
+ * Request for SettlementService.GetBalance.
  *
  * @generated from message inflow.settlement.v1.GetBalanceRequest
  */
 export type GetBalanceRequest = Message<"inflow.settlement.v1.GetBalanceRequest"> & {
   /**
-   * The business.
+   * The id of the business.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * In test mode; false: in live mode.
+   * true for test mode; false for live mode.
    *
    * @generated from field: bool test = 2;
    */
@@ -293,7 +293,7 @@ export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE_
   messageDesc(file_inflow_settlement_v1_settlement_service, 6);
 
 /**
- * The balance asked for.
+ * Response for SettlementService.GetBalance.
  *
  * @generated from message inflow.settlement.v1.GetBalanceResponse
  */
@@ -314,48 +314,48 @@ export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PUR
   messageDesc(file_inflow_settlement_v1_settlement_service, 7);
 
 /**
- * Which entries to list.
+ * Request for SettlementService.ListEntries.
  *
  * @generated from message inflow.settlement.v1.ListEntriesRequest
  */
 export type ListEntriesRequest = Message<"inflow.settlement.v1.ListEntriesRequest"> & {
   /**
-   * Of this business.
+   * The id of the business.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * Booked at this time or later; absent: from the beginning.
+   * Returns entries booked at this time or later; absent starts at the first entry.
    *
    * @generated from field: google.protobuf.Timestamp from = 2;
    */
   from?: Timestamp | undefined;
 
   /**
-   * Booked before this time; absent: up to now.
+   * Returns entries booked before this time; absent ends at the latest entry.
    *
    * @generated from field: google.protobuf.Timestamp to = 3;
    */
   to?: Timestamp | undefined;
 
   /**
-   * How many at the most, 1 to 1,000; 0 means 50.
+   * The maximum number of results, 1 to 1,000; 0 means 50.
    *
    * @generated from field: int32 page_size = 4;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty for the first page.
    *
    * @generated from field: string page_token = 5;
    */
   pageToken: string;
 
   /**
-   * In test mode; false: in live mode.
+   * true for test mode; false for live mode.
    *
    * @generated from field: bool test = 6;
    */
@@ -370,21 +370,21 @@ export const ListEntriesRequestSchema: GenMessage<ListEntriesRequest> = /*@__PUR
   messageDesc(file_inflow_settlement_v1_settlement_service, 8);
 
 /**
- * One page of entries.
+ * Response for SettlementService.ListEntries.
  *
  * @generated from message inflow.settlement.v1.ListEntriesResponse
  */
 export type ListEntriesResponse = Message<"inflow.settlement.v1.ListEntriesResponse"> & {
   /**
-   * The entries, in order.
+   * The entries, oldest first.
    *
    * @generated from field: repeated inflow.settlement.v1.Entry entries = 1;
    */
   entries: Entry[];
 
   /**
-   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
-   * hold fewer than were asked for, or none, though more follow.
+   * The token of the next page; empty on the last page. Each call scans a bounded number of events,
+   * so a page may hold fewer entries than requested, or none, even if more pages follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -413,13 +413,13 @@ export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__P
   messageDesc(file_inflow_settlement_v1_settlement_service, 9);
 
 /**
- * Whose terms to return.
+ * Request for SettlementService.GetSettlementTerms.
  *
  * @generated from message inflow.settlement.v1.GetSettlementTermsRequest
  */
 export type GetSettlementTermsRequest = Message<"inflow.settlement.v1.GetSettlementTermsRequest"> & {
   /**
-   * The business.
+   * The id of the business.
    *
    * @generated from field: string business_id = 1;
    */
@@ -434,7 +434,7 @@ export const GetSettlementTermsRequestSchema: GenMessage<GetSettlementTermsReque
   messageDesc(file_inflow_settlement_v1_settlement_service, 10);
 
 /**
- * The terms asked for.
+ * Response for SettlementService.GetSettlementTerms.
  *
  * @generated from message inflow.settlement.v1.GetSettlementTermsResponse
  */
@@ -455,20 +455,20 @@ export const GetSettlementTermsResponseSchema: GenMessage<GetSettlementTermsResp
   messageDesc(file_inflow_settlement_v1_settlement_service, 11);
 
 /**
- * The new terms of a business.
+ * Request for SettlementService.UpdateSettlementTerms.
  *
  * @generated from message inflow.settlement.v1.UpdateSettlementTermsRequest
  */
 export type UpdateSettlementTermsRequest = Message<"inflow.settlement.v1.UpdateSettlementTermsRequest"> & {
   /**
-   * The business.
+   * The id of the business.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * The terms.
+   * The new terms.
    *
    * @generated from field: inflow.settlement.v1.Terms terms = 2;
    */
@@ -483,7 +483,7 @@ export const UpdateSettlementTermsRequestSchema: GenMessage<UpdateSettlementTerm
   messageDesc(file_inflow_settlement_v1_settlement_service, 12);
 
 /**
- * The terms as they now are.
+ * Response for SettlementService.UpdateSettlementTerms.
  *
  * @generated from message inflow.settlement.v1.UpdateSettlementTermsResponse
  */
@@ -504,20 +504,20 @@ export const UpdateSettlementTermsResponseSchema: GenMessage<UpdateSettlementTer
   messageDesc(file_inflow_settlement_v1_settlement_service, 13);
 
 /**
- * The day to add.
+ * Request for SettlementService.AddHoliday.
  *
  * @generated from message inflow.settlement.v1.AddHolidayRequest
  */
 export type AddHolidayRequest = Message<"inflow.settlement.v1.AddHolidayRequest"> & {
   /**
-   * YYYY-MM-DD, from 2000 to 2099.
+   * The day as YYYY-MM-DD, in the years 2000 to 2099.
    *
    * @generated from field: string day = 1;
    */
   day: string;
 
   /**
-   * What it is called, 1 to 100 characters.
+   * The name of the holiday, 1 to 100 characters.
    *
    * @generated from field: string name = 2;
    */
@@ -532,13 +532,13 @@ export const AddHolidayRequestSchema: GenMessage<AddHolidayRequest> = /*@__PURE_
   messageDesc(file_inflow_settlement_v1_settlement_service, 14);
 
 /**
- * The day added.
+ * Response for SettlementService.AddHoliday.
  *
  * @generated from message inflow.settlement.v1.AddHolidayResponse
  */
 export type AddHolidayResponse = Message<"inflow.settlement.v1.AddHolidayResponse"> & {
   /**
-   * The day.
+   * The added or renamed holiday.
    *
    * @generated from field: inflow.settlement.v1.Holiday holiday = 1;
    */
@@ -553,13 +553,13 @@ export const AddHolidayResponseSchema: GenMessage<AddHolidayResponse> = /*@__PUR
   messageDesc(file_inflow_settlement_v1_settlement_service, 15);
 
 /**
- * The day to remove.
+ * Request for SettlementService.RemoveHoliday.
  *
  * @generated from message inflow.settlement.v1.RemoveHolidayRequest
  */
 export type RemoveHolidayRequest = Message<"inflow.settlement.v1.RemoveHolidayRequest"> & {
   /**
-   * YYYY-MM-DD.
+   * The day as YYYY-MM-DD.
    *
    * @generated from field: string day = 1;
    */
@@ -574,7 +574,7 @@ export const RemoveHolidayRequestSchema: GenMessage<RemoveHolidayRequest> = /*@_
   messageDesc(file_inflow_settlement_v1_settlement_service, 16);
 
 /**
- * The day is removed.
+ * Response for SettlementService.RemoveHoliday.
  *
  * @generated from message inflow.settlement.v1.RemoveHolidayResponse
  */
@@ -589,20 +589,20 @@ export const RemoveHolidayResponseSchema: GenMessage<RemoveHolidayResponse> = /*
   messageDesc(file_inflow_settlement_v1_settlement_service, 17);
 
 /**
- * Which holidays to list.
+ * Request for SettlementService.ListHolidays.
  *
  * @generated from message inflow.settlement.v1.ListHolidaysRequest
  */
 export type ListHolidaysRequest = Message<"inflow.settlement.v1.ListHolidaysRequest"> & {
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The maximum number of results, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -617,20 +617,20 @@ export const ListHolidaysRequestSchema: GenMessage<ListHolidaysRequest> = /*@__P
   messageDesc(file_inflow_settlement_v1_settlement_service, 18);
 
 /**
- * One page of holidays.
+ * Response for SettlementService.ListHolidays.
  *
  * @generated from message inflow.settlement.v1.ListHolidaysResponse
  */
 export type ListHolidaysResponse = Message<"inflow.settlement.v1.ListHolidaysResponse"> & {
   /**
-   * The days, in order.
+   * The holidays in date order.
    *
    * @generated from field: repeated inflow.settlement.v1.Holiday holidays = 1;
    */
   holidays: Holiday[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * The token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -645,7 +645,7 @@ export const ListHolidaysResponseSchema: GenMessage<ListHolidaysResponse> = /*@_
   messageDesc(file_inflow_settlement_v1_settlement_service, 19);
 
 /**
- * Verify everything.
+ * Request for SettlementService.VerifyLedger.
  *
  * @generated from message inflow.settlement.v1.VerifyLedgerRequest
  */
@@ -660,41 +660,41 @@ export const VerifyLedgerRequestSchema: GenMessage<VerifyLedgerRequest> = /*@__P
   messageDesc(file_inflow_settlement_v1_settlement_service, 20);
 
 /**
- * How far it is, and in the last answer the result.
+ * Response for SettlementService.VerifyLedger: progress, and the result in the last message.
  *
  * @generated from message inflow.settlement.v1.VerifyLedgerResponse
  */
 export type VerifyLedgerResponse = Message<"inflow.settlement.v1.VerifyLedgerResponse"> & {
   /**
-   * How many transactions were looked at so far.
+   * The number of transactions verified so far.
    *
    * @generated from field: int64 transactions = 1;
    */
   transactions: bigint;
 
   /**
-   * How many postings of them.
+   * The number of postings verified so far.
    *
    * @generated from field: int64 postings = 2;
    */
   postings: bigint;
 
   /**
-   * What does not agree, as it is found; at most 1,000 in all.
+   * The discrepancies found since the previous message. At most 1,000 are returned in all.
    *
-   * @generated from field: repeated inflow.settlement.v1.Difference differences = 3;
+   * @generated from field: repeated inflow.settlement.v1.Discrepancy discrepancies = 3;
    */
-  differences: Difference[];
+  discrepancies: Discrepancy[];
 
   /**
-   * How many differences there are so far.
+   * The number of discrepancies found so far.
    *
-   * @generated from field: int64 difference_count = 4;
+   * @generated from field: int64 discrepancy_count = 4;
    */
-  differenceCount: bigint;
+  discrepancyCount: bigint;
 
   /**
-   * Whether everything was looked at.
+   * Whether the verification is complete.
    *
    * @generated from field: bool completed = 5;
    */
@@ -709,18 +709,18 @@ export const VerifyLedgerResponseSchema: GenMessage<VerifyLedgerResponse> = /*@_
   messageDesc(file_inflow_settlement_v1_settlement_service, 21);
 
 /**
- * Settlement, balances and the ledger, for operators and internal services.
+ * Settlement, balances, statements and ledger verification, for operators and internal services.
  *
  * @generated from service inflow.settlement.v1.SettlementService
  */
 export const SettlementService: GenService<{
   /**
-   * Settles what is due. It works for up to some 20 seconds and answers what it has come to; what
-   * is left goes on by itself, and a repeat with the same request id returns the same settlements
-   * as they then stand.
+   * Settles the payments that are due. A call runs for up to about 20 seconds and returns the
+   * settlements in their current state. Unfinished work continues in the background; repeat the call
+   * with the same request id to read its progress.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business),
-   * ALREADY_EXISTS (duplicate_request: the request id was used for something else).
+   * ALREADY_EXISTS (duplicate_request: the request id was used with other parameters).
    *
    * @generated from rpc inflow.settlement.v1.SettlementService.Settle
    */
@@ -730,7 +730,7 @@ export const SettlementService: GenService<{
     output: typeof SettleResponseSchema;
   },
   /**
-   * Tells what settling a business now would come to. Changes nothing.
+   * Returns the totals that settling a business now would produce. Changes nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -742,7 +742,7 @@ export const SettlementService: GenService<{
     output: typeof PreviewSettlementResponseSchema;
   },
   /**
-   * Lists settlements, the latest first.
+   * Lists settlements, newest first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -754,7 +754,7 @@ export const SettlementService: GenService<{
     output: typeof ListSettlementsResponseSchema;
   },
   /**
-   * Returns the balance of a business as it is now: it counts every payment that was acknowledged.
+   * Returns the current balance of a business. It includes every acknowledged payment.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -766,8 +766,8 @@ export const SettlementService: GenService<{
     output: typeof GetBalanceResponseSchema;
   },
   /**
-   * Lists the entries of a business's books in order. The opening balance and the entries of a page
-   * add up to its closing balance, which is the opening balance of the next page.
+   * Lists the statement entries of a business, oldest first. The opening balance of a page plus its
+   * entries equals its closing balance, which is the opening balance of the next page.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -779,7 +779,7 @@ export const SettlementService: GenService<{
     output: typeof ListEntriesResponseSchema;
   },
   /**
-   * Returns the terms of a business.
+   * Returns the settlement terms of a business, or the default terms if it has none of its own.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -791,8 +791,8 @@ export const SettlementService: GenService<{
     output: typeof GetSettlementTermsResponseSchema;
   },
   /**
-   * Replaces the terms of a business, which are the same in both modes. They hold for what is not
-   * settled yet; a settlement that has begun keeps the fees it began with.
+   * Replaces the settlement terms of a business. They apply in both modes, to all payments that are
+   * not yet settled. A settlement that is already running keeps the fees it started with.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -804,7 +804,7 @@ export const SettlementService: GenService<{
     output: typeof UpdateSettlementTermsResponseSchema;
   },
   /**
-   * Adds a day that is not a working day, or renames it.
+   * Adds a holiday, or renames an existing one.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -816,7 +816,7 @@ export const SettlementService: GenService<{
     output: typeof AddHolidayResponseSchema;
   },
   /**
-   * Makes a holiday a working day again.
+   * Removes a holiday: the day becomes a working day again.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -828,7 +828,7 @@ export const SettlementService: GenService<{
     output: typeof RemoveHolidayResponseSchema;
   },
   /**
-   * Lists holidays, in order.
+   * Lists holidays in date order.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -840,9 +840,9 @@ export const SettlementService: GenService<{
     output: typeof ListHolidaysResponseSchema;
   },
   /**
-   * Computes the whole ledger anew, in one view of the database, and names each thing that does not
-   * agree: transactions with their postings, settlements with theirs, balances with all of them.
-   * The last answer is the result.
+   * Recomputes the whole ledger from one snapshot of the database and reports every discrepancy:
+   * transactions against their postings, settlements against their postings, and balances against
+   * all postings. The last message of the stream carries the result.
    *
    * @generated from rpc inflow.settlement.v1.SettlementService.VerifyLedger
    */

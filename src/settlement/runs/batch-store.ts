@@ -3,68 +3,70 @@ import { appendEvents } from '../../events/append-events.ts'
 import { appendPostings } from '../../transactions/append-postings.ts'
 import type { Settlement } from '../settlement.ts'
 import { moneyEvents } from '../statements/money-events.ts'
-import type { WhenBusy } from './run-settlement.ts'
+import type { OnLocked } from './run-settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
 /**
- * A settlement that nobody else works at until the commit; undefined when it is completed.
+ * Locks a running settlement until the commit.
  *
- * @param whenBusy what to do while somebody works at it: `skip` answers `busy`
+ * @param onLocked what to do if another transaction holds the lock: `skip` returns `locked`
+ * @returns undefined if the settlement is completed
  */
 export async function lockRunning(
   client: PoolClient,
   id: string,
-  whenBusy: WhenBusy,
-): Promise<Settlement | 'busy' | undefined> {
+  onLocked: OnLocked,
+): Promise<Settlement | 'locked' | undefined> {
   const running = `from settlement where id = $1 and status = 'RUNNING'`
   const { rows } = await client.query<SettlementRow>(
-    `select ${SETTLEMENT_COLUMNS} ${running} for update ${whenBusy === 'skip' ? 'skip locked' : ''}`,
+    `select ${SETTLEMENT_COLUMNS} ${running} for update ${onLocked === 'skip' ? 'skip locked' : ''}`,
     [id],
   )
   if (rows[0] !== undefined) return toSettlement(rows[0])
-  if (whenBusy === 'wait') return undefined
+  if (onLocked === 'wait') return undefined
   const { rowCount } = await client.query(`select ${running}`, [id])
-  return rowCount === 1 ? 'busy' : undefined
+  return rowCount === 1 ? 'locked' : undefined
 }
 
-const SLICE = moneyEvents({
-  where: ({ line }) =>
-    `${line}.business_id = $2 and ${line}.live = $10
-      and ${line}.business_sequence > $3 and ${line}.business_sequence <= $4`,
+const BATCH = moneyEvents({
+  where: ({ log }) =>
+    `${log}.business_id = $2 and ${log}.live = $10
+      and ${log}.business_sequence > $3 and ${log}.business_sequence <= $4`,
   order: 'asc',
   limit: '$5',
 })
 
 const SETTLEMENT_POSTING = {
   transaction_id: 'id',
-  kind: 'move.kind',
+  kind: 'posting.kind',
   business_id: '$2',
   live: '$10',
-  debit_account: 'move.debit',
-  credit_account: 'move.credit',
-  amount_minor: 'move.minor',
+  debit_account: 'posting.debit',
+  credit_account: 'posting.credit',
+  amount_minor: 'posting.minor',
   created_at: '$6',
   settlement_id: '$1',
 }
 
 /**
- * Works off the next events of a locked settlement: the payments among them that are not settled or
- * reversed become settled, with their postings; with the last of them it is completed. Planned for the numbers at hand, and so not prepared.
+ * Processes the next events of a locked settlement: settles the payments among them that are
+ * neither settled nor reversed, with their postings. The last batch completes the settlement. The
+ * statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers.
  *
- * @returns the settlement after it
+ * @returns the settlement after the batch
  */
-export async function settleNext(
+export async function settleBatch(
   client: PoolClient,
   settlement: Settlement,
   eventsMax: number,
   nowMs: number,
 ): Promise<Settlement> {
   const { rows } = await client.query<SettlementRow>(
-    `with slice as materialized (
-        select * from ${SLICE} e
+    `with batch as materialized (
+        select * from ${BATCH} e
       ), settled as (
         update transaction t set settled_at = $6
-        from slice e
+        from batch e
         where e.kind = 'PAYMENT_NOTIFICATION' and t.id = e.subject_id and t.business_id = $2
           and t.status = 'SUCCESS' and t.settled_at is null
         returning t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
@@ -74,27 +76,27 @@ export async function settleNext(
           `from settled cross join lateral (
             select 'settlement' as kind, 'pending' as debit, 'available' as credit, amount_minor as minor
             union all select 'fee', 'available', 'fees', fee_minor where fee_minor > 0
-          ) move`,
+          ) posting`,
         )}
       ), total as (
         select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
           coalesce(sum(fee_minor), 0) as fees from settled
-      ), books as (
+      ), change as (
         select case when count(*) < $5 then $4::bigint else max(business_sequence) end as scanned,
           coalesce(sum(pending_minor), 0) as pending, coalesce(sum(available_minor), 0) as available,
-          coalesce(sum(fees_minor), 0) as fees from slice
+          coalesce(sum(fees_minor), 0) as fees from batch
       )
       update settlement s set
-        scanned_sequence = books.scanned,
-        status = case when books.scanned = s.to_sequence then 'COMPLETED' else s.status end,
-        completed_at = case when books.scanned = s.to_sequence then $6::timestamptz end,
+        scanned_sequence = change.scanned,
+        status = case when change.scanned = s.to_sequence then 'COMPLETED' else s.status end,
+        completed_at = case when change.scanned = s.to_sequence then $6::timestamptz end,
         transaction_count = transaction_count + total.count,
         gross_minor = gross_minor + total.gross,
         fees_minor = fees_minor + total.fees,
-        books_pending_minor = books_pending_minor + books.pending,
-        books_available_minor = books_available_minor + books.available,
-        books_fees_minor = books_fees_minor + books.fees
-      from total cross join books
+        balance_pending_minor = balance_pending_minor + change.pending,
+        balance_available_minor = balance_available_minor + change.available,
+        balance_fees_minor = balance_fees_minor + change.fees
+      from total cross join change
       where s.id = $1
       returning ${SETTLEMENT_COLUMNS}`,
     [
@@ -113,7 +115,7 @@ export async function settleNext(
   return toSettlement(rows[0] as SettlementRow)
 }
 
-/** The event of a settlement, with what it does to the balances. */
+/** Appends the SETTLEMENT_COMPLETED event, with its balance changes. */
 export async function insertSettlementEvent(
   client: PoolClient,
   settlement: Settlement,
