@@ -122,7 +122,7 @@ async function ask(
     const result = await connector.openAccount(order, signal)
     // That this attempt opened nothing does not say so of the one before.
     if (before === 'REPEAT' && result.kind === 'unavailable') {
-      return { result: { kind: 'unknown', cause: result.cause, next: 'repeat' } }
+      return { result: { kind: 'unknown', cause: result.cause, next: 'retry' } }
     }
     return { result }
   } catch (error) {
@@ -142,7 +142,7 @@ function findOpened(
 ): Promise<AccountResult> {
   if (findOpened) return findOpened(order, signal)
   const cause = 'the bank cannot be asked what became of it'
-  return Promise.resolve({ kind: 'unknown', cause, next: 'person' })
+  return Promise.resolve({ kind: 'unknown', cause, next: 'manual review' })
 }
 
 function orderOf(

@@ -31,9 +31,9 @@ export const ATTEMPTS_MAX = 48
 const BACKOFF = { minMs: 5_000, maxMs: 1_800_000 }
 
 const STEPS: Readonly<Record<NextStep, 'REPEAT' | 'QUERY' | 'PERSON'>> = {
-  repeat: 'REPEAT',
-  query: 'QUERY',
-  person: 'PERSON',
+  retry: 'REPEAT',
+  requery: 'QUERY',
+  'manual review': 'PERSON',
 }
 
 export const stateOf = (next: NextStep): 'REPEAT' | 'QUERY' | 'PERSON' => STEPS[next]

@@ -10,7 +10,7 @@ const result = fc.oneof(
   fc.record({
     kind: fc.constant('unknown' as const),
     cause: fc.string(),
-    next: fc.constantFrom('repeat' as const, 'query' as const, 'person' as const),
+    next: fc.constantFrom('retry' as const, 'requery' as const, 'manual review' as const),
   }),
 )
 
@@ -23,14 +23,14 @@ describe('an attempt that did not open the account', () => {
         const { state, nextTryAtMs } = unopened(given, at, nowMs)
         expect(nextTryAtMs === undefined).toBe(state === 'FREE' || state === 'PERSON')
         expect(state === 'FREE').toBe(given.kind === 'unavailable')
-        if (given.kind === 'unknown' && given.next === 'person') expect(state).toBe('PERSON')
+        if (given.kind === 'unknown' && given.next === 'manual review') expect(state).toBe('PERSON')
         if (given.kind === 'unknown' && at >= ATTEMPTS_MAX) expect(state).toBe('PERSON')
       }),
     )
   })
 
   test('waits longer from one to the next, up to half an hour', () => {
-    const repeat = { kind: 'unknown', cause: '', next: 'repeat' } as const
+    const repeat = { kind: 'unknown', cause: '', next: 'retry' } as const
     const waits = Array.from(
       { length: ATTEMPTS_MAX - 1 },
       (_, index) => unopened(repeat, index + 1, 0).nextTryAtMs!,
