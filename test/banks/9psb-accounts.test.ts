@@ -31,8 +31,8 @@ describe('opening an account', () => {
 
   test.each([200, 400, 401])(
     'authenticates once more when the token has expired (HTTP %i)',
-    async (refusalStatus) => {
-      const { bank, connector } = await ninePsbFixture({ refusalStatus })
+    async (errorStatus) => {
+      const { bank, connector } = await ninePsbFixture({ errorStatus })
       await connector.openAccount(accountOrder({ reference: 'R-0' }), signal)
       bank.expireTokens()
       const results = await Promise.all(

@@ -71,18 +71,18 @@ describe('a failed opening', () => {
     ['11', 200],
     ['11', 400],
     ['05', 401],
-  ])('with an explicit rejection (%s in HTTP %i) opens nothing', async (fault, refusalStatus) => {
-    const { bank, connector } = await providusFixture({ refusalStatus })
+  ])('with an explicit rejection (%s in HTTP %i) opens nothing', async (fault, errorStatus) => {
+    const { bank, connector } = await providusFixture({ errorStatus })
     bank.faults.add('create', fault)
     expect(await connector.openAccount(order, signal)).toMatchObject({
       kind: 'unavailable',
-      cause: expect.stringContaining(`HTTP ${refusalStatus}, responseCode "${fault}"`),
+      cause: expect.stringContaining(`HTTP ${errorStatus}, responseCode "${fault}"`),
     })
     expect(bank.accounts.size).toBe(0)
   })
 
   test('with a rejection in HTTP 500 needs manual review', async () => {
-    const { bank, connector } = await providusFixture({ refusalStatus: 500 })
+    const { bank, connector } = await providusFixture({ errorStatus: 500 })
     bank.faults.add('create', '03')
     const result = await connector.openAccount(order, signal)
     expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })

@@ -38,8 +38,8 @@ export interface FakeNinePsbOptions {
   readonly clock?: Clock
   /** Lifetime of tokens. */
   readonly tokenSeconds?: number
-  /** HTTP status of responses with an error code. */
-  readonly refusalStatus?: number
+  /** HTTP status of responses with an error code; default 200. */
+  readonly errorStatus?: number
   /** Delays before the five retries of a notification. */
   readonly retryDelaysMs?: readonly number[]
   readonly observe?: Observe | undefined
@@ -145,11 +145,8 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
 
 const SYSTEM_ERROR = { code: '99', message: 'Request processing error' }
 
-function toResponse(
-  { refusalStatus = 200 }: FakeNinePsbOptions,
-  result: NinePsbBody,
-): FakeResponse {
-  return { status: result['code'] === '00' ? 200 : refusalStatus, body: JSON.stringify(result) }
+function toResponse({ errorStatus = 200 }: FakeNinePsbOptions, result: NinePsbBody): FakeResponse {
+  return { status: result['code'] === '00' ? 200 : errorStatus, body: JSON.stringify(result) }
 }
 
 function createTokens({ credentials, tokenSeconds = 7_200 }: FakeNinePsbOptions, clock: Clock) {

@@ -37,8 +37,8 @@ export interface FakeProvidusOptions {
   readonly clock?: Clock
   /** Prefix of account names: `MERCHANT(Ada Obi)`. */
   readonly merchant?: string
-  /** HTTP status of responses with an error code. */
-  readonly refusalStatus?: number
+  /** HTTP status of responses with an error code; default 200. */
+  readonly errorStatus?: number
   /** HTTP status of a requery that finds nothing. */
   readonly notFoundStatus?: number
   /** Delays before the four retries of a notification. */
@@ -165,9 +165,9 @@ const MESSAGES: Readonly<Record<string, string>> = {
   '11': 'Error Completing Operation',
 }
 
-function rejection({ refusalStatus = 200 }: FakeProvidusOptions, code: string): FakeResponse {
+function rejection({ errorStatus = 200 }: FakeProvidusOptions, code: string): FakeResponse {
   const body = { requestSuccessful: false, responseMessage: MESSAGES[code], responseCode: code }
-  return { status: refusalStatus, body: JSON.stringify(body) }
+  return { status: errorStatus, body: JSON.stringify(body) }
 }
 
 function notFound({ notFoundStatus = 200 }: FakeProvidusOptions): FakeResponse {
