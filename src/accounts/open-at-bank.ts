@@ -131,7 +131,7 @@ async function askBank(
     const result = await connector.openAccount(order, signal)
     // This attempt opened nothing, but an earlier one may have.
     if (priorState === 'RETRYING' && result.kind === 'unavailable') {
-      return { result: { kind: 'unknown', cause: result.cause, next: 'repeat' } }
+      return { result: { kind: 'unknown', cause: result.cause, next: 'retry' } }
     }
     return { result }
   } catch (error) {
@@ -151,7 +151,7 @@ function findOpened(
 ): Promise<AccountResult> {
   if (findOpened) return findOpened(order, signal)
   const cause = 'the bank has no query for an earlier attempt'
-  return Promise.resolve({ kind: 'unknown', cause, next: 'person' })
+  return Promise.resolve({ kind: 'unknown', cause, next: 'manual review' })
 }
 
 function orderOf(

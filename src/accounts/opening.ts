@@ -37,9 +37,9 @@ export const ATTEMPTS_MAX = 48
 const BACKOFF = { minMs: 5_000, maxMs: 1_800_000 }
 
 const STATES: Readonly<Record<NextStep, 'RETRYING' | 'REQUERYING' | 'MANUAL_REVIEW'>> = {
-  repeat: 'RETRYING',
-  query: 'REQUERYING',
-  person: 'MANUAL_REVIEW',
+  retry: 'RETRYING',
+  requery: 'REQUERYING',
+  'manual review': 'MANUAL_REVIEW',
 }
 
 export const openingStateOf = (next: NextStep) => STATES[next]

@@ -56,7 +56,7 @@ export function composePayments(options: Options): Payments {
   const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
   const differs = ({ bank, transactionId }: Difference): void => {
-    bankMetrics.differs(bank)
+    bankMetrics.conflict(bank)
     const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
     log.warn({ bank, transactionId }, text)
   }
@@ -77,7 +77,7 @@ export function composePayments(options: Options): Payments {
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,
-    missed: bankMetrics.missed,
+    missed: bankMetrics.missing,
     finished: bankMetrics.reconciled,
   })
   const notifications = createNotifications({

@@ -1,8 +1,8 @@
 /**
- * Reads naira as banks write them, never through a float: "1500.5" → 150050n.
+ * Parses a naira amount as banks write it, without floats: "1500.5" → 150050n.
  *
- * @returns kobo, or undefined when it is not a plain decimal with at most 15 digits before the
- * point and two after it: neither `1e3` nor `1.005` is an amount
+ * @returns kobo; undefined unless the text is a plain decimal with at most 15 integer digits and
+ * two decimals: `1e3` and `1.005` are rejected
  */
 export function parseNaira(text: string): bigint | undefined {
   const match = /^(\d{1,15})(?:\.(\d{1,2}))?$/.exec(text)

@@ -1,21 +1,21 @@
 import type { FieldFault } from '../core/errors.ts'
 
-/** The banks, by the codes that businesses use. */
+/** The codes by which businesses name the banks. */
 export const BANK_CODES = ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] as const
 
 export type BankCode = (typeof BANK_CODES)[number]
 
-/** What is known of a bank whatever connector serves it. */
+/** Facts about a bank that do not depend on its connector. */
 export interface BankFacts {
   /** Display name. */
   readonly name: string
-  /** The code in interbank session ids, six digits. */
+  /** Six digits, as in interbank session ids. */
   readonly interbankCode: string
-  /** The code in NUBAN check digits: three digits for banks, six for other institutions. */
+  /** For NUBAN check digits: three digits for banks, six for other institutions. */
   readonly nubanCode: string
 }
 
-/** Codes as the interbank switch and the central bank list them (their lists disagree). */
+/** Codes from the lists of the interbank switch and of the central bank, which disagree. */
 export const BANK_FACTS: Readonly<Record<BankCode, BankFacts>> = {
   '9PSB': { name: '9 Payment Service Bank', interbankCode: '120001', nubanCode: '120001' },
   SAFEHAVEN: { name: 'Safe Haven Microfinance Bank', interbankCode: '090286', nubanCode: '951113' },
@@ -31,7 +31,7 @@ export type IdKind = (typeof ID_KINDS)[number]
 /** The account to open. */
 export interface AccountOrder {
   readonly bank: BankCode
-  /** Our reference, `R-…`: a bank that takes one sees the same at every attempt. */
+  /** Our reference, `R-…`: the same at every attempt, for banks that accept one. */
   readonly reference: string
   readonly accountName: string
   readonly firstName: string
@@ -40,38 +40,38 @@ export interface AccountOrder {
   readonly phone: string
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
-  /** How often the bank was asked with this time, whatever came of it. */
+  /** From 1: counts this attempt and every earlier one, whatever their results. */
   readonly attempt: number
   /** Whether an earlier attempt may have opened the account. */
   readonly repeated: boolean
 }
 
-/** What may be done next about an opening without a clear end. */
+/** The next step when the result of an opening is unknown. */
 export type NextStep =
-  /** The bank recognises our reference: asking again cannot open a second account. */
-  | 'repeat'
-  /** The bank can be asked what became of it: `findOpened`. */
-  | 'query'
-  /** Neither: a person has to look. */
-  | 'person'
+  /** The bank recognises our reference: a retry cannot open a second account. */
+  | 'retry'
+  /** The bank can report the result: see `findOpened`. */
+  | 'requery'
+  /** Neither: an operator has to decide. */
+  | 'manual review'
 
-/** What a bank made of an order. */
+/** The result of an order to open an account. */
 export type AccountResult =
   | {
       readonly kind: 'opened'
       readonly accountNumber: string
       readonly accountName: string
-      /** The bank's own identifier of the account, where its calls want one; else empty. */
+      /** The bank's own id of the account if its API requires one; otherwise empty. */
       readonly bankAccountId: string
     }
-  /** The customer's details are at fault; nothing was opened. */
+  /** The bank rejected the customer's details and opened nothing. */
   | { readonly kind: 'rejected'; readonly fields: readonly FieldFault[] }
-  /** Nothing was opened, for a passing cause; asking again is safe. */
+  /** A temporary failure; nothing was opened, so a retry is safe. */
   | { readonly kind: 'unavailable'; readonly cause: string }
-  /** It is not known whether an account was opened. */
+  /** The bank may or may not have opened an account. */
   | { readonly kind: 'unknown'; readonly cause: string; readonly next: NextStep }
 
-/** An open account, as its bank knows it. */
+/** An open account, with the bank's identifiers. */
 export interface AccountAtBank {
   /** Our reference, `R-…`. */
   readonly reference: string
@@ -79,16 +79,16 @@ export interface AccountAtBank {
   readonly bankAccountId: string
 }
 
-/** A payment as a bank tells of it, before it is known whose account it is for. */
+/** A reported payment: as a bank describes it, before it is matched to an account. */
 export interface BankPayment {
-  /** The bank's unique key of the payment: what it is deduplicated on. */
+  /** The bank's unique key of the payment, used to find duplicates. */
   readonly bankKey: string
-  /** As banks name transfers among each other; the bank's key stands in where it is missing. */
+  /** The interbank id of the transfer; the bank's key if there is none. */
   readonly sessionId: string
   readonly accountNumber: string
   /** Kobo. */
   readonly amountMinor: bigint
-  /** Undefined when the bank says no readable time. */
+  /** Undefined if the bank sends no valid time. */
   readonly paidAtMs: number | undefined
   readonly payer: {
     readonly name: string
@@ -99,65 +99,65 @@ export interface BankPayment {
   readonly narration: string
 }
 
-/** A bank's request to us, as it came. */
+/** A bank's callback, as received. */
 export interface BankNotification {
   /** By lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly rawBody: Buffer
-  /** The path's segment after `notifications/`; empty without one. */
+  /** The path segment after `notifications/`; empty if there is none. */
   readonly pathSecret: string
 }
 
-/** What a notification says. */
+/** How a connector reads a notification. */
 export type Reading =
   | {
       readonly kind: 'payment'
       readonly payment: BankPayment
-      /** Whether a signature binds every field of it, so that a requery may be left out. */
+      /** Whether a signature covers every field, so that the requery can be skipped. */
       readonly bound: boolean
     }
-  /** The bank took a payment back. */
+  /** The bank reversed a payment. */
   | { readonly kind: 'reversal'; readonly payment: BankPayment; readonly bound: boolean }
-  /** Authentic, and no money of a virtual account: acknowledged, and nothing else. */
-  | { readonly kind: 'noise'; readonly cause: string }
-  /** Not authentic. It changes nothing and is not kept. */
-  | { readonly kind: 'forged'; readonly cause: string }
-  /** Authentic, and not to be understood: kept for a person. */
-  | { readonly kind: 'unreadable'; readonly cause: string }
+  /** Authentic, but not a payment into a virtual account: acknowledged and dropped. */
+  | { readonly kind: 'ignored'; readonly cause: string }
+  /** Not authentic: changes nothing and is not stored. */
+  | { readonly kind: 'unauthenticated'; readonly cause: string }
+  /** Authentic, but cannot be parsed: queued for manual review. */
+  | { readonly kind: 'malformed'; readonly cause: string }
 
-/** What became of a notification; each bank has its own words for it. */
+/** The result of a notification; each connector maps it to its bank's codes. */
 export type NotificationOutcome =
   | 'recorded'
   | 'duplicate'
   | 'unmatched'
-  /** Kept for a person, as it contradicts what is recorded, or cannot be understood. */
+  /** In manual review: it conflicts with the recorded payment, or cannot be parsed. */
   | 'held'
   | 'noise'
   | 'forged'
-  /** The bank itself does not confirm the payment. */
+  /** The bank did not confirm the payment when requeried. */
   | 'denied'
-  /** A fault of ours, or the bank could not confirm it now: it has to come again. */
+  /** Our fault, or the bank could not be requeried: the bank has to send it again. */
   | 'try again'
 
-/** The answer to a notification, in the bank's own words. */
+/** Our response to a notification, in the bank's format. */
 export interface Acknowledgement {
   readonly status: number
   readonly contentType: string
   readonly body: string
 }
 
-/** What a bank says of a payment when it is asked. */
+/** A bank's response to a requery. */
 export type Requery =
   | { readonly kind: 'confirmed'; readonly payment: BankPayment }
   | { readonly kind: 'reversed'; readonly payment: BankPayment }
   | { readonly kind: 'denied'; readonly cause: string }
-  /** It did not answer, or not clearly. */
+  /** No response, or an ambiguous one. */
   | { readonly kind: 'unknown'; readonly cause: string }
 
 /** A page of the payments of a period. */
 export interface PaymentPage {
   readonly payments: readonly BankPayment[]
-  /** Undefined at the end. */
+  /** The next page; undefined on the last one. */
   readonly next: string | undefined
 }
 
@@ -165,39 +165,39 @@ export interface PaymentListing {
   readonly fromMs: number
   /** Exclusive. */
   readonly toMs: number
-  /** Of the page; undefined for the first. */
+  /** Undefined for the first page. */
   readonly page: string | undefined
-  /** Asked for one account, where `listing` is `by account`. */
+  /** Set if the connector's `listing` is `by account`. */
   readonly account: AccountAtBank | undefined
 }
 
 /**
- * Serves one bank. Its functions answer for every fault of the bank, time-outs included; they throw
- * for defects of ours alone.
+ * Connects to one bank. Its methods return every failure of the bank as a result, timeouts
+ * included; they throw only for our own defects.
  */
 export interface BankConnector {
   openAccount(order: AccountOrder, signal: AbortSignal): Promise<AccountResult>
-  /** What may be done about an opening whose process died, or could not write down its result. */
+  /** The next step if our process died, or could not store the result of an opening. */
   readonly afterCrash: NextStep
   /**
-   * What became of an opening without a clear end, where the bank can be asked. It is `unavailable`
-   * only when the bank says that it opened nothing; a bank that does not say is `unknown`.
+   * Asks the bank for the result of an opening; absent if the bank has no such call. Returns
+   * `unavailable` only if the bank says that it opened nothing; otherwise `unknown`.
    */
   readonly findOpened?: (order: AccountOrder, signal: AbortSignal) => Promise<AccountResult>
-  /** Absent where the bank cannot: then the account is blocked here. */
+  /** Absent if the bank cannot close accounts: the account is then blocked on our side. */
   readonly closeAccount?: (
     account: AccountAtBank,
     signal: AbortSignal,
   ) => Promise<{ readonly kind: 'closed' } | { readonly kind: 'unavailable'; cause: string }>
 }
 
-/** What a connector to a real bank can do beside that. */
+/** A connector to a real bank. */
 export interface LiveConnector extends BankConnector {
-  /** Authenticates and reads. Pure: it asks nobody. */
+  /** Authenticates and parses a notification. Pure: it sends no request. */
   read(notification: BankNotification): Reading
   acknowledge(outcome: NotificationOutcome, notification: BankNotification): Acknowledgement
   requery(payment: BankPayment, signal: AbortSignal): Promise<Requery>
-  /** How payments of a period can be listed; absent where they cannot. */
+  /** How the bank lists the payments of a period; absent if it cannot. */
   readonly listing?: 'by bank' | 'by account'
   readonly listPayments?: (listing: PaymentListing, signal: AbortSignal) => Promise<PaymentPage>
 }
@@ -205,5 +205,5 @@ export interface LiveConnector extends BankConnector {
 /** The connector of each bank, for live accounts. */
 export type Banks = Readonly<Record<BankCode, BankConnector>>
 
-/** The connector that an account is, or is to be, served by: the sandbox those of test mode. */
+/** The connector of an account; accounts in test mode use the sandbox. */
 export type BankOf = (account: { readonly bank: BankCode; readonly live: boolean }) => BankConnector

@@ -11,35 +11,35 @@ import { readProvidusSettings } from './providus/settings.ts'
 import { createSafeHaven } from './safehaven/safehaven.ts'
 import { readSafeHavenSettings } from './safehaven/settings.ts'
 
-/** What a connector is given. */
+/** The dependencies of a connector. */
 export interface ConnectorParts {
   readonly http: BankHttp
   readonly clock: Clock
   readonly random: (bytes: number) => Buffer
-  /** Writes to the log: what it tells has nothing secret in it. */
+  /** Logs a warning. The text must not contain secrets. */
   readonly warn: (text: string) => void
 }
 
-/** A connector whose settings were read, and which is not connected yet. */
+/** A connector with valid settings that is not connected yet. */
 export interface PreparedConnector {
-  /** Where its requests go. */
+  /** The base URL of its requests. */
   readonly baseUrl: string
-  /** For one request in all. */
+  /** For one request in total. */
   readonly timeoutMs: number
-  /** Whether the bank's signature can bind all of a notification, so that REQUERY may be off. */
+  /** Whether the bank's signature can cover a whole notification, so that REQUERY may be off. */
   readonly binds: boolean
   connect(parts: ConnectorParts): LiveConnector
 }
 
 /**
- * Reads the settings of one connector, whose names begin with `BANK_<CODE>_`. Returns undefined if one
- * is wrong.
+ * Reads the settings of one connector, whose names begin with `BANK_<CODE>_`. Returns undefined if
+ * any is invalid.
  */
 export type PrepareConnector = (read: ReadSettings) => PreparedConnector | undefined
 
 export type Connectors = Readonly<Partial<Record<BankCode, PrepareConnector>>>
 
-/** The connectors to real banks that there are. */
+/** The available connectors to real banks. */
 export const CONNECTORS: Connectors = {
   '9PSB': prepare(readNinePsbSettings, createNinePsb, false),
   SAFEHAVEN: prepare(readSafeHavenSettings, createSafeHaven, false),

@@ -1,24 +1,24 @@
 import { parsed } from '../config/settings.ts'
 
-/** Fields of JSON objects, in any depth. */
+/** A JSON object with nested fields. */
 export interface JsonFields {
   readonly [name: string]: unknown
 }
 
-/** A setting that holds a JSON object of further fields for a bank's request. */
+/** A setting with a JSON object of extra fields for a bank's create request. */
 export const createFields = parsed(
   parseFields,
   'must be a JSON object such as {"order":{"country":"NGA"}}',
 ).default({})
 
-/** @returns `fields` with those of `over` put over them, objects within objects likewise */
-export function mergeFields(fields: JsonFields, over: JsonFields): JsonFields {
+/** @returns `fields` overridden by `overrides`; nested objects are merged the same way */
+export function mergeFields(fields: JsonFields, overrides: JsonFields): JsonFields {
   const merged: Record<string, unknown> = { ...fields }
-  for (const [name, value] of Object.entries(over)) {
-    const under = merged[name]
-    const both = isFields(under) && isFields(value)
+  for (const [name, value] of Object.entries(overrides)) {
+    const current = merged[name]
+    const isNested = isFields(current) && isFields(value)
     Object.defineProperty(merged, name, {
-      value: both ? mergeFields(under, value) : value,
+      value: isNested ? mergeFields(current, value) : value,
       enumerable: true,
       configurable: true,
       writable: true,

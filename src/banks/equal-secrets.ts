@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 
-/** Compares without telling by its time where the texts, or their lengths, differ. */
+/** Compares in constant time: reveals neither the first difference nor the lengths. */
 export function equalSecrets(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b))
 }

@@ -1,14 +1,15 @@
 /**
- * The text at a place of a bank's JSON, as it stands there; a number is its token (`parseBankJson`).
+ * Returns the text at a path of a bank's JSON, unchanged; a number is the text of its token (see
+ * `parseBankJson`).
  *
  * @param path names joined by dots: `customer.account.number`
- * @returns empty when there is no text
+ * @returns an empty string if there is no text
  */
 export function getPath(body: unknown, path: string): string {
-  let at = body
+  let value = body
   for (const name of path.split('.')) {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return ''
-    at = (at as Readonly<Record<string, unknown>>)[name]
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return ''
+    value = (value as Readonly<Record<string, unknown>>)[name]
   }
-  return typeof at === 'string' ? at : ''
+  return typeof value === 'string' ? value : ''
 }

@@ -1,4 +1,4 @@
-/** Africa/Lagos is an hour ahead of UTC, and has had no other time since 1919. */
+/** Africa/Lagos is one hour ahead of UTC and has no daylight saving time. */
 export const LAGOS_OFFSET_MS = 3_600_000
 
 const DATE_FIRST =
@@ -6,10 +6,10 @@ const DATE_FIRST =
 const MONTH_FIRST = /^(\d{1,2})\/(\d{1,2})\/(\d{4}) (\d{1,2}):(\d\d)(?::(\d\d))? ([AP])M$/i
 
 /**
- * Reads a time as Nigerian banks write it: `2023-06-07T09:35:29`, `2021-03-01 18:06:20.0`,
- * `1/19/2024 10:12:53 AM`. A time without a zone is taken for Lagos's.
+ * Parses a time as Nigerian banks write it: `2023-06-07T09:35:29`, `2021-03-01 18:06:20.0`,
+ * `1/19/2024 10:12:53 AM`. A time without a zone is in Lagos time.
  *
- * @returns epoch milliseconds; undefined when it is none of these, or no day of the calendar
+ * @returns epoch milliseconds; undefined for another format or an invalid date
  */
 export function parseLagosTime(text: string): number | undefined {
   const dateFirst = DATE_FIRST.exec(text)
@@ -31,15 +31,15 @@ export function parseLagosTime(text: string): number | undefined {
 function toLocalMs(parts: readonly (string | undefined)[]): number | undefined {
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.map(Number)
   const localMs = Date.UTC(year, month - 1, day, hour, minute, second)
-  // Date.UTC takes the 30th of February for the 2nd of March; this does not.
+  // Date.UTC turns 30 February into 2 March; reject such dates instead.
   const date = new Date(localMs)
-  const exact =
+  const isValid =
     date.getUTCMonth() === month - 1 &&
     date.getUTCDate() === day &&
     date.getUTCHours() === hour &&
     date.getUTCMinutes() === minute &&
     date.getUTCSeconds() === second
-  return exact && year >= 2000 && year <= 2099 ? localMs : undefined
+  return isValid && year >= 2000 && year <= 2099 ? localMs : undefined
 }
 
 function toOffsetMs(zone: string): number | undefined {

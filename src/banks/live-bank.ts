@@ -4,17 +4,17 @@ import type { BankCode } from './bank.ts'
 import type { PrepareConnector, PreparedConnector } from './connectors.ts'
 import { BANK_HTTP_LIMITS, type BankHttpLimits } from './http/create-bank-http.ts'
 
-/** How a real bank is served, as the settings have it. */
+/** The settings of a live bank. */
 export interface LiveBank {
   readonly connector: PreparedConnector
   readonly limits: BankHttpLimits
-  /** Whether payments are asked for again although a signature binds their notification. */
+  /** Whether to requery payments even if a signature covers the notification. */
   readonly requery: boolean
-  /** Where its notifications may come from; empty: from anywhere. */
+  /** Addresses that may send its notifications; empty: any. */
   readonly allowedCidrs: readonly string[]
 }
 
-/** `BANK_<CODE>_…` of every live bank. */
+/** The `BANK_<CODE>_…` settings that every live bank has. */
 const SETTINGS = z.object({
   CONNECT_TIMEOUT_MS: integer(1, 60_000).default(BANK_HTTP_LIMITS.connectTimeoutMs),
   CONCURRENCY: integer(1, 200).default(BANK_HTTP_LIMITS.concurrency),
@@ -22,7 +22,7 @@ const SETTINGS = z.object({
   ALLOWED_CIDRS: cidrs,
 })
 
-/** The settings that every live bank has, and those of its connector; undefined if one is wrong. */
+/** Reads the common settings and those of the connector; undefined if any is invalid. */
 export function readLiveBank(
   code: BankCode,
   prepare: PrepareConnector,
@@ -36,7 +36,7 @@ export function readLiveBank(
   const { requery, connectTimeoutMs, concurrency, allowedCidrs } = settings
   const name = `BANK_${code}_REQUERY`
   if (!requery && !connector.binds) {
-    faults.set(name, `${name} must be on: no signature binds what this bank notifies of`)
+    faults.set(name, `${name} must be on: this bank's signature does not cover its notifications`)
   }
   const { timeoutMs } = connector
   const limits = { ...BANK_HTTP_LIMITS, timeoutMs, connectTimeoutMs, concurrency }

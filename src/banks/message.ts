@@ -13,7 +13,7 @@ const BY_BANK = new Map(
   Object.entries(BY_CODE).map(([code, bank]) => [bank, code as BankCode] as const),
 )
 
-/** @param bank a bank that was named: requests are validated, and events say theirs */
+/** @param bank never unspecified: requests are validated, and events always carry a bank */
 export function toBankCode(bank: Bank): BankCode {
   const code = BY_BANK.get(bank)
   assert(code, `bank ${bank} has a code`)

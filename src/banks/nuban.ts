@@ -1,8 +1,8 @@
-/** Weights of the digits, from the left, over and over. */
+/** Weights of the digits from the left, repeated. */
 const WEIGHTS = [3, 7, 3]
 
 /**
- * Makes a ten-digit account number: the serial and its check digit.
+ * Returns a ten-digit account number: the serial and its check digit.
  *
  * Source: Central Bank of Nigeria, Revised Standards on Nigeria Uniform Bank Account Number, 2020:
  * the check digit is computed over the institution's code and the nine-digit serial.
@@ -15,7 +15,7 @@ export function nuban(institutionCode: string, serial: number): string {
   return digits + checkDigit(institutionCode + digits)
 }
 
-/** Whether a ten-digit number has the right check digit. Real banks issue some that have not. */
+/** Whether a ten-digit number has a valid check digit. Real banks issue some without one. */
 export function isNuban(institutionCode: string, accountNumber: string): boolean {
   return (
     /^\d{10}$/.test(accountNumber) &&

@@ -3,10 +3,10 @@ import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 type Encoding = 'pkcs8' | 'pkcs1' | 'spki'
 
 /**
- * Reads a private RSA key as banks' portals hand them out: PEM (its line ends may be written `\n`),
- * or the bare base64 of its DER.
+ * Parses a private RSA key as banks' portals show it: PEM (line ends may be written as `\n`), or
+ * the bare base64 of its DER.
  *
- * @returns undefined when it is none
+ * @returns undefined unless the text is a private RSA key
  */
 export function parsePrivateKey(text: string): KeyObject | undefined {
   if (isPem(text)) return attempt(() => createPrivateKey(withLineEnds(text)))
@@ -16,9 +16,9 @@ export function parsePrivateKey(text: string): KeyObject | undefined {
   )
 }
 
-/** The same for a public key. */
+/** Parses a public RSA key in the same formats. */
 export function parsePublicKey(text: string): KeyObject | undefined {
-  // A private key has a public one inside: node would take it, and somebody mixed up two settings.
+  // Node would accept a private key, which contains the public one: the operator mixed them up.
   if (parsePrivateKey(text)) return undefined
   if (isPem(text)) return attempt(() => createPublicKey(withLineEnds(text)))
   return (

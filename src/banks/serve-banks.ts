@@ -13,34 +13,34 @@ import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'
 import type { LiveBank } from './live-bank.ts'
 import type { BankMetrics } from './metrics.ts'
 
-/** A real bank that is being served. */
+/** A live bank with its connector. */
 export interface ServedBank {
   readonly connector: LiveConnector
   readonly allowedCidrs: readonly string[]
-  /** Whether payments are asked for again although a signature binds their notification. */
+  /** Whether to requery payments even if a signature covers the notification. */
   readonly requery: boolean
 }
 
 interface ServedBanks {
   readonly banks: Banks
   readonly live: ReadonlyMap<BankCode, ServedBank>
-  /** Ends the requests under way. */
+  /** Aborts the requests in progress. */
   close(): Promise<void>
 }
 
 interface Options {
   readonly liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>
-  /** Serves the banks that are not live. */
+  /** The connector of banks that are not live. */
   readonly sandbox: BankConnector
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: BankMetrics
 }
 
-/** Connects the live banks. Nothing is sent yet. */
+/** Creates the connectors of the live banks. Sends no request yet. */
 export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
-  const opened: PooledBankHttp[] = []
+  const clients: PooledBankHttp[] = []
   const resolve = createNameResolver()
   for (const code of BANK_CODES) {
     const bank = liveBanks[code]
@@ -53,7 +53,7 @@ export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options)
       resolve,
       observe: (result, durationMs) => metrics.request(code, result, durationMs),
     })
-    opened.push(http)
+    clients.push(http)
     metrics.breaker(code, http.breakerState)
     const connector = prepared.connect({
       http,
@@ -72,6 +72,6 @@ export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options)
       PALMPAY: connectorOf('PALMPAY'),
     },
     live,
-    close: async () => void (await Promise.all(opened.map((http) => http.close()))),
+    close: async () => void (await Promise.all(clients.map((http) => http.close()))),
   }
 }

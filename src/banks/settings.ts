@@ -1,28 +1,28 @@
 import { z } from 'zod'
 import { integer } from '../config/settings.ts'
 
-/** An http or https URL without credentials, query and fragment. */
+/** An http or https URL without credentials, query or fragment. */
 export const url = z
   .string('is required: a URL such as https://bank.example')
-  .refine(isPlainUrl, 'must be a URL such as https://bank.example, without user and query')
+  .refine(isPlainUrl, 'must be a URL such as https://bank.example, without credentials or query')
 
-/** Of one request. */
-export function timeoutMs(usual: number, max: number) {
-  return integer(100, max).default(usual)
+/** The timeout of one request. */
+export function timeoutMs(defaultMs: number, maxMs: number) {
+  return integer(100, maxMs).default(defaultMs)
 }
 
-/** @param expects what the pattern asks for: "11 digits" */
-export function text(pattern: RegExp, expects: string) {
-  return z.string().regex(pattern, `must be ${expects}`)
+/** @param expected describes the pattern, for error messages: "11 digits" */
+export function text(pattern: RegExp, expected: string) {
+  return z.string().regex(pattern, `must be ${expected}`)
 }
 
 /** A path below the base URL. */
-export function path(usual: string) {
-  const expects = 'a path below the base URL without a leading slash'
-  return text(/^[\w.~-]+(\/[\w.~-]+)*$/, expects).default(usual)
+export function path(defaultPath: string) {
+  const expected = 'a path below the base URL without a leading slash'
+  return text(/^[\w.~-]+(\/[\w.~-]+)*$/, expected).default(defaultPath)
 }
 
-export const NO_RSA_KEY = 'must be an RSA key, as PEM or as base64 of its DER'
+export const INVALID_RSA_KEY = 'must be an RSA key, as PEM or as base64 of its DER'
 
 function isPlainUrl(text: string): boolean {
   if (!URL.canParse(text)) return false

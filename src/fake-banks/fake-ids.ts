@@ -2,28 +2,28 @@ import { nuban } from '../banks/nuban.ts'
 import type { Clock } from '../core/clock.ts'
 
 /**
- * Numbers that a fake bank gives out; those of one run are not those of the one before it, nor of
- * another fake beside it.
+ * Numbers issued by a fake bank. They differ between runs, and between fake banks that run at the
+ * same time.
  */
 export interface FakeIds {
   accountNumber(): string
   /** 30 digits: the sending institution, the time, and a serial. @param atMs epoch milliseconds */
   sessionId(atMs: number): string
-  /** As a Nigerian bank writes times. @returns `2023-06-07T09:35:29` in Lagos */
+  /** @returns Lagos time without a zone, as Nigerian banks write it: `2023-06-07T09:35:29` */
   localTime(atMs: number): string
 }
 
-/** Lagos is an hour before UTC all year. */
+/** Lagos is one hour ahead of UTC all year. */
 const LAGOS_OFFSET_MS = 3_600_000
 const SERIALS = 1_000_000_000
 
 /**
- * @param nubanCode the bank's, in the check digit of account numbers
- * @param sender six digits of the institution that payments come from
+ * @param nubanCode the bank's code for the check digit of account numbers
+ * @param sender six digits: the institution that sends the payments
  */
 export function createFakeIds(clock: Clock, nubanCode: string, sender: string): FakeIds {
-  // A second has room for a thousand accounts before the next run's begin, and between two banks' there
-  // are more than any run opens.
+  // Serials start 1,000 higher for each second of the start time. The NUBAN code keeps banks apart
+  // by more accounts than a run opens.
   let serial = (Math.floor(clock.now()) + Number(nubanCode) * 1_000) % SERIALS
   let sessions = 0
   const localTime = (atMs: number) =>

@@ -1,26 +1,26 @@
-/** How a fake bank fails at one request; what says `after` has done what was asked first. */
+/** How a fake bank fails one request; with `after`, it executes the request first. */
 export const SERVER_FAULTS = [
-  /** No answer ever comes. */
+  /** Never responds. */
   'hang',
   'hang after',
-  /** The connection is cut. */
+  /** Closes the connection. */
   'cut',
   'cut after',
-  /** HTTP 500 with a page for people. */
+  /** HTTP 500 with an HTML page. */
   '500',
   '500 after',
-  /** HTTP 200 with a page for people, as a proxy in between sends. */
+  /** HTTP 200 with an HTML page, as a proxy in between might send. */
   'page',
   'page after',
 ] as const
 
 export type ServerFault = (typeof SERVER_FAULTS)[number]
 
-/** What will go wrong, by operation, in the order in which it was asked for. */
+/** Injected faults by operation, first in first out. */
 export interface Faults<Operation extends string, Fault extends string> {
-  /** The next `times` requests of the operation fail so. */
+  /** Makes the next `times` requests of the operation fail. */
   add(operation: Operation, fault: Fault, times?: number): void
-  /** What goes wrong with the request that is here. */
+  /** Removes and returns the fault of the current request. */
   take(operation: Operation): Fault | undefined
   clear(): void
 }
@@ -35,7 +35,7 @@ export function createFaults<Operation extends string, Fault extends string>(): 
   return {
     add(operation, fault, times = 1) {
       const queue = pending.get(operation) ?? []
-      if (queue.length + times > PENDING_MAX) throw new RangeError('too many faults are asked for')
+      if (queue.length + times > PENDING_MAX) throw new RangeError('too many pending faults')
       for (let i = 0; i < times; i++) queue.push(fault)
       pending.set(operation, queue)
     },

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { SERVER_FAULTS, type ServerFault } from './faults.ts'
 
-/** A request that a fake bank got. */
+/** A request to a fake bank. */
 export interface FakeRequest {
   readonly query: URLSearchParams
   /** By lower-case name. */
@@ -10,49 +10,49 @@ export interface FakeRequest {
   readonly body: string
 }
 
-export interface FakeReply {
+export interface FakeResponse {
   readonly status: number
   /** JSON text. */
   readonly body: string
 }
 
-/** What is served at one method and path. */
+/** The handler of one method and path. */
 export interface FakeRoute {
-  /** What goes wrong this time; asked once a request. */
+  /** Returns the fault of this request; called once per request. */
   readonly fault?: () => string | undefined
-  /** @param fault what goes wrong, when it is nothing that any server does */
-  readonly answer: (request: FakeRequest, fault: string | undefined) => FakeReply
+  /** @param fault the fault of this request, unless it is a ServerFault */
+  readonly respond: (request: FakeRequest, fault: string | undefined) => FakeResponse
 }
 
 export interface LoopbackServer {
   readonly url: string
-  /** Cuts what is under way. */
+  /** Closes all connections. */
   close(): Promise<void>
 }
 
-/** Told of what a fake bank was asked and what it told, a line for each. */
+/** Called with a line for each request to and each notification from a fake bank. */
 export type Observe = (line: string) => void
 
 interface LoopbackServerOptions {
-  /** 0: a free one. */
+  /** 0 picks a free port. */
   readonly port: number
-  /** By `POST /create`. */
+  /** By method and path: `POST /create`. */
   readonly routes: Readonly<Record<string, FakeRoute>>
   readonly observe?: Observe | undefined
 }
 
 const BODY_BYTES_MAX = 65_536
-/** How long a request hangs before its connection is cut; longer than anybody waits. */
+/** How long a request hangs before its connection is closed: longer than any client waits. */
 const HANG_MS = 120_000
 const PAGE = '<html><body><h1>Service Unavailable</h1></body></html>'
 
-/** An HTTP server of a fake bank, reachable from this machine alone. */
+/** Starts the HTTP server of a fake bank, reachable only from this machine. */
 export async function startLoopbackServer(options: LoopbackServerOptions): Promise<LoopbackServer> {
   const { port, routes, observe } = options
   const server = createServer((incoming, response) => {
     response.once('close', () => {
-      const answered = response.headersSent ? `${response.statusCode}` : 'no answer'
-      observe?.(`${incoming.method} ${incoming.url} → ${answered}`)
+      const status = response.headersSent ? `${response.statusCode}` : 'no response'
+      observe?.(`${incoming.method} ${incoming.url} → ${status}`)
     })
     serve(routes, incoming, response).catch(() => response.destroy())
   })
@@ -87,9 +87,9 @@ async function serve(
   if (serverFault && !serverFault.endsWith(' after')) return fail(response, serverFault)
   const headers = incoming.headers as FakeRequest['headers']
   const request = { query: searchParams, headers, body }
-  const reply = route.answer(request, serverFault ? undefined : fault)
+  const result = route.respond(request, serverFault ? undefined : fault)
   if (serverFault) return fail(response, serverFault)
-  send(response, reply.status, reply.body)
+  send(response, result.status, result.body)
 }
 
 async function readBody(incoming: IncomingMessage): Promise<string | undefined> {

@@ -1,5 +1,5 @@
-/** Writes a number into JSON as exactly this text: a float would lose digits of large amounts. */
+/** Returns a JSON number with exactly this text: a float would lose digits of large amounts. */
 export function numberToken(text: string): unknown {
-  // Younger than the types of `JSON`.
+  // The types of `JSON` do not have `rawJSON` yet.
   return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(text)
 }

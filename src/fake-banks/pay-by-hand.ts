@@ -1,19 +1,19 @@
 import { getPath } from '../banks/get-path.ts'
 import { parseBankJson } from '../banks/http/bank-json.ts'
-import type { FakeReply, FakeRequest } from './loopback-server.ts'
+import type { FakeRequest, FakeResponse } from './loopback-server.ts'
 
 /**
- * A person pays into an account of a fake bank: `{"account_number":"…","amount":"1500.50"}`. The
- * answer does not wait for the notification.
+ * Serves a developer's payment into an account of a fake bank:
+ * `{"account_number":"…","amount":"1500.50"}`. Responds without waiting for the notification.
  */
 export function payByHand<Transaction extends { readonly sessionId: string }>(
   { body }: FakeRequest,
   receive: (accountNumber: string, amount: string) => Transaction,
   notify: (transaction: Transaction) => Promise<unknown>,
-): FakeReply {
-  const asked = parseBankJson(body)
+): FakeResponse {
+  const fields = parseBankJson(body)
   try {
-    const transaction = receive(getPath(asked, 'account_number'), getPath(asked, 'amount'))
+    const transaction = receive(getPath(fields, 'account_number'), getPath(fields, 'amount'))
     void notify(transaction)
     return { status: 200, body: JSON.stringify({ session_id: transaction.sessionId }) }
   } catch (error) {

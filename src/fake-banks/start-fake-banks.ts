@@ -5,42 +5,42 @@ import { type FakePalmPay, startFakePalmPay } from './palmpay/palmpay.ts'
 import { type FakeProvidus, startFakeProvidus } from './providus/providus.ts'
 import { type FakeSafeHaven, startFakeSafeHaven } from './safehaven/safehaven.ts'
 
-/** The four banks on this machine, and a service's settings to use them. */
+/** The four fake banks, and the settings of a service that uses them. */
 export interface FakeBanks {
   readonly '9PSB': FakeNinePsb
   readonly SAFEHAVEN: FakeSafeHaven
   readonly PROVIDUS: FakeProvidus
   readonly PALMPAY: FakePalmPay
-  /** Settings by name, `BANKS` among them; they hold credentials, which are new at each start. */
+  /** Settings by name, including `BANKS` and credentials that are new at each start. */
   readonly environment: Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
 interface FakeBanksOptions {
-  /** The first of four consecutive ports; 0: free ones. */
+  /** The first of four consecutive ports; 0 picks free ports. */
   readonly port: number
-  /** Of the service's HTTP door, on this machine. */
+  /** URL of the service's HTTP server, on this machine. */
   readonly serviceUrl: string
-  /** Waits before further attempts of a notification; each bank has its own. */
+  /** Delays before the retries of a notification; default: as each bank does it. */
   readonly retryDelaysMs?: readonly number[]
-  /** Told a line for each request and each notification. */
+  /** Called with a line for each request and each notification. */
   readonly observe?: (bank: BankCode, line: string) => void
 }
 
 const secret = () => randomBytes(24).toString('base64url')
 
 /**
- * @throws RangeError when the service is not on this machine
- * @throws when a port is in use; none is kept then
+ * @throws RangeError if the service is not on this machine
+ * @throws if a port is in use; the banks already started are closed
  */
 export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBanks> {
   const { port: first, serviceUrl, retryDelaysMs, observe } = options
   const started: { close(): Promise<void> }[] = []
   const close = async () => void (await Promise.all(started.map((bank) => bank.close())))
-  const notificationsOf = (bank: BankCode) =>
+  const notificationsUrl = (bank: BankCode) =>
     `${serviceUrl}/banks/${bank.toLowerCase()}/notifications`
-  const common = (bank: BankCode, at: number) => ({
-    port: first === 0 ? 0 : first + at,
+  const common = (bank: BankCode, offset: number) => ({
+    port: first === 0 ? 0 : first + offset,
     observe: (line: string) => observe?.(bank, line),
     ...(retryDelaysMs && { retryDelaysMs }),
   })
@@ -60,7 +60,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
       await startFakeNinePsb({
         ...common('9PSB', 0),
         credentials: ninePsbKeys,
-        notify: notificationsOf('9PSB'),
+        notify: notificationsUrl('9PSB'),
       }),
     )
     const safeHaven = keep(await startFakeSafeHaven(common('SAFEHAVEN', 1)))
@@ -68,11 +68,11 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
       await startFakeProvidus({
         ...common('PROVIDUS', 2),
         credentials: providusKeys,
-        notify: notificationsOf('PROVIDUS'),
+        notify: notificationsUrl('PROVIDUS'),
       }),
     )
     const palmPay = keep(
-      await startFakePalmPay({ ...common('PALMPAY', 3), notify: notificationsOf('PALMPAY') }),
+      await startFakePalmPay({ ...common('PALMPAY', 3), notify: notificationsUrl('PALMPAY') }),
     )
     return {
       '9PSB': ninePsb,
@@ -87,7 +87,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
         BANK_9PSB_NOTIFICATION_USER: ninePsbKeys.notificationUser,
         BANK_9PSB_NOTIFICATION_PASSWORD: ninePsbKeys.notificationPassword,
         ...safeHaven.environment,
-        BANK_SAFEHAVEN_CALLBACK_URL: notificationsOf('SAFEHAVEN'),
+        BANK_SAFEHAVEN_CALLBACK_URL: notificationsUrl('SAFEHAVEN'),
         BANK_SAFEHAVEN_CALLBACK_SECRET: secret(),
         BANK_PROVIDUS_BASE_URL: providus.url,
         BANK_PROVIDUS_CLIENT_ID: providusKeys.clientId,

@@ -2,36 +2,36 @@ import type { LookupAddress } from 'node:dns'
 import { open } from 'node:fs/promises'
 import { isIP } from 'node:net'
 
-/** Finds the addresses that the hosts file gives a name. @returns undefined when it gives none */
+/** Finds the addresses of a name in the hosts file. @returns undefined if it has none */
 export type FindHost = (name: string) => Promise<readonly LookupAddress[] | undefined>
 
 type Hosts = ReadonlyMap<string, readonly LookupAddress[]>
 
-/** What is beyond it is not read. */
+/** The rest of a longer file is ignored. */
 const BYTES_MAX = 256 * 1_024
 
-/** How long what was read is taken for what the file says. */
-const FRESH_MS = 5_000
+/** How long the parsed file is cached. */
+const CACHE_MS = 5_000
 
 /**
- * Reads `/etc/hosts`, which `extra_hosts` and `hostAliases` of containers are written into and which
- * nameservers do not know. (What the registry has for it is made for changing the file.)
+ * Reads `/etc/hosts`: `extra_hosts` and `hostAliases` of containers are written there and unknown
+ * to nameservers. (The npm packages for this file are made for editing it.)
  */
 export function createHostsFile(path = '/etc/hosts'): FindHost {
   let hosts: Promise<Hosts> | undefined
   let readAtMs = 0
   return async (name) => {
     const nowMs = performance.now()
-    if (hosts === undefined || nowMs - readAtMs > FRESH_MS) {
+    if (hosts === undefined || nowMs - readAtMs > CACHE_MS) {
       readAtMs = nowMs
-      // A machine without the file has no such names.
+      // Without the file there are no such names.
       hosts = readBeginning(path).then(parseHosts, () => new Map())
     }
     return (await hosts).get(name)
   }
 }
 
-/** hosts(5): an address, and the names it has; `#` begins a comment. */
+/** hosts(5): an address and its names; `#` begins a comment. */
 function parseHosts(text: string): Hosts {
   const hosts = new Map<string, LookupAddress[]>()
   for (const line of text.split('\n')) {

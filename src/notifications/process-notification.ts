@@ -28,7 +28,7 @@ export interface ProcessDependencies {
 export interface Notified {
   readonly bank: BankCode
   readonly served: ServedBank
-  readonly reading: Exclude<Reading, { kind: 'forged' }>
+  readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
   readonly receivedAtMs: number
   /** How often it was looked at before. */
   readonly tries: number
@@ -81,8 +81,8 @@ function decide({ outcome, cause }: Verdict, tries: number, nowMs: number): Proc
 
 async function judge(dependencies: ProcessDependencies, notified: Notified): Promise<Verdict> {
   const { reading, served } = notified
-  if (reading.kind === 'noise') return { outcome: 'noise', cause: reading.cause }
-  if (reading.kind === 'unreadable') return { outcome: 'held', cause: reading.cause }
+  if (reading.kind === 'ignored') return { outcome: 'noise', cause: reading.cause }
+  if (reading.kind === 'malformed') return { outcome: 'held', cause: reading.cause }
   const confirmation = await confirmPayment(served, reading)
   switch (confirmation.kind) {
     case 'unknown':

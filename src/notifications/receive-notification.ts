@@ -89,7 +89,7 @@ async function serve(
 ): Promise<NotificationOutcome> {
   const { pool, clock, log } = dependencies
   const reading = served.connector.read(notification)
-  if (reading.kind === 'forged') return 'forged'
+  if (reading.kind === 'unauthenticated') return 'forged'
   const receivedAtMs = clock.now()
   const kept = await keep(dependencies, bank, notification, reading, receivedAtMs)
   // What is settled is settled. A payment that the bank denied may be known to it by now.
@@ -111,7 +111,7 @@ function keep(
   { pool, encrypter }: ReceiveDependencies,
   bank: BankCode,
   notification: BankNotification,
-  reading: Exclude<Reading, { kind: 'forged' }>,
+  reading: Exclude<Reading, { kind: 'unauthenticated' }>,
   nowMs: number,
 ): Promise<KeptNotification> {
   const id = newId('ntf', nowMs)

@@ -48,7 +48,7 @@ async function retryNotifications(
   try {
     const reading = served.connector.read(decryptNotification(encrypter, id, sealed))
     // It was authentic when it came; the bank's credentials have been changed since.
-    const again = reading.kind === 'forged' ? held(reading.cause) : reading
+    const again = reading.kind === 'unauthenticated' ? held(reading.cause) : reading
     const looked = await look(dependencies, { bank, served, reading: again, receivedAtMs, tries })
     await finishProcessing(pool, id, looked)
     const { outcome, cause } = looked
@@ -64,5 +64,5 @@ async function retryNotifications(
 }
 
 function held(cause: string) {
-  return { kind: 'unreadable', cause: `no longer authentic: ${cause}` } as const
+  return { kind: 'malformed', cause: `no longer authentic: ${cause}` } as const
 }

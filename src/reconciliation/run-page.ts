@@ -1,5 +1,5 @@
 import type { AccountAtBank } from '../banks/bank.ts'
-import { BankUnreachable, NotListed } from '../banks/http/bank-http.ts'
+import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { listAccountsPage } from './list-accounts-page.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
@@ -34,7 +34,7 @@ const FAILURES_MAX = 3
 
 const LIST_TIMEOUT_MS = 20_000
 
-/** @throws BankUnreachable, NotListed; then nothing of it counts, and doing it again is safe */
+/** @throws BankUnreachableError, NotListedError; then nothing of it counts, and doing it again is safe */
 export async function runReconciliationPage(
   dependencies: RecordMissingDependencies,
   portion: Portion,
@@ -82,8 +82,8 @@ async function runAccounts(
 /** Accounts of a bank that is away are never left out: nobody would ask for them in time. */
 function isBankAway(errors: readonly unknown[], accounts: number): boolean {
   // What was not sent says nothing of the account.
-  if (errors.some((error) => error instanceof BankUnreachable && !error.sent)) return true
-  return errors.length === accounts && !errors.some((error) => error instanceof NotListed)
+  if (errors.some((error) => error instanceof BankUnreachableError && !error.sent)) return true
+  return errors.length === accounts && !errors.some((error) => error instanceof NotListedError)
 }
 
 async function runAccount(
@@ -99,7 +99,7 @@ async function runAccount(
     if (result.place === undefined) return missed
     page = result.place
   }
-  throw new NotListed(`the list of account ${account.accountNumber} does not end`)
+  throw new NotListedError(`the list of account ${account.accountNumber} does not end`)
 }
 
 async function runPage(

@@ -35,7 +35,7 @@ beforeEach(async () => {
 })
 
 const bank: BankConnector = {
-  afterCrash: 'repeat',
+  afterCrash: 'retry',
   openAccount: (order) =>
     new Promise((resolve) => {
       atBank.push({ order, respond: resolve })

@@ -81,7 +81,7 @@ async function accountsOf(businessId: string) {
 describe('1,000 copies of one creation at once, over REST and gRPC at two instances', () => {
   test.each([
     ['a bank that responds at once', creation()],
-    ['a bank that takes two seconds', creation({ phone: MAGIC_PHONES.answersLate })],
+    ['a bank that takes two seconds', creation({ phone: MAGIC_PHONES.respondsLate })],
   ])('make one account with one call to %s, and get one response', async (_name, body) => {
     const { id, key } = await service.business()
     const agent = new Agent({ keepAlive: true, maxSockets: 250 })

@@ -10,7 +10,7 @@ const result = fc.oneof(
   fc.record({
     kind: fc.constant('unknown' as const),
     cause: fc.string(),
-    next: fc.constantFrom('repeat' as const, 'query' as const, 'person' as const),
+    next: fc.constantFrom('retry' as const, 'requery' as const, 'manual review' as const),
   }),
 )
 
@@ -23,7 +23,7 @@ describe('an attempt that did not open the account', () => {
         const { state, nextTryAtMs } = pendingOpening(given, attempts, nowMs)
         expect(nextTryAtMs === undefined).toBe(state === 'RETRYABLE' || state === 'MANUAL_REVIEW')
         expect(state === 'RETRYABLE').toBe(given.kind === 'unavailable')
-        if (given.kind === 'unknown' && given.next === 'person') expect(state).toBe('MANUAL_REVIEW')
+        if (given.kind === 'unknown' && given.next === 'manual review') expect(state).toBe('MANUAL_REVIEW')
         if (given.kind === 'unknown' && attempts >= ATTEMPTS_MAX)
           expect(state).toBe('MANUAL_REVIEW')
       }),
@@ -31,7 +31,7 @@ describe('an attempt that did not open the account', () => {
   })
 
   test('waits longer after each attempt, up to half an hour', () => {
-    const repeat = { kind: 'unknown', cause: '', next: 'repeat' } as const
+    const repeat = { kind: 'unknown', cause: '', next: 'retry' } as const
     const waits = Array.from(
       { length: ATTEMPTS_MAX - 1 },
       (_, index) => pendingOpening(repeat, index + 1, 0).nextTryAtMs!,

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { NinePsbFault } from '../../src/fake-banks/9psb/9psb.ts'
-import { aNinePsb } from './9psb-scene.ts'
-import { anOrder, givenUpOnce, signal } from './live.ts'
+import { ninePsbFixture } from './9psb-fixture.ts'
+import { abortedOnce, accountOrder, signal } from './fixture.ts'
 
 describe('opening an account', () => {
-  test('gives the number that the bank opened under our reference and name', async () => {
-    const { bank, connector } = await aNinePsb()
-    const result = await connector.openAccount(anOrder(), signal)
+  test('returns the number that the bank opened with our reference and name', async () => {
+    const { bank, connector } = await ninePsbFixture()
+    const result = await connector.openAccount(accountOrder(), signal)
     const [account] = bank.accounts.values()
-    expect(account).toMatchObject({ reference: anOrder().reference, name: 'Acme/Ada Obi' })
+    expect(account).toMatchObject({ reference: accountOrder().reference, name: 'Acme/Ada Obi' })
     expect(result).toEqual({
       kind: 'opened',
       accountNumber: account?.accountNumber,
@@ -17,11 +17,11 @@ describe('opening an account', () => {
     })
   })
 
-  test('authenticates once for many', async () => {
-    const { bank, connector } = await aNinePsb()
+  test('authenticates once for concurrent openings', async () => {
+    const { bank, connector } = await ninePsbFixture()
     const results = await Promise.all(
       Array.from({ length: 30 }, (_, i) =>
-        connector.openAccount(anOrder({ reference: `R-${i}` }), signal),
+        connector.openAccount(accountOrder({ reference: `R-${i}` }), signal),
       ),
     )
     expect(results.every(({ kind }) => kind === 'opened')).toBe(true)
@@ -30,14 +30,14 @@ describe('opening an account', () => {
   })
 
   test.each([200, 400, 401])(
-    'authenticates again, once for many, when the token has ended (HTTP %i)',
-    async (refusalStatus) => {
-      const { bank, connector } = await aNinePsb({ refusalStatus })
-      await connector.openAccount(anOrder({ reference: 'R-0' }), signal)
+    'authenticates once more when the token has expired (HTTP %i)',
+    async (errorStatus) => {
+      const { bank, connector } = await ninePsbFixture({ errorStatus })
+      await connector.openAccount(accountOrder({ reference: 'R-0' }), signal)
       bank.expireTokens()
       const results = await Promise.all(
         Array.from({ length: 10 }, (_, i) =>
-          connector.openAccount(anOrder({ reference: `R-${i + 1}` }), signal),
+          connector.openAccount(accountOrder({ reference: `R-${i + 1}` }), signal),
         ),
       )
       expect(results.every(({ kind }) => kind === 'opened')).toBe(true)
@@ -46,39 +46,39 @@ describe('opening an account', () => {
     },
   )
 
-  test('renews the token before its end', async () => {
+  test('renews the token before it expires', async () => {
     let nowMs = Date.UTC(2026, 10, 21)
     const clock = { now: () => nowMs }
-    const { bank, connector } = await aNinePsb({ clock }, {}, clock)
-    await connector.openAccount(anOrder({ reference: 'R-1' }), signal)
+    const { bank, connector } = await ninePsbFixture({ clock }, {}, clock)
+    await connector.openAccount(accountOrder({ reference: 'R-1' }), signal)
     nowMs += 7_199_000
-    await connector.openAccount(anOrder({ reference: 'R-2' }), signal)
+    await connector.openAccount(accountOrder({ reference: 'R-2' }), signal)
     expect(bank.requests).toMatchObject({ authenticate: 2, create: 2 })
   })
 
-  test('has the operator’s own fields, but the reference and the name stay ours', async () => {
+  test('sends the operator’s fields, but keeps our reference and name', async () => {
     const BANK_9PSB_CREATE_FIELDS = JSON.stringify({
       transaction: { reference: 'theirs' },
       customer: { account: { name: 'theirs' } },
       order: { amounttype: 'WRONG' },
     })
-    const { bank, connector } = await aNinePsb({}, { BANK_9PSB_CREATE_FIELDS })
-    const refused = await connector.openAccount(anOrder(), signal)
-    expect(refused).toMatchObject({
+    const { bank, connector } = await ninePsbFixture({}, { BANK_9PSB_CREATE_FIELDS })
+    const rejected = await connector.openAccount(accountOrder(), signal)
+    expect(rejected).toMatchObject({
       kind: 'unavailable',
       cause: expect.stringContaining('amounttype is invalid'),
     })
     const fixed = { BANK_9PSB_CREATE_FIELDS: BANK_9PSB_CREATE_FIELDS.replace('WRONG', 'EXACT') }
-    const other = await aNinePsb({}, fixed)
-    expect((await other.connector.openAccount(anOrder(), signal)).kind).toBe('opened')
+    const other = await ninePsbFixture({}, fixed)
+    expect((await other.connector.openAccount(accountOrder(), signal)).kind).toBe('opened')
     expect([...other.bank.accounts.values()]).toMatchObject([
-      { reference: anOrder().reference, name: 'Acme/Ada Obi' },
+      { reference: accountOrder().reference, name: 'Acme/Ada Obi' },
     ])
     expect(bank.accounts.size).toBe(0)
   })
 })
 
-describe('an opening that goes wrong', () => {
+describe('a failed opening', () => {
   test.each<[NinePsbFault, number]>([
     ['500', 0],
     ['500 after', 1],
@@ -88,16 +88,19 @@ describe('an opening that goes wrong', () => {
     ['page after', 1],
     ['99', 0],
     ['99 after', 1],
-  ])('with %s is not known to have opened anything, and may be repeated', async (fault, opened) => {
-    const { bank, connector } = await aNinePsb()
+  ])('with %s has an unknown result and can be retried', async (fault, opened) => {
+    const { bank, connector } = await ninePsbFixture()
     bank.faults.add('create', fault)
-    const result = await connector.openAccount(anOrder(), signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'repeat' })
+    const result = await connector.openAccount(accountOrder(), signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'retry' })
     expect(bank.accounts.size).toBe(opened)
 
-    const again = await connector.openAccount(anOrder({ attempt: 2, repeated: true }), signal)
-    expect(again).toMatchObject(
-      opened === 0 ? { kind: 'opened' } : { kind: 'unknown', next: 'person' },
+    const retried = await connector.openAccount(
+      accountOrder({ attempt: 2, repeated: true }),
+      signal,
+    )
+    expect(retried).toMatchObject(
+      opened === 0 ? { kind: 'opened' } : { kind: 'unknown', next: 'manual review' },
     )
     expect(bank.accounts.size).toBe(1)
   })
@@ -105,58 +108,58 @@ describe('an opening that goes wrong', () => {
   test.each<[NinePsbFault, number]>([
     ['hang', 0],
     ['hang after', 1],
-  ])('with a time-out is not known to have opened anything (%s)', async (fault, opened) => {
-    const { bank, connector } = await aNinePsb()
+  ])('with a timeout has an unknown result (%s)', async (fault, opened) => {
+    const { bank, connector } = await ninePsbFixture()
     bank.faults.add('create', fault)
-    const result = await givenUpOnce(
+    const result = await abortedOnce(
       () => bank.requests.create === 1,
-      (until) => connector.openAccount(anOrder(), until),
+      (abort) => connector.openAccount(accountOrder(), abort),
     )
-    expect(result).toMatchObject({ kind: 'unknown', next: 'repeat' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'retry' })
     expect(bank.accounts.size).toBe(opened)
   })
 
   test.each<NinePsbFault>(['500', 'cut', 'page'])(
-    'before it was let in has opened nothing (authenticate: %s)',
+    'opens nothing if authentication fails (%s)',
     async (fault) => {
-      const { bank, connector } = await aNinePsb()
+      const { bank, connector } = await ninePsbFixture()
       bank.faults.add('authenticate', fault)
-      expect((await connector.openAccount(anOrder(), signal)).kind).toBe('unavailable')
+      expect((await connector.openAccount(accountOrder(), signal)).kind).toBe('unavailable')
       expect(bank.requests.create).toBe(0)
-      expect((await connector.openAccount(anOrder(), signal)).kind).toBe('opened')
+      expect((await connector.openAccount(accountOrder(), signal)).kind).toBe('opened')
     },
   )
 
-  test('with wrong credentials says so, without them, and asks no more than once', async () => {
-    const { bank, connector } = await aNinePsb({}, { BANK_9PSB_PRIVATE_KEY: 'wrong-key' })
-    const result = await connector.openAccount(anOrder(), signal)
+  test('with wrong credentials reports it without the credentials, after one request', async () => {
+    const { bank, connector } = await ninePsbFixture({}, { BANK_9PSB_PRIVATE_KEY: 'wrong-key' })
+    const result = await connector.openAccount(accountOrder(), signal)
     expect(result).toMatchObject({ kind: 'unavailable', cause: expect.stringContaining('"S1"') })
     expect(JSON.stringify(result)).not.toContain('wrong-key')
     expect(bank.requests).toMatchObject({ authenticate: 1, create: 0 })
   })
 
-  test('because this address is not let in asks twice, and has opened nothing', async () => {
-    // Each token has ended when it is issued: the bank says S1 to whatever comes.
-    const { bank, connector } = await aNinePsb({ tokenSeconds: 0 })
-    expect((await connector.openAccount(anOrder(), signal)).kind).toBe('unavailable')
+  test('with an address that is not allowed opens nothing and retries once', async () => {
+    // Tokens expire at once, so the bank responds S1 to every call.
+    const { bank, connector } = await ninePsbFixture({ tokenSeconds: 0 })
+    expect((await connector.openAccount(accountOrder(), signal)).kind).toBe('unavailable')
     expect(bank.requests).toMatchObject({ authenticate: 2, create: 2 })
   })
 
-  test('with no bank there has opened nothing; what an earlier attempt did is still open', async () => {
-    const { bank, connector } = await aNinePsb()
+  test('with no bank opens nothing; the result of an earlier attempt stays unknown', async () => {
+    const { bank, connector } = await ninePsbFixture()
     await bank.close()
-    expect((await connector.openAccount(anOrder(), signal)).kind).toBe('unavailable')
-    const second = await connector.openAccount(anOrder({ attempt: 2, repeated: true }), signal)
-    expect(second).toMatchObject({ kind: 'unknown', next: 'repeat' })
+    expect((await connector.openAccount(accountOrder(), signal)).kind).toBe('unavailable')
+    const second = await connector.openAccount(accountOrder({ attempt: 2, repeated: true }), signal)
+    expect(second).toMatchObject({ kind: 'unknown', next: 'retry' })
   })
 
-  test('with a reference that was used needs a person', async () => {
-    const { bank, connector } = await aNinePsb()
-    bank.openAccount('Somebody', anOrder().reference)
-    const result = await connector.openAccount(anOrder(), signal)
+  test('with a reference that was used needs manual review', async () => {
+    const { bank, connector } = await ninePsbFixture()
+    bank.openAccount('Other Customer', accountOrder().reference)
+    const result = await connector.openAccount(accountOrder(), signal)
     expect(result).toMatchObject({
       kind: 'unknown',
-      next: 'person',
+      next: 'manual review',
       cause: expect.stringContaining('reference number must be unique'),
     })
     expect(bank.accounts.size).toBe(1)
@@ -165,12 +168,12 @@ describe('an opening that goes wrong', () => {
 
 describe('closing an account', () => {
   const open = async () => {
-    const scene = await aNinePsb()
-    const { accountNumber, reference } = scene.bank.openAccount('Ada Obi', 'R-1')
-    return { ...scene, account: { accountNumber, reference, bankAccountId: '' } }
+    const fixture = await ninePsbFixture()
+    const { accountNumber, reference } = fixture.bank.openAccount('Ada Obi', 'R-1')
+    return { ...fixture, account: { accountNumber, reference, bankAccountId: '' } }
   }
 
-  test('makes the bank take no more money into it', async () => {
+  test('makes the bank reject payments into it', async () => {
     const { bank, connector, account } = await open()
     expect(await connector.closeAccount?.(account, signal)).toEqual({ kind: 'closed' })
     expect(bank.accounts.get(account.accountNumber)?.active).toBe(false)
@@ -183,7 +186,7 @@ describe('closing an account', () => {
     expect(await connector.closeAccount?.(account, signal)).toMatchObject({ kind: 'unavailable' })
   })
 
-  test('fails for one that the bank does not know', async () => {
+  test('fails for an account that the bank does not know', async () => {
     const { connector, account } = await open()
     const unknown = { ...account, accountNumber: '0000000000' }
     expect(await connector.closeAccount?.(unknown, signal)).toMatchObject({

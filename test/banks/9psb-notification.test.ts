@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readNotification } from '../../src/banks/9psb/notification.ts'
 import { notificationHash } from '../../src/banks/9psb/signature.ts'
 import { type NinePsbTransaction, notificationBody } from '../../src/fake-banks/9psb/transaction.ts'
-import { aNotification } from './live.ts'
+import { bankNotification } from './fixture.ts'
 
 const PASSWORD = 'hdUof9b92D0WS40HnOhgtsem'
 const credentials = { notificationUser: 'ninepsb', notificationPassword: PASSWORD }
@@ -26,9 +26,9 @@ const transaction: NinePsbTransaction = {
 }
 const body = notificationBody(transaction, PASSWORD)
 const read = (text: string, header: string | undefined = authorization) =>
-  readNotification(aNotification(text, { authorization: header }), credentials)
+  readNotification(bankNotification(text, { authorization: header }), credentials)
 
-test('the hash is the one that the bank publishes', () => {
+test('computes the hash of the bank’s published example', () => {
   const hash = notificationHash(
     {
       senderAccountNumber: '1003245245',
@@ -45,7 +45,7 @@ test('the hash is the one that the bank publishes', () => {
   expect(body).toContain(hash)
 })
 
-test('a genuine notification is a payment, which nothing binds', () => {
+test('reads a genuine notification as a payment that is not bound', () => {
   expect(read(body)).toEqual({
     kind: 'payment',
     bound: false,
@@ -67,7 +67,7 @@ test('a genuine notification is a payment, which nothing binds', () => {
   })
 })
 
-test('what the bank writes is what is read, to the kobo', () => {
+test('reads what the bank writes, to the kobo', () => {
   const digits = (length: number) => fc.stringMatching(new RegExp(`^\\d{${length}}$`))
   fc.assert(
     fc.property(
@@ -91,7 +91,7 @@ test('what the bank writes is what is read, to the kobo', () => {
   )
 })
 
-describe('a notification is forged', () => {
+describe('a notification is unauthenticated', () => {
   const changed = (from: string, to: string) => {
     expect(body).toContain(from)
     return body.replace(from, to)
@@ -104,8 +104,8 @@ describe('a notification is forged', () => {
     ['another password', basic('ninepsb', `${PASSWORD}x`)],
     ['no password', basic('ninepsb', '')],
   ])('with %s', (_name, header) => {
-    const notification = aNotification(body, { authorization: header })
-    expect(readNotification(notification, credentials).kind).toBe('forged')
+    const notification = bankNotification(body, { authorization: header })
+    expect(readNotification(notification, credentials).kind).toBe('unauthenticated')
   })
 
   test.each([
@@ -113,14 +113,14 @@ describe('a notification is forged', () => {
     ['a tenfold amount', '"amount":76.7', '"amount":767.0'],
     ['another account', '"number":"5030000013"', '"number":"5030000014"'],
     ['another sender', '1003245245', '1003245246'],
-    ['another bank of the sender', '000008', '000009'],
+    ['another sender bank', '000008', '000009'],
     ['another hash', '"hash":"8', '"hash":"9'],
     ['no hash', '"hash"', '"hush"'],
   ])('with %s', (_name, from, to) => {
-    expect(read(changed(from, to)).kind).toBe('forged')
+    expect(read(changed(from, to)).kind).toBe('unauthenticated')
   })
 
-  test('with any one change of what the hash covers', () => {
+  test('with any change of a hashed field', () => {
     const fields = ['senderAccountNumber', 'senderBankCode', 'accountNumber'] as const
     const change = fc.oneof(
       fc.tuple(fc.constantFrom(...fields), fc.stringMatching(/^\d{0,12}$/)),
@@ -130,27 +130,29 @@ describe('a notification is forged', () => {
       fc.property(change, ([field, value]) => {
         fc.pre(transaction[field] !== value)
         const { hash } = JSON.parse(body) as { hash: string }
-        const told = notificationBody({ ...transaction, [field]: value }, PASSWORD)
-        expect(read(told.replace(/"hash":"\w+"/, `"hash":"${hash}"`)).kind).toBe('forged')
+        const changed = notificationBody({ ...transaction, [field]: value }, PASSWORD)
+        expect(read(changed.replace(/"hash":"\w+"/, `"hash":"${hash}"`)).kind).toBe(
+          'unauthenticated',
+        )
       }),
     )
   })
 })
 
-test('the hash is taken in lower case too', () => {
+test('accepts the hash in lower case', () => {
   const lower = body.replace(/"hash":"(\w+)"/, (text) => text.toLowerCase())
   expect(lower).not.toBe(body)
   expect(read(lower).kind).toBe('payment')
 })
 
-test('the hash binds no session, and digits may be moved from one field to the next', () => {
+test('does not bind the session id, nor digits moved from one field to the next', () => {
   const replayed = body.replace(transaction.sessionId, '999169230607093526326281438599')
   expect(read(replayed)).toMatchObject({ kind: 'payment', bound: false })
   const moved = body.replace('1003245245', '1003245').replace('"000008"', '"245000008"')
   expect(read(moved)).toMatchObject({ kind: 'payment', bound: false })
 })
 
-describe('a notification cannot be understood', () => {
+describe('a notification is malformed', () => {
   test.each([
     ['no JSON', 'Hello'],
     ['no object', '[]x'],
@@ -172,18 +174,18 @@ describe('a notification cannot be understood', () => {
       notificationBody({ ...transaction, accountNumber: '503000001' }, PASSWORD),
     ],
   ])('with %s', (_name, text) => {
-    expect(read(text).kind).toBe('unreadable')
+    expect(read(text).kind).toBe('malformed')
   })
 })
 
-test('amounts that a float cannot hold are exact', () => {
+test('reads amounts exactly that a float cannot hold', () => {
   for (const amountMinor of [10n, 30n, 8_50n, 999_999_999_999_999n, 900_719_925_474_099n]) {
     const text = notificationBody({ ...transaction, amountMinor }, PASSWORD)
     expect(read(text)).toMatchObject({ payment: { amountMinor } })
   }
 })
 
-test('what people wrote is cut to what a payment may carry, without control characters', () => {
+test('truncates texts and removes control characters', () => {
   const senderName = `Ada\u0000\u0007 ${'é'.repeat(300)}`
   const reading = read(notificationBody({ ...transaction, senderName }, PASSWORD))
   expect(reading).toMatchObject({ payment: { payer: { name: `Ada ${'é'.repeat(196)}` } } })

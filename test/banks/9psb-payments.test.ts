@@ -1,39 +1,42 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
-import { BankUnreachable, NotListed } from '../../src/banks/http/bank-http.ts'
+import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
 import type { NinePsbFault } from '../../src/fake-banks/9psb/9psb.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { aNinePsb } from './9psb-scene.ts'
-import { aNotification, aPayment, givenUpOnce, signal } from './live.ts'
+import { ninePsbFixture } from './9psb-fixture.ts'
+import { abortedOnce, bankNotification, bankPayment, signal } from './fixture.ts'
 
-async function aNotified() {
+async function notifiedFixture() {
   const receiver = await startReceiver()
   onTestFinished(() => receiver.close())
-  const scene = await aNinePsb({ notify: `${receiver.url}/n`, retryDelaysMs: [1, 1, 1, 1, 1] })
-  const { accountNumber, reference } = scene.bank.openAccount('Ada Obi', 'R-1')
-  /** What the connector reads of the request that came as the `index`th. */
+  const fixture = await ninePsbFixture({
+    notify: `${receiver.url}/n`,
+    retryDelaysMs: [1, 1, 1, 1, 1],
+  })
+  const { accountNumber, reference } = fixture.bank.openAccount('Ada Obi', 'R-1')
+  /** The payment that the connector reads from the request with this index. */
   const readAt = (index: number): BankPayment => {
     const { rawBody, headers } = receiver.requests[index] ?? { rawBody: '', headers: {} }
     const { authorization } = headers
-    const reading = scene.connector.read(aNotification(rawBody, { authorization }))
+    const reading = fixture.connector.read(bankNotification(rawBody, { authorization }))
     if (reading.kind !== 'payment') throw new Error(`read ${JSON.stringify(reading)}`)
     return reading.payment
   }
   const acknowledge = (outcome: NotificationOutcome) => {
-    const { status, body, contentType } = scene.connector.acknowledge(
+    const { status, body, contentType } = fixture.connector.acknowledge(
       outcome,
-      aNotification('', {}),
+      bankNotification('', {}),
     )
     receiver.answer({ status, body, headers: { 'content-type': contentType } })
   }
-  return { ...scene, receiver, accountNumber, reference, readAt, acknowledge }
+  return { ...fixture, receiver, accountNumber, reference, readAt, acknowledge }
 }
 
 describe('the bank', () => {
   test.each<NotificationOutcome>(['recorded', 'duplicate', 'unmatched', 'held', 'noise'])(
-    'tells once of a payment that is %s',
+    'notifies once if the outcome is %s',
     async (outcome) => {
-      const { bank, receiver, accountNumber, acknowledge } = await aNotified()
+      const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
       acknowledge(outcome)
       expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: true })
       expect(receiver.requests).toHaveLength(1)
@@ -41,18 +44,18 @@ describe('the bank', () => {
   )
 
   test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
-    'tells six times of a payment that is answered with %s',
+    'notifies six times if the outcome is %s',
     async (outcome) => {
-      const { bank, receiver, accountNumber, acknowledge } = await aNotified()
+      const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
       acknowledge(outcome)
       expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: false })
       expect(receiver.requests).toHaveLength(6)
     },
   )
 
-  test('is answered in its own words', async () => {
-    const { connector } = await aNinePsb()
-    const notification = aNotification('', {})
+  test('gets a response in its own format', async () => {
+    const { connector } = await ninePsbFixture()
+    const notification = bankNotification('', {})
     expect(connector.acknowledge('recorded', notification)).toEqual({
       status: 200,
       contentType: 'application/json',
@@ -62,9 +65,9 @@ describe('the bank', () => {
   })
 })
 
-describe('a payment is asked for again', () => {
-  test('and confirmed as the bank has it', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
+describe('a requery', () => {
+  test('confirms the payment as the bank has it', async () => {
+    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
     acknowledge('recorded')
     await bank.pay(accountNumber, '9999999999999.99')
     const payment = readAt(0)
@@ -72,8 +75,8 @@ describe('a payment is asked for again', () => {
     expect(await connector.requery(payment, signal)).toEqual({ kind: 'confirmed', payment })
   })
 
-  test('late and out of order too', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
+  test('confirms payments that are notified late and out of order', async () => {
+    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
     acknowledge('recorded')
     const received = ['0.1', '0.2', '0.30'].map((amount) => bank.receive(accountNumber, amount))
     for (const transaction of [...received].reverse()) await bank.notify(transaction)
@@ -84,13 +87,13 @@ describe('a payment is asked for again', () => {
     }
   })
 
-  test('and a replay with another session id, whose hash is right, is denied', async () => {
-    const { bank, connector, accountNumber, receiver, acknowledge } = await aNotified()
+  test('denies a replay with another session id and a valid hash', async () => {
+    const { bank, connector, accountNumber, receiver, acknowledge } = await notifiedFixture()
     acknowledge('recorded')
     await bank.pay(accountNumber, '120.5')
     const [genuine] = receiver.requests
     const { sessionId } = bank.transactions[0] ?? { sessionId: '' }
-    const replay = aNotification(String(genuine?.rawBody).replace(sessionId, `${sessionId}1`), {
+    const replay = bankNotification(String(genuine?.rawBody).replace(sessionId, `${sessionId}1`), {
       authorization: genuine?.headers.authorization,
     })
     const reading = connector.read(replay)
@@ -99,52 +102,57 @@ describe('a payment is asked for again', () => {
     expect((await connector.requery(payment, signal)).kind).toBe('denied')
   })
 
-  test('and what the bank has otherwise is confirmed as the bank has it, not as it was told', async () => {
-    const { bank, connector, accountNumber } = await aNotified()
+  test('returns the payment as the bank has it, not as it was notified', async () => {
+    const { bank, connector, accountNumber } = await notifiedFixture()
     const { sessionId } = bank.receive(accountNumber, '120')
-    const told = aPayment({ sessionId, bankKey: sessionId, accountNumber, amountMinor: 1_200_000n })
-    expect(await connector.requery(told, signal)).toMatchObject({
+    const reported = bankPayment({
+      sessionId,
+      bankKey: sessionId,
+      accountNumber,
+      amountMinor: 1_200_000n,
+    })
+    expect(await connector.requery(reported, signal)).toMatchObject({
       kind: 'confirmed',
       payment: { amountMinor: 12_000n },
     })
   })
 
-  test('and denied for another account', async () => {
-    const { bank, connector, accountNumber } = await aNotified()
+  test('denies the payment for another account', async () => {
+    const { bank, connector, accountNumber } = await notifiedFixture()
     const { sessionId } = bank.receive(accountNumber, '120')
     const other = bank.openAccount('Other').accountNumber
-    const told = aPayment({ sessionId, bankKey: sessionId, accountNumber: other })
-    expect((await connector.requery(told, signal)).kind).toBe('denied')
+    const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber: other })
+    expect((await connector.requery(reported, signal)).kind).toBe('denied')
   })
 
-  test('and what the bank does not know yet is confirmed when it does', async () => {
-    const { bank, connector, accountNumber } = await aNotified()
+  test('confirms a payment once the bank knows it', async () => {
+    const { bank, connector, accountNumber } = await notifiedFixture()
     const { sessionId } = bank.receive(accountNumber, '120')
-    const told = aPayment({ sessionId, bankKey: sessionId, accountNumber })
+    const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber })
     bank.faults.add('confirm', 'not found')
-    expect((await connector.requery(told, signal)).kind).toBe('denied')
-    expect((await connector.requery(told, signal)).kind).toBe('confirmed')
+    expect((await connector.requery(reported, signal)).kind).toBe('denied')
+    expect((await connector.requery(reported, signal)).kind).toBe('confirmed')
   })
 
   test.each<NinePsbFault>(['500', '500 after', 'cut', 'page', '99'])(
-    'and nothing is known with %s',
+    'has an unknown result after %s',
     async (fault) => {
-      const { bank, connector, accountNumber } = await aNotified()
+      const { bank, connector, accountNumber } = await notifiedFixture()
       const { sessionId } = bank.receive(accountNumber, '120')
       bank.faults.add('confirm', fault)
-      const told = aPayment({ sessionId, bankKey: sessionId, accountNumber })
-      expect((await connector.requery(told, signal)).kind).toBe('unknown')
+      const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber })
+      expect((await connector.requery(reported, signal)).kind).toBe('unknown')
     },
   )
 
-  test('and nothing is known when no answer comes in time', async () => {
-    const { bank, connector, accountNumber } = await aNotified()
+  test('has an unknown result after a timeout', async () => {
+    const { bank, connector, accountNumber } = await notifiedFixture()
     const { sessionId } = bank.receive(accountNumber, '120')
     bank.faults.add('confirm', 'hang')
-    const told = aPayment({ sessionId, bankKey: sessionId, accountNumber })
-    const result = await givenUpOnce(
+    const reported = bankPayment({ sessionId, bankKey: sessionId, accountNumber })
+    const result = await abortedOnce(
       () => bank.requests.confirm === 1,
-      (until) => connector.requery(told, until),
+      (abort) => connector.requery(reported, abort),
     )
     expect(result.kind).toBe('unknown')
   })
@@ -155,7 +163,7 @@ describe('the payments of an account', () => {
   const START_MS = Date.UTC(2026, 10, 20)
 
   test('are listed by period, the latest ten', async () => {
-    const { bank, connector, accountNumber, reference } = await aNotified()
+    const { bank, connector, accountNumber, reference } = await notifiedFixture()
     for (let hour = 0; hour < 12; hour++) {
       bank.receive(accountNumber, `${hour + 1}`, { atMs: START_MS + hour * HOUR_MS })
     }
@@ -178,11 +186,11 @@ describe('the payments of an account', () => {
   })
 
   test.each<NinePsbFault>(['500', 'cut', '99'])('are not listed with %s', async (fault) => {
-    const { bank, connector, accountNumber, reference } = await aNotified()
+    const { bank, connector, accountNumber, reference } = await notifiedFixture()
     bank.faults.add('confirm', fault)
     const account = { accountNumber, reference, bankAccountId: '' }
     const listing = { fromMs: 0, toMs: START_MS, page: undefined, account }
-    const kind = fault === '99' ? NotListed : BankUnreachable
+    const kind = fault === '99' ? NotListedError : BankUnreachableError
     await expect(connector.listPayments?.(listing, signal)).rejects.toThrow(kind)
   })
 })

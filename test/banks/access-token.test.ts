@@ -2,25 +2,25 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { createAccessToken, type IssuedToken } from '../../src/banks/http/access-token.ts'
 
 let nowMs: number
-let asked: { resolve(token: IssuedToken): void; reject(error: Error): void }[]
+let fetches: { resolve(token: IssuedToken): void; reject(error: Error): void }[]
 
 beforeEach(() => {
   nowMs = 1_000_000
-  asked = []
+  fetches = []
 })
 
 const create = () =>
   createAccessToken({
-    fetch: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })),
+    fetch: () => new Promise((resolve, reject) => void fetches.push({ resolve, reject })),
     clock: { now: () => nowMs },
     marginSeconds: 60,
   })
 
 const issue = (at: number, token: string, expiresInSeconds = 7_200) =>
-  asked[at]!.resolve({ token, expiresInSeconds })
+  fetches[at]!.resolve({ token, expiresInSeconds })
 
 describe('a token', () => {
-  test('is fetched once for all who ask at once, and kept until its margin', async () => {
+  test('is fetched once for concurrent callers and cached until its margin', async () => {
     const access = create()
     const callers = Promise.all([access.get(), access.get(), access.get()])
     issue(0, 'one')
@@ -31,10 +31,10 @@ describe('a token', () => {
     const next = access.get()
     issue(1, 'two')
     expect(await next).toBe('two')
-    expect(asked).toHaveLength(2)
+    expect(fetches).toHaveLength(2)
   })
 
-  test('that lives shorter than the margin is used for half of its life', async () => {
+  test('with a lifetime below the margin is used for half of its lifetime', async () => {
     const access = create()
     const first = access.get()
     issue(0, 'short', 30)
@@ -43,10 +43,10 @@ describe('a token', () => {
     expect(await access.get()).toBe('short')
     nowMs += 1
     void access.get()
-    expect(asked).toHaveLength(2)
+    expect(fetches).toHaveLength(2)
   })
 
-  test('that the bank refused is renewed once for all who had it', async () => {
+  test('that the bank rejected is renewed once for all its callers', async () => {
     const access = create()
     const first = access.get()
     issue(0, 'one')
@@ -54,15 +54,15 @@ describe('a token', () => {
     const renewals = Promise.all([access.renew('one'), access.renew('one'), access.get()])
     issue(1, 'two')
     expect(await renewals).toEqual(['two', 'two', 'two'])
-    // Somebody late, who still had the first.
+    // A late caller that still has the first token.
     expect(await access.renew('one')).toBe('two')
-    expect(asked).toHaveLength(2)
+    expect(fetches).toHaveLength(2)
   })
 
-  test('that could not be fetched is asked for again by the next', async () => {
+  test('is fetched again after a failure', async () => {
     const access = create()
     const both = Promise.allSettled([access.get(), access.get()])
-    asked[0]!.reject(new Error('away'))
+    fetches[0]!.reject(new Error('unavailable'))
     expect((await both).map((each) => each.status)).toEqual(['rejected', 'rejected'])
     const next = access.get()
     issue(1, 'two')
@@ -70,7 +70,7 @@ describe('a token', () => {
   })
 })
 
-test('a fetch that does not end is given up', async () => {
+test('a fetch that does not end times out', async () => {
   const access = createAccessToken({
     fetch: (signal) =>
       new Promise((_resolve, reject) => {

@@ -6,7 +6,7 @@ import {
   type Socket,
 } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type BankRequest, BankUnreachable } from '../../src/banks/http/bank-http.ts'
+import { type BankRequest, BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 import {
   BANK_HTTP_LIMITS,
   type BankHttpLimits,
@@ -17,7 +17,7 @@ import {
 import { systemClock } from '../../src/core/clock.ts'
 import { until } from '../protocols/rest/rest.ts'
 
-type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void
+type Handler = (request: IncomingMessage, response: ServerResponse, body: string) => void
 
 const opened: (() => Promise<unknown>)[] = []
 
@@ -36,33 +36,33 @@ async function listen(server: Server | RawServer): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** A bank that answers as told, and what it was asked. */
-async function bank(answer: Answer, path = '') {
-  const asked: { method: string; url: string; body: string }[] = []
+/** Starts a bank server with this handler that records its requests. */
+async function bank(handler: Handler, path = '') {
+  const requests: { method: string; url: string; body: string }[] = []
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (chunk) => {
       body += chunk
     })
     request.on('end', () => {
-      asked.push({ method: request.method!, url: request.url!, body })
-      answer(request, response, body)
+      requests.push({ method: request.method!, url: request.url!, body })
+      handler(request, response, body)
     })
   })
   const port = await listen(server)
-  return { asked, baseUrl: `http://127.0.0.1:${port}${path}` }
+  return { requests, baseUrl: `http://127.0.0.1:${port}${path}` }
 }
 
 function httpTo(baseUrl: string, limits: Partial<BankHttpLimits> = {}) {
-  const seen: RequestResult[] = []
+  const results: RequestResult[] = []
   const http = createBankHttp({
     baseUrl,
     limits: { ...BANK_HTTP_LIMITS, ...limits },
     clock: systemClock,
-    observe: (result) => void seen.push(result),
+    observe: (result) => void results.push(result),
   })
   opened.push(() => http.close())
-  return { http, seen }
+  return { http, results }
 }
 
 const get = (path = 'x', signal: AbortSignal = new AbortController().signal): BankRequest => ({
@@ -74,40 +74,40 @@ const get = (path = 'x', signal: AbortSignal = new AbortController().signal): Ba
 
 const post = (body: string): BankRequest => ({ ...get(), method: 'POST', body })
 
-const refusal = async (sending: Promise<unknown>): Promise<BankUnreachable> => {
+const unreachable = async (sending: Promise<unknown>): Promise<BankUnreachableError> => {
   const error = await sending.then(
     () => undefined,
     (reason: unknown) => reason,
   )
-  expect(error).toBeInstanceOf(BankUnreachable)
-  return error as BankUnreachable
+  expect(error).toBeInstanceOf(BankUnreachableError)
+  return error as BankUnreachableError
 }
 
-describe('what the bank answers is the answer, whatever its status', () => {
-  test('below the path of the base URL, with headers and body as they are', async () => {
-    const { baseUrl, asked } = await bank((request, response, body) => {
+describe('a response of any status', () => {
+  test('is returned for a path below the base URL, with headers and body unchanged', async () => {
+    const { baseUrl, requests } = await bank((request, response, body) => {
       response.end(`${request.headers['x-own']} ${body}`)
     }, '/api/v1/')
-    const { http, seen } = httpTo(baseUrl)
-    const answer = await http.send({
+    const { http, results } = httpTo(baseUrl)
+    const response = await http.send({
       ...post('{"a":1}'),
       path: 'create?x=1',
       headers: { 'X-Own': 'é' },
     })
-    expect(answer).toEqual({ status: 200, text: 'é {"a":1}' })
-    expect(asked).toEqual([{ method: 'POST', url: '/api/v1/create?x=1', body: '{"a":1}' }])
-    expect(seen).toEqual(['2xx'])
+    expect(response).toEqual({ status: 200, text: 'é {"a":1}' })
+    expect(requests).toEqual([{ method: 'POST', url: '/api/v1/create?x=1', body: '{"a":1}' }])
+    expect(results).toEqual(['2xx'])
   })
 
-  test('a redirect is not followed', async () => {
-    const { baseUrl, asked } = await bank((_request, response) => {
+  test('is returned for a redirect, which is not followed', async () => {
+    const { baseUrl, requests } = await bank((_request, response) => {
       response.writeHead(302, { location: '/elsewhere' }).end('moved')
     })
     expect(await httpTo(baseUrl).http.send(get())).toEqual({ status: 302, text: 'moved' })
-    expect(asked).toHaveLength(1)
+    expect(requests).toHaveLength(1)
   })
 
-  test('connections are kept', async () => {
+  test('leaves its connection open for the next request', async () => {
     const sockets = new Set<unknown>()
     const { baseUrl } = await bank((request, response) => {
       sockets.add(request.socket)
@@ -115,87 +115,89 @@ describe('what the bank answers is the answer, whatever its status', () => {
     })
     const { http } = httpTo(baseUrl)
     for (let i = 0; i < 20; i++) await http.send(get())
-    // The next request may begin while the connection of the one before is being put back.
+    // The next request may start before the previous connection is back in the pool.
     expect(sockets.size).toBeLessThanOrEqual(2)
   })
 })
 
-describe('without an answer, it is known whether the bank may have got the request', () => {
-  test('nobody listens: not sent', async () => {
+describe('the error without a response says whether the request was sent', () => {
+  test('connection refused: not sent', async () => {
     const server = createServer()
     const port = await listen(server)
     await opened.pop()?.()
-    const { http, seen } = httpTo(`http://127.0.0.1:${port}`)
-    expect((await refusal(http.send(get()))).sent).toBe(false)
-    expect(seen).toEqual(['unreachable'])
+    const { http, results } = httpTo(`http://127.0.0.1:${port}`)
+    expect((await unreachable(http.send(get()))).sent).toBe(false)
+    expect(results).toEqual(['unreachable'])
   })
 
-  test('the name does not resolve: not sent', async () => {
-    expect((await refusal(httpTo('http://nobody.invalid').http.send(get()))).sent).toBe(false)
+  test('unresolvable name: not sent', async () => {
+    expect((await unreachable(httpTo('http://unknown.invalid').http.send(get()))).sent).toBe(false)
   })
 
-  test('TLS does not come about: not sent', async () => {
+  test('failed TLS handshake: not sent', async () => {
     const port = await listen(createRawServer((socket) => socket.end('no TLS here')))
-    expect((await refusal(httpTo(`https://127.0.0.1:${port}`).http.send(get()))).sent).toBe(false)
+    expect((await unreachable(httpTo(`https://127.0.0.1:${port}`).http.send(get()))).sent).toBe(
+      false,
+    )
   })
 
-  test('the answer does not come: sent', async () => {
-    const { baseUrl, asked } = await bank(() => undefined)
-    const { http, seen } = httpTo(baseUrl, { timeoutMs: 100 })
-    expect((await refusal(http.send(post('x')))).sent).toBe(true)
-    expect([asked.length, seen]).toEqual([1, ['timeout']])
+  test('no response: sent', async () => {
+    const { baseUrl, requests } = await bank(() => undefined)
+    const { http, results } = httpTo(baseUrl, { timeoutMs: 100 })
+    expect((await unreachable(http.send(post('x')))).sent).toBe(true)
+    expect([requests.length, results]).toEqual([1, ['timeout']])
   })
 
-  test('the answer does not end: sent', async () => {
+  test('incomplete response: sent', async () => {
     const { baseUrl } = await bank((_request, response) => void response.write('{"a":'))
     const { http } = httpTo(baseUrl, { timeoutMs: 100 })
-    expect((await refusal(http.send(get()))).sent).toBe(true)
+    expect((await unreachable(http.send(get()))).sent).toBe(true)
   })
 
-  test('the connection breaks: sent', async () => {
+  test('broken connection: sent', async () => {
     const { baseUrl } = await bank((request) => request.socket.destroy())
-    expect((await refusal(httpTo(baseUrl).http.send(post('x')))).sent).toBe(true)
+    expect((await unreachable(httpTo(baseUrl).http.send(post('x')))).sent).toBe(true)
   })
 
-  test('the answer is larger than 1 MiB: sent', async () => {
+  test('response larger than 1 MiB: sent', async () => {
     const { baseUrl } = await bank((_request, response) => response.end('x'.repeat(1_048_577)))
-    expect((await refusal(httpTo(baseUrl).http.send(get()))).sent).toBe(true)
+    expect((await unreachable(httpTo(baseUrl).http.send(get()))).sent).toBe(true)
   })
 
-  test('the caller gives up while the bank has it: sent', async () => {
-    const { baseUrl, asked } = await bank(() => undefined)
+  test('aborted after the bank received the request: sent', async () => {
+    const { baseUrl, requests } = await bank(() => undefined)
     const end = new AbortController()
-    const sending = refusal(httpTo(baseUrl).http.send(get('x', end.signal)))
+    const sending = unreachable(httpTo(baseUrl).http.send(get('x', end.signal)))
     await until(
-      async () => asked.length,
+      async () => requests.length,
       (length) => length === 1,
     )
     end.abort()
     expect((await sending).sent).toBe(true)
   })
 
-  test('the connection does not stand in time: not sent, and not sent later either', async () => {
-    // A listener that accepts and never speaks TLS.
+  test('connection timeout: not sent, and not sent later either', async () => {
+    // A server that accepts connections but never starts TLS.
     const port = await listen(createRawServer(() => undefined))
     const { http } = httpTo(`https://127.0.0.1:${port}`, { timeoutMs: 100 })
-    expect((await refusal(http.send(get()))).sent).toBe(false)
+    expect((await unreachable(http.send(get()))).sent).toBe(false)
   })
 })
 
-test('so many requests at once, so many wait, and the others are refused at once', async () => {
-  const held: ServerResponse[] = []
-  const { baseUrl } = await bank((_request, response) => void held.push(response))
-  const { http, seen } = httpTo(baseUrl, { concurrency: 2, waitingMax: 3 })
+test('limits concurrent and queued requests, and rejects others at once', async () => {
+  const pending: ServerResponse[] = []
+  const { baseUrl } = await bank((_request, response) => void pending.push(response))
+  const { http, results } = httpTo(baseUrl, { concurrency: 2, queueMax: 3 })
   const first = [1, 2, 3, 4, 5].map(() => http.send(get()))
   await until(
-    async () => held.length,
+    async () => pending.length,
     (length) => length === 2,
   )
-  expect((await refusal(http.send(get()))).sent).toBe(false)
-  expect(seen).toEqual(['refused here'])
+  expect((await unreachable(http.send(get()))).sent).toBe(false)
+  expect(results).toEqual(['rejected'])
   for (let i = 0; i < 5; i++) {
     const response = await until(
-      async () => held.shift(),
+      async () => pending.shift(),
       (next) => next !== undefined,
     )
     response!.end('ok')
@@ -204,100 +206,105 @@ test('so many requests at once, so many wait, and the others are refused at once
   expect(http.breakerState()).toBe('closed')
 })
 
-test('who waits longer than the limit for a place leaves, and it was not sent', async () => {
-  const { baseUrl, asked } = await bank(() => undefined)
+test('a request that times out in the queue is not sent', async () => {
+  const { baseUrl, requests } = await bank(() => undefined)
   const { http } = httpTo(baseUrl, { concurrency: 1, timeoutMs: 150 })
-  const sent = await Promise.all([refusal(http.send(get('a'))), refusal(http.send(get('b')))])
+  const sent = await Promise.all([
+    unreachable(http.send(get('a'))),
+    unreachable(http.send(get('b'))),
+  ])
   expect(sent.map((each) => each.sent)).toEqual([true, false])
-  expect(asked.map((each) => each.url)).toEqual(['/a'])
+  expect(requests.map((each) => each.url)).toEqual(['/a'])
 })
 
-test('who gives up while waiting for a place is told at once', async () => {
-  const { baseUrl, asked } = await bank(() => undefined)
-  const { http, seen } = httpTo(baseUrl, { concurrency: 1 })
-  const first = refusal(http.send(get('a')))
+test('a request that is aborted in the queue fails at once', async () => {
+  const { baseUrl, requests } = await bank(() => undefined)
+  const { http, results } = httpTo(baseUrl, { concurrency: 1 })
+  const first = unreachable(http.send(get('a')))
   await until(
-    async () => asked.length,
+    async () => requests.length,
     (length) => length === 1,
   )
-  const error = await refusal(http.send(get('b', AbortSignal.timeout(20))))
-  expect([error.sent, seen]).toEqual([false, ['refused here']])
+  const error = await unreachable(http.send(get('b', AbortSignal.timeout(20))))
+  expect([error.sent, results]).toEqual([false, ['rejected']])
   await opened.pop()?.()
   expect((await first).sent).toBe(true)
 })
 
-describe('the breaker', () => {
+describe('the circuit breaker', () => {
   // Cockatiel reads the time from Date.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
   afterEach(() => void vi.useRealTimers())
   const advance = (ms: number) => void vi.setSystemTime(Date.now() + ms)
 
-  const breaker = { failuresMax: 3, windowMs: 1_000, openMs: 500 }
+  const breaker = { failureThreshold: 3, windowMs: 1_000, openMs: 500 }
   const send = (http: PooledBankHttp) => http.send(get()).catch((error: unknown) => error)
 
-  async function broken() {
+  async function openBreaker() {
     let status = 500
-    const { baseUrl, asked } = await bank((_request, response) => response.writeHead(status).end())
-    const { http, seen } = httpTo(baseUrl, { breaker })
+    const { baseUrl, requests } = await bank((_request, response) =>
+      response.writeHead(status).end(),
+    )
+    const { http, results } = httpTo(baseUrl, { breaker })
     for (let i = 0; i < 3; i++) await send(http)
-    const mend = () => {
+    const recover = () => {
       status = 200
     }
-    return { http, asked, seen, mend }
+    return { http, requests, results, recover }
   }
 
-  test('opens after so many failures, and then nothing is sent', async () => {
-    const { http, asked, seen } = await broken()
+  test('opens at the failure threshold, and then sends nothing', async () => {
+    const { http, requests, results } = await openBreaker()
     expect(http.breakerState()).toBe('open')
-    expect((await refusal(http.send(get()))).sent).toBe(false)
-    expect(asked).toHaveLength(3)
-    expect(seen).toEqual(['5xx', '5xx', '5xx', 'refused here'])
+    expect((await unreachable(http.send(get()))).sent).toBe(false)
+    expect(requests).toHaveLength(3)
+    expect(results).toEqual(['5xx', '5xx', '5xx', 'rejected'])
   })
 
-  test('lets one request try after a while, and closes when it goes well', async () => {
-    const { http, asked, mend } = await broken()
+  test('lets one probe through when half-open, and closes if it succeeds', async () => {
+    const { http, requests, recover } = await openBreaker()
     advance(500)
-    mend()
+    recover()
     const [one, ...others] = await Promise.all([1, 2, 3].map(() => send(http)))
     expect(one).toMatchObject({ status: 200 })
-    for (const other of others) expect(other).toBeInstanceOf(BankUnreachable)
-    expect([asked.length, http.breakerState()]).toEqual([4, 'closed'])
+    for (const other of others) expect(other).toBeInstanceOf(BankUnreachableError)
+    expect([requests.length, http.breakerState()]).toEqual([4, 'closed'])
     expect(await send(http)).toMatchObject({ status: 200 })
   })
 
-  test('says that one may try as soon as one may', async () => {
-    const { http } = await broken()
+  test('is half-open as soon as a probe is allowed', async () => {
+    const { http } = await openBreaker()
     advance(499)
     expect(http.breakerState()).toBe('open')
     advance(1)
-    expect(http.breakerState()).toBe('half open')
+    expect(http.breakerState()).toBe('half-open')
   })
 
-  test('stays open when nobody waits for that one', async () => {
+  test('stays open if the probe is aborted', async () => {
     let hangs = false
-    const { baseUrl, asked } = await bank((_request, response) => {
+    const { baseUrl, requests } = await bank((_request, response) => {
       if (!hangs) response.writeHead(500).end()
     })
     const { http } = httpTo(baseUrl, { breaker })
     for (let i = 0; i < 3; i++) await send(http)
     hangs = true
     advance(500)
-    await refusal(http.send(get('x', AbortSignal.timeout(30))))
+    await unreachable(http.send(get('x', AbortSignal.timeout(30))))
     await until(
       async () => http.breakerState(),
       (state) => state === 'open',
     )
-    expect(asked).toHaveLength(4)
+    expect(requests).toHaveLength(4)
   })
 
-  test('stays open when that one fails', async () => {
-    const { http } = await broken()
+  test('stays open if the probe fails', async () => {
+    const { http } = await openBreaker()
     advance(500)
     await send(http)
     expect(http.breakerState()).toBe('open')
   })
 
-  test('failures with successes between, or long ago, do not open it', async () => {
+  test('stays closed after failures that are not consecutive or not recent', async () => {
     let status = 500
     const { baseUrl } = await bank((_request, response) => response.writeHead(status).end())
     const { http } = httpTo(baseUrl, { breaker })
@@ -314,18 +321,18 @@ describe('the breaker', () => {
     expect(http.breakerState()).toBe('closed')
   })
 
-  test('opens when callers give up after the bank was silent for long', async () => {
+  test('opens if callers abort after the bank was unresponsive', async () => {
     const { baseUrl } = await bank(() => undefined)
-    const { http, seen } = httpTo(baseUrl, { breaker, silenceMs: 10 })
-    for (let i = 0; i < 3; i++) await refusal(http.send(get('x', AbortSignal.timeout(30))))
+    const { http, results } = httpTo(baseUrl, { breaker, unresponsiveAfterMs: 10 })
+    for (let i = 0; i < 3; i++) await unreachable(http.send(get('x', AbortSignal.timeout(30))))
     expect(http.breakerState()).toBe('open')
-    expect(seen).toEqual(['timeout', 'timeout', 'timeout'])
+    expect(results).toEqual(['timeout', 'timeout', 'timeout'])
   })
 
-  test('a caller who gives up soon says nothing of the bank', async () => {
+  test('ignores requests that are aborted early', async () => {
     const { baseUrl } = await bank(() => undefined)
     const { http } = httpTo(baseUrl, { breaker })
-    for (let i = 0; i < 5; i++) await refusal(http.send(get('x', AbortSignal.timeout(20))))
+    for (let i = 0; i < 5; i++) await unreachable(http.send(get('x', AbortSignal.timeout(20))))
     expect(http.breakerState()).toBe('closed')
   })
 })

@@ -16,7 +16,7 @@ const prepare =
     const settings = read(SETTINGS)
     if (!settings) return undefined
     const connect = () => {
-      throw new Error('not connected here')
+      throw new Error('not connected in this test')
     }
     return { baseUrl: settings.url, timeoutMs: settings.timeoutMs, binds, connect }
   }
@@ -40,18 +40,18 @@ function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
 }
 
 describe('the settings of banks', () => {
-  test('count for those that are live alone', () => {
-    const wrong = { BANK_PROVIDUS_URL: 'x', BANK_PALMPAY_CONCURRENCY: '0' }
-    expect(faultsOf(wrong)).toEqual([])
-    expect(readConfig(wrong, CONNECTORS).liveBanks).toEqual({})
-    expect(faultsOf({ ...wrong, BANKS: 'PALMPAY=live,PROVIDUS=live' })).toEqual([
+  test('are only read for live banks', () => {
+    const invalid = { BANK_PROVIDUS_URL: 'x', BANK_PALMPAY_CONCURRENCY: '0' }
+    expect(faultsOf(invalid)).toEqual([])
+    expect(readConfig(invalid, CONNECTORS).liveBanks).toEqual({})
+    expect(faultsOf({ ...invalid, BANKS: 'PALMPAY=live,PROVIDUS=live' })).toEqual([
       'BANK_PROVIDUS_KEY is required',
       expect.stringContaining('BANK_PROVIDUS_URL must be a URL'),
       'BANK_PALMPAY_CONCURRENCY must be 1 to 200',
     ])
   })
 
-  test('are read with their defaults, and as they are given', () => {
+  test('have defaults that can be overridden', () => {
     const { banks, liveBanks } = readConfig({ BANKS: 'PALMPAY=live' }, CONNECTORS)
     expect(banks).toMatchObject({ PALMPAY: 'live', PROVIDUS: 'sandbox' })
     expect(liveBanks.PALMPAY).toMatchObject({
@@ -75,12 +75,12 @@ describe('the settings of banks', () => {
     })
   })
 
-  test('refuse to trust notifications that no signature binds', () => {
+  test('reject REQUERY=off if no signature binds the notifications', () => {
     const env = { BANKS: 'PROVIDUS=live', BANK_PROVIDUS_KEY: 'k', BANK_PROVIDUS_REQUERY: 'off' }
     expect(faultsOf(env)).toEqual([expect.stringContaining('BANK_PROVIDUS_REQUERY must be on')])
   })
 
-  test('refuse a bank that there is no connector to', () => {
+  test('reject a live bank without a connector', () => {
     expect(faultsOf({ BANKS: '9PSB=live' })).toEqual([
       expect.stringContaining('BANKS asks for 9PSB=live'),
     ])

@@ -5,12 +5,12 @@ import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
 import { mergeFields } from '../../src/banks/create-fields.ts'
 import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import { makeFolder } from '../support/folder.ts'
-import { ENV as NINE_PSB } from './9psb-scene.ts'
-import { settingsOf } from './live.ts'
-import { ENV as PROVIDUS } from './providus-scene.ts'
+import { ENV as NINE_PSB } from './9psb-fixture.ts'
+import { settingsOf } from './fixture.ts'
+import { ENV as PROVIDUS } from './providus-fixture.ts'
 
 describe('the settings of 9PSB', () => {
-  test('are the bank’s own where nothing is said', () => {
+  test('default to the bank’s production values', () => {
     expect(settingsOf(readNinePsbSettings, '9PSB', NINE_PSB)).toMatchObject({
       baseUrl: 'https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount',
       publicKey: NINE_PSB.BANK_9PSB_PUBLIC_KEY,
@@ -19,7 +19,7 @@ describe('the settings of 9PSB', () => {
     })
   })
 
-  test('are told of all at once, without any secret', () => {
+  test('report all errors at once, without secrets', () => {
     const env = {
       BANK_9PSB_BASE_URL: 'https://user:s3cret@bank.example',
       BANK_9PSB_TIMEOUT_MS: '5',
@@ -38,7 +38,7 @@ describe('the settings of 9PSB', () => {
 })
 
 describe('the settings of Providus', () => {
-  test('are the bank’s own where nothing is said', () => {
+  test('default to the bank’s production values', () => {
     expect(settingsOf(readProvidusSettings, 'PROVIDUS', PROVIDUS)).toMatchObject({
       baseUrl: 'https://vps.providusbank.com/vps/api',
       amountField: 'transactionAmount',
@@ -47,7 +47,7 @@ describe('the settings of Providus', () => {
     })
   })
 
-  test('take the secret from a file', async () => {
+  test('read the secret from a file', async () => {
     const folder = await makeFolder('settings')
     onTestFinished(() => rm(folder, { recursive: true }))
     const file = join(folder, 'secret')
@@ -63,15 +63,15 @@ describe('the settings of Providus', () => {
     ['BANK_PROVIDUS_CREATE_FIELDS', '{'],
     ['BANK_PROVIDUS_VERIFY_SESSION_PATH', '../x?y'],
     ['BANK_PROVIDUS_CLIENT_ID', 'a b'],
-  ])('say what is wrong with %s', (name, value) => {
+  ])('report an invalid %s', (name, value) => {
     const read = () => settingsOf(readProvidusSettings, 'PROVIDUS', { ...PROVIDUS, [name]: value })
     expect(read).toThrow(new RegExp(`^${name} must be`))
   })
 })
 
-test('further fields are put over ours, objects within objects, and touch nothing else', () => {
-  const over = JSON.parse('{"order":{"amount":5},"__proto__":{"polluted":true},"list":[1]}')
-  const merged = mergeFields({ order: { amount: 0, currency: 'NGN' }, list: [2, 3] }, over)
+test('merges extra fields deeply without polluting prototypes', () => {
+  const overrides = JSON.parse('{"order":{"amount":5},"__proto__":{"polluted":true},"list":[1]}')
+  const merged = mergeFields({ order: { amount: 0, currency: 'NGN' }, list: [2, 3] }, overrides)
   expect(JSON.parse(JSON.stringify(merged))).toEqual(
     JSON.parse('{"order":{"amount":5,"currency":"NGN"},"list":[1],"__proto__":{"polluted":true}}'),
   )

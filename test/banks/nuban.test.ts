@@ -7,10 +7,10 @@ const institution = fc.stringMatching(/^(\d{3}|\d{6})$/)
 const serials = fc.integer({ min: 0, max: 999_999_999 })
 
 test.each([
-  // The examples of the central bank's standard.
+  // Examples from the central bank's standard.
   ['011', 22, '0000000220'],
   ['011', 1_457, '0000014579'],
-  // Three digits and the same three after zeros are one institution.
+  // A three-digit code equals the same code padded to six digits.
   ['000011', 22, '0000000220'],
 ])('institution %s, serial %i makes %s', (code, serial, expected) => {
   expect(nuban(code, serial)).toBe(expected)
@@ -18,7 +18,7 @@ test.each([
 })
 
 describe('the check digit', () => {
-  test('of every number made is right', () => {
+  test('of every generated number is valid', () => {
     fc.assert(
       fc.property(institution, serials, (code, serial) => {
         const number = nuban(code, serial)
@@ -29,10 +29,10 @@ describe('the check digit', () => {
     )
   })
 
-  test('finds every single wrong digit', () => {
-    const place = fc.integer({ min: 0, max: 9 })
+  test('detects every single wrong digit', () => {
+    const digits = fc.integer({ min: 0, max: 9 })
     fc.assert(
-      fc.property(institution, serials, place, place, (code, serial, at, digit) => {
+      fc.property(institution, serials, digits, digits, (code, serial, at, digit) => {
         const number = nuban(code, serial)
         fc.pre(number[at] !== `${digit}`)
         expect(isNuban(code, `${number.slice(0, at)}${digit}${number.slice(at + 1)}`)).toBe(false)
@@ -41,14 +41,14 @@ describe('the check digit', () => {
   })
 
   test.each(['', '000000022', '00000002200', '000000022x', '٠000000220'])(
-    'is not in "%s"',
+    'rejects "%s"',
     (text) => {
       expect(isNuban('011', text)).toBe(false)
     },
   )
 })
 
-test('every bank has a code of an institution, and a switch code of six digits', () => {
+test('every bank has a NUBAN code of three or six digits, and a six-digit interbank code', () => {
   for (const facts of Object.values(BANK_FACTS)) {
     expect(facts.nubanCode).toMatch(/^(\d{3}|\d{6})$/)
     expect(facts.interbankCode).toMatch(/^\d{6}$/)

@@ -3,16 +3,16 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isSigned, isUnambiguous, signFields } from '../../src/banks/palmpay/signature.ts'
 import { parsePrivateKey, parsePublicKey } from '../../src/banks/rsa-key.ts'
-import { makePalmPayCredentials } from '../../src/fake-banks/palmpay/keys.ts'
+import { generatePalmPayCredentials } from '../../src/fake-banks/palmpay/keys.ts'
 import { isRequestSigned, signFake } from '../../src/fake-banks/palmpay/signature.ts'
 
 const { merchantPrivateKey, merchantPublicKey, bankPrivateKey, bankPublicKey } =
-  makePalmPayCredentials()
+  generatePalmPayCredentials()
 
 const name = fc.stringMatching(/^[a-zA-Z][a-zA-Z0-9]{0,12}$/)
 const fields = fc.dictionary(name, fc.string({ unit: 'grapheme', maxLength: 20 }), { maxKeys: 12 })
 
-test('what we sign is what the bank, written by itself, verifies', () => {
+test('an independent implementation verifies our signatures', () => {
   fc.assert(
     fc.property(fields, (signed) => {
       const signature = signFields(signed, merchantPrivateKey)
@@ -22,7 +22,7 @@ test('what we sign is what the bank, written by itself, verifies', () => {
   )
 })
 
-test('what the bank signs we verify, URL-encoded or not, trimmed before or not', () => {
+test('verifies the bank’s signatures, URL-encoded or not, of trimmed or untrimmed values', () => {
   fc.assert(
     fc.property(fields, fc.boolean(), fc.boolean(), (signed, encoded, trimmed) => {
       const texts = Object.entries(signed).map(([key, value]) => [
@@ -37,7 +37,7 @@ test('what the bank signs we verify, URL-encoded or not, trimmed before or not',
   )
 })
 
-test('a signature fits no other text', () => {
+test('rejects a signature of other fields', () => {
   const other = fc.string({ minLength: 1, maxLength: 10 })
   fc.assert(
     fc.property(fields, name, other, (signed, key, value) => {
@@ -52,12 +52,12 @@ test('a signature fits no other text', () => {
   )
 })
 
-test('it is RSA-SHA1 over the upper-case MD5, of the names in the order of their code units', () => {
+test('signs with RSA-SHA1 over the upper-case MD5, sorted by the code units of the names', () => {
   const fields = { b: '1', a: ' x ', B: '2', empty: '', blank: '  ' }
   const signature = signFields(fields, bankPrivateKey)
   const hash = (name: string, text: string) => createHash(name).update(text)
   const md5 = hash('md5', 'B=2&a=x&b=1').digest('hex').toUpperCase()
-  // PKCS#1 v1.5: the padding is taken off, the name of the hash stands before it.
+  // PKCS#1 v1.5: publicDecrypt removes the padding; the hash follows its identifier.
   const plain = publicDecrypt(bankPublicKey, Buffer.from(signature, 'base64'))
   expect(plain.subarray(-20)).toEqual(hash('sha1', md5).digest())
   expect(isSigned({ B: '2', a: 'x', b: '1' }, signature, bankPublicKey)).toBe(true)
@@ -66,13 +66,13 @@ test('it is RSA-SHA1 over the upper-case MD5, of the names in the order of their
 })
 
 test.each(['', '%', '%ZZ', 'not base64!', 'AAAA', '=', 'A'.repeat(5_000)])(
-  'what is no signature is refused: %s',
+  'rejects an invalid signature: %s',
   (signature) => {
     expect(isSigned({ a: '1' }, signature, bankPublicKey)).toBe(false)
   },
 )
 
-test('a value that could hold another field makes the text ambiguous', () => {
+test('a value that could contain another field is ambiguous', () => {
   expect(isUnambiguous({ payerAccountName: 'Tom = Jerry', orderAmount: '1' })).toBe(true)
   expect(isUnambiguous({ payerAccountName: 'Tom & Sons' })).toBe(false)
   expect(isUnambiguous({ 'a=1&b': '2' })).toBe(false)
@@ -94,18 +94,18 @@ describe('keys', () => {
     'bare PKCS#1': base64(pair.publicKey.export({ format: 'der', type: 'pkcs1' })),
   }
 
-  test.each(Object.entries(privates))('a private one comes as %s', (_form, text) => {
+  test.each(Object.entries(privates))('parses a private key as %s', (_form, text) => {
     expect(parsePrivateKey(text)?.equals(pair.privateKey)).toBe(true)
     expect(parsePrivateKey(text.replaceAll('\n', '\\n'))?.equals(pair.privateKey)).toBe(true)
     expect(parsePublicKey(text)).toBeUndefined()
   })
 
-  test.each(Object.entries(publics))('a public one comes as %s', (_form, text) => {
+  test.each(Object.entries(publics))('parses a public key as %s', (_form, text) => {
     expect(parsePublicKey(text)?.equals(pair.publicKey)).toBe(true)
     expect(parsePrivateKey(text)).toBeUndefined()
   })
 
-  test('and nothing else is one', () => {
+  test('rejects anything else', () => {
     const elliptic = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
     const text = elliptic.export({ format: 'pem', type: 'pkcs8' }).toString()
     expect(parsePrivateKey(text)).toBeUndefined()

@@ -2,17 +2,17 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../src/banks/bank.ts'
-import { BankUnreachable } from '../../src/banks/http/bank-http.ts'
+import { BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 import { createPalmPay } from '../../src/banks/palmpay/palmpay.ts'
 import { readPalmPaySettings } from '../../src/banks/palmpay/settings.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { makePalmPayCredentials } from '../../src/fake-banks/palmpay/keys.ts'
+import { generatePalmPayCredentials } from '../../src/fake-banks/palmpay/keys.ts'
 import { notificationBody } from '../../src/fake-banks/palmpay/order.ts'
 import { type FakePalmPay, startFakePalmPay } from '../../src/fake-banks/palmpay/palmpay.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { httpTo, readSettingsOf } from './live.ts'
+import { httpTo, readSettingsOf } from './fixture.ts'
 
-const credentials = makePalmPayCredentials()
+const credentials = generatePalmPayCredentials()
 const signal = new AbortController().signal
 let fake: FakePalmPay
 let orders = 0
@@ -68,11 +68,11 @@ const notificationOf = (body: string): BankNotification => ({
   pathSecret: '',
 })
 
-describe('opening', () => {
-  test('an account is opened under our reference and name', async () => {
-    const wanted = order({ idType: 'nin' })
-    const result = await connector().openAccount(wanted, signal)
-    const [account] = opened(wanted.reference)
+describe('opening an account', () => {
+  test('uses our reference and name', async () => {
+    const request = order({ idType: 'nin' })
+    const result = await connector().openAccount(request, signal)
+    const [account] = opened(request.reference)
     expect(result).toEqual({
       kind: 'opened',
       accountNumber: account?.virtualAccountNo,
@@ -81,7 +81,7 @@ describe('opening', () => {
     })
   })
 
-  test('an operator’s own fields go along, signed', async () => {
+  test('sends the operator’s fields, signed', async () => {
     const environment = {
       BANK_PALMPAY_CREATE_FIELDS: '{"virtualAccountName":"Shop","more":{"a":1}}',
     }
@@ -92,13 +92,13 @@ describe('opening', () => {
   test.each([
     ['00012345678', 'was not verified by the bank'],
     ['11112345678', 'is already used for an account at the bank'],
-  ])('identity %s is the caller’s fault', async (idNumber, message) => {
+  ])('rejects identity %s', async (idNumber, message) => {
     const result = await connector().openAccount(order({ idNumber }), signal)
     expect(result).toEqual({ kind: 'rejected', fields: [{ field: 'idNumber', message }] })
   })
 
   test.each(['OPEN_GW_000008', 'OPEN_GW_000012', 'OPEN_GW_000020'])(
-    '%s opened nothing: it may be asked again',
+    'opens nothing after %s and can be retried',
     async (code) => {
       fake.faults.add('create', `code ${code}`)
       const result = await connector().openAccount(order(), signal)
@@ -106,17 +106,17 @@ describe('opening', () => {
     },
   )
 
-  test('a signature by another key opens nothing', async () => {
+  test('opens nothing with a signature of another key', async () => {
     const other = await startFakePalmPay({ port: 0 })
     const environment = { BANK_PALMPAY_PRIVATE_KEY: other.environment['BANK_PALMPAY_PRIVATE_KEY'] }
     await other.close()
-    const wanted = order()
-    const result = await connector(environment).openAccount(wanted, signal)
+    const request = order()
+    const result = await connector(environment).openAccount(request, signal)
     expect(result).toMatchObject({ kind: 'unavailable' })
-    expect(opened(wanted.reference)).toEqual([])
+    expect(opened(request.reference)).toEqual([])
   })
 
-  test('a bank that is not there opened nothing', async () => {
+  test('opens nothing if the bank is unreachable', async () => {
     const gone = await startFakePalmPay({ port: 0 })
     await gone.close()
     const result = await connector({}, gone.url).openAccount(order(), signal)
@@ -124,86 +124,89 @@ describe('opening', () => {
   })
 
   test.each(['hang', 'cut', '500', 'page', 'code AC100003'] as const)(
-    'after "%s" the bank is asked, nothing was opened, and a repeat opens one',
+    'after "%s" finds no account, and a retry opens one',
     async (fault) => {
-      const wanted = order()
+      const request = order()
       const bank = connector({}, fake.url, 300)
       fake.faults.add('create', fault)
-      expect(await bank.openAccount(wanted, signal)).toMatchObject({
+      expect(await bank.openAccount(request, signal)).toMatchObject({
         kind: 'unknown',
-        next: 'query',
+        next: 'requery',
       })
-      expect(await bank.findOpened?.(wanted, signal)).toMatchObject({ kind: 'unavailable' })
-      const repeated = await bank.openAccount({ ...wanted, attempt: 2, repeated: true }, signal)
+      expect(await bank.findOpened?.(request, signal)).toMatchObject({ kind: 'unavailable' })
+      const repeated = await bank.openAccount({ ...request, attempt: 2, repeated: true }, signal)
       expect(repeated.kind).toBe('opened')
-      expect(opened(wanted.reference)).toHaveLength(1)
+      expect(opened(request.reference)).toHaveLength(1)
     },
   )
 
   test.each(['hang after', 'cut after', '500 after', 'page after', 'done, code AC100003'] as const)(
-    'after "%s" the bank is asked, and the account is found',
+    'after "%s" finds the account',
     async (fault) => {
-      const wanted = order()
+      const request = order()
       const bank = connector({}, fake.url, 300)
       fake.faults.add('create', fault)
-      expect(await bank.openAccount(wanted, signal)).toMatchObject({
+      expect(await bank.openAccount(request, signal)).toMatchObject({
         kind: 'unknown',
-        next: 'query',
+        next: 'requery',
       })
-      const [account, ...others] = opened(wanted.reference)
+      const [account, ...others] = opened(request.reference)
       expect(others).toEqual([])
-      expect(await bank.findOpened?.(wanted, signal)).toMatchObject({
+      expect(await bank.findOpened?.(request, signal)).toMatchObject({
         kind: 'opened',
         accountNumber: account?.virtualAccountNo,
       })
     },
   )
 
-  test('without an answer to the question too, it stays open', async () => {
+  test('stays unknown if the lookup fails too', async () => {
     const bank = connector({}, fake.url, 300)
     for (const fault of ['hang', '500', 'code AC100003'] as const) {
       fake.faults.add('queryOne', fault)
       const found = await bank.findOpened?.(order(), signal)
-      expect(found).toMatchObject({ kind: 'unknown', next: 'query' })
+      expect(found).toMatchObject({ kind: 'unknown', next: 'requery' })
     }
   })
 
-  test('where it cannot be asked by reference, a person looks', async () => {
+  test('needs manual review if accounts cannot be looked up by reference', async () => {
     const bank = connector({ BANK_PALMPAY_FIND_BY: 'none' })
     expect(bank.findOpened).toBeUndefined()
     fake.faults.add('create', '500')
     const result = await bank.openAccount(order(), signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
   })
 
-  test('an account that the bank gave another reference is nobody’s', async () => {
-    const wanted = order()
-    // Asked by a field that it does not know, it may well answer with some account.
-    const other = fake.openAccount('Somebody', 'R-OTHER')
+  test('needs manual review if the bank returns another reference', async () => {
+    const request = order()
+    // Queried by a field that it does not know, the bank may return any account.
+    const other = fake.openAccount('Other Customer', 'R-OTHER')
     const environment = {
       BANK_PALMPAY_CREATE_FIELDS: JSON.stringify({ accountReference: other.accountReference }),
     }
-    const result = await connector(environment).openAccount(wanted, signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    const result = await connector(environment).openAccount(request, signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
   })
 
-  test('an identity used up by our own first attempt is found, not rejected', async () => {
-    const wanted = order()
+  test('finds the account if our own first attempt used the identity', async () => {
+    const request = order()
     const bank = connector()
-    const account = fake.openAccount('Acme/Ada Obi', wanted.reference)
+    const account = fake.openAccount('Acme/Ada Obi', request.reference)
     fake.faults.add('create', 'code AC100009')
-    expect(await bank.openAccount({ ...wanted, attempt: 2, repeated: true }, signal)).toMatchObject(
-      {
-        kind: 'opened',
-        accountNumber: account.virtualAccountNo,
-      },
-    )
+    expect(
+      await bank.openAccount({ ...request, attempt: 2, repeated: true }, signal),
+    ).toMatchObject({
+      kind: 'opened',
+      accountNumber: account.virtualAccountNo,
+    })
     const other = order({ attempt: 2, repeated: true })
     fake.faults.add('create', 'code AC100009')
     expect(await bank.openAccount(other, signal)).toMatchObject({ kind: 'rejected' })
     fake.faults.add('create', 'code AC100009')
     fake.faults.add('queryOne', '500')
-    expect(await bank.openAccount(other, signal)).toMatchObject({ kind: 'unknown', next: 'query' })
+    expect(await bank.openAccount(other, signal)).toMatchObject({
+      kind: 'unknown',
+      next: 'requery',
+    })
   })
 })
 
@@ -213,7 +216,7 @@ describe('a notification', () => {
     return fake.receive(virtualAccountNo, amount, payment)
   }
 
-  test('is read to the last kobo, with all it says', () => {
+  test('is read completely, to the kobo', () => {
     const atMs = 1_700_000_000_123
     const received = paid('1500.50', {
       payerName: '  NGOZI  EZE \u0000',
@@ -241,7 +244,7 @@ describe('a notification', () => {
     })
   })
 
-  test('comes as the fake builds it, whatever the names and amounts', () => {
+  test('is read for any names and amounts', () => {
     const { read } = connector()
     const { virtualAccountNo } = fake.openAccount('Ada Obi')
     const text = fc.string({ unit: 'grapheme', maxLength: 40 })
@@ -260,14 +263,14 @@ describe('a notification', () => {
     )
   })
 
-  test('without a session is named by its order', () => {
+  test('without a session id uses the order number', () => {
     const received = paid('10', { sessionId: '' })
     expect(connector().read(notificationOf(fake.notification(received)))).toMatchObject({
       payment: { bankKey: received.orderNo, sessionId: received.orderNo },
     })
   })
 
-  test('is refused with any field changed, taken away or added', () => {
+  test('is unauthenticated if any field is changed, removed or added', () => {
     const { read } = connector()
     const genuine = JSON.parse(fake.notification(paid())) as Record<string, unknown>
     expect(read(notificationOf(JSON.stringify(genuine))).kind).toBe('payment')
@@ -280,17 +283,17 @@ describe('a notification', () => {
         const after = typeof changed === 'object' ? JSON.stringify(changed) : String(changed)
         fc.pre(after.trim() !== before.trim())
         const body = JSON.stringify({ ...genuine, [name]: changed })
-        expect(read(notificationOf(body)).kind).toBe('forged')
+        expect(read(notificationOf(body)).kind).toBe('unauthenticated')
       }),
       { numRuns: 500 },
     )
     for (const name of Object.keys(genuine)) {
       const { [name]: _left, ...rest } = genuine
-      expect(read(notificationOf(JSON.stringify(rest))).kind).toBe('forged')
+      expect(read(notificationOf(JSON.stringify(rest))).kind).toBe('unauthenticated')
     }
   })
 
-  test('whose signed text fits other fields too is not bound', () => {
+  test('with an ambiguous signed text is not bound', () => {
     const received = paid('10', { payerName: 'TOM & SONS' })
     expect(connector().read(notificationOf(fake.notification(received)))).toMatchObject({
       kind: 'payment',
@@ -299,9 +302,9 @@ describe('a notification', () => {
   })
 
   test.each(['', 'success', '[]', 'null', '{}', '{"sign":""}', '{"sign":1}', '{"sign":{}}'])(
-    'that nobody signed is forged: %s',
+    'without a signature is unauthenticated: %s',
     (body) => {
-      expect(connector().read(notificationOf(body)).kind).toBe('forged')
+      expect(connector().read(notificationOf(body)).kind).toBe('unauthenticated')
     },
   )
 
@@ -318,8 +321,10 @@ describe('a notification', () => {
     )
   }
 
-  test('of another merchant’s app is forged, although PalmPay signed it', () => {
-    expect(connector().read(signed({ ...genuine(), appId: 'L-OTHER' })).kind).toBe('forged')
+  test('for the app of another merchant is unauthenticated, although PalmPay signed it', () => {
+    expect(connector().read(signed({ ...genuine(), appId: 'L-OTHER' })).kind).toBe(
+      'unauthenticated',
+    )
   })
 
   test.each([
@@ -327,12 +332,12 @@ describe('a notification', () => {
     ['orderStatus', 0n],
     ['orderId', 'payout-1'],
     ['virtualAccountNo', ''],
-  ])('with %s %s is no money of a virtual account', (name, value) => {
-    expect(connector().read(signed({ ...genuine(), [name]: value })).kind).toBe('noise')
+  ])('with %s %s is ignored', (name, value) => {
+    expect(connector().read(signed({ ...genuine(), [name]: value })).kind).toBe('ignored')
   })
 
-  test('of a payout is no money of a virtual account', () => {
-    expect(connector().read(notificationOf(fake.payout(5_000n))).kind).toBe('noise')
+  test('of a payout is ignored', () => {
+    expect(connector().read(notificationOf(fake.payout(5_000n))).kind).toBe('ignored')
   })
 
   test.each([
@@ -348,11 +353,11 @@ describe('a notification', () => {
     ['virtualAccountNo', '12345'],
     ['currency', 'GHS'],
     ['orderStatus', ''],
-  ])('with %s "%s" is kept for a person', (name, value) => {
-    expect(connector().read(signed({ ...genuine(), [name]: value })).kind).toBe('unreadable')
+  ])('with %s "%s" is malformed', (name, value) => {
+    expect(connector().read(signed({ ...genuine(), [name]: value })).kind).toBe('malformed')
   })
 
-  test('amounts of fifteen digits are exact', () => {
+  test('has an exact amount of fifteen digits', () => {
     const reading = connector().read(signed({ ...genuine(), orderAmount: 999_999_999_999_999n }))
     expect(reading).toMatchObject({ payment: { amountMinor: 999_999_999_999_999n } })
   })
@@ -363,7 +368,7 @@ describe('acknowledging', () => {
     connector().acknowledge(outcome, notificationOf('{}'))
 
   test.each(['recorded', 'duplicate', 'unmatched', 'held', 'noise', 'denied'] as const)(
-    '%s is success',
+    '%s responds with success',
     (outcome) => {
       expect(acknowledge(outcome)).toEqual({
         status: 200,
@@ -373,17 +378,17 @@ describe('acknowledging', () => {
     },
   )
 
-  test('a forgery is refused, and a fault of ours makes it come again', () => {
+  test('rejects forgeries, and makes the bank retry after our own faults', () => {
     expect(acknowledge('forged')).toMatchObject({ status: 401 })
     expect(acknowledge('try again').status).toBeGreaterThanOrEqual(500)
     expect(acknowledge('try again').body).not.toBe('success')
   })
 
-  test('the bank brings it again until it hears success', async () => {
+  test('the bank retries until the response is success', async () => {
     const receiver = await startReceiver()
-    const answers = [acknowledge('try again'), acknowledge('try again'), acknowledge('recorded')]
+    const responses = [acknowledge('try again'), acknowledge('try again'), acknowledge('recorded')]
     receiver.answer(() => {
-      const { status, contentType, body } = answers.shift() ?? acknowledge('duplicate')
+      const { status, contentType, body } = responses.shift() ?? acknowledge('duplicate')
       return { status, headers: { 'content-type': contentType }, body }
     })
     const bank = await startFakePalmPay({
@@ -393,9 +398,9 @@ describe('acknowledging', () => {
       retryDelaysMs: Array(8).fill(1),
     })
     const { virtualAccountNo } = bank.openAccount('Ada Obi')
-    const delivered = await bank.pay(virtualAccountNo, '10')
-    expect(delivered.acknowledged).toBe(true)
-    expect(delivered.answers.map(({ status }) => status)).toEqual([503, 503, 200])
+    const result = await bank.pay(virtualAccountNo, '10')
+    expect(result.acknowledged).toBe(true)
+    expect(result.responses.map(({ status }) => status)).toEqual([503, 503, 200])
     const readings = receiver.requests.map(({ rawBody }) =>
       connector().read(notificationOf(rawBody)),
     )
@@ -405,7 +410,7 @@ describe('acknowledging', () => {
   })
 })
 
-describe('asking for a payment', () => {
+describe('a requery', () => {
   const received = (payment = {}) => {
     const { virtualAccountNo } = fake.openAccount('Ada Obi')
     const paid = fake.receive(virtualAccountNo, '180.25', payment)
@@ -414,13 +419,13 @@ describe('asking for a payment', () => {
     return reading.payment
   }
 
-  test('confirms what the bank has', async () => {
+  test('confirms a payment that the bank has', async () => {
     const payment = received()
     expect(await connector().requery(payment, signal)).toEqual({ kind: 'confirmed', payment })
   })
 
   test.each(['hang', 'cut', '500', 'page', 'code AC100001', 'code AC100003'] as const)(
-    'says nothing after "%s"',
+    'has an unknown result after "%s"',
     async (fault) => {
       fake.faults.add('detail', fault)
       const result = await connector({}, fake.url, 300).requery(received(), signal)
@@ -428,19 +433,19 @@ describe('asking for a payment', () => {
     },
   )
 
-  test('says nothing of an order that it does not know, or that is not paid yet', async () => {
+  test('has an unknown result for an unknown or unpaid order', async () => {
     const payment = received()
     const unknown = { ...payment, bankKey: 'MI0' }
     expect((await connector().requery(unknown, signal)).kind).toBe('unknown')
     const { virtualAccountNo } = fake.openAccount('Ada Obi')
     const pending = fake.receive(virtualAccountNo, '1', { orderStatus: 0n })
-    const asked = { ...payment, bankKey: pending.orderNo }
-    expect((await connector().requery(asked, signal)).kind).toBe('unknown')
+    const reported = { ...payment, bankKey: pending.orderNo }
+    expect((await connector().requery(reported, signal)).kind).toBe('unknown')
   })
 })
 
-describe('listing', () => {
-  test('gives every payment of a period once, page by page', async () => {
+describe('listing payments', () => {
+  test('returns every payment of a period once, page by page', async () => {
     const bank = await startFakePalmPay({ port: 0, credentials })
     const { virtualAccountNo } = bank.openAccount('Ada Obi')
     const start = 1_700_000_000_000
@@ -466,7 +471,7 @@ describe('listing', () => {
     await bank.close()
   })
 
-  test('warns of what it cannot read, and gives the rest', async () => {
+  test('skips malformed orders with a warning', async () => {
     const bank = await startFakePalmPay({ port: 0, credentials })
     const { virtualAccountNo } = bank.openAccount('Ada Obi')
     bank.receive(virtualAccountNo, '1', { atMs: 1, sessionId: 'no session' })
@@ -480,24 +485,24 @@ describe('listing', () => {
   })
 
   test.each(['hang', '500', 'page', 'code OPEN_GW_000012'] as const)(
-    'says that there was no list after "%s"',
+    'throws BankUnreachableError after "%s"',
     async (fault) => {
       fake.faults.add('pageList', fault)
       const period = { fromMs: 0, toMs: 1, page: undefined, account: undefined }
       const listed = connector({}, fake.url, 300).listPayments?.(period, signal)
-      await expect(listed).rejects.toBeInstanceOf(BankUnreachable)
+      await expect(listed).rejects.toBeInstanceOf(BankUnreachableError)
     },
   )
 })
 
-describe('closing', () => {
+describe('closing an account', () => {
   const close = (accountNumber: string) =>
     connector({}, fake.url, 300).closeAccount?.(
       { reference: '', accountNumber, bankAccountId: '' },
       signal,
     )
 
-  test('disables the account, and may be repeated', async () => {
+  test('disables the account and can be repeated', async () => {
     const account = fake.openAccount('Ada Obi')
     fake.faults.add('update', 'hang after')
     expect(await close(account.virtualAccountNo)).toMatchObject({ kind: 'unavailable' })
@@ -505,7 +510,7 @@ describe('closing', () => {
     expect(account.status).toBe('Disabled')
   })
 
-  test('says what the bank says of an account that it does not know', async () => {
+  test('reports the bank’s error for an unknown account', async () => {
     expect(await close('0000000000')).toEqual({
       kind: 'unavailable',
       cause: 'AC100001 record not found',
@@ -514,7 +519,7 @@ describe('closing', () => {
 })
 
 describe('settings', () => {
-  test('those of production stand unless told otherwise', () => {
+  test('default to production', () => {
     const { found, faults } = settings({ BANK_PALMPAY_BASE_URL: '' })
     expect(faults).toEqual([])
     expect(found).toMatchObject({
@@ -525,7 +530,7 @@ describe('settings', () => {
     })
   })
 
-  test('every fault is told, and no key', () => {
+  test('report every error without keys', () => {
     const { faults } = settings({
       BANK_PALMPAY_APP_ID: '',
       BANK_PALMPAY_PRIVATE_KEY: 'c2VjcmV0IGtleQ',
@@ -543,7 +548,7 @@ describe('settings', () => {
     expect(faults.join()).not.toContain('c2VjcmV0IGtleQ')
   })
 
-  test('printing them shows no key', () => {
+  test('show no keys when printed', () => {
     expect(JSON.stringify(settings().found)).not.toMatch(/[A-Za-z0-9+/]{60}/)
   })
 })

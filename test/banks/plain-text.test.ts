@@ -15,7 +15,7 @@ describe('a bank’s text', () => {
     expect(plainText(text, 10)).toBe(stored)
   })
 
-  test('is always short and printable, whatever it is', () => {
+  test('is always stored short and printable', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.nat(60), (text, max) => {
         const stored = plainText(text, max)

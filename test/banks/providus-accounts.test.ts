@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import type { ProvidusFault } from '../../src/fake-banks/providus/providus.ts'
-import { anOrder, givenUpOnce, signal } from './live.ts'
-import { aProvidus } from './providus-scene.ts'
+import { abortedOnce, accountOrder, signal } from './fixture.ts'
+import { providusFixture } from './providus-fixture.ts'
 
-const order = anOrder({ bank: 'PROVIDUS' })
+const order = accountOrder({ bank: 'PROVIDUS' })
 
 describe('opening an account', () => {
-  test('gives the number and the name that the bank opened', async () => {
-    const { bank, connector } = await aProvidus()
+  test('returns the number and the name that the bank opened', async () => {
+    const { bank, connector } = await providusFixture()
     const result = await connector.openAccount(order, signal)
     const [account] = bank.accounts.values()
     expect(result).toEqual({
@@ -18,23 +18,23 @@ describe('opening an account', () => {
     })
   })
 
-  test('has the operator’s own fields, but the name stays ours', async () => {
+  test('sends the operator’s fields, but keeps our account name', async () => {
     const fields = { account_name: 'theirs', bvn: '22222222222' }
     const env = { BANK_PROVIDUS_CREATE_FIELDS: JSON.stringify(fields) }
-    const { bank, connector } = await aProvidus({}, env)
+    const { bank, connector } = await providusFixture({}, env)
     await connector.openAccount(order, signal)
     expect([...bank.accounts.values()]).toMatchObject([{ accountName: 'MERCHANT(Acme/Ada Obi)' }])
   })
 
-  test('is never repeated by itself', async () => {
-    const { bank, connector } = await aProvidus()
+  test('is never retried automatically', async () => {
+    const { bank, connector } = await providusFixture()
     const result = await connector.openAccount({ ...order, attempt: 2, repeated: true }, signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.requests.create).toBe(0)
   })
 })
 
-describe('an opening that goes wrong', () => {
+describe('a failed opening', () => {
   test.each<[ProvidusFault, number]>([
     ['500', 0],
     ['500 after', 1],
@@ -42,11 +42,11 @@ describe('an opening that goes wrong', () => {
     ['cut after', 1],
     ['page', 0],
     ['page after', 1],
-  ])('with %s needs a person', async (fault, opened) => {
-    const { bank, connector } = await aProvidus()
+  ])('with %s needs manual review', async (fault, opened) => {
+    const { bank, connector } = await providusFixture()
     bank.faults.add('create', fault)
     const result = await connector.openAccount(order, signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.accounts.size).toBe(opened)
     expect(bank.requests.create).toBe(1)
   })
@@ -54,14 +54,14 @@ describe('an opening that goes wrong', () => {
   test.each<[ProvidusFault, number]>([
     ['hang', 0],
     ['hang after', 1],
-  ])('with a time-out needs a person (%s)', async (fault, opened) => {
-    const { bank, connector } = await aProvidus()
+  ])('with a timeout needs manual review (%s)', async (fault, opened) => {
+    const { bank, connector } = await providusFixture()
     bank.faults.add('create', fault)
-    const result = await givenUpOnce(
+    const result = await abortedOnce(
       () => bank.requests.create === 1,
-      (until) => connector.openAccount(order, until),
+      (abort) => connector.openAccount(order, abort),
     )
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.accounts.size).toBe(opened)
   })
 
@@ -71,45 +71,48 @@ describe('an opening that goes wrong', () => {
     ['11', 200],
     ['11', 400],
     ['05', 401],
-  ])('with a plain refusal (%s in HTTP %i) has opened nothing', async (fault, refusalStatus) => {
-    const { bank, connector } = await aProvidus({ refusalStatus })
+  ])('with an explicit rejection (%s in HTTP %i) opens nothing', async (fault, errorStatus) => {
+    const { bank, connector } = await providusFixture({ errorStatus })
     bank.faults.add('create', fault)
     expect(await connector.openAccount(order, signal)).toMatchObject({
       kind: 'unavailable',
-      cause: expect.stringContaining(`HTTP ${refusalStatus}, responseCode "${fault}"`),
+      cause: expect.stringContaining(`HTTP ${errorStatus}, responseCode "${fault}"`),
     })
     expect(bank.accounts.size).toBe(0)
   })
 
-  test('with a refusal in HTTP 500 needs a person', async () => {
-    const { bank, connector } = await aProvidus({ refusalStatus: 500 })
+  test('with a rejection in HTTP 500 needs manual review', async () => {
+    const { bank, connector } = await providusFixture({ errorStatus: 500 })
     bank.faults.add('create', '03')
     const result = await connector.openAccount(order, signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
   })
 
-  test('with a wrong secret says so, without it', async () => {
-    const { bank, connector } = await aProvidus({}, { BANK_PROVIDUS_CLIENT_SECRET: 'wrong-secret' })
+  test('with a wrong secret reports it without the secret', async () => {
+    const { bank, connector } = await providusFixture(
+      {},
+      { BANK_PROVIDUS_CLIENT_SECRET: 'wrong-secret' },
+    )
     const result = await connector.openAccount(order, signal)
     expect(result).toMatchObject({ kind: 'unavailable', cause: expect.stringContaining('"05"') })
     expect(JSON.stringify(result)).not.toContain('wrong-secret')
     expect(bank.accounts.size).toBe(0)
   })
 
-  test('with no bank there has opened nothing', async () => {
-    const { bank, connector } = await aProvidus()
+  test('opens nothing if the bank is unreachable', async () => {
+    const { bank, connector } = await providusFixture()
     await bank.close()
     expect((await connector.openAccount(order, signal)).kind).toBe('unavailable')
   })
 
-  test('at a path that is not served has opened nothing', async () => {
-    const { connector } = await aProvidus({}, { BANK_PROVIDUS_CREATE_PATH: 'moved/away' })
+  test('opens nothing at a path that is not served', async () => {
+    const { connector } = await providusFixture({}, { BANK_PROVIDUS_CREATE_PATH: 'moved/away' })
     expect((await connector.openAccount(order, signal)).kind).toBe('unavailable')
   })
 })
 
-test('accounts are blocked here: on the bank’s black list their money would not be told of', async () => {
-  const { connector } = await aProvidus()
+test('does not close accounts: the bank would stop notifying their payments', async () => {
+  const { connector } = await providusFixture()
   expect(connector.closeAccount).toBeUndefined()
   expect(connector.listing).toBeUndefined()
 })

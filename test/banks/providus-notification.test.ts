@@ -6,8 +6,8 @@ import {
   notificationBody,
   type ProvidusTransaction,
 } from '../../src/fake-banks/providus/transaction.ts'
-import { aNotification } from './live.ts'
-import { ENV } from './providus-scene.ts'
+import { bankNotification } from './fixture.ts'
+import { ENV } from './providus-fixture.ts'
 
 const clientId = ENV.BANK_PROVIDUS_CLIENT_ID
 const signature = authSignature(clientId, ENV.BANK_PROVIDUS_CLIENT_SECRET)
@@ -26,20 +26,20 @@ const transaction: ProvidusTransaction = {
   sourceBankCode: '000004',
   sourceBankName: 'UNITED BANK FOR AFRICA',
   tranDateTime: '2021-03-01 18:06:20',
-  standing: 'waiting',
+  notificationStatus: 'pending',
 }
 const body = notificationBody(transaction)
 const read = (text: string, headers: Readonly<Record<string, string>> = signed) =>
-  readNotification(aNotification(text, headers), rules)
+  readNotification(bankNotification(text, headers), rules)
 
-test('the signature is the one that the bank publishes', () => {
+test('computes the signature of the bank’s published example', () => {
   expect(signature).toBe(
     'BE09BEE831CF262226B426E39BD1092AF84DC63076D4174FAC78A2261F9A3D6E' +
       '59744983B8326B69CDF2963FE314DFC89635CFA37A40596508DD6EAAB09402C7',
   )
 })
 
-test('a signed notification is a payment, which nothing binds', () => {
+test('reads a signed notification as a payment that is not bound', () => {
   expect(read(body)).toEqual({
     kind: 'payment',
     bound: false,
@@ -61,14 +61,14 @@ test('a signed notification is a payment, which nothing binds', () => {
   })
 })
 
-test('what the payer sent is credited, or by a setting what is left of it', () => {
+test('credits what the payer sent or, by a setting, the rest after the fee', () => {
   const settled = { ...rules, amountField: 'settledAmount' } as const
-  expect(readNotification(aNotification(body, signed), settled)).toMatchObject({
+  expect(readNotification(bankNotification(body, signed), settled)).toMatchObject({
     payment: { amountMinor: 95_500n },
   })
 })
 
-test('what the bank writes is what is read, to the kobo', () => {
+test('reads what the bank writes, to the kobo', () => {
   const id = fc.stringMatching(/^[A-Za-z0-9_./-]{1,64}$/).filter((text) => !/^null$/i.test(text))
   fc.assert(
     fc.property(
@@ -92,7 +92,7 @@ test('what the bank writes is what is read, to the kobo', () => {
 })
 
 describe('the signature', () => {
-  test('is taken in either case, and without the client id', () => {
+  test('is accepted in either case, and without the client id', () => {
     expect(read(body, { ...signed, 'x-auth-signature': signature.toLowerCase() }).kind).toBe(
       'payment',
     )
@@ -106,23 +106,23 @@ describe('the signature', () => {
     ['shorter', { ...signed, 'x-auth-signature': signature.slice(0, -1) }],
     ['longer', { ...signed, 'x-auth-signature': `${signature}0` }],
     ['of another client id', { ...signed, 'client-id': 'another' }],
-  ])('is refused when it is %s', (_name, headers) => {
-    expect(read(body, headers).kind).toBe('forged')
-    expect(read('no JSON', headers).kind).toBe('forged')
+  ])('is rejected if it is %s', (_name, headers) => {
+    expect(read(body, headers).kind).toBe('unauthenticated')
+    expect(read('no JSON', headers).kind).toBe('unauthenticated')
   })
 
-  test('is refused with any character changed', () => {
+  test('is rejected with any character changed', () => {
     fc.assert(
       fc.property(fc.nat(127), fc.constantFrom(...'0123456789ABCDEF'), (at, character) => {
         fc.pre(signature[at] !== character)
         const wrong = signature.slice(0, at) + character + signature.slice(at + 1)
-        expect(read(body, { ...signed, 'x-auth-signature': wrong }).kind).toBe('forged')
+        expect(read(body, { ...signed, 'x-auth-signature': wrong }).kind).toBe('unauthenticated')
       }),
     )
   })
 })
 
-describe('what stands for nothing is nothing', () => {
+describe('a placeholder is read as an empty value', () => {
   test.each(['null', ' ', '', 'NULL'])('%j', (nothing) => {
     const changes = { sessionId: nothing, sourceAccountName: nothing, remarks: nothing }
     expect(read(notificationBody({ ...transaction, ...changes }))).toMatchObject({
@@ -171,7 +171,7 @@ describe('the time of the payment', () => {
   })
 })
 
-describe('a notification cannot be understood', () => {
+describe('a notification is malformed', () => {
   const amount = '"transactionAmount":"1000"'
   test.each([
     ['no JSON', 'Hello'],
@@ -179,7 +179,7 @@ describe('a notification cannot be understood', () => {
     ['an exponent', body.replace(amount, '"transactionAmount":"1e3"')],
     ['an exponent as a number', body.replace(amount, '"transactionAmount":1e3')],
     ['three decimals', body.replace(amount, '"transactionAmount":"1000.005"')],
-    ['thousands set apart', body.replace(amount, '"transactionAmount":"1,000"')],
+    ['a thousands separator', body.replace(amount, '"transactionAmount":"1,000"')],
     ['a negative amount', body.replace(amount, '"transactionAmount":"-1000"')],
     ['no amount', body.replace(amount, '"transactionAmount":"null"')],
     ['nothing to credit', body.replace(amount, '"transactionAmount":"0.00"')],
@@ -191,6 +191,6 @@ describe('a notification cannot be understood', () => {
     ['no account', body.replace(transaction.accountNumber, 'null')],
   ])('with %s', (_name, text) => {
     expect(text).not.toBe(body)
-    expect(read(text).kind).toBe('unreadable')
+    expect(read(text).kind).toBe('malformed')
   })
 })

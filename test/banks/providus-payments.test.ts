@@ -2,28 +2,31 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
 import type { ProvidusFault } from '../../src/fake-banks/providus/providus.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { aNotification, aPayment, givenUpOnce, signal } from './live.ts'
-import { aProvidus } from './providus-scene.ts'
+import { abortedOnce, bankNotification, bankPayment, signal } from './fixture.ts'
+import { providusFixture } from './providus-fixture.ts'
 
-async function aNotified(env: Readonly<Record<string, string>> = {}) {
+async function notifiedFixture(env: Readonly<Record<string, string>> = {}) {
   const receiver = await startReceiver()
   onTestFinished(() => receiver.close())
-  const scene = await aProvidus({ notify: `${receiver.url}/n`, retryDelaysMs: [1, 1, 1, 1] }, env)
-  const { accountNumber } = scene.bank.openAccount('Ada Obi')
-  /** What the connector reads of the request that came as the `index`th. */
+  const fixture = await providusFixture(
+    { notify: `${receiver.url}/n`, retryDelaysMs: [1, 1, 1, 1] },
+    env,
+  )
+  const { accountNumber } = fixture.bank.openAccount('Ada Obi')
+  /** The payment that the connector reads from the request with this index. */
   const readAt = (index: number): BankPayment => {
     const request = receiver.requests[index]
     const headers = { 'x-auth-signature': String(request?.headers['x-auth-signature']) }
-    const reading = scene.connector.read(aNotification(request?.rawBody ?? '', headers))
+    const reading = fixture.connector.read(bankNotification(request?.rawBody ?? '', headers))
     if (reading.kind !== 'payment') throw new Error(`read ${JSON.stringify(reading)}`)
     return reading.payment
   }
   const acknowledge = (outcome: NotificationOutcome) =>
     receiver.answer(({ rawBody }) => {
-      const { status, body } = scene.connector.acknowledge(outcome, aNotification(rawBody, {}))
+      const { status, body } = fixture.connector.acknowledge(outcome, bankNotification(rawBody, {}))
       return { status, body }
     })
-  return { ...scene, receiver, accountNumber, readAt, acknowledge }
+  return { ...fixture, receiver, accountNumber, readAt, acknowledge }
 }
 
 describe('the bank', () => {
@@ -33,61 +36,64 @@ describe('the bank', () => {
     ['held', '00', 'success'],
     ['noise', '00', 'success'],
     ['duplicate', '01', 'duplicate transaction'],
-  ])('tells once of a payment that is %s, and hears %s', async (outcome, code, message) => {
-    const { bank, receiver, accountNumber, acknowledge } = await aNotified()
-    acknowledge(outcome)
-    const delivered = await bank.pay(accountNumber, '120.50')
-    expect(delivered.acknowledged).toBe(true)
-    expect(receiver.requests).toHaveLength(1)
-    expect(JSON.parse(String(delivered.answers[0]?.text))).toEqual({
-      requestSuccessful: true,
-      sessionId: bank.transactions[0]?.sessionId,
-      responseMessage: message,
-      responseCode: code,
-    })
-    expect(bank.transactions[0]?.standing).toBe('acknowledged')
-  })
-
-  test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
-    'tells five times of a payment that is answered with %s, and gives no money up',
-    async (outcome) => {
-      const { bank, receiver, accountNumber, acknowledge } = await aNotified()
+  ])(
+    'notifies once if the outcome is %s, with response code %s',
+    async (outcome, code, message) => {
+      const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
       acknowledge(outcome)
-      expect((await bank.pay(accountNumber, '120.50')).acknowledged).toBe(false)
-      expect(receiver.requests).toHaveLength(5)
-      expect(bank.transactions[0]?.standing).toBe('waiting')
+      const result = await bank.pay(accountNumber, '120.50')
+      expect(result.acknowledged).toBe(true)
+      expect(receiver.requests).toHaveLength(1)
+      expect(JSON.parse(String(result.responses[0]?.text))).toEqual({
+        requestSuccessful: true,
+        sessionId: bank.transactions[0]?.sessionId,
+        responseMessage: message,
+        responseCode: code,
+      })
+      expect(bank.transactions[0]?.notificationStatus).toBe('acknowledged')
     },
   )
 
-  test('hears of a rejection for good only where an operator set that, for what it denies', async () => {
-    const { bank, receiver, accountNumber, acknowledge } = await aNotified({
+  test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
+    'notifies five times if the outcome is %s, and does not reject the payment',
+    async (outcome) => {
+      const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
+      acknowledge(outcome)
+      expect((await bank.pay(accountNumber, '120.50')).acknowledged).toBe(false)
+      expect(receiver.requests).toHaveLength(5)
+      expect(bank.transactions[0]?.notificationStatus).toBe('pending')
+    },
+  )
+
+  test('rejects only denied payments for good, if an operator chose code 02', async () => {
+    const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture({
       BANK_PROVIDUS_DENIED_CODE: '02',
     })
     acknowledge('denied')
     await bank.pay(accountNumber, '120.50')
     expect(receiver.requests).toHaveLength(1)
-    expect(bank.transactions[0]?.standing).toBe('rejected')
+    expect(bank.transactions[0]?.notificationStatus).toBe('rejected')
     acknowledge('try again')
     await bank.pay(accountNumber, '120.50')
-    expect(bank.transactions[1]?.standing).toBe('waiting')
+    expect(bank.transactions[1]?.notificationStatus).toBe('pending')
   })
 
-  test('says nothing of theirs to whoever is not the bank', async () => {
-    const { connector } = await aProvidus()
-    const answer = connector.acknowledge('forged', aNotification('{"sessionId":"theirs"}', {}))
-    expect(answer.status).toBe(401)
-    expect(answer.body).not.toContain('theirs')
+  test('echoes nothing to a caller that is not the bank', async () => {
+    const { connector } = await providusFixture()
+    const response = connector.acknowledge('forged', bankNotification('{"sessionId":"echoed"}', {}))
+    expect(response.status).toBe(401)
+    expect(response.body).not.toContain('echoed')
   })
 })
 
-describe('a payment is asked for again', () => {
-  test('by its settlement id, and confirmed', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
+describe('a requery', () => {
+  test('confirms a payment by its settlement id', async () => {
+    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
     acknowledge('recorded')
     await bank.pay(accountNumber, '9999999999999.99')
     const payment = readAt(0)
     expect(payment.amountMinor).toBe(999_999_999_999_999n)
-    // The bank of the payer is in requeries alone.
+    // Only requeries contain the payer's bank.
     const payer = { ...payment.payer, bankCode: '000004' }
     expect(await connector.requery(payment, signal)).toEqual({
       kind: 'confirmed',
@@ -96,12 +102,12 @@ describe('a payment is asked for again', () => {
     expect(bank.requests).toMatchObject({ settlement: 1, session: 0 })
   })
 
-  test('with what it calls nothing, late and out of order too', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
+  test('confirms payments without a payer, notified late and out of order', async () => {
+    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
     acknowledge('recorded')
-    const nobody = { sourceAccountName: '', sourceAccountNumber: '' }
+    const noPayer = { sourceAccountName: '', sourceAccountNumber: '' }
     const received = ['0.1', '0.2', '0.30'].map((amount) =>
-      bank.receive(accountNumber, amount, nobody),
+      bank.receive(accountNumber, amount, noPayer),
     )
     for (const transaction of [...received].reverse()) await bank.notify(transaction)
     const read = [0, 1, 2].map(readAt)
@@ -115,74 +121,82 @@ describe('a payment is asked for again', () => {
   })
 
   const received = async (env: Readonly<Record<string, string>> = {}) => {
-    const scene = await aNotified(env)
-    const { sessionId, settlementId } = scene.bank.receive(scene.accountNumber, '120')
-    const { accountNumber } = scene
-    return { ...scene, told: aPayment({ sessionId, bankKey: settlementId, accountNumber }) }
+    const fixture = await notifiedFixture(env)
+    const { sessionId, settlementId } = fixture.bank.receive(fixture.accountNumber, '120')
+    const { accountNumber } = fixture
+    return {
+      ...fixture,
+      reported: bankPayment({ sessionId, bankKey: settlementId, accountNumber }),
+    }
   }
 
   test.each<ProvidusFault>(['not found', '500', '500 after', 'cut', 'page', '03'])(
-    'by its session id, when by settlement there is %s',
+    'falls back to the session id if the settlement id fails with %s',
     async (fault) => {
-      const { bank, connector, told } = await received()
+      const { bank, connector, reported } = await received()
       bank.faults.add('settlement', fault)
-      expect(await connector.requery(told, signal)).toMatchObject({
+      expect(await connector.requery(reported, signal)).toMatchObject({
         kind: 'confirmed',
-        payment: { bankKey: told.bankKey, amountMinor: 12_000n },
+        payment: { bankKey: reported.bankKey, amountMinor: 12_000n },
       })
     },
   )
 
-  test('and nothing is known, nor asked further, when no answer comes in time', async () => {
-    const { bank, connector, told } = await received()
+  test('has an unknown result after a timeout, without a second request', async () => {
+    const { bank, connector, reported } = await received()
     bank.faults.add('settlement', 'hang')
-    const result = await givenUpOnce(
+    const result = await abortedOnce(
       () => bank.requests.settlement === 1,
-      (until) => connector.requery(told, until),
+      (abort) => connector.requery(reported, abort),
     )
     expect(result.kind).toBe('unknown')
     expect(bank.requests.session).toBe(0)
   })
 
-  test('by its session id, where the other path is not served', async () => {
-    const { connector, told } = await received({ BANK_PROVIDUS_VERIFY_SETTLEMENT_PATH: 'PiPnone' })
-    expect((await connector.requery(told, signal)).kind).toBe('confirmed')
+  test('falls back to the session id if the other path is not served', async () => {
+    const { connector, reported } = await received({
+      BANK_PROVIDUS_VERIFY_SETTLEMENT_PATH: 'PiPnone',
+    })
+    expect((await connector.requery(reported, signal)).kind).toBe('confirmed')
   })
 
-  test('and denied when the bank finds neither', async () => {
-    const { bank, connector, told } = await received()
-    const madeUp = { ...told, bankKey: '1', sessionId: '2' }
-    expect(await connector.requery(madeUp, signal)).toMatchObject({
+  test('denies a payment that is found by neither id', async () => {
+    const { bank, connector, reported } = await received()
+    const forged = { ...reported, bankKey: '1', sessionId: '2' }
+    expect(await connector.requery(forged, signal)).toMatchObject({
       kind: 'denied',
       cause: expect.stringContaining('Transaction not found'),
     })
     expect(bank.requests).toMatchObject({ settlement: 1, session: 1 })
   })
 
-  test.each([400, 404])('and denied when it finds neither, in HTTP %i', async (notFoundStatus) => {
-    const { connector } = await aProvidus({ notFoundStatus })
-    expect((await connector.requery(aPayment({ bankKey: '1' }), signal)).kind).toBe('denied')
-  })
+  test.each([400, 404])(
+    'denies a payment that is not found, in HTTP %i',
+    async (notFoundStatus) => {
+      const { connector } = await providusFixture({ notFoundStatus })
+      expect((await connector.requery(bankPayment({ bankKey: '1' }), signal)).kind).toBe('denied')
+    },
+  )
 
-  test('and denied when a true session comes with another settlement, or the reverse', async () => {
-    const { connector, told } = await received()
-    const otherSettlement = { ...told, bankKey: `${told.bankKey}1` }
+  test('denies a genuine session id with another settlement id, and the reverse', async () => {
+    const { connector, reported } = await received()
+    const otherSettlement = { ...reported, bankKey: `${reported.bankKey}1` }
     expect((await connector.requery(otherSettlement, signal)).kind).toBe('denied')
-    const otherSession = { ...told, sessionId: `${told.sessionId}1` }
+    const otherSession = { ...reported, sessionId: `${reported.sessionId}1` }
     expect((await connector.requery(otherSession, signal)).kind).toBe('denied')
   })
 
-  test('and what the bank has otherwise is confirmed as the bank has it', async () => {
-    const { connector, told } = await received()
-    const more = { ...told, amountMinor: 1_200_000n, accountNumber: '0000000000' }
-    expect(await connector.requery(more, signal)).toMatchObject({
+  test('returns the payment as the bank has it, not as it was notified', async () => {
+    const { connector, reported } = await received()
+    const altered = { ...reported, amountMinor: 1_200_000n, accountNumber: '0000000000' }
+    expect(await connector.requery(altered, signal)).toMatchObject({
       kind: 'confirmed',
-      payment: { amountMinor: 12_000n, accountNumber: told.accountNumber },
+      payment: { amountMinor: 12_000n, accountNumber: reported.accountNumber },
     })
   })
 
-  test('and confirmed by its settlement alone where it has no session', async () => {
-    const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
+  test('confirms a payment without a session id by its settlement id', async () => {
+    const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
     acknowledge('recorded')
     await bank.pay(accountNumber, '120', { sessionId: '' })
     const payment = readAt(0)
@@ -191,13 +205,13 @@ describe('a payment is asked for again', () => {
     expect(bank.requests.session).toBe(0)
   })
 
-  test('and nothing is known while neither question has an answer, or only one says no', async () => {
-    const { bank, connector, told } = await received()
+  test('has an unknown result unless both requests report that nothing is found', async () => {
+    const { bank, connector, reported } = await received()
     bank.faults.add('settlement', '500', 2)
     bank.faults.add('session', '500')
-    expect((await connector.requery(told, signal)).kind).toBe('unknown')
+    expect((await connector.requery(reported, signal)).kind).toBe('unknown')
     bank.faults.add('session', 'not found')
-    expect((await connector.requery(told, signal)).kind).toBe('unknown')
-    expect((await connector.requery(told, signal)).kind).toBe('confirmed')
+    expect((await connector.requery(reported, signal)).kind).toBe('unknown')
+    expect((await connector.requery(reported, signal)).kind).toBe('confirmed')
   })
 })

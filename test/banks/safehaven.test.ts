@@ -1,11 +1,15 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AccountOrder, BankNotification } from '../../src/banks/bank.ts'
-import { type BankHttp, BankUnreachable, NotListed } from '../../src/banks/http/bank-http.ts'
+import {
+  type BankHttp,
+  BankUnreachableError,
+  NotListedError,
+} from '../../src/banks/http/bank-http.ts'
 import { createSafeHaven } from '../../src/banks/safehaven/safehaven.ts'
 import { readSafeHavenSettings } from '../../src/banks/safehaven/settings.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { makeSafeHavenCredentials } from '../../src/fake-banks/safehaven/keys.ts'
+import { generateSafeHavenCredentials } from '../../src/fake-banks/safehaven/keys.ts'
 import {
   type FakeSafeHaven,
   type FakeSafeHavenOptions,
@@ -13,11 +17,11 @@ import {
 } from '../../src/fake-banks/safehaven/safehaven.ts'
 import type { SafeHavenTransfer } from '../../src/fake-banks/safehaven/transfer.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { httpTo, readSettingsOf } from './live.ts'
+import { httpTo, readSettingsOf } from './fixture.ts'
 
 const SECRET = 'a-secret-of-the-path-0123456789'
 const VIRTUAL = { BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual', BANK_SAFEHAVEN_POLL_MS: '10' }
-const credentials = makeSafeHavenCredentials()
+const credentials = generateSafeHavenCredentials()
 const signal = new AbortController().signal
 const fakes: FakeSafeHaven[] = []
 let fake: FakeSafeHaven
@@ -49,23 +53,23 @@ function settings(environment: NodeJS.ProcessEnv = {}, bank = fake) {
   })
 }
 
-interface Setting {
+interface ConnectorOptions {
   readonly bank?: FakeSafeHaven
   readonly timeoutMs?: number
   readonly clock?: Clock
 }
 
-function connector(environment: NodeJS.ProcessEnv = {}, setting: Setting = {}) {
-  const { bank = fake, timeoutMs = 5_000, clock = systemClock } = setting
+function connector(environment: NodeJS.ProcessEnv = {}, options: ConnectorOptions = {}) {
+  const { bank = fake, timeoutMs = 5_000, clock = systemClock } = options
   const warnings: string[] = []
   const { found, faults } = settings(environment, bank)
   expect(faults).toEqual([])
-  const plain = httpTo(bank.url, timeoutMs)
+  const client = httpTo(bank.url, timeoutMs)
   const bodies: string[] = []
   const http: BankHttp = {
     send(request) {
       bodies.push(request.body ?? '')
-      return plain.send(request)
+      return client.send(request)
     },
   }
   const warn = (text: string) => void warnings.push(text)
@@ -93,7 +97,7 @@ function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
 const opened = (reference: string, bank = fake) =>
   [...bank.accounts.values()].filter((account) => account.reference === reference)
 
-const told = (body: string, pathSecret = SECRET): BankNotification => ({
+const notificationOf = (body: string, pathSecret = SECRET): BankNotification => ({
   headers: {},
   rawBody: Buffer.from(body),
   pathSecret,
@@ -103,10 +107,10 @@ describe.each([
   ['a permanent account', {}],
   ['an expiring account', VIRTUAL],
 ])('opening %s', (_kind, environment) => {
-  test('gives its number and id, and tells the bank where we listen', async () => {
-    const wanted = order()
-    const result = await connector(environment).openAccount(wanted, signal)
-    const [account, ...others] = opened(wanted.reference)
+  test('returns its number and id, and registers our callback URL', async () => {
+    const request = order()
+    const result = await connector(environment).openAccount(request, signal)
+    const [account, ...others] = opened(request.reference)
     expect(others).toEqual([])
     expect(result).toEqual({
       kind: 'opened',
@@ -127,18 +131,18 @@ describe.each([
     'page',
     'page after',
     'statusCode 500',
-  ] as const)('after "%s" a person has to look', async (fault) => {
-    const wanted = order()
+  ] as const)('needs manual review after "%s"', async (fault) => {
+    const request = order()
     const bank = connector(environment, { timeoutMs: 300 })
     fake.faults.add('create', fault)
-    const result = await bank.openAccount(wanted, signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    const result = await bank.openAccount(request, signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.findOpened).toBeUndefined()
-    expect(opened(wanted.reference)).toHaveLength(fault.endsWith('after') ? 1 : 0)
+    expect(opened(request.reference)).toHaveLength(fault.endsWith('after') ? 1 : 0)
   })
 
   test.each(['statusCode 400', 'statusCode 429', 'statusCode 402'] as const)(
-    '"%s" inside HTTP 200 opened nothing',
+    'opens nothing after "%s" inside HTTP 200',
     async (fault) => {
       fake.faults.add('create', fault)
       const result = await connector(environment).openAccount(order(), signal)
@@ -146,7 +150,7 @@ describe.each([
     },
   )
 
-  test('a bank that is not there opened nothing', async () => {
+  test('opens nothing if the bank is unreachable', async () => {
     const gone = await start()
     await gone.close()
     const result = await connector(environment, { bank: gone }).openAccount(order(), signal)
@@ -154,16 +158,16 @@ describe.each([
   })
 
   test.each(['hang', 'cut', '500', 'page', 'statusCode 400'] as const)(
-    'without a token ("%s") nothing was opened',
+    'opens nothing without a token ("%s")',
     async (fault) => {
       fake.faults.add('token', fault)
-      const wanted = order()
+      const request = order()
       const timing = { BANK_SAFEHAVEN_TIMEOUT_MS: '300' }
       const bank = connector({ ...environment, ...timing }, { timeoutMs: 300 })
-      expect(await bank.openAccount(wanted, signal)).toMatchObject({ kind: 'unavailable' })
-      expect(opened(wanted.reference)).toEqual([])
-      // Failures are not kept.
-      expect(await bank.openAccount(wanted, signal)).toMatchObject({ kind: 'opened' })
+      expect(await bank.openAccount(request, signal)).toMatchObject({ kind: 'unavailable' })
+      expect(opened(request.reference)).toEqual([])
+      // Failures are not cached.
+      expect(await bank.openAccount(request, signal)).toMatchObject({ kind: 'opened' })
     },
   )
 })
@@ -172,7 +176,7 @@ describe('a permanent account', () => {
   test.each([
     ['0123', 'phone'],
     ['+12', 'phone'],
-  ])('phone %s is the caller’s fault', async (phone, field) => {
+  ])('rejects phone %s', async (phone, field) => {
     const result = await connector().openAccount(order({ phone }), signal)
     expect(result).toEqual({
       kind: 'rejected',
@@ -180,13 +184,13 @@ describe('a permanent account', () => {
     })
   })
 
-  test('refusals inside HTTP 200 are refusals', async () => {
-    const bank = await start({ refusesInside200: true })
-    const result = await connector({}, { bank }).openAccount(order({ email: 'nobody' }), signal)
+  test('recognises rejections inside HTTP 200', async () => {
+    const bank = await start({ rejectsInside200: true })
+    const result = await connector({}, { bank }).openAccount(order({ email: 'invalid' }), signal)
     expect(result).toMatchObject({ kind: 'rejected', fields: [{ field: 'email' }] })
   })
 
-  test('a fault of the operator’s settings is none of the caller’s', async () => {
+  test('does not blame the customer for an error in the settings', async () => {
     const environment = { BANK_SAFEHAVEN_IDENTITY_ID: '' }
     const result = await connector(environment).openAccount(order(), signal)
     expect(result).toEqual({ kind: 'unavailable', cause: '400 identity is required.' })
@@ -207,52 +211,52 @@ describe('a permanent account', () => {
     })
   })
 
-  test('an operator’s own fields go along', async () => {
+  test('sends the operator’s fields', async () => {
     const own = { autoSweep: true, autoSweepDetails: { schedule: 'Instant' } }
     const bank = connector({ BANK_SAFEHAVEN_CREATE_FIELDS: JSON.stringify(own) })
     await bank.openAccount(order(), signal)
     expect(JSON.parse(bank.bodies.at(-1) ?? '')).toMatchObject(own)
   })
 
-  test('a repeat that the bank finds known is no new account', async () => {
-    const wanted = order({ attempt: 2, repeated: true })
+  test('needs manual review if the bank already knows the reference of a retry', async () => {
+    const request = order({ attempt: 2, repeated: true })
     fake.faults.add('create', 'statusCode 409')
-    expect(await connector().openAccount(wanted, signal)).toMatchObject({
+    expect(await connector().openAccount(request, signal)).toMatchObject({
       kind: 'unknown',
-      next: 'person',
+      next: 'manual review',
     })
   })
 
-  test('cannot be closed there, and has a statement', () => {
+  test('cannot be closed at the bank, and has a statement', () => {
     expect(connector().closeAccount).toBeUndefined()
     expect(connector().listing).toBe('by account')
   })
 })
 
 describe('an expiring account', () => {
-  test('is asked for its number until it has one', async () => {
-    const bank = await start({ unnumbered: 4 })
+  test('is polled until it has a number', async () => {
+    const bank = await start({ pollsWithoutNumber: 4 })
     bank.faults.add('get', '500', 2)
-    const wanted = order()
-    const result = await connector(VIRTUAL, { bank }).openAccount(wanted, signal)
-    const [account] = opened(wanted.reference, bank)
+    const request = order()
+    const result = await connector(VIRTUAL, { bank }).openAccount(request, signal)
+    const [account] = opened(request.reference, bank)
     expect(result).toMatchObject({ kind: 'opened', accountNumber: account?.accountNumber })
     expect(bank.requests).toMatchObject({ create: 1, get: 6 })
   })
 
-  test('that gets none in time is a person’s', async () => {
-    const bank = await start({ unnumbered: 100 })
+  test('needs manual review if it gets no number in time', async () => {
+    const bank = await start({ pollsWithoutNumber: 100 })
     const polls = { ...VIRTUAL, BANK_SAFEHAVEN_POLLS: '3' }
     const result = await connector(polls, { bank }).openAccount(order(), signal)
-    expect(result).toMatchObject({ kind: 'unknown', next: 'person' })
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.requests.get).toBe(3)
-    const impatient = AbortSignal.timeout(50)
+    const abort = AbortSignal.timeout(50)
     const slow = { ...VIRTUAL, BANK_SAFEHAVEN_POLL_MS: '10000' }
-    const given = await connector(slow, { bank }).openAccount(order(), impatient)
-    expect(given).toMatchObject({ kind: 'unknown', next: 'person' })
+    const given = await connector(slow, { bank }).openAccount(order(), abort)
+    expect(given).toMatchObject({ kind: 'unknown', next: 'manual review' })
   })
 
-  test('is closed by deleting it, which may be repeated', async () => {
+  test('is closed by deleting it, which can be repeated', async () => {
     const bank = connector(VIRTUAL, { timeoutMs: 300 })
     const result = await bank.openAccount(order(), signal)
     if (result.kind !== 'opened') throw new Error(result.kind)
@@ -265,13 +269,13 @@ describe('an expiring account', () => {
     expect(await bank.closeAccount?.(account, signal)).toEqual({ kind: 'closed' })
   })
 
-  test('has no statement of its own', () => {
+  test('has no statement', () => {
     expect(connector(VIRTUAL)).not.toHaveProperty('listPayments')
   })
 })
 
 describe('tokens', () => {
-  test('are fetched once for many, and renewed once when the bank refuses one', async () => {
+  test('are fetched once for concurrent calls, and renewed once after a rejection', async () => {
     const bank = await start()
     const { openAccount } = connector({}, { bank })
     const openMany = () =>
@@ -283,7 +287,7 @@ describe('tokens', () => {
     expect(bank.requests.token).toBe(2)
   })
 
-  test('are renewed by their own end', async () => {
+  test('are renewed before they expire', async () => {
     const times = { now: Date.now() }
     const clock = { now: () => times.now }
     const bank = await start({ tokenSeconds: 600, clock })
@@ -297,12 +301,12 @@ describe('tokens', () => {
     expect(bank.requests).toEqual(expect.objectContaining({ token: 2, create: 3 }))
   })
 
-  test('are asked for as JSON where that is wanted', async () => {
+  test('are requested as JSON if configured', async () => {
     const environment = { BANK_SAFEHAVEN_TOKEN_FORM: 'json' }
     expect((await connector(environment).openAccount(order(), signal)).kind).toBe('opened')
   })
 
-  test('come with the client id that calls carry; another is refused, after one renewal', async () => {
+  test('come with the client id for calls; a rejected token is renewed once', async () => {
     const environment = { BANK_SAFEHAVEN_CLIENT_ID: 'another' }
     const result = await connector(environment).openAccount(order(), signal)
     expect(result).toEqual({
@@ -311,13 +315,13 @@ describe('tokens', () => {
     })
     const bank = await start()
     bank.faults.add('create', 'statusCode 403', 2)
-    const refused = await connector({}, { bank }).openAccount(order(), signal)
-    expect(refused).toMatchObject({ kind: 'unavailable', cause: '403 Fault' })
+    const rejected = await connector({}, { bank }).openAccount(order(), signal)
+    expect(rejected).toMatchObject({ kind: 'unavailable', cause: '403 Fault' })
     expect(bank.requests).toMatchObject({ token: 2, create: 2 })
   })
 
-  test('an assertion by another key, or for another API, gets none', async () => {
-    const other = await start({ credentials: makeSafeHavenCredentials() })
+  test('are not issued for another key, audience or issuer', async () => {
+    const other = await start({ credentials: generateSafeHavenCredentials() })
     const { BANK_SAFEHAVEN_PRIVATE_KEY } = other.environment
     for (const wrong of [
       { BANK_SAFEHAVEN_PRIVATE_KEY },
@@ -336,17 +340,17 @@ describe('a notification', () => {
   const { read } = { read: (notification: BankNotification) => connector().read(notification) }
   const changed = (change: Record<string, unknown>, transfer = received()) => {
     const body = JSON.parse(fake.notification(transfer))
-    return told(JSON.stringify({ ...body, data: { ...body.data, ...change } }))
+    return notificationOf(JSON.stringify({ ...body, data: { ...body.data, ...change } }))
   }
 
-  test.each(['type', 'eventType', 'event'] as const)('says its kind in %s', (spelling) => {
+  test.each(['type', 'eventType', 'event'] as const)('is read with its kind in %s', (spelling) => {
     const atMs = 1_700_000_000_000
     const transfer = received('1500.5', {
       atMs,
       senderName: ' AMAKA \u0000BELLO ',
       narration: 'Rent',
     })
-    const reading = read(told(fake.notification(transfer, spelling)))
+    const reading = read(notificationOf(fake.notification(transfer, spelling)))
     expect(reading).toEqual({
       kind: 'payment',
       bound: false,
@@ -367,17 +371,20 @@ describe('a notification', () => {
     })
   })
 
-  test('of an expiring account says no direction', async () => {
+  test('of an expiring account has no direction', async () => {
     const result = await connector(VIRTUAL).openAccount(order(), signal)
     if (result.kind !== 'opened') throw new Error(result.kind)
     const transfer = fake.receive(result.accountNumber, '10')
     const body = fake.notification(transfer)
     expect(JSON.parse(body)).toMatchObject({ type: 'virtualAccount.transfer' })
     expect(JSON.parse(body).data).not.toHaveProperty('type')
-    expect(read(told(body))).toMatchObject({ kind: 'payment', payment: { amountMinor: 1_000n } })
+    expect(read(notificationOf(body))).toMatchObject({
+      kind: 'payment',
+      payment: { amountMinor: 1_000n },
+    })
   })
 
-  test('comes as the fake builds it, whatever the names and amounts', () => {
+  test('is read for any names and amounts', () => {
     const { accountNumber } = fake.openAccount('Ada Obi')
     const text = fc.string({ unit: 'grapheme', maxLength: 40 })
     const kobo = fc.bigInt({ min: 1n, max: 10n ** 15n })
@@ -386,7 +393,7 @@ describe('a notification', () => {
       fc.property(text, text, kobo, (senderName, narration, amountMinor) => {
         const amount = `${amountMinor / 100n}.${String(amountMinor % 100n).padStart(2, '0')}`
         const transfer = fake.receive(accountNumber, amount, { senderName, narration })
-        const reading = connected.read(told(fake.notification(transfer)))
+        const reading = connected.read(notificationOf(fake.notification(transfer)))
         expect(reading).toMatchObject({
           kind: 'payment',
           payment: { amountMinor, bankKey: transfer.sessionId, accountNumber },
@@ -397,23 +404,23 @@ describe('a notification', () => {
   })
 
   test.each(['', SECRET.slice(1), `${SECRET}x`, 'x'.repeat(SECRET.length)])(
-    'at the path of another secret is forged: "%s"',
+    'with another secret in the path is unauthenticated: "%s"',
     (pathSecret) => {
-      const reading = read(told(fake.notification(received()), pathSecret))
-      expect(reading.kind).toBe('forged')
+      const reading = read(notificationOf(fake.notification(received()), pathSecret))
+      expect(reading.kind).toBe('unauthenticated')
     },
   )
 
-  test('of money that left is noise', () => {
-    expect(read(told(fake.outward(received()))).kind).toBe('noise')
+  test('of an outward transfer is ignored', () => {
+    expect(read(notificationOf(fake.outward(received()))).kind).toBe('ignored')
   })
 
-  test.each(['Pending', 'Processing', 'Failed'])('of status %s is noise', (status) => {
-    expect(read(told(fake.notification(received('1', { status })))).kind).toBe('noise')
+  test.each(['Pending', 'Processing', 'Failed'])('with status %s is ignored', (status) => {
+    expect(read(notificationOf(fake.notification(received('1', { status })))).kind).toBe('ignored')
   })
 
   test.each([{ isReversed: true }, { isReversed: 'true' }, { status: 'Reversed' }])(
-    'of a reversal says so: %j',
+    'with %j is a reversal',
     (change) => {
       const reading = read(changed(change))
       expect(reading).toMatchObject({ kind: 'reversal', payment: { amountMinor: 18_025n } })
@@ -423,7 +430,7 @@ describe('a notification', () => {
   const raw = (amount: string) => {
     const body = fake.notification(received('77.77'))
     expect(body).toContain('"amount":77.77')
-    return told(body.replace('"amount":77.77', `"amount":${amount}`))
+    return notificationOf(body.replace('"amount":77.77', `"amount":${amount}`))
   }
 
   test.each([
@@ -437,8 +444,8 @@ describe('a notification', () => {
     'null',
     '{}',
     '10000000000000.01',
-  ])('of amount %s is kept for a person', (amount) => {
-    expect(read(raw(amount)).kind).toBe('unreadable')
+  ])('with amount %s is malformed', (amount) => {
+    expect(read(raw(amount)).kind).toBe('malformed')
   })
 
   test.each([
@@ -448,7 +455,7 @@ describe('a notification', () => {
     ['4.35', 435n],
     ['"1500.50"', 150_050n],
     ['9999999999999.99', 999_999_999_999_999n],
-  ])('of amount %s is exact', (amount, amountMinor) => {
+  ])('with amount %s is exact', (amount, amountMinor) => {
     expect(read(raw(amount))).toMatchObject({ kind: 'payment', payment: { amountMinor } })
   })
 
@@ -460,34 +467,36 @@ describe('a notification', () => {
     { type: '' },
     { type: 'Sideways' },
     { isReversed: 'perhaps' },
-  ])('of %j is kept for a person', (change) => {
-    expect(read(changed(change)).kind).toBe('unreadable')
+  ])('with %j is malformed', (change) => {
+    expect(read(changed(change)).kind).toBe('malformed')
   })
 
   test.each(['', 'x', '[]', 'null', '{}', '{"type":"transfer"}', '{"type":"transfer","data":[]}'])(
-    'that is none is kept for a person: %s',
+    'without a transfer is malformed: %s',
     (body) => {
-      expect(read(told(body)).kind).toBe('unreadable')
+      expect(read(notificationOf(body)).kind).toBe('malformed')
     },
   )
 
-  test('of an unknown kind is noise, unless it speaks of money that came in', () => {
-    const noise = JSON.stringify({ type: 'account.update', data: { _id: '1' } })
-    expect(read(told(noise)).kind).toBe('noise')
+  test('of an unknown kind is ignored unless it is an inward transfer', () => {
+    const other = JSON.stringify({ type: 'account.update', data: { _id: '1' } })
+    expect(read(notificationOf(other)).kind).toBe('ignored')
     const body = JSON.parse(fake.notification(received()))
-    expect(read(told(JSON.stringify({ ...body, type: 'account.credit' }))).kind).toBe('unreadable')
+    expect(read(notificationOf(JSON.stringify({ ...body, type: 'account.credit' }))).kind).toBe(
+      'malformed',
+    )
   })
 })
 
-describe('asking for a payment', () => {
+describe('a requery', () => {
   const paymentOf = (transfer: SafeHavenTransfer) => {
-    const reading = connector().read(told(fake.notification(transfer)))
+    const reading = connector().read(notificationOf(fake.notification(transfer)))
     if (reading.kind !== 'payment') throw new Error(reading.kind)
     return reading.payment
   }
   const received = () => fake.receive(fake.openAccount('Ada Obi').accountNumber, '180.25')
 
-  test('confirms what the bank has, of either kind of account', async () => {
+  test('confirms a payment of either kind of account', async () => {
     const payment = paymentOf(received())
     expect(await connector().requery(payment, signal)).toEqual({ kind: 'confirmed', payment })
     const result = await connector(VIRTUAL).openAccount(order(), signal)
@@ -497,7 +506,7 @@ describe('asking for a payment', () => {
     expect(confirmed).toEqual({ kind: 'confirmed', payment: virtual })
   })
 
-  test('tells what the bank says, not what the notification said', async () => {
+  test('returns the payment as the bank has it, not as it was notified', async () => {
     const transfer = received()
     const payment = { ...paymentOf(transfer), amountMinor: 1n, accountNumber: '0000000000' }
     expect(await connector().requery(payment, signal)).toMatchObject({
@@ -506,15 +515,15 @@ describe('asking for a payment', () => {
     })
   })
 
-  test('finds out that it was taken back', async () => {
+  test('detects a reversal', async () => {
     const transfer = received()
     const payment = paymentOf(transfer)
     transfer.isReversed = true
     expect(await connector().requery(payment, signal)).toEqual({ kind: 'reversed', payment })
   })
 
-  test.each([false, true])('a session that nobody knows is denied', async (refusesInside200) => {
-    const bank = await start({ refusesInside200 })
+  test.each([false, true])('denies an unknown session id', async (rejectsInside200) => {
+    const bank = await start({ rejectsInside200 })
     const unknown = { ...paymentOf(received()), bankKey: '0'.repeat(30) }
     const result = await connector({}, { bank }).requery(unknown, signal)
     expect(result).toEqual({ kind: 'denied', cause: '400 Unable to locate record.' })
@@ -523,7 +532,7 @@ describe('asking for a payment', () => {
   test.each([
     ['Pending', 'unknown'],
     ['Failed', 'denied'],
-  ])('of status %s is %s', async (status, kind) => {
+  ])('with status %s is %s', async (status, kind) => {
     const transfer = received()
     const payment = paymentOf(transfer)
     transfer.status = status
@@ -531,7 +540,7 @@ describe('asking for a payment', () => {
   })
 
   test.each(['hang', 'cut', '500', 'page', 'statusCode 500', 'statusCode 429'] as const)(
-    'says nothing after "%s"',
+    'has an unknown result after "%s"',
     async (fault) => {
       const payment = paymentOf(received())
       fake.faults.add('status', fault)
@@ -558,7 +567,7 @@ describe('a statement', () => {
       signal,
     )
 
-  test('gives every payment into an account once, page by page', async () => {
+  test('returns every payment into an account once, page by page', async () => {
     const [account, other] = [fake.openAccount('Ada Obi'), fake.openAccount('Bola Ade')]
     for (let i = 0; i < 260; i++) {
       fake.receive(account.accountNumber, `${i + 1}.01`, { atMs: startMs + i })
@@ -580,7 +589,7 @@ describe('a statement', () => {
     expect(await bank.requery(first as never, signal)).toMatchObject({ kind: 'confirmed' })
   })
 
-  test('leaves out what was taken back, and warns of what it cannot read', async () => {
+  test('skips reversed payments, and malformed ones with a warning', async () => {
     const account = fake.openAccount('Ada Obi')
     fake.receive(account.accountNumber, '1', { atMs: startMs }).isReversed = true
     fake.receive(account.accountNumber, '2', { atMs: startMs, sessionId: 'no session' })
@@ -592,12 +601,12 @@ describe('a statement', () => {
   })
 
   test.each(['hang', '500', 'page', 'statusCode 429', 'statusCode 400'] as const)(
-    'says that there was none after "%s"',
+    'throws after "%s"',
     async (fault) => {
       fake.faults.add('statement', fault)
       const listed = list(connector({}, { timeoutMs: 300 }), fake.openAccount('Ada Obi'))
-      // Only the bank's own refusal is of the account.
-      const kind = fault === 'statusCode 400' ? NotListed : BankUnreachable
+      // Only the bank's own rejection concerns the account.
+      const kind = fault === 'statusCode 400' ? NotListedError : BankUnreachableError
       await expect(listed).rejects.toBeInstanceOf(kind)
     },
   )
@@ -605,10 +614,10 @@ describe('a statement', () => {
 
 describe('acknowledging', () => {
   const acknowledge = (outcome: Parameters<ReturnType<typeof connector>['acknowledge']>[0]) =>
-    connector().acknowledge(outcome, told('{}'))
+    connector().acknowledge(outcome, notificationOf('{}'))
 
   test.each(['recorded', 'duplicate', 'unmatched', 'held', 'noise'] as const)(
-    '%s is HTTP 200 with small JSON',
+    '%s is HTTP 200 with short JSON',
     (outcome) => {
       const { status, contentType, body } = acknowledge(outcome)
       expect([status, contentType, JSON.parse(body)]).toEqual([
@@ -627,22 +636,22 @@ describe('acknowledging', () => {
     expect(acknowledge(outcome).status).toBe(status)
   })
 
-  test('the bank tells at the address that the account was opened with', async () => {
+  test('the bank notifies the callback URL of the account', async () => {
     const receiver = await startReceiver()
     const environment = { BANK_SAFEHAVEN_CALLBACK_URL: `${receiver.url}/notifications` }
     const result = await connector(environment).openAccount(order(), signal)
     if (result.kind !== 'opened') throw new Error(result.kind)
-    const delivered = await fake.pay(result.accountNumber, '10')
-    expect(delivered.acknowledged).toBe(true)
+    const notified = await fake.pay(result.accountNumber, '10')
+    expect(notified.acknowledged).toBe(true)
     const [request] = receiver.requests
     expect(request?.path).toBe(`/notifications/${SECRET}`)
-    expect(connector().read(told(request?.rawBody ?? '')).kind).toBe('payment')
+    expect(connector().read(notificationOf(request?.rawBody ?? '')).kind).toBe('payment')
     await receiver.close()
   })
 })
 
 describe('settings', () => {
-  test('those of production stand unless told otherwise', () => {
+  test('default to production', () => {
     const { found, faults } = settings({ BANK_SAFEHAVEN_BASE_URL: '' })
     expect(faults).toEqual([])
     expect(found).toMatchObject({
@@ -653,7 +662,7 @@ describe('settings', () => {
     })
   })
 
-  test('every fault is told, and no secret', () => {
+  test('report every error without secrets', () => {
     const { faults } = settings({
       BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual',
       BANK_SAFEHAVEN_CLIENT_ID: '',

@@ -24,14 +24,14 @@ function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
   }
 }
 
-test.each(BANK_CODES)('%s gets ten digits that pass its own check', async (bank) => {
+test.each(BANK_CODES)('%s opens accounts with valid numbers', async (bank) => {
   const result = await createSandboxBank(db.database.pool).openAccount(order({ bank }), signal)
   expect(result).toMatchObject({ kind: 'opened', accountName: 'Acme/Ada Obi' })
   const { accountNumber } = result as { accountNumber: string }
   expect(isNuban(BANK_FACTS[bank].nubanCode, accountNumber)).toBe(true)
 })
 
-test('numbers are never given out twice, by several instances at once, past their blocks', async () => {
+test('several instances never allocate a number twice, across blocks', async () => {
   const instances = [1, 2, 3].map(() => createSandboxBank(db.database.pool))
   const results = await Promise.all(
     instances.flatMap((bank) =>
@@ -42,18 +42,18 @@ test('numbers are never given out twice, by several instances at once, past thei
   expect(new Set(numbers).size).toBe(1_200)
 })
 
-describe('phone numbers that make it misbehave', () => {
-  const open = (overrides: Partial<AccountOrder>, until = signal) =>
-    createSandboxBank(db.database.pool).openAccount(order(overrides), until)
+describe('phone numbers that make the sandbox fail', () => {
+  const open = (overrides: Partial<AccountOrder>, abort = signal) =>
+    createSandboxBank(db.database.pool).openAccount(order(overrides), abort)
 
-  test.each(['', '+'])('are known in international form too', async (plus) => {
+  test.each(['', '+'])('are recognised in international format', async (plus) => {
     const phone = `${plus}234${MAGIC_PHONES.refuses.slice(1)}`
     expect((await open({ phone })).kind).toBe('unavailable')
   })
 
-  test('refuse once, and go well at the next attempt', async () => {
+  test('fail once and succeed at the next attempt', async () => {
     const phone = MAGIC_PHONES.refuses
-    expect(await open({ phone })).toEqual({ kind: 'unavailable', cause: 'refused' })
+    expect(await open({ phone })).toEqual({ kind: 'unavailable', cause: 'temporary failure' })
     expect((await open({ phone, attempt: 2 })).kind).toBe('opened')
   })
 
@@ -64,8 +64,8 @@ describe('phone numbers that make it misbehave', () => {
     }
   })
 
-  test.each(['timesOut', 'answersLate'] as const)(
-    '%s is given up with the signal',
+  test.each(['timesOut', 'respondsLate'] as const)(
+    '%s stops when the signal aborts',
     async (kind) => {
       const cancelled = AbortSignal.timeout(10)
       const late = open({ phone: MAGIC_PHONES[kind] }, cancelled)

@@ -2,7 +2,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { BankCode } from '../../src/banks/bank.ts'
 import { authSignature } from '../../src/banks/providus/signature.ts'
 import { notificationBody as ninePsbBody } from '../../src/fake-banks/9psb/transaction.ts'
-import type { Delivered } from '../../src/fake-banks/courier.ts'
+import type { NotifyResult } from '../../src/fake-banks/notifier.ts'
 import { notificationBody as providusBody } from '../../src/fake-banks/providus/transaction.ts'
 import type { FakeBanks } from '../../src/fake-banks/start-fake-banks.ts'
 
@@ -19,7 +19,7 @@ export interface Received {
   readonly account: string
   readonly kobo: bigint
   /** The bank tells of it, until it is acknowledged. */
-  notify(): Promise<Delivered>
+  notify(): Promise<NotifyResult>
   /** Requests that are not the bank's, although they look like it. */
   readonly forged: readonly Told[]
   /** Requests with the bank's credentials that it did not send: with other facts, or another key. */

@@ -107,9 +107,9 @@ function roundOf(desk: Desk, accounts: readonly string[]): Round {
     ({ notify }: Received) =>
     async () => {
       if (random() < 0.02) desk.stumble(Math.floor(random() * 8))
-      const { acknowledged, answers } = await notify()
+      const { acknowledged, responses } = await notify()
       expect([desk.code, acknowledged]).toEqual([desk.code, true])
-      if (desk.final) for (const { text } of answers) expect(text).not.toMatch(desk.final)
+      if (desk.final) for (const { text } of responses) expect(text).not.toMatch(desk.final)
     }
   const forge = (told: Told) => async () => {
     expect([desk.code, told.body, (await send(told)).status]).toEqual([desk.code, told.body, 401])

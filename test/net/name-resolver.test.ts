@@ -43,10 +43,10 @@ const failure = async (resolving: Promise<unknown>): Promise<NameError> => {
   return error as NameError
 }
 
-const askedFor = (name: string) => nameserver.asked.filter((each) => each.startsWith(`${name} `))
+const queriesFor = (name: string) => nameserver.asked.filter((each) => each.startsWith(`${name} `))
 
 describe('a name', () => {
-  test('has all the addresses that the nameserver knows, of both kinds', async () => {
+  test('resolves to all its IPv4 and IPv6 addresses', async () => {
     const resolve = resolver()
     expect(await resolve('both.example')).toEqual([
       { address: '192.0.2.1', family: 4 },
@@ -57,53 +57,53 @@ describe('a name', () => {
     expect(await resolve('new.example')).toEqual([{ address: '2001:db8::2', family: 6 }])
   })
 
-  test('is asked for as it is: search domains are not tried', async () => {
+  test('is queried unchanged: search domains are not tried', async () => {
     const resolve = resolver()
     expect(await resolve('receiver')).toEqual([{ address: '192.0.2.5', family: 4 }])
-    expect((await failure(resolve('nobody'))).code).toBe('ENOTFOUND')
-    expect(askedFor('nobody').sort()).toEqual(['nobody A', 'nobody AAAA'])
+    expect((await failure(resolve('unknown'))).code).toBe('ENOTFOUND')
+    expect(queriesFor('unknown').sort()).toEqual(['unknown A', 'unknown AAAA'])
   })
 
   test.each([
-    ['that there is not', 'nowhere.example', 'ENOTFOUND'],
+    ['that does not exist', 'nowhere.example', 'ENOTFOUND'],
     ['without an address', 'empty.example', 'ENOTFOUND'],
-    ['that the nameserver fails to find', 'broken.example', 'EAI_AGAIN'],
-    ['that cannot be one', `${'a'.repeat(64)}.example`, 'EAI_AGAIN'],
-  ])('%s is told', async (_, name, code) => {
+    ['with a failing nameserver', 'broken.example', 'EAI_AGAIN'],
+    ['that is invalid', `${'a'.repeat(64)}.example`, 'EAI_AGAIN'],
+  ])('%s fails with its code', async (_, name, code) => {
     expect((await failure(resolver()(name))).code).toBe(code)
   })
 
-  test('is found although its nameserver takes long and others answered at once', async () => {
+  test('resolves with a slow nameserver after other names resolved quickly', async () => {
     const resolve = resolver()
     for (let i = 0; i < 10; i++) await resolve('old.example')
     expect(await resolve('slow.example')).toEqual([{ address: '192.0.2.4', family: 4 }])
   })
 
-  test('is one question for all who ask at once, and asked anew afterwards', async () => {
+  test('is queried once for concurrent callers, and again afterwards', async () => {
     const resolve = resolver()
-    const before = askedFor('both.example').length
+    const before = queriesFor('both.example').length
     await Promise.all([1, 2, 3].map(() => resolve('both.example')))
-    expect(askedFor('both.example')).toHaveLength(before + 2)
+    expect(queriesFor('both.example')).toHaveLength(before + 2)
     await resolve('both.example')
-    expect(askedFor('both.example')).toHaveLength(before + 4)
+    expect(queriesFor('both.example')).toHaveLength(before + 4)
   })
 
-  test('whose nameserver says nothing fails in seconds', async () => {
+  test('with an unresponsive nameserver fails within seconds', async () => {
     const startedMs = performance.now()
     expect((await failure(resolver()('hangs.example'))).code).toBe('EAI_AGAIN')
     const tookMs = performance.now() - startedMs
     expect(tookMs).toBeGreaterThan(1_500)
     expect(tookMs).toBeLessThan(4_500)
-    expect(askedFor('hangs.example').sort()).toEqual(['hangs.example A', 'hangs.example AAAA'])
+    expect(queriesFor('hangs.example').sort()).toEqual(['hangs.example A', 'hangs.example AAAA'])
   })
 
-  test('is not asked for while very many others are, and those hold up none that is', async () => {
+  test('is not queried at the limit of lookups, which do not block each other', async () => {
     const resolve = resolver()
     const hanging: Promise<NameError>[] = []
     for (let i = 0; i < 255; i++) {
       hanging.push(failure(resolve(`hangs${i}.example`)))
-      // A nameserver loses questions when very many come at once.
-      if (i % 17 === 16) await until(async () => askedFor(`hangs${i}.example`).length > 0)
+      // A nameserver loses queries when too many arrive at once.
+      if (i % 17 === 16) await until(async () => queriesFor(`hangs${i}.example`).length > 0)
     }
     expect(await resolve('old.example')).toHaveLength(1)
     hanging.push(failure(resolve('hangs255.example')))
@@ -113,24 +113,24 @@ describe('a name', () => {
   })
 })
 
-describe('nobody is asked', () => {
-  const deaf = () => resolver({ servers: ['127.0.0.1:1'] })
+describe('no nameserver is queried', () => {
+  const offline = () => resolver({ servers: ['127.0.0.1:1'] })
 
   test('for an address', async () => {
-    expect(await deaf()('192.0.2.9')).toEqual([{ address: '192.0.2.9', family: 4 }])
-    expect(await deaf()('::1')).toEqual([{ address: '::1', family: 6 }])
+    expect(await offline()('192.0.2.9')).toEqual([{ address: '192.0.2.9', family: 4 }])
+    expect(await offline()('::1')).toEqual([{ address: '::1', family: 6 }])
   })
 
   test('for this machine', async () => {
     for (const name of ['localhost', 'LOCALHOST.', 'api.localhost']) {
-      expect(await deaf()(name)).toEqual([
+      expect(await offline()(name)).toEqual([
         { address: '127.0.0.1', family: 4 },
         { address: '::1', family: 6 },
       ])
     }
   })
 
-  test('for what the hosts file has, in whatever form', async () => {
+  test('for names in the hosts file', async () => {
     const hostsPath = join(folder, 'hosts')
     await writeFile(
       hostsPath,
@@ -155,7 +155,7 @@ describe('nobody is asked', () => {
   })
 })
 
-test('without a hosts file, and beyond the beginning of a long one, nameservers are asked', async () => {
+test('queries nameservers for names beyond the first 256 KiB of the hosts file', async () => {
   expect(await resolver({ hostsPath: join(folder, 'none') })('old.example')).toHaveLength(1)
   const hostsPath = join(folder, 'long')
   await writeFile(hostsPath, '#\n'.repeat(200_000))

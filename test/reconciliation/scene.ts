@@ -2,7 +2,7 @@ import { afterAll } from 'vitest'
 import { startFakeNinePsb } from '../../src/fake-banks/9psb/9psb.ts'
 import { startFakePalmPay } from '../../src/fake-banks/palmpay/palmpay.ts'
 import { startFakeSafeHaven } from '../../src/fake-banks/safehaven/safehaven.ts'
-import { ENV } from '../banks/9psb-scene.ts'
+import { ENV } from '../banks/9psb-fixture.ts'
 
 /** Long enough ago that a pass does not leave it to its notification. */
 export const SETTLED_MS = 600_000

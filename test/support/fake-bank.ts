@@ -9,7 +9,7 @@ import type {
   Reading,
 } from '../../src/banks/bank.ts'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
-import { type BankHttp, BankUnreachable } from '../../src/banks/http/bank-http.ts'
+import { type BankHttp, BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 
 /** A payment as the fake bank has it. */
 export interface FakePayment {
@@ -93,10 +93,10 @@ export function useFakeBank(): FakeBank {
 /** Connectors to a fake bank, each with what may be done about an unclear opening. */
 export function fakeConnectors(url: string): Connectors {
   return {
-    '9PSB': prepare(url, 'repeat', false),
-    SAFEHAVEN: prepare(url, 'person', false),
-    PROVIDUS: prepare(url, 'person', false),
-    PALMPAY: prepare(url, 'query', true),
+    '9PSB': prepare(url, 'retry', false),
+    SAFEHAVEN: prepare(url, 'manual review', false),
+    PROVIDUS: prepare(url, 'manual review', false),
+    PALMPAY: prepare(url, 'requery', true),
   }
 }
 
@@ -148,11 +148,11 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
   const ask = async (method: 'GET' | 'POST', path: string, signal: AbortSignal, body?: unknown) => {
     const text = body === undefined ? {} : { body: JSON.stringify(body) }
     const answer = await http.send({ method, path, headers: {}, signal, ...text })
-    if (answer.status >= 500) throw new BankUnreachable(`answered ${answer.status}`, true)
+    if (answer.status >= 500) throw new BankUnreachableError(`answered ${answer.status}`, true)
     return answer.status === 404 ? undefined : JSON.parse(answer.text)
   }
   const unclear = (error: unknown): AccountResult => {
-    if (!(error instanceof BankUnreachable)) throw error
+    if (!(error instanceof BankUnreachableError)) throw error
     const cause = error.message
     return error.sent ? { kind: 'unknown', cause, next } : { kind: 'unavailable', cause }
   }
@@ -165,7 +165,7 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
   return {
     afterCrash: next,
     async openAccount({ reference, phone, accountName }, signal) {
-      const order = { reference, phone, repeatable: next === 'repeat' }
+      const order = { reference, phone, repeatable: next === 'retry' }
       try {
         const { number, refused } = await ask('POST', 'accounts', signal, order)
         if (refused) {
@@ -176,7 +176,7 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
         return unclear(error)
       }
     },
-    ...(next === 'query' && {
+    ...(next === 'requery' && {
       async findOpened({ reference, accountName }, signal) {
         try {
           const { number } = await ask('GET', `accounts/${reference}`, signal)
@@ -187,7 +187,7 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
         }
       },
     }),
-    ...(next !== 'person' && {
+    ...(next !== 'manual review' && {
       async closeAccount({ accountNumber }, signal) {
         try {
           await ask('POST', `accounts/${accountNumber}/close`, signal)
@@ -221,10 +221,10 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
 }
 
 function readBody(signature: string | undefined, body: string, binds: boolean): Reading {
-  if (signature !== 'genuine') return { kind: 'forged', cause: 'wrong signature' }
+  if (signature !== 'genuine') return { kind: 'unauthenticated', cause: 'wrong signature' }
   if (body === 'throw') throw new Error('a defect of the connector')
-  if (body.startsWith('noise')) return { kind: 'noise', cause: 'a payout' }
-  if (!body.startsWith('{')) return { kind: 'unreadable', cause: 'no JSON' }
+  if (body.startsWith('noise')) return { kind: 'ignored', cause: 'a payout' }
+  if (!body.startsWith('{')) return { kind: 'malformed', cause: 'no JSON' }
   const told: FakePayment = JSON.parse(body)
   const kind = told.state === 'paid' ? 'payment' : 'reversal'
   return { kind, payment: toPayment(told), bound: binds }

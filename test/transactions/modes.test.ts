@@ -314,7 +314,7 @@ describe('where an account is opened', () => {
     const { id: businessId } = await service.business()
     const asked: [string, AccountOrder][] = []
     const connector = (name: string): BankConnector => ({
-      afterCrash: 'repeat',
+      afterCrash: 'retry',
       async openAccount(order) {
         asked.push([name, order])
         const accountNumber = String(Date.now()).slice(-10)

@@ -14,8 +14,8 @@ interface NotificationCredentials {
 }
 
 /**
- * Reads a notification: Basic authentication first, then the hash. Both can be right and the payment
- * still be made up, by whoever once saw a genuine one: it is never `bound`.
+ * Parses a notification: checks Basic authentication, then the hash. Anyone who has seen a genuine
+ * notification can still forge one that passes both, so it is never `bound`.
  */
 export function readNotification(
   notification: BankNotification,
@@ -23,15 +23,15 @@ export function readNotification(
 ): Reading {
   const { authorization } = notification.headers
   if (!isBasic(authorization, notificationUser, notificationPassword)) {
-    return { kind: 'forged', cause: 'the Basic authentication is not the bank’s' }
+    return { kind: 'unauthenticated', cause: 'wrong Basic credentials' }
   }
   const body = parseBankJson(notification.rawBody.toString('utf8'))
   if (typeof body !== 'object' || body === null) {
-    return { kind: 'unreadable', cause: 'the body is no JSON object' }
+    return { kind: 'malformed', cause: 'the body is not a JSON object' }
   }
   const amountMinor = parseNaira(getPath(body, 'order.amount'))
   if (amountMinor === undefined) {
-    return { kind: 'unreadable', cause: 'order.amount is no amount of naira' }
+    return { kind: 'malformed', cause: 'order.amount is not a naira amount' }
   }
   const hash = notificationHash(
     {
@@ -43,32 +43,32 @@ export function readNotification(
     notificationPassword,
   )
   if (!equalSecrets(getPath(body, 'hash').trim().toUpperCase(), hash)) {
-    return { kind: 'forged', cause: 'the hash is not the one of these fields' }
+    return { kind: 'unauthenticated', cause: 'the hash does not match the fields' }
   }
   const read = readTransaction(body)
-  if (typeof read === 'string') return { kind: 'unreadable', cause: read }
+  if (typeof read === 'string') return { kind: 'malformed', cause: read }
   return { kind: 'payment', payment: read, bound: false }
 }
 
 /**
- * Reads a payment as notifications and `confirmpayment` show it.
+ * Parses a payment from a notification or from `confirmpayment`.
  *
- * @returns what is wrong with it, when it is no payment that could be credited
+ * @returns an error text if it is not a payment that can be credited
  */
 export function readTransaction(body: unknown): BankPayment | string {
   const code = getPath(body, 'code')
-  if (code !== '00') return `its code is ${JSON.stringify(plainText(code, 20))}, not "00"`
+  if (code !== '00') return `the code is ${JSON.stringify(plainText(code, 20))}, not "00"`
   const currency = getPath(body, 'order.currency').trim()
   if (currency !== 'NGN')
-    return `its currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
+    return `the currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
   const amountMinor = parseNaira(getPath(body, 'order.amount'))
   if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
-    return 'order.amount is no amount that can be credited'
+    return 'order.amount cannot be credited'
   }
   const accountNumber = getPath(body, 'customer.account.number').trim()
   if (!/^\d{10}$/.test(accountNumber)) return 'customer.account.number is not ten digits'
   const sessionId = getPath(body, 'transaction.sessionid').trim()
-  if (!/^[A-Za-z0-9_./-]{1,64}$/.test(sessionId)) return 'transaction.sessionid is no session id'
+  if (!/^[A-Za-z0-9_./-]{1,64}$/.test(sessionId)) return 'transaction.sessionid is not a session id'
   return {
     bankKey: sessionId,
     sessionId,

@@ -3,16 +3,16 @@ import { type ReadSettings, type Settings, secret } from '../../config/settings.
 import { createFields } from '../create-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 
-/** `BANK_9PSB_…`: how 9PSB is reached, and how it reaches us. */
+/** `BANK_9PSB_…`: for requests to 9PSB and for its notifications. */
 const SETTINGS = z.object({
   BASE_URL: url.default('https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount'),
   TIMEOUT_MS: timeoutMs(15_000, 120_000),
   PUBLIC_KEY: secret(z.string()),
   PRIVATE_KEY: secret(z.string()),
-  /** What the bank authenticates with when it notifies us; the password is part of its hash too. */
+  /** The bank's Basic credentials when it notifies us; its hash covers the password too. */
   NOTIFICATION_USER: text(/^[^:]+$/, 'a name without a colon'),
   NOTIFICATION_PASSWORD: secret(z.string()),
-  /** What an account's description says to the bank. */
+  /** The description of an account, sent to the bank. */
   DESCRIPTION: z.string().default('Virtual account'),
   CREATE_FIELDS: createFields,
   AUTHENTICATE_PATH: path('authenticate'),

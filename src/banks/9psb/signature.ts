@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { formatAmount } from '../../core/money.ts'
 import { equalSecrets } from '../equal-secrets.ts'
 
-/** What the hash of a notification covers; texts as they came. */
+/** The fields that the hash of a notification covers; texts are unchanged. */
 export interface HashedFields {
   readonly senderAccountNumber: string
   readonly senderBankCode: string
@@ -11,12 +11,12 @@ export interface HashedFields {
 }
 
 /**
- * The hash of a notification: SHA-512, hexadecimal in upper case.
+ * Returns the hash of a notification: SHA-512 in upper-case hexadecimal.
  *
- * It leaves out the session id, and has nothing between the fields, so that digits can be moved from
- * one to the next: it proves that the password is known, and binds no payment.
+ * It omits the session id and has no separator between the fields, so digits can move from one
+ * field to the next: the hash proves knowledge of the password but does not identify a payment.
  *
- * @param password of the Basic authentication of notifications
+ * @param password the password of the Basic authentication of notifications
  */
 export function notificationHash(fields: HashedFields, password: string): string {
   const { senderAccountNumber, senderBankCode, accountNumber, amountMinor } = fields
@@ -28,7 +28,7 @@ export function notificationHash(fields: HashedFields, password: string): string
     .toUpperCase()
 }
 
-/** Whether an `Authorization` header is Basic authentication of that user. */
+/** Whether an `Authorization` header is Basic authentication with these credentials. */
 export function isBasic(header: string | undefined, user: string, password: string): boolean {
   const [, encoded] = /^Basic +([A-Za-z0-9+/=]+)$/i.exec(header ?? '') ?? []
   const given = Buffer.from(encoded ?? '', 'base64').toString('utf8')

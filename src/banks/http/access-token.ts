@@ -1,53 +1,53 @@
 import type { Clock } from '../../core/clock.ts'
 
-/** A token as a bank issues it. */
+/** A token issued by a bank. */
 export interface IssuedToken {
   readonly token: string
   readonly expiresInSeconds: number
 }
 
 export interface AccessTokenOptions {
-  /** Asks the bank for a token; what it throws reaches everybody who waits for this token. */
+  /** Requests a token from the bank; an error rejects every caller that waits for it. */
   readonly fetch: (signal: AbortSignal) => Promise<IssuedToken>
   readonly clock: Clock
-  /** How long before its end a token is taken for ended: calls under way still use it. */
+  /** How long before its expiry a token is replaced: calls in progress still use it. */
   readonly marginSeconds: number
-  /** How long a fetch may take; 10 s unless told. */
+  /** The timeout of a fetch; default 10 s. */
   readonly timeoutMs?: number
 }
 
-/** The token of a bank's calls. */
+/** The access token of a bank's API. */
 export interface AccessToken {
-  /** The current token; fetched once for all who ask while there is none. */
+  /** Returns the current token; concurrent callers share one fetch. */
   get(): Promise<string>
-  /** A token other than `stale`, which the bank has refused: fetched once for all who had it. */
+  /** Returns a token other than `stale`, which the bank rejected; callers share one fetch. */
   renew(stale: string): Promise<string>
 }
 
 /**
- * Keeps a bank's token until shortly before its end. Failures are not kept: the next caller asks
- * again. A fetch belongs to nobody in particular, and so has its own limit of time: a caller who
- * gives up does not take the token from the others.
+ * Caches a bank's token until shortly before it expires. Failures are not cached: the next caller
+ * fetches again. Callers share a fetch, so it has its own timeout and ignores their signals: one
+ * caller that gives up does not cancel it for the others.
  */
 export function createAccessToken(options: AccessTokenOptions): AccessToken {
   const { fetch, clock, marginSeconds, timeoutMs = 10_000 } = options
-  let current: { readonly token: string; readonly goodUntilMs: number } | undefined
-  let underWay: Promise<string> | undefined
-  const renewed = async (): Promise<string> => {
+  let current: { readonly token: string; readonly expiresAtMs: number } | undefined
+  let inProgress: Promise<string> | undefined
+  const fetchToken = async (): Promise<string> => {
     try {
       const { token, expiresInSeconds } = await fetch(AbortSignal.timeout(timeoutMs))
-      // A token that lives shorter than the margin is used for half its life, not fetched each time.
-      const lifeSeconds = Math.max(expiresInSeconds - marginSeconds, expiresInSeconds / 2)
-      current = { token, goodUntilMs: clock.now() + lifeSeconds * 1_000 }
+      // A token with a lifetime below the margin is used for half of it, not fetched each time.
+      const lifetimeSeconds = Math.max(expiresInSeconds - marginSeconds, expiresInSeconds / 2)
+      current = { token, expiresAtMs: clock.now() + lifetimeSeconds * 1_000 }
       return token
     } finally {
-      underWay = undefined
+      inProgress = undefined
     }
   }
   const get = (): Promise<string> => {
-    if (current && clock.now() < current.goodUntilMs) return Promise.resolve(current.token)
-    underWay ??= renewed()
-    return underWay
+    if (current && clock.now() < current.expiresAtMs) return Promise.resolve(current.token)
+    inProgress ??= fetchToken()
+    return inProgress
   }
   return {
     get,

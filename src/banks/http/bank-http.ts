@@ -1,25 +1,25 @@
 /** One request to a bank. */
 export interface BankRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Below the bank's base URL, without a leading slash; with its query. */
+  /** Relative to the bank's base URL, without a leading slash; includes the query. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** As it is sent; the caller sets its content type. */
+  /** Sent unchanged; the caller sets the content type. */
   readonly body?: string
   readonly signal: AbortSignal
 }
 
-/** What a bank answered; whatever the status, it is no error. */
-export interface BankAnswer {
+/** A bank's response; no status is an error. */
+export interface BankResponse {
   readonly status: number
   /** At most 1 MiB. */
   readonly text: string
 }
 
-/** There was no answer. */
-export class BankUnreachable extends Error {
-  override readonly name = 'BankUnreachable'
-  /** Whether the bank may have got the request. */
+/** The bank did not respond. */
+export class BankUnreachableError extends Error {
+  override readonly name = 'BankUnreachableError'
+  /** Whether the bank may have received the request. */
   readonly sent: boolean
 
   constructor(text: string, sent: boolean, cause?: unknown) {
@@ -28,13 +28,13 @@ export class BankUnreachable extends Error {
   }
 }
 
-/** The bank answers, and does not list the payments of an account: it may list others'. */
-export class NotListed extends Error {
-  override readonly name = 'NotListed'
+/** The bank responds but does not list one account's payments; it may list those of others. */
+export class NotListedError extends Error {
+  override readonly name = 'NotListedError'
 }
 
-/** Sends requests to one bank, within its limits of time and of requests at once. */
+/** Sends requests to one bank, limited in time and in concurrency. */
 export interface BankHttp {
-  /** @throws BankUnreachable */
-  send(request: BankRequest): Promise<BankAnswer>
+  /** @throws BankUnreachableError */
+  send(request: BankRequest): Promise<BankResponse>
 }

@@ -1,8 +1,8 @@
 /**
- * Reads a bank's JSON. Each number becomes the text of its token, so that money never passes
+ * Parses a bank's JSON. Each number becomes the text of its token, so that money never passes
  * through a float: `{"amount":120.10}` → `{amount: '120.10'}`.
  *
- * @returns undefined when it is no JSON
+ * @returns undefined for invalid JSON
  */
 export function parseBankJson(text: string): unknown {
   try {
@@ -12,7 +12,7 @@ export function parseBankJson(text: string): unknown {
   }
 }
 
-/** The third argument is younger than the types of `JSON.parse`. */
+/** The types of `JSON.parse` do not have the third argument yet. */
 function withTokens(_key: string, value: unknown, context: { readonly source: string }): unknown {
   return typeof value === 'number' ? context.source : value
 }

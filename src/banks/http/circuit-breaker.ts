@@ -6,29 +6,29 @@ import {
   type IBreaker,
 } from 'cockatiel'
 import type { Clock } from '../../core/clock.ts'
-import type { BankAnswer } from './bank-http.ts'
+import type { BankResponse } from './bank-http.ts'
 
-/** How much of a bank's silence is enough. */
+/** When the circuit breaker of a bank opens and half-opens. */
 export interface BreakerLimits {
-  /** So many failures one after another, none of them older than the window, open it. */
-  readonly failuresMax: number
+  /** Opens after this many consecutive failures within the window. */
+  readonly failureThreshold: number
   readonly windowMs: number
-  /** How long it stays open before one request may try. */
+  /** How long it stays open before it lets one probe request through. */
   readonly openMs: number
 }
 
 /**
- *     closed ──failures──▶ open ──time──▶ half open ──success──▶ closed
+ *     closed ──failures──▶ open ──time──▶ half-open ──success──▶ closed
  *                            ▲                └──failure──▶ open
  */
-export type BreakerState = 'closed' | 'open' | 'half open'
+export type BreakerState = 'closed' | 'open' | 'half-open'
 
-/** The caller gave up before the bank could be called silent: it says nothing of the bank. */
-export class BankTimeoutError extends Error {
-  override readonly name = 'BankTimeoutError'
+/** The caller gave up too early to blame the bank, so the breaker ignores it. */
+export class EarlyAbortError extends Error {
+  override readonly name = 'EarlyAbortError'
 }
 
-/** Keeps requests from a bank that does not answer. */
+/** Stops requests to a bank that does not respond. */
 interface CircuitBreaker {
   readonly policy: CircuitBreakerPolicy
   state(): BreakerState
@@ -38,9 +38,9 @@ export function createCircuitBreaker(limits: BreakerLimits, clock: Clock): Circu
   let openedAtMs = 0
   const policy: CircuitBreakerPolicy = circuitBreaker(
     handleWhen((error) => {
-      // A probe whose caller gave up shows nothing either, and cockatiel knows good and bad alone.
-      return !(error instanceof BankTimeoutError) || policy.state === CircuitState.HalfOpen
-    }).orWhenResult((answer) => (answer as BankAnswer).status >= 500),
+      // An aborted probe proves nothing either, but cockatiel only knows success and failure.
+      return !(error instanceof EarlyAbortError) || policy.state === CircuitState.HalfOpen
+    }).orWhenResult((response) => (response as BankResponse).status >= 500),
     { halfOpenAfter: limits.openMs, breaker: recentFailures(limits, clock) },
   )
   policy.onBreak(() => {
@@ -48,27 +48,27 @@ export function createCircuitBreaker(limits: BreakerLimits, clock: Clock): Circu
   })
   const state = (): BreakerState => {
     if (policy.state === CircuitState.Closed) return 'closed'
-    // Cockatiel calls it half open once a request tries.
-    const mayTry =
+    // Cockatiel reports half-open only once a probe is sent.
+    const isProbeAllowed =
       policy.state === CircuitState.HalfOpen || clock.now() >= openedAtMs + limits.openMs
-    return mayTry ? 'half open' : 'open'
+    return isProbeAllowed ? 'half-open' : 'open'
   }
   return { policy, state }
 }
 
-/** Cockatiel's own count of failures one after another has no end of time. */
-function recentFailures({ failuresMax, windowMs }: BreakerLimits, clock: Clock): IBreaker {
-  let timesMs: readonly number[] = []
+/** Cockatiel's own ConsecutiveBreaker has no time window. */
+function recentFailures({ failureThreshold, windowMs }: BreakerLimits, clock: Clock): IBreaker {
+  let failedAtMs: readonly number[] = []
   return {
-    // For keeping it over a restart, which nobody does.
+    // Required by cockatiel to persist the state, which is not used here.
     state: undefined,
     success() {
-      timesMs = []
+      failedAtMs = []
     },
     failure() {
       const nowMs = clock.now()
-      timesMs = [...timesMs, nowMs].filter((atMs) => atMs > nowMs - windowMs)
-      return timesMs.length >= failuresMax
+      failedAtMs = [...failedAtMs, nowMs].filter((atMs) => atMs > nowMs - windowMs)
+      return failedAtMs.length >= failureThreshold
     },
   }
 }

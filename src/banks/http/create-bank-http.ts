@@ -10,40 +10,45 @@ import {
 import { type Dispatcher, Pool } from 'undici'
 import type { Clock } from '../../core/clock.ts'
 import { createLookup, createNameResolver, type Resolve } from '../../net/name-resolver.ts'
-import { type BankAnswer, type BankHttp, type BankRequest, BankUnreachable } from './bank-http.ts'
 import {
-  BankTimeoutError,
+  type BankHttp,
+  type BankRequest,
+  type BankResponse,
+  BankUnreachableError,
+} from './bank-http.ts'
+import {
   type BreakerLimits,
   type BreakerState,
   createCircuitBreaker,
+  EarlyAbortError,
 } from './circuit-breaker.ts'
 
-/** Limits of what is sent to one bank. */
+/** Limits of the requests to one bank. */
 export interface BankHttpLimits {
-  /** For a connection, with its TLS. */
+  /** For a connection, including TLS. */
   readonly connectTimeoutMs: number
-  /** For a request in all: the wait for a place, the connection, the answer. */
+  /** For a request in total: the queue, the connection and the response. */
   readonly timeoutMs: number
-  /** A caller who gives up after so long was not impatient: the bank is silent. */
-  readonly silenceMs: number
-  /** Requests at once, each on a connection of its own. */
+  /** A request that its caller aborts after this time counts as a failure of the bank. */
+  readonly unresponsiveAfterMs: number
+  /** Concurrent requests, each on its own connection. */
   readonly concurrency: number
-  /** Requests that wait for a place. */
-  readonly waitingMax: number
+  /** Requests that may wait in the queue. */
+  readonly queueMax: number
   readonly breaker: BreakerLimits
 }
 
 export const BANK_HTTP_LIMITS: BankHttpLimits = {
   connectTimeoutMs: 3_000,
   timeoutMs: 8_000,
-  silenceMs: 5_000,
+  unresponsiveAfterMs: 5_000,
   concurrency: 16,
-  waitingMax: 128,
-  breaker: { failuresMax: 5, windowMs: 30_000, openMs: 10_000 },
+  queueMax: 128,
+  breaker: { failureThreshold: 5, windowMs: 30_000, openMs: 10_000 },
 }
 
-/** What became of a request: a class of statuses, or why there was no answer. */
-export type RequestResult = `${1 | 2 | 3 | 4 | 5}xx` | 'unreachable' | 'timeout' | 'refused here'
+/** The class of the HTTP status, or why there was no response; `rejected` was never sent. */
+export type RequestResult = `${1 | 2 | 3 | 4 | 5}xx` | 'unreachable' | 'timeout' | 'rejected'
 
 interface BankHttpOptions {
   /** With or without a path; "https://bank.example/api". */
@@ -51,27 +56,27 @@ interface BankHttpOptions {
   readonly limits: BankHttpLimits
   readonly clock: Clock
   readonly resolve?: Resolve
-  /** Told of every request. */
+  /** Called after every request. */
   readonly observe: (result: RequestResult, durationMs: number) => void
 }
 
-/** Requests to one bank, over connections that are kept. */
+/** Requests to one bank over a pool of keep-alive connections. */
 export interface PooledBankHttp extends BankHttp {
   breakerState(): BreakerState
-  /** Ends what is under way. */
+  /** Aborts the requests in progress. */
   close(): Promise<void>
 }
 
-/** The largest answer that is read. */
-const ANSWER_BYTES_MAX = 1_048_576
+/** Longer responses fail. */
+const RESPONSE_BYTES_MAX = 1_048_576
 
-/** Shorter than the usual five seconds of servers, so that it is rarely they who close first. */
+/** Below the five seconds that servers default to, so that the server rarely closes first. */
 const KEEP_ALIVE_MS = 4_000
 
-const LEFT_ALONE = 'the bank does not answer, and is left alone for a while'
-const NO_ANSWER = 'no answer in time'
+const CIRCUIT_OPEN = 'the circuit breaker of the bank is open'
+const TIMED_OUT = 'the bank did not respond in time'
 
-/** Redirects are answers like any other: nobody but the bank is asked. */
+/** Redirects are returned, not followed: requests go to no other server than the bank's. */
 export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
   const { limits, clock, observe } = options
   const base = new URL(options.baseUrl)
@@ -90,38 +95,40 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
     },
   })
   const breaker = createCircuitBreaker(limits.breaker, clock)
-  // Aggressive: a caller who gives up while waiting for a place is told at once. The breaker comes
-  // last, as the bank may have fallen silent in the meantime.
+  // Aggressive: a caller that gives up while queued fails at once. The breaker comes last, as it
+  // may have opened while the request was queued.
   const policy = wrap(
     timeout(limits.timeoutMs, TimeoutStrategy.Aggressive),
-    bulkhead(limits.concurrency, limits.waitingMax),
+    bulkhead(limits.concurrency, limits.queueMax),
     breaker.policy,
   )
-  const refuse = (text: string): BankUnreachable => {
-    observe('refused here', 0)
-    return new BankUnreachable(text, false)
+  const reject = (text: string): BankUnreachableError => {
+    observe('rejected', 0)
+    return new BankUnreachableError(text, false)
   }
   return {
     async send(request) {
-      // The probe is in progress. Cockatiel lets others wait for it; their callers should not.
-      if (breaker.policy.state === CircuitState.HalfOpen) throw refuse(LEFT_ALONE)
+      // Cockatiel makes other requests wait for a probe in progress; fail them at once instead.
+      if (breaker.policy.state === CircuitState.HalfOpen) throw reject(CIRCUIT_OPEN)
       const startedMs = performance.now()
-      const waitedMs = (): number => performance.now() - startedMs
-      const progress = { isAdmitted: false, isSent: false, isGivenUp: false }
+      const elapsedMs = (): number => performance.now() - startedMs
+      const progress = { isAdmitted: false, isSent: false, isAborted: false }
       try {
-        const answer = await policy.execute(async ({ signal }) => {
+        const response = await policy.execute(async ({ signal }) => {
           progress.isAdmitted = true
           return exchange(pool, root, request, signal, progress).catch((error: unknown) => {
-            const isTimeout = request.signal.aborted && waitedMs() < limits.silenceMs
-            throw isTimeout ? new BankTimeoutError() : error
+            const isEarly = request.signal.aborted && elapsedMs() < limits.unresponsiveAfterMs
+            throw isEarly ? new EarlyAbortError() : error
           })
         }, request.signal)
-        observe(`${Math.floor(answer.status / 100)}xx` as RequestResult, waitedMs())
-        return answer
+        observe(`${Math.floor(response.status / 100)}xx` as RequestResult, elapsedMs())
+        return response
       } catch (error) {
-        if (!progress.isAdmitted) throw refuse(refusalText(error))
-        observe(progress.isGivenUp ? 'timeout' : 'unreachable', waitedMs())
-        throw progress.isGivenUp ? new BankUnreachable(NO_ANSWER, progress.isSent, error) : error
+        if (!progress.isAdmitted) throw reject(rejectionText(error))
+        observe(progress.isAborted ? 'timeout' : 'unreachable', elapsedMs())
+        throw progress.isAborted
+          ? new BankUnreachableError(TIMED_OUT, progress.isSent, error)
+          : error
       }
     },
     breakerState: breaker.state,
@@ -129,47 +136,47 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
   }
 }
 
-function refusalText(error: unknown): string {
-  if (error instanceof BrokenCircuitError) return LEFT_ALONE
+function rejectionText(error: unknown): string {
+  if (error instanceof BrokenCircuitError) return CIRCUIT_OPEN
   return error instanceof BulkheadRejectedError
-    ? 'too many requests wait for the bank'
-    : 'no place among the requests to the bank in time'
+    ? 'the queue of requests to the bank is full'
+    : 'timed out in the queue of requests to the bank'
 }
 
 /**
- * One request and its answer. Rejects with BankUnreachable alone.
+ * Sends one request. Rejects only with BankUnreachableError.
  *
- * @param progress kept up to date, for a caller who does not wait for the end
+ * @param progress updated as the request proceeds, for a caller that does not wait for its end
  */
 function exchange(
   pool: Pool,
   root: string,
   { method, path, headers, body }: BankRequest,
   signal: AbortSignal,
-  progress: { isSent: boolean; isGivenUp: boolean },
-): Promise<BankAnswer> {
+  progress: { isSent: boolean; isAborted: boolean },
+): Promise<BankResponse> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | undefined
     let status = 0
     let bytes = 0
     const chunks: Buffer[] = []
     const fail = (text: string, cause?: unknown): void => {
-      signal.removeEventListener('abort', giveUp)
-      reject(new BankUnreachable(text, progress.isSent, cause))
+      signal.removeEventListener('abort', abort)
+      reject(new BankUnreachableError(text, progress.isSent, cause))
       controller?.abort(new Error(text))
     }
-    const giveUp = (): void => {
-      progress.isGivenUp = true
-      fail(NO_ANSWER)
+    const abort = (): void => {
+      progress.isAborted = true
+      fail(TIMED_OUT)
     }
-    signal.addEventListener('abort', giveUp, { once: true })
+    signal.addEventListener('abort', abort, { once: true })
     pool.dispatch(
       { method, path: root + path, headers, body: body ?? null },
       {
         onRequestStart(started) {
-          // Whoever gave up before the connection stood was told that nothing was sent.
-          if (signal.aborted) return started.abort(new Error('given up'))
-          // It starts when the connection stands, right before the first byte is written.
+          // The caller gave up before the connection was ready, and was told that nothing was sent.
+          if (signal.aborted) return started.abort(new Error('aborted'))
+          // Called when the connection is ready, right before the first byte is written.
           controller = started
           progress.isSent = true
         },
@@ -178,11 +185,12 @@ function exchange(
         },
         onResponseData(_controller, chunk) {
           bytes += chunk.length
-          if (bytes > ANSWER_BYTES_MAX) fail(`the answer is larger than ${ANSWER_BYTES_MAX} bytes`)
+          if (bytes > RESPONSE_BYTES_MAX)
+            fail(`the response is larger than ${RESPONSE_BYTES_MAX} bytes`)
           else chunks.push(chunk)
         },
         onResponseEnd() {
-          signal.removeEventListener('abort', giveUp)
+          signal.removeEventListener('abort', abort)
           resolve({ status, text: Buffer.concat(chunks).toString('utf8') })
         },
         onResponseError(_controller, error) {

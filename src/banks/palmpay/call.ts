@@ -1,25 +1,25 @@
 import type { Clock } from '../../core/clock.ts'
 import { type BankFields, fieldsOf } from '../bank-fields.ts'
 import { getPath } from '../get-path.ts'
-import { type BankAnswer, type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { type BankHttp, type BankResponse, BankUnreachableError } from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
 import type { PalmPaySettings } from './settings.ts'
 import { signFields } from './signature.ts'
 
-/** What PalmPay made of a call. */
-export type PalmPayAnswer =
-  /** It decided: `code` is its `respCode`. */
+/** The result of a call. */
+export type PalmPayResponse =
+  /** PalmPay responded; `code` is its `respCode`. */
   | {
-      readonly kind: 'answered'
+      readonly kind: 'responded'
       readonly code: string
       /** Code and message, for the log. */
       readonly cause: string
       readonly fields: BankFields
     }
-  /** The call did not get to it: nothing was done. */
+  /** The call did not reach PalmPay and was not executed. */
   | { readonly kind: 'refused'; readonly cause: string }
-  /** It is not known whether the call was carried out. */
+  /** PalmPay may have executed the call. */
   | { readonly kind: 'unclear'; readonly cause: string }
 
 export const SUCCESS = '00000000'
@@ -28,7 +28,7 @@ export type PalmPayCall = (
   path: string,
   fields: Readonly<Record<string, unknown>>,
   signal: AbortSignal,
-) => Promise<PalmPayAnswer>
+) => Promise<PalmPayResponse>
 
 interface Options {
   readonly settings: PalmPaySettings
@@ -37,10 +37,10 @@ interface Options {
   readonly random: (bytes: number) => Buffer
 }
 
-/** Statuses of a gateway that passed nothing on. */
-const TURNED_AWAY = [401, 403, 404, 429]
+/** Statuses of a gateway that did not forward the call. */
+const REJECTED_STATUSES = [401, 403, 404, 429]
 
-/** Signs and sends. It throws for defects of ours alone. */
+/** Signs and sends a call. Throws only for our own defects. */
 export function createPalmPayCall({ settings, http, clock, random }: Options): PalmPayCall {
   return async (path, fields, signal) => {
     const body = {
@@ -58,15 +58,15 @@ export function createPalmPayCall({ settings, http, clock, random }: Options): P
     }
     try {
       const request = { method: 'POST' as const, path, headers, body: JSON.stringify(body), signal }
-      return readAnswer(await http.send(request))
+      return parseResponse(await http.send(request))
     } catch (error) {
-      if (!(error instanceof BankUnreachable)) throw error
+      if (!(error instanceof BankUnreachableError)) throw error
       return { kind: error.sent ? 'unclear' : 'refused', cause: error.message }
     }
   }
 }
 
-/** The fields of a request, as they are signed: what is no text is signed as JSON writes it. */
+/** The fields of a request in signed form: values other than strings are signed as JSON. */
 function signedTexts(body: Readonly<Record<string, unknown>>): Record<string, string> {
   const texts: Record<string, string> = {}
   for (const [name, value] of Object.entries(body)) {
@@ -76,13 +76,13 @@ function signedTexts(body: Readonly<Record<string, unknown>>): Record<string, st
   return texts
 }
 
-function readAnswer({ status, text }: BankAnswer): PalmPayAnswer {
+function parseResponse({ status, text }: BankResponse): PalmPayResponse {
   const body = fieldsOf(parseBankJson(text))
   const code = body ? plainText(getPath(body, 'respCode'), 40) : ''
   if (body && code !== '') {
     const cause = `${code} ${plainText(getPath(body, 'respMsg'), 200)}`.trim()
-    return { kind: 'answered', code, cause, fields: fieldsOf(body['data']) ?? {} }
+    return { kind: 'responded', code, cause, fields: fieldsOf(body['data']) ?? {} }
   }
   const cause = `HTTP ${status} without a respCode`
-  return { kind: TURNED_AWAY.includes(status) ? 'refused' : 'unclear', cause }
+  return { kind: REJECTED_STATUSES.includes(status) ? 'refused' : 'unclear', cause }
 }

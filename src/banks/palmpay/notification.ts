@@ -6,32 +6,33 @@ import { readOrder } from './order.ts'
 import { isSigned, isUnambiguous, type SignedFields } from './signature.ts'
 
 export interface NotificationRules {
-  /** Whose notifications are meant for us: PalmPay signs those of all merchants with one key. */
+  /** Our app: PalmPay signs the notifications of all merchants with the same key. */
   readonly appId: string
   readonly publicKey: KeyObject
 }
 
-/** Verifies and reads a notification. */
+/** Verifies and parses a notification. */
 export function readNotification(rawBody: Buffer, rules: NotificationRules): Reading {
   const body = fieldsOf(parseBankJson(rawBody.toString('utf8')))
-  if (body === undefined) return { kind: 'forged', cause: 'the body is not a JSON object' }
+  if (body === undefined) return { kind: 'unauthenticated', cause: 'the body is not a JSON object' }
   const { sign, ...fields } = body
-  if (typeof sign !== 'string' || sign === '') return { kind: 'forged', cause: 'no signature' }
+  if (typeof sign !== 'string' || sign === '')
+    return { kind: 'unauthenticated', cause: 'no signature' }
   const signed = signedFields(fields)
   if (!isSigned(signed, sign, rules.publicKey)) {
-    return { kind: 'forged', cause: 'the signature does not fit' }
+    return { kind: 'unauthenticated', cause: 'the signature is invalid' }
   }
   const appId = textOf(fields, 'appId')
   if (appId !== '' && appId !== rules.appId) {
-    return { kind: 'forged', cause: 'for another app' }
+    return { kind: 'unauthenticated', cause: 'for another app' }
   }
   const order = readOrder(fields)
-  if (order.kind === 'other') return { kind: 'noise', cause: order.cause }
-  if (order.kind === 'unreadable') return order
+  if (order.kind === 'other') return { kind: 'ignored', cause: order.cause }
+  if (order.kind === 'malformed') return order
   return { kind: 'payment', payment: order.payment, bound: isUnambiguous(signed) }
 }
 
-/** Numbers as their tokens; null and what has no one text (lists, objects) as JSON writes it. */
+/** Drops null fields; numbers are their tokens, lists and objects are signed as JSON. */
 function signedFields(fields: BankFields): SignedFields {
   return Object.fromEntries(
     Object.entries(fields)

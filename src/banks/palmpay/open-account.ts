@@ -3,18 +3,18 @@ import { isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
 import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
-import { type PalmPayAnswer, type PalmPayCall, SUCCESS } from './call.ts'
+import { type PalmPayCall, type PalmPayResponse, SUCCESS } from './call.ts'
 import type { PalmPaySettings } from './settings.ts'
 
-/** The account is not known. */
+/** The account does not exist. */
 const NOT_FOUND = 'AC100001'
 const IDENTITY_NOT_VERIFIED = 'AC100007'
 const IDENTITY_USED = 'AC100009'
 
-/** Turned away before anything was done: signature, our address, parameters. */
-const TURNED_AWAY = ['OPEN_GW_000008', 'OPEN_GW_000012', 'OPEN_GW_000020']
+/** Rejected before execution: invalid signature, address or parameters. */
+const REJECTED_CODES = ['OPEN_GW_000008', 'OPEN_GW_000012', 'OPEN_GW_000020']
 
-/** The two questions about an account that is to be opened. */
+/** Opens an account, and finds the result of an earlier opening. */
 export interface Opening {
   openAccount(order: AccountOrder, signal: AbortSignal): Promise<AccountResult>
   findOpened(order: AccountOrder, signal: AbortSignal): Promise<AccountResult>
@@ -24,18 +24,19 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
   const ambiguous = (cause: string): AccountResult => ({
     kind: 'unknown',
     cause,
-    next: settings.findBy === '' ? 'person' : 'query',
+    next: settings.findBy === '' ? 'manual review' : 'requery',
   })
   const findOpened = async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
-    if (settings.findBy === '') return ambiguous('PalmPay is not asked for accounts')
-    const question = { [settings.findBy]: order.reference }
-    const answer = await call(settings.findPath, question, signal)
-    if (answer.kind !== 'answered') return ambiguous(answer.cause)
-    if (answer.code === NOT_FOUND) return { kind: 'unavailable', cause: 'nothing was opened' }
-    return answer.code === SUCCESS ? readAccount(order, answer) : ambiguous(answer.cause)
+    if (settings.findBy === '') return ambiguous('PalmPay cannot look up accounts by reference')
+    const query = { [settings.findBy]: order.reference }
+    const response = await call(settings.findPath, query, signal)
+    if (response.kind !== 'responded') return ambiguous(response.cause)
+    if (response.code === NOT_FOUND)
+      return { kind: 'unavailable', cause: 'PalmPay opened no account' }
+    return response.code === SUCCESS ? readAccount(order, response) : ambiguous(response.cause)
   }
-  /** An earlier attempt without a clear end may have used the identity itself. */
-  const settleIdentityUsed = async (
+  /** An earlier attempt with an unknown result may have used the identity. */
+  const resolveUsedIdentity = async (
     order: AccountOrder,
     signal: AbortSignal,
   ): Promise<AccountResult> => {
@@ -48,16 +49,17 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
   return {
     findOpened,
     async openAccount(order, signal) {
-      const answer = await call(settings.createPath, fieldsOfOrder(order, settings), signal)
-      if (answer.kind === 'refused') return { kind: 'unavailable', cause: answer.cause }
-      if (answer.kind === 'unclear') return ambiguous(answer.cause)
-      if (answer.code === IDENTITY_NOT_VERIFIED) return rejected('was not verified by the bank')
-      if (answer.code === IDENTITY_USED) return settleIdentityUsed(order, signal)
-      if (TURNED_AWAY.includes(answer.code)) return { kind: 'unavailable', cause: answer.cause }
-      if (answer.code !== SUCCESS) return ambiguous(answer.cause)
-      return textOf(answer.fields, 'virtualAccountNo') === ''
-        ? ambiguous('opened without a number')
-        : readAccount(order, answer)
+      const response = await call(settings.createPath, fieldsOfOrder(order, settings), signal)
+      if (response.kind === 'refused') return { kind: 'unavailable', cause: response.cause }
+      if (response.kind === 'unclear') return ambiguous(response.cause)
+      if (response.code === IDENTITY_NOT_VERIFIED) return rejected('was not verified by the bank')
+      if (response.code === IDENTITY_USED) return resolveUsedIdentity(order, signal)
+      if (REJECTED_CODES.includes(response.code))
+        return { kind: 'unavailable', cause: response.cause }
+      if (response.code !== SUCCESS) return ambiguous(response.cause)
+      return textOf(response.fields, 'virtualAccountNo') === ''
+        ? ambiguous('the account has no number')
+        : readAccount(order, response)
     },
   }
 }
@@ -77,20 +79,23 @@ function fieldsOfOrder(
   return mergeFields(fields, createFields)
 }
 
-/** Takes an account for this order's only when PalmPay itself says our reference. */
+/** Accepts an account only if PalmPay returns our reference with it. */
 function readAccount(
   order: AccountOrder,
-  { fields }: Extract<PalmPayAnswer, { kind: 'answered' }>,
+  { fields }: Extract<PalmPayResponse, { kind: 'responded' }>,
 ): AccountResult {
   const accountNumber = textOf(fields, 'virtualAccountNo')
   const reference = textOf(fields, 'accountReference')
   const status = textOf(fields, 'status') || 'Enabled'
-  const person = (cause: string): AccountResult => ({ kind: 'unknown', cause, next: 'person' })
+  const manualReview = (cause: string): AccountResult => {
+    return { kind: 'unknown', cause, next: 'manual review' }
+  }
   if (reference !== order.reference)
-    return person(`for another reference: "${plainText(reference, 80)}"`)
+    return manualReview(`the account has another reference: "${plainText(reference, 80)}"`)
   if (!isAccountNumber(accountNumber))
-    return person(`the number is "${plainText(accountNumber, 80)}"`)
-  if (status !== 'Enabled') return person(`${accountNumber} is ${plainText(status, 40)}`)
+    return manualReview(`the account number is "${plainText(accountNumber, 80)}"`)
+  if (status !== 'Enabled')
+    return manualReview(`account ${accountNumber} is ${plainText(status, 40)}`)
   const accountName = plainText(getPath(fields, 'virtualAccountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
 }

@@ -4,34 +4,35 @@ import { isAccountNumber, isPaymentKey, textOf } from '../bank-fields.ts'
 import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
 
-/** What a collection order says, in a notification, a requery or a list. */
+/** A collection order in a notification, a requery or a list. */
 export type Order =
   | { readonly kind: 'paid'; readonly payment: BankPayment }
-  /** No money of a virtual account: a payout, a checkout, or an order that did not succeed. */
+  /** Not a payment into a virtual account: a payout, a checkout or an unsuccessful order. */
   | { readonly kind: 'other'; readonly cause: string }
-  | { readonly kind: 'unreadable'; readonly cause: string }
+  | { readonly kind: 'malformed'; readonly cause: string }
 
 const PAID = '1'
 
-/** Amounts are whole kobo. */
+/** Parses an order. Its amounts are in kobo. */
 export function readOrder(fields: unknown): Order {
-  // Payouts and checkout orders carry an id of the merchant's own; their states mean other things.
-  if (textOf(fields, 'orderId') !== '') return { kind: 'other', cause: 'not a virtual account' }
+  // Payouts and checkouts have a merchant's order id, and their statuses have other meanings.
+  if (textOf(fields, 'orderId') !== '')
+    return { kind: 'other', cause: 'not a payment into a virtual account' }
   const accountNumber = textOf(fields, 'virtualAccountNo')
-  if (accountNumber === '') return { kind: 'other', cause: 'without a virtual account' }
+  if (accountNumber === '') return { kind: 'other', cause: 'no virtual account number' }
   const status = textOf(fields, 'orderStatus')
-  if (status === '') return unreadable('orderStatus', status)
+  if (status === '') return malformed('orderStatus', status)
   if (status !== PAID) return { kind: 'other', cause: `orderStatus is ${status}` }
-  if (!isAccountNumber(accountNumber)) return unreadable('virtualAccountNo', accountNumber)
+  if (!isAccountNumber(accountNumber)) return malformed('virtualAccountNo', accountNumber)
   const orderNo = textOf(fields, 'orderNo')
-  if (!isPaymentKey(orderNo)) return unreadable('orderNo', orderNo)
+  if (!isPaymentKey(orderNo)) return malformed('orderNo', orderNo)
   const sessionId = textOf(fields, 'sessionId') || orderNo
-  if (!isPaymentKey(sessionId)) return unreadable('sessionId', sessionId)
+  if (!isPaymentKey(sessionId)) return malformed('sessionId', sessionId)
   const amount = textOf(fields, 'orderAmount')
   const amountMinor = /^[1-9]\d{0,15}$/.test(amount) ? BigInt(amount) : undefined
-  if (!amountMinor || amountMinor > AMOUNT_MINOR_MAX) return unreadable('orderAmount', amount)
+  if (!amountMinor || amountMinor > AMOUNT_MINOR_MAX) return malformed('orderAmount', amount)
   const currency = textOf(fields, 'currency') || 'NGN'
-  if (currency !== 'NGN') return unreadable('currency', currency)
+  if (currency !== 'NGN') return malformed('currency', currency)
   const createdTime = textOf(fields, 'createdTime')
   const payment: BankPayment = {
     bankKey: orderNo,
@@ -50,6 +51,6 @@ export function readOrder(fields: unknown): Order {
   return { kind: 'paid', payment }
 }
 
-function unreadable(name: string, value: string): Order {
-  return { kind: 'unreadable', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` }
+function malformed(name: string, value: string): Order {
+  return { kind: 'malformed', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` }
 }

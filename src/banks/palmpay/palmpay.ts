@@ -8,7 +8,7 @@ import type {
   PaymentPage,
   Requery,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { type BankHttp, BankUnreachableError } from '../http/bank-http.ts'
 import { createPalmPayCall, type PalmPayCall, SUCCESS } from './call.ts'
 import { readNotification } from './notification.ts'
 import { createOpening } from './open-account.ts'
@@ -20,29 +20,29 @@ export interface PalmPayOptions {
   readonly http: BankHttp
   readonly clock: Clock
   readonly random: (bytes: number) => Buffer
-  /** Hears of listed orders that cannot be understood. */
+  /** Called for each listed order that cannot be parsed. */
   readonly warn?: (text: string) => void
 }
 
 const PAGE_SIZE = 50
 
-/** No period has so many pages: a bank that repeats itself is not followed for ever. */
+/** More pages than any period has: bounds the listing if the bank repeats pages. */
 const PAGES_MAX = 10_000
 
-/** Permanent accounts at PalmPay. Its `listPayments` throws BankUnreachable. */
+/** Permanent accounts at PalmPay. `listPayments` throws BankUnreachableError. */
 export function createPalmPay(options: PalmPayOptions): LiveConnector {
   const { settings } = options
   const call = createPalmPayCall(options)
   const { openAccount, findOpened } = createOpening(settings, call)
   return {
-    afterCrash: settings.findBy === '' ? 'person' : 'query',
+    afterCrash: settings.findBy === '' ? 'manual review' : 'requery',
     openAccount,
     ...(settings.findBy === '' ? {} : { findOpened }),
     async closeAccount({ accountNumber }, signal) {
       const fields = { virtualAccountNo: accountNumber, status: 'Disabled' }
-      const answer = await call(settings.updatePath, fields, signal)
-      const done = answer.kind === 'answered' && answer.code === SUCCESS
-      return done ? { kind: 'closed' } : { kind: 'unavailable', cause: answer.cause }
+      const response = await call(settings.updatePath, fields, signal)
+      const done = response.kind === 'responded' && response.code === SUCCESS
+      return done ? { kind: 'closed' } : { kind: 'unavailable', cause: response.cause }
     },
     read: ({ rawBody }) => readNotification(rawBody, settings),
     acknowledge,
@@ -52,30 +52,30 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
   }
 }
 
-/** Anything but the text `success` makes PalmPay send again: 8 times within a day. */
+/** PalmPay retries unless the body is `success`: 8 times within a day. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const contentType = 'text/plain'
-  if (outcome === 'forged') return { status: 401, contentType, body: 'refused' }
-  if (outcome === 'try again') return { status: 503, contentType, body: 'try again' }
+  if (outcome === 'forged') return { status: 401, contentType, body: 'unauthenticated' }
+  if (outcome === 'try again') return { status: 503, contentType, body: 'retry' }
   return { status: 200, contentType, body: 'success' }
 }
 
-/** Whatever is not a paid order says nothing: PalmPay may not know of it yet. */
+/** An order that is not found or not paid proves nothing: PalmPay may not know it yet. */
 async function requery(
   { orderPath }: PalmPaySettings,
   call: PalmPayCall,
   payment: BankPayment,
   signal: AbortSignal,
 ): Promise<Requery> {
-  const answer = await call(orderPath, { orderNo: payment.bankKey }, signal)
-  if (answer.kind !== 'answered' || answer.code !== SUCCESS) {
-    return { kind: 'unknown', cause: answer.cause }
+  const response = await call(orderPath, { orderNo: payment.bankKey }, signal)
+  if (response.kind !== 'responded' || response.code !== SUCCESS) {
+    return { kind: 'unknown', cause: response.cause }
   }
-  const order = readOrder(answer.fields)
+  const order = readOrder(response.fields)
   if (order.kind !== 'paid') return { kind: 'unknown', cause: order.cause }
   return order.payment.bankKey === payment.bankKey
     ? { kind: 'confirmed', payment: order.payment }
-    : { kind: 'unknown', cause: `answered for ${order.payment.bankKey}` }
+    : { kind: 'unknown', cause: `PalmPay returned order ${order.payment.bankKey}` }
 }
 
 async function listOrders(
@@ -92,18 +92,20 @@ async function listOrders(
     pageSize: PAGE_SIZE,
     ...(listing.account && { accountNo: listing.account.accountNumber }),
   }
-  const answer = await call(settings.ordersPath, fields, signal)
-  if (answer.kind !== 'answered' || answer.code !== SUCCESS) {
-    throw new BankUnreachable(`PalmPay listed no orders: ${answer.cause}`, true)
+  const response = await call(settings.ordersPath, fields, signal)
+  if (response.kind !== 'responded' || response.code !== SUCCESS) {
+    throw new BankUnreachableError(`PalmPay did not list orders: ${response.cause}`, true)
   }
-  const list = answer.fields['list']
-  if (!Array.isArray(list)) throw new BankUnreachable('PalmPay answered without a list', true)
+  const list = response.fields['list']
+  if (!Array.isArray(list))
+    throw new BankUnreachableError('the response of PalmPay has no list', true)
   const payments = list.flatMap((entry): BankPayment[] => {
     const order = readOrder(entry)
     if (order.kind === 'paid') return [order.payment]
-    if (order.kind === 'unreadable') warn?.(`PalmPay lists an order whose ${order.cause}`)
+    if (order.kind === 'malformed')
+      warn?.(`skipped a malformed order in the list of PalmPay: ${order.cause}`)
     return []
   })
-  const more = list.length >= PAGE_SIZE && pageIndex < PAGES_MAX
-  return { payments, next: more ? String(pageIndex + 1) : undefined }
+  const hasMore = list.length >= PAGE_SIZE && pageIndex < PAGES_MAX
+  return { payments, next: hasMore ? String(pageIndex + 1) : undefined }
 }

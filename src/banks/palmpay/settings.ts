@@ -2,21 +2,21 @@ import { z } from 'zod'
 import { parsed, type ReadSettings, type Settings, secret } from '../../config/settings.ts'
 import { createFields } from '../create-fields.ts'
 import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
-import { NO_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
+import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
 
-/** `BANK_PALMPAY_…`. The keys stay inside node: printing them shows nothing. */
+/** `BANK_PALMPAY_…`. The keys are KeyObjects, which do not show the key when printed. */
 const SETTINGS = z.object({
   BASE_URL: url.default('https://open-gw-prod.palmpay-inc.com'),
   TIMEOUT_MS: timeoutMs(8_000, 60_000),
   APP_ID: text(/^[\x21-\x7e]{1,100}$/, 'an app id'),
-  PRIVATE_KEY: secret(parsed(parsePrivateKey, NO_RSA_KEY)),
-  /** PalmPay's own, which its notifications are verified with. */
-  PUBLIC_KEY: secret(parsed(parsePublicKey, NO_RSA_KEY)),
+  PRIVATE_KEY: secret(parsed(parsePrivateKey, INVALID_RSA_KEY)),
+  /** PalmPay's public key, which verifies its notifications. */
+  PUBLIC_KEY: secret(parsed(parsePublicKey, INVALID_RSA_KEY)),
   COUNTRY_CODE: z.string().default('NG'),
   VERSION: z.string().default('V2.0'),
   /**
-   * The field by which `queryOne` finds an account by our reference; '' where it cannot, and then an
-   * operator has to look after an opening without a clear end.
+   * The field by which `queryOne` finds an account by our reference. Empty if it cannot: an opening
+   * with an unknown result is then queued for manual review.
    */
   FIND_BY: text(/^[A-Za-z]{1,40}$/, 'the name of a field, or none')
     .default('accountReference')

@@ -1,6 +1,6 @@
 import { createHash, type KeyObject, sign, verify } from 'node:crypto'
 
-/** What is signed: names and texts. */
+/** The signed fields by name. */
 export type SignedFields = Readonly<Record<string, string>>
 
 /**
@@ -12,10 +12,10 @@ export function signFields(fields: SignedFields, privateKey: KeyObject): string 
 }
 
 /**
- * Whether PalmPay signed these fields. It signs the values as they are; some of its products trim
- * them first, and so both are tried.
+ * Whether PalmPay signed these fields. It signs the values unchanged, but some of its products trim
+ * them first, so both forms are accepted.
  *
- * @param signature as it stands in the body: base64, URL-encoded
+ * @param signature as sent in the body: URL-encoded base64
  */
 export function isSigned(fields: SignedFields, signature: string, publicKey: KeyObject): boolean {
   const bytes = decodeSignature(signature)
@@ -26,9 +26,9 @@ export function isSigned(fields: SignedFields, signature: string, publicKey: Key
 }
 
 /**
- * Whether the signed text can be read in one way only. A `&` inside a value (or a name) could as
- * well end it, and a text that looks like a list could have been one, so that the same signature
- * would fit other fields.
+ * Whether the signed text has only one reading. A `&` inside a value or a name could also end it,
+ * and a text that looks like a list could have been one: the same signature would then be valid for
+ * other fields.
  */
 export function isUnambiguous(fields: SignedFields): boolean {
   return Object.entries(fields).every(
@@ -41,7 +41,7 @@ function digestOf(fields: SignedFields, trimmed: boolean): Buffer {
   return Buffer.from(createHash('md5').update(text, 'utf8').digest('hex').toUpperCase())
 }
 
-/** Names in the order of their code units, empty values left out: `a=1&b=x`. */
+/** Sorted by the code units of the names, without empty values: `a=1&b=x`. */
 function canonicalText(fields: SignedFields, trimmed: boolean): string {
   return Object.keys(fields)
     .sort()

@@ -14,68 +14,68 @@ type AmountField = ProvidusSettings['amountField']
 
 interface NotificationRules {
   readonly clientId: string
-  /** What `authSignature` gives. */
+  /** The result of `authSignature`. */
   readonly signature: string
   readonly amountField: AmountField
 }
 
-/** Reads a notification. Its signature is a constant: whoever saw it once can make any other. */
+/** Parses a notification. Its signature is constant: anyone who has seen it can forge others. */
 export function readNotification(
   notification: BankNotification,
   rules: NotificationRules,
 ): Reading {
   const { headers, rawBody } = notification
   if (!isAuthSignature(headers['x-auth-signature'], rules.signature)) {
-    return { kind: 'forged', cause: 'X-Auth-Signature is not the bank’s' }
+    return { kind: 'unauthenticated', cause: 'wrong X-Auth-Signature' }
   }
   const clientId = headers['client-id']
   if (clientId !== undefined && !equalSecrets(clientId.trim(), rules.clientId)) {
-    return { kind: 'forged', cause: 'Client-Id is another' }
+    return { kind: 'unauthenticated', cause: 'wrong Client-Id' }
   }
   const read = readTransaction(parseBankJson(rawBody.toString('utf8')), rules.amountField)
-  if (typeof read === 'string') return { kind: 'unreadable', cause: read }
+  if (typeof read === 'string') return { kind: 'malformed', cause: read }
   return { kind: 'payment', payment: read, bound: false }
 }
 
 /**
- * Reads a payment as notifications show it, with amounts in strings, and as requeries do, with
+ * Parses a payment from a notification, which has amounts as strings, or from a requery, which has
  * numbers.
  *
- * @returns what is wrong with it, when it is no payment that could be credited
+ * @returns an error text if it is not a payment that can be credited
  */
 export function readTransaction(body: unknown, amountField: AmountField): BankPayment | string {
-  if (typeof body !== 'object' || body === null) return 'it is no JSON object'
-  const currency = said(body, 'currency')
+  if (typeof body !== 'object' || body === null) return 'not a JSON object'
+  const currency = fieldText(body, 'currency')
   if (currency !== 'NGN')
-    return `its currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
-  const amountMinor = parseNaira(said(body, amountField))
+    return `the currency is ${JSON.stringify(plainText(currency, 20))}, not NGN`
+  const amountMinor = parseNaira(fieldText(body, amountField))
   if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
-    return `${amountField} is no amount that can be credited`
+    return `${amountField} cannot be credited`
   }
-  const accountNumber = said(body, 'accountNumber')
+  const accountNumber = fieldText(body, 'accountNumber')
   if (!isAccountNumber(accountNumber)) return 'accountNumber is not ten digits'
-  const bankKey = said(body, 'settlementId')
-  if (!isPaymentKey(bankKey)) return 'settlementId is no identifier'
-  const sessionId = said(body, 'sessionId') || bankKey
-  if (!isPaymentKey(sessionId)) return 'sessionId is no session id'
+  const bankKey = fieldText(body, 'settlementId')
+  if (!isPaymentKey(bankKey)) return 'settlementId is not an identifier'
+  const sessionId = fieldText(body, 'sessionId') || bankKey
+  if (!isPaymentKey(sessionId)) return 'sessionId is not a session id'
   return {
     bankKey,
     sessionId,
     accountNumber,
     amountMinor,
-    paidAtMs: parseLagosTime(said(body, 'tranDateTime')),
+    paidAtMs: parseLagosTime(fieldText(body, 'tranDateTime')),
     payer: {
-      name: plainText(said(body, 'sourceAccountName'), 200),
-      accountNumber: plainText(said(body, 'sourceAccountNumber'), 40),
-      bankCode: plainText(said(body, 'sourceBankCode'), 20),
-      bankName: plainText(said(body, 'sourceBankName'), 200),
+      name: plainText(fieldText(body, 'sourceAccountName'), 200),
+      accountNumber: plainText(fieldText(body, 'sourceAccountNumber'), 40),
+      bankCode: plainText(fieldText(body, 'sourceBankCode'), 20),
+      bankName: plainText(fieldText(body, 'sourceBankName'), 200),
     },
-    narration: plainText(said(body, 'tranRemarks'), 500),
+    narration: plainText(fieldText(body, 'tranRemarks'), 500),
   }
 }
 
-/** What a field says; this bank writes `"null"` and `" "` for nothing. */
-export function said(body: unknown, field: string): string {
+/** @returns the text of a field; empty for `"null"` and `" "`, which this bank sends for none */
+export function fieldText(body: unknown, field: string): string {
   const text = getPath(body, field).trim()
   return /^null$/i.test(text) ? '' : text
 }

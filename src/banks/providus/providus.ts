@@ -4,9 +4,9 @@ import type {
   LiveConnector,
   NotificationOutcome,
 } from '../bank.ts'
-import { type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { type BankHttp, BankUnreachableError } from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
-import { readNotification, said } from './notification.ts'
+import { fieldText, readNotification } from './notification.ts'
 import { orderBody, toAccountResult } from './open-account.ts'
 import { requery } from './requery.ts'
 import type { ProvidusSettings } from './settings.ts'
@@ -20,8 +20,8 @@ interface ProvidusOptions {
 /**
  * Providus Bank: reserved accounts of its digital collection service.
  *
- * It has no `closeAccount`: an account on the bank's black list still receives money, of which the
- * bank then does not tell. Blocked here instead, its payments are seen, and kept as unmatched.
+ * It has no `closeAccount`: an account on the bank's blacklist still receives money, but the bank
+ * no longer notifies us. Blocked on our side instead, its payments are recorded as unmatched.
  */
 export function createProvidus({ settings, http }: ProvidusOptions): LiveConnector {
   const { clientId, clientSecret, amountField, createPath } = settings
@@ -33,22 +33,23 @@ export function createProvidus({ settings, http }: ProvidusOptions): LiveConnect
     accept: 'application/json',
   }
   return {
-    // It takes no reference of ours, so asking again could open a second account.
-    afterCrash: 'person',
+    // The bank accepts no reference of ours, so a retry could open a second account.
+    afterCrash: 'manual review',
     async openAccount(order, signal) {
       if (order.repeated) {
-        const cause = 'an earlier attempt had no clear end, and the bank cannot be asked of it'
-        return { kind: 'unknown', cause, next: 'person' }
+        const cause =
+          'the result of an earlier attempt is unknown, and the bank cannot be requeried'
+        return { kind: 'unknown', cause, next: 'manual review' }
       }
       const body = JSON.stringify(orderBody(order, settings.createFields))
       try {
         const request = { method: 'POST', path: createPath, headers, body, signal } as const
         return toAccountResult(order, await http.send(request))
       } catch (error) {
-        if (!(error instanceof BankUnreachable)) throw error
+        if (!(error instanceof BankUnreachableError)) throw error
         const cause = error.message
         if (!error.sent) return { kind: 'unavailable', cause }
-        return { kind: 'unknown', cause, next: 'person' }
+        return { kind: 'unknown', cause, next: 'manual review' }
       }
     },
     read: (notification) => readNotification(notification, { clientId, signature, amountField }),
@@ -64,21 +65,23 @@ const MESSAGES = {
   '03': 'system failure, retry',
 } as const
 
-/** Code 02 is final at the bank, so it never stands for a fault of ours, nor for a wrong secret. */
+/** Code 02 is final at the bank, so it is never sent for our own faults or a wrong secret. */
 function acknowledge(
   outcome: NotificationOutcome,
   { rawBody }: BankNotification,
   deniedCode: '02' | '03',
 ): Acknowledgement {
   const code = codeOf(outcome, deniedCode)
-  // Whoever is not the bank gets nothing of his back.
-  const forged = outcome === 'forged'
-  const sessionId = forged ? '' : said(parseBankJson(rawBody.toString('utf8')), 'sessionId')
+  // Echo nothing to a caller that is not the bank.
+  const isUnauthenticated = outcome === 'forged'
+  const sessionId = isUnauthenticated
+    ? ''
+    : fieldText(parseBankJson(rawBody.toString('utf8')), 'sessionId')
   return {
-    status: forged ? 401 : 200,
+    status: isUnauthenticated ? 401 : 200,
     contentType: 'application/json',
     body: JSON.stringify({
-      requestSuccessful: !forged,
+      requestSuccessful: !isUnauthenticated,
       sessionId: sessionId.slice(0, 100),
       responseMessage: MESSAGES[code],
       responseCode: code,

@@ -1,7 +1,7 @@
 import type { BankPayment, Requery } from '../bank.ts'
-import { type BankAnswer, type BankHttp, BankUnreachable } from '../http/bank-http.ts'
+import { type BankHttp, type BankResponse, BankUnreachableError } from '../http/bank-http.ts'
 import { parseBankJson } from '../http/bank-json.ts'
-import { readTransaction, said } from './notification.ts'
+import { fieldText, readTransaction } from './notification.ts'
 import type { ProvidusSettings } from './settings.ts'
 
 interface RequeryOptions {
@@ -11,9 +11,9 @@ interface RequeryOptions {
 }
 
 /**
- * Asks for a payment by its settlement id, and where that finds nothing or is not served, by its
- * session id. Confirmed is only what the bank shows under both identifiers: the signature of
- * notifications binds neither to the other.
+ * Requeries a payment by its settlement id and, if that finds nothing or the path is not served, by
+ * its session id. The bank has to return both identifiers unchanged, as the signature of a
+ * notification covers neither.
  */
 export async function requery(
   { settings, http, headers }: RequeryOptions,
@@ -21,48 +21,55 @@ export async function requery(
   signal: AbortSignal,
 ): Promise<Requery> {
   const { verifySettlementPath, verifySessionPath, amountField } = settings
-  const ask = async (path: string): Promise<Requery> => {
+  const send = async (path: string): Promise<Requery> => {
     try {
-      const answer = await http.send({ method: 'GET', path, headers, signal })
-      return judge(answer, payment, amountField)
+      const response = await http.send({ method: 'GET', path, headers, signal })
+      return classify(response, payment, amountField)
     } catch (error) {
-      if (!(error instanceof BankUnreachable)) throw error
+      if (!(error instanceof BankUnreachableError)) throw error
       return { kind: 'unknown', cause: error.message }
     }
   }
   const settlementId = encodeURIComponent(payment.bankKey)
-  const bySettlement = await ask(`${verifySettlementPath}?settlement_id=${settlementId}`)
+  const bySettlement = await send(`${verifySettlementPath}?settlement_id=${settlementId}`)
   if (bySettlement.kind === 'confirmed' || payment.sessionId === payment.bankKey) {
     return bySettlement
   }
   const sessionId = encodeURIComponent(payment.sessionId)
-  const bySession = await ask(`${verifySessionPath}?session_id=${sessionId}`)
-  // A question that had no answer could have found it.
-  const unclear = bySession.kind === 'denied' && bySettlement.kind === 'unknown'
-  return unclear ? bySettlement : bySession
+  const bySession = await send(`${verifySessionPath}?session_id=${sessionId}`)
+  // The request that failed might have found it.
+  const isUnclear = bySession.kind === 'denied' && bySettlement.kind === 'unknown'
+  return isUnclear ? bySettlement : bySession
 }
 
-function judge(
-  { status, text }: BankAnswer,
-  asked: BankPayment,
+function classify(
+  { status, text }: BankResponse,
+  reported: BankPayment,
   amountField: ProvidusSettings['amountField'],
 ): Requery {
   const body = parseBankJson(text)
-  // Nothing found has the shape of a payment, with this remark and nothing else in it.
-  const nothing = said(body, 'accountNumber') === '' && said(body, 'settlementId') === ''
-  if (nothing && status < 500 && /not found/i.test(said(body, 'tranRemarks'))) {
-    return { kind: 'denied', cause: `HTTP ${status}: ${said(body, 'tranRemarks').slice(0, 100)}` }
+  // If nothing is found, the bank returns an empty payment with this remark.
+  const isEmpty = fieldText(body, 'accountNumber') === '' && fieldText(body, 'settlementId') === ''
+  if (isEmpty && status < 500 && /not found/i.test(fieldText(body, 'tranRemarks'))) {
+    return {
+      kind: 'denied',
+      cause: `HTTP ${status}: ${fieldText(body, 'tranRemarks').slice(0, 100)}`,
+    }
   }
   if (status !== 200) return { kind: 'unknown', cause: `HTTP ${status}` }
   const payment = readTransaction(body, amountField)
   if (typeof payment === 'string')
-    return { kind: 'unknown', cause: `the bank’s payment: ${payment}` }
-  if (payment.bankKey !== asked.bankKey) {
-    return { kind: 'denied', cause: 'the bank knows it by another settlement id' }
+    return { kind: 'unknown', cause: `malformed payment in the requery: ${payment}` }
+  if (payment.bankKey !== reported.bankKey) {
+    return { kind: 'denied', cause: 'the bank has another settlement id for it' }
   }
-  const sessionId = said(body, 'sessionId')
-  if (sessionId !== '' && sessionId !== asked.sessionId && asked.sessionId !== asked.bankKey) {
-    return { kind: 'denied', cause: 'the bank knows it by another session id' }
+  const sessionId = fieldText(body, 'sessionId')
+  if (
+    sessionId !== '' &&
+    sessionId !== reported.sessionId &&
+    reported.sessionId !== reported.bankKey
+  ) {
+    return { kind: 'denied', cause: 'the bank has another session id for it' }
   }
   return { kind: 'confirmed', payment }
 }

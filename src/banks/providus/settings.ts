@@ -3,17 +3,17 @@ import { choice, type ReadSettings, type Settings, secret } from '../../config/s
 import { createFields } from '../create-fields.ts'
 import { path, text, timeoutMs, url } from '../settings.ts'
 
-/** `BANK_PROVIDUS_…`: how Providus is reached, and what it means by what it says. */
+/** `BANK_PROVIDUS_…` */
 const SETTINGS = z.object({
   BASE_URL: url.default('https://vps.providusbank.com/vps/api'),
   TIMEOUT_MS: timeoutMs(20_000, 120_000),
   CLIENT_ID: text(/^[\x21-\x7e]+$/, 'printable characters without spaces'),
   CLIENT_SECRET: secret(z.string()),
-  /** Which amount is credited: what the payer sent, or what is left of it after the bank's fee. */
+  /** The credited amount: what the payer sent, or the rest after the bank's fee. */
   AMOUNT_FIELD: choice(['transactionAmount', 'settledAmount']).default('transactionAmount'),
   /**
-   * The answer to a notification that the bank itself does not confirm: 03 asks for it again, 02
-   * rejects it for good, and the bank logs the money as failed.
+   * The response code for a payment that the bank does not confirm: 03 makes the bank retry; 02
+   * rejects it for good, and the bank records the payment as failed.
    */
   DENIED_CODE: choice(['03', '02']).default('03'),
   CREATE_FIELDS: createFields,

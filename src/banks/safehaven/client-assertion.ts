@@ -1,6 +1,6 @@
 import { type KeyObject, sign } from 'node:crypto'
 
-/** What a client says of itself to get a token. */
+/** The claims and the key with which a client requests a token. */
 export interface ClientAssertion {
   /** The company's URL. */
   readonly issuer: string
@@ -8,11 +8,11 @@ export interface ClientAssertion {
   readonly clientId: string
   /** The API's URL. */
   readonly audience: string
-  readonly lifeSeconds: number
+  readonly lifetimeSeconds: number
   readonly privateKey: KeyObject
 }
 
-/** Makes the JWT (RS256) that stands for a client's secret. Source: RFC 7523, section 3. */
+/** Returns the JWT (RS256) used in place of a client secret. Source: RFC 7523, section 3. */
 export function signClientAssertion(assertion: ClientAssertion, nowMs: number): string {
   const iat = Math.floor(nowMs / 1_000)
   const claims = {
@@ -20,7 +20,7 @@ export function signClientAssertion(assertion: ClientAssertion, nowMs: number): 
     sub: assertion.clientId,
     aud: assertion.audience,
     iat,
-    exp: iat + assertion.lifeSeconds,
+    exp: iat + assertion.lifetimeSeconds,
   }
   const text = `${base64url({ alg: 'RS256', typ: 'JWT' })}.${base64url(claims)}`
   const signature = sign('RSA-SHA256', Buffer.from(text), assertion.privateKey)

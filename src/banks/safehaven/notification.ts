@@ -5,29 +5,29 @@ import { parseBankJson } from '../http/bank-json.ts'
 import { plainText } from '../plain-text.ts'
 import { readTransfer } from './transfer.ts'
 
-/** Reads a notification. Nothing signs it: it is a hint, and the bank has to confirm it. */
+/** Parses a notification. It is not signed, so the bank always has to confirm it. */
 export function readNotification(notification: BankNotification, secret: string): Reading {
   if (!equalSecrets(notification.pathSecret, secret)) {
-    return { kind: 'forged', cause: 'the path has another secret' }
+    return { kind: 'unauthenticated', cause: 'wrong secret in the path' }
   }
   const body = fieldsOf(parseBankJson(notification.rawBody.toString('utf8')))
   const transfer = body && fieldsOf(body['data'])
-  if (!body || !transfer) return { kind: 'unreadable', cause: 'not an object with data' }
+  if (!body || !transfer) return { kind: 'malformed', cause: 'not a JSON object with `data`' }
   const kind = plainText(kindOf(body), 80)
-  if (kind === 'transfer') return readingOf(transfer, true)
-  if (kind === 'virtualAccount.transfer') return readingOf(transfer, false)
-  // A kind nobody knows is no reason to lose money that came in.
+  if (kind === 'transfer') return toReading(transfer, true)
+  if (kind === 'virtualAccount.transfer') return toReading(transfer, false)
+  // An inward transfer of an unknown kind is reviewed, so that no money is lost.
   return textOf(transfer, 'type').toLowerCase() === 'inwards'
-    ? { kind: 'unreadable', cause: `an inward transfer of kind "${kind}"` }
-    : { kind: 'noise', cause: `kind "${kind}"` }
+    ? { kind: 'malformed', cause: `inward transfer of unknown kind "${kind}"` }
+    : { kind: 'ignored', cause: `unknown kind "${kind}"` }
 }
 
-/** It is spelled in three ways. */
+/** The bank uses three names for this field. */
 function kindOf(body: BankFields): string {
   return ['type', 'eventType', 'event'].map((name) => textOf(body, name)).find(Boolean) ?? ''
 }
 
-function readingOf(fields: BankFields, directed: boolean): Reading {
+function toReading(fields: BankFields, directed: boolean): Reading {
   const transfer = readTransfer(fields, directed)
   switch (transfer.kind) {
     case 'paid':
@@ -35,11 +35,11 @@ function readingOf(fields: BankFields, directed: boolean): Reading {
     case 'reversed':
       return { kind: 'reversal', payment: transfer.payment, bound: false }
     case 'outward':
-      return { kind: 'noise', cause: 'an outward transfer' }
-    case 'open':
+      return { kind: 'ignored', cause: 'outward transfer' }
+    case 'pending':
     case 'failed':
-      return { kind: 'noise', cause: `status ${transfer.status}` }
-    case 'unreadable':
+      return { kind: 'ignored', cause: `status ${transfer.status}` }
+    case 'malformed':
       return transfer
   }
 }

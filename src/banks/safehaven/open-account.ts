@@ -4,24 +4,24 @@ import { type BankFields, fieldsOf, isAccountNumber, textOf } from '../bank-fiel
 import { mergeFields } from '../create-fields.ts'
 import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
-import type { SafeHavenAnswer, SafeHavenCall } from './call.ts'
+import type { SafeHavenCall, SafeHavenResponse } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
 
 type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
 
 /**
- * Opens an account. Safe Haven has no call that finds one by our reference, so that a person has to
- * look after an opening without a clear end.
+ * Opens an account. Safe Haven cannot look up accounts by our reference, so an opening with an
+ * unknown result is queued for manual review.
  */
 export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCall) {
   const { account, virtualAccountsPath, subAccountsPath } = settings
   return async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
     const path = account.kind === 'virtual' ? virtualAccountsPath : subAccountsPath
-    const answer = await call('POST', path, fieldsOfOrder(order, settings), signal)
-    if (answer.kind === 'unreached') return { kind: 'unavailable', cause: answer.cause }
-    if (answer.kind === 'unclear') return person(answer.cause)
-    if (answer.kind === 'refused') return refusal(order, answer)
-    const opened = fieldsOf(answer.body['data']) ?? {}
+    const response = await call('POST', path, fieldsOfOrder(order, settings), signal)
+    if (response.kind === 'unreached') return { kind: 'unavailable', cause: response.cause }
+    if (response.kind === 'unclear') return manualReview(response.cause)
+    if (response.kind === 'refused') return toRejection(order, response)
+    const opened = fieldsOf(response.body['data']) ?? {}
     if (account.kind !== 'virtual' || textOf(opened, 'accountNumber') !== '') {
       return readAccount(order, opened)
     }
@@ -62,13 +62,13 @@ function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings) {
   return mergeFields(fields, createFields)
 }
 
-/** Nigerian numbers as the bank wants them: 08012345678 → +2348012345678. */
+/** Nigerian numbers in the format of the bank: 08012345678 → +2348012345678. */
 function withCountryCode(phone: string): string {
   if (phone.startsWith('+')) return phone
   return phone.startsWith('0') ? `+234${phone.slice(1)}` : `+${phone}`
 }
 
-/** A number comes seconds after the account. When it does not come, the last answer is returned. */
+/** The account number follows seconds later. Returns the last response if it never arrives. */
 async function pollForNumber(
   { virtualAccountsPath }: SafeHavenSettings,
   { polls, pollMs }: VirtualSettings,
@@ -82,52 +82,52 @@ async function pollForNumber(
   for (let poll = 0; poll < polls && textOf(latest, 'accountNumber') === ''; poll++) {
     await wait(pollMs, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) break
-    const answer = await call('GET', `${virtualAccountsPath}/${id}`, undefined, signal)
-    const found = answer.kind === 'done' ? fieldsOf(answer.body['data']) : undefined
+    const response = await call('GET', `${virtualAccountsPath}/${id}`, undefined, signal)
+    const found = response.kind === 'success' ? fieldsOf(response.body['data']) : undefined
     if (found && textOf(found, '_id') === id) latest = found
   }
   return latest
 }
 
-function refusal(
+function toRejection(
   order: AccountOrder,
-  { code, cause }: Extract<SafeHavenAnswer, { kind: 'refused' }>,
+  { code, cause }: Extract<SafeHavenResponse, { kind: 'refused' }>,
 ): AccountResult {
-  // Our reference is known there: an earlier attempt without a clear end was carried out.
+  // The bank knows our reference: an earlier attempt with an unknown result had succeeded.
   if (order.repeated && (code === 409 || /exist|duplicate|already/i.test(cause))) {
-    return person(cause)
+    return manualReview(cause)
   }
   const field = code !== 400 && code !== 422 ? undefined : fieldNamedIn(cause)
   if (field === undefined) return { kind: 'unavailable', cause }
   return { kind: 'rejected', fields: [{ field, message: 'was not accepted by the bank' }] }
 }
 
-/** The customer's details that we send; anything else is a fault of settings. */
+/** The rejected detail of the customer; anything else is an error in the settings. */
 function fieldNamedIn(message: string): 'phone' | 'email' | undefined {
   if (/phone/i.test(message)) return 'phone'
   return /e-?mail/i.test(message) ? 'email' : undefined
 }
 
-/** Takes an account for this order's only when the bank does not say another reference. */
+/** Rejects an account if the bank returns another reference with it. */
 function readAccount(order: AccountOrder, opened: BankFields): AccountResult {
   const accountNumber = textOf(opened, 'accountNumber')
   const bankAccountId = textOf(opened, '_id')
   const reference = textOf(opened, 'externalReference') || order.reference
   if (reference !== order.reference)
-    return person(`opened for another reference: ${plainText(reference, 80)}`)
+    return manualReview(`the account has another reference: ${plainText(reference, 80)}`)
   if (!isAccountNumber(accountNumber) || !isId(bankAccountId)) {
     const [id, number] = [plainText(bankAccountId, 80), plainText(accountNumber, 80)]
-    return person(`opened as "${id}" with the number "${number}"`)
+    return manualReview(`the account has id "${id}" and number "${number}"`)
   }
   const accountName = plainText(getPath(opened, 'accountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId }
 }
 
-/** Whether it may stand in a path. */
+/** Whether the text is allowed in a path. */
 function isId(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(text)
 }
 
-function person(cause: string): AccountResult {
-  return { kind: 'unknown', cause, next: 'person' }
+function manualReview(cause: string): AccountResult {
+  return { kind: 'unknown', cause, next: 'manual review' }
 }

@@ -23,19 +23,19 @@ export interface SafeHavenOptions {
   readonly settings: SafeHavenSettings
   readonly http: BankHttp
   readonly clock: Clock
-  /** Hears of listed credits that cannot be understood. */
+  /** Called for each listed credit that cannot be parsed. */
   readonly warn?: (text: string) => void
 }
 
 /**
- * Accounts at Safe Haven: permanent sub-accounts, which have statements and cannot be closed, or
- * expiring virtual accounts, which are the other way round.
+ * Accounts at Safe Haven: permanent sub-accounts, which have statements but cannot be closed, or
+ * expiring virtual accounts, which can be closed but have no statements.
  */
 export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
   const { settings, warn } = options
   const call = createSafeHavenCall(options)
   const common = {
-    afterCrash: 'person' as const,
+    afterCrash: 'manual review' as const,
     openAccount: createOpenAccount(settings, call),
     read: (notification: Parameters<LiveConnector['read']>[0]) =>
       readNotification(notification, settings.callbackSecret),
@@ -54,7 +54,7 @@ export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
     listing: 'by account',
     async listPayments(listing: PaymentListing, signal: AbortSignal): Promise<PaymentPage> {
       const { account } = listing
-      assert(account, 'a statement is asked for with its account')
+      assert(account, 'statements of Safe Haven are listed by account')
       return listStatement(settings.accountsPath, call, { ...listing, account }, signal, warn)
     },
   }
@@ -67,12 +67,12 @@ const STATUSES: Readonly<Record<NotificationOutcome, number>> = {
   held: 200,
   noise: 200,
   forged: 401,
-  // Should the bank send again, it may know the transfer by then.
+  // If the bank retries, it may know the transfer by then.
   denied: 404,
   'try again': 503,
 }
 
-/** The bank documents no form: any 2xx with small JSON. */
+/** The bank documents no format: any 2xx with a short JSON body will do. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const status = STATUSES[outcome]
   const body = JSON.stringify({ received: status === 200 })
@@ -87,19 +87,19 @@ async function requery(
 ): Promise<Requery> {
   const isVirtual = account.kind === 'virtual'
   const path = isVirtual ? virtualStatusPath : transferStatusPath
-  const answer = await call('POST', path, { sessionId: bankKey }, signal)
-  // An unknown session is HTTP 400.
-  if (answer.kind === 'refused' && [400, 404].includes(answer.code)) {
-    return { kind: 'denied', cause: answer.cause }
+  const response = await call('POST', path, { sessionId: bankKey }, signal)
+  // The bank returns HTTP 400 for an unknown session.
+  if (response.kind === 'refused' && [400, 404].includes(response.code)) {
+    return { kind: 'denied', cause: response.cause }
   }
-  if (answer.kind !== 'done') return { kind: 'unknown', cause: answer.cause }
-  const transfer = readTransfer(fieldsOf(answer.body['data']) ?? {}, !isVirtual)
-  if (transfer.kind === 'outward') return { kind: 'denied', cause: 'an outward transfer' }
+  if (response.kind !== 'success') return { kind: 'unknown', cause: response.cause }
+  const transfer = readTransfer(fieldsOf(response.body['data']) ?? {}, !isVirtual)
+  if (transfer.kind === 'outward') return { kind: 'denied', cause: 'outward transfer' }
   if (transfer.kind === 'failed') return { kind: 'denied', cause: `status ${transfer.status}` }
-  if (transfer.kind === 'open') return { kind: 'unknown', cause: `status ${transfer.status}` }
-  if (transfer.kind === 'unreadable') return { kind: 'unknown', cause: transfer.cause }
+  if (transfer.kind === 'pending') return { kind: 'unknown', cause: `status ${transfer.status}` }
+  if (transfer.kind === 'malformed') return { kind: 'unknown', cause: transfer.cause }
   if (transfer.payment.bankKey !== bankKey) {
-    return { kind: 'unknown', cause: `answered for ${transfer.payment.bankKey}` }
+    return { kind: 'unknown', cause: `Safe Haven returned session ${transfer.payment.bankKey}` }
   }
   const { payment } = transfer
   return { kind: transfer.kind === 'reversed' ? 'reversed' : 'confirmed', payment }
@@ -112,9 +112,9 @@ async function closeAccount(
   signal: AbortSignal,
 ) {
   const path = `${virtualAccountsPath}/${encodeURIComponent(bankAccountId)}`
-  const answer = await call('DELETE', path, undefined, signal)
-  // One that is not there any more is closed: a repeat after a lost answer comes to the same.
-  const gone = answer.kind === 'refused' && answer.code === 404
-  if (answer.kind === 'done' || gone) return { kind: 'closed' as const }
-  return { kind: 'unavailable' as const, cause: answer.cause }
+  const response = await call('DELETE', path, undefined, signal)
+  // An account that does not exist any more is closed: a retry after a lost response succeeds.
+  const isGone = response.kind === 'refused' && response.code === 404
+  if (response.kind === 'success' || isGone) return { kind: 'closed' as const }
+  return { kind: 'unavailable' as const, cause: response.cause }
 }

@@ -3,7 +3,7 @@ import { choice, integer, parsed, type ReadSettings, secret } from '../../config
 import { BANK_FACTS } from '../bank.ts'
 import { createFields } from '../create-fields.ts'
 import { parsePrivateKey } from '../rsa-key.ts'
-import { NO_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
+import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
 
 /** `BANK_SAFEHAVEN_…` */
 const SETTINGS = z.object({
@@ -11,12 +11,12 @@ const SETTINGS = z.object({
   TIMEOUT_MS: timeoutMs(8_000, 60_000),
   CLIENT_ID: z.string(),
   COMPANY_URL: z.string(),
-  /** Of the assertion; the base URL unless set. */
+  /** Of the client assertion; default: the base URL. */
   AUDIENCE: z.string().optional(),
-  PRIVATE_KEY: secret(parsed(parsePrivateKey, NO_RSA_KEY)),
+  PRIVATE_KEY: secret(parsed(parsePrivateKey, INVALID_RSA_KEY)),
   ASSERTION_SECONDS: integer(30, 86_400).default(300),
   TOKEN_FORM: choice(['form', 'json']).default('form'),
-  /** Ours, for notifications; the secret is added as its last segment. */
+  /** Our URL for notifications; the secret is appended as its last segment. */
   CALLBACK_URL: url.transform((given) => given.replace(/\/+$/, '')),
   CALLBACK_SECRET: secret(text(/^[A-Za-z0-9_-]{16,128}$/, '16 to 128 letters, digits, - and _')),
   CREATE_FIELDS: createFields,
@@ -28,7 +28,7 @@ const SETTINGS = z.object({
   VIRTUAL_STATUS_PATH: path('virtual-accounts/status'),
 })
 
-/** Which of the two kinds of account is opened. */
+/** The kind of account to open. */
 const KIND = z.object({
   ACCOUNT_KIND: choice(['sub-account', 'virtual']).default('sub-account'),
 })
@@ -46,14 +46,14 @@ const VIRTUAL = z.object({
   SETTLEMENT_ACCOUNT: text(/^\d{10}$/, '10 digits'),
   AMOUNT_CONTROL: choice(['Fixed', 'UnderPayment', 'OverPayment']).default('OverPayment'),
   AMOUNT_NAIRA: integer(1, 999_999_999).default(1),
-  /** How often an account is asked for its number, and how long between. */
+  /** How often, and at which interval, the bank is polled for an account number. */
   POLLS: integer(1, 100).default(10),
   POLL_MS: integer(10, 10_000).default(500),
 })
 
 export type SafeHavenSettings = NonNullable<ReturnType<typeof readSafeHavenSettings>>
 
-/** What the kind of account wants beside the order. */
+/** Settings for the chosen kind of account. */
 export type AccountSettings = NonNullable<ReturnType<typeof readAccount>>
 
 export function readSafeHavenSettings(read: ReadSettings) {
@@ -62,7 +62,7 @@ export function readSafeHavenSettings(read: ReadSettings) {
   return found && account && { ...found, audience: found.audience ?? found.baseUrl, account }
 }
 
-/** What is for the other kind is not looked at. */
+/** Ignores the settings of the other kind of account. */
 function readAccount(read: ReadSettings) {
   const kind = read(KIND)?.accountKind
   if (kind === undefined) return undefined

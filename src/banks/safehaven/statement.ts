@@ -1,22 +1,22 @@
 import type { AccountAtBank, BankPayment, PaymentListing, PaymentPage } from '../bank.ts'
 import { type BankFields, fieldsOf, textOf } from '../bank-fields.ts'
-import { BankUnreachable, NotListed } from '../http/bank-http.ts'
+import { BankUnreachableError, NotListedError } from '../http/bank-http.ts'
 import type { SafeHavenCall } from './call.ts'
 import { readPayment } from './transfer.ts'
 
 const PAGE_SIZE = 100
 
-/** No period has so many pages: a bank that repeats itself is not followed for ever. */
+/** More pages than any period has: bounds the listing if the bank repeats pages. */
 const PAGES_MAX = 1_000
 
-/** Refusals that say nothing of the account: wrong credentials, and too many requests. */
-const OF_CALLER: ReadonlySet<number> = new Set([401, 403, 429])
+/** Rejections that do not concern the account: wrong credentials, and too many requests. */
+const CALLER_STATUSES: ReadonlySet<number> = new Set([401, 403, 429])
 
 /**
- * The credits of one account. Among them may be what nobody transferred: a payment that is not
- * known has to be asked for before it is recorded.
+ * Lists the credits of one account. Some may not be transfers, so an unrecorded payment has to be
+ * requeried before it is recorded.
  *
- * @throws BankUnreachable, NotListed
+ * @throws BankUnreachableError, NotListedError
  */
 export async function listStatement(
   accountsPath: string,
@@ -34,25 +34,28 @@ export async function listStatement(
     type: 'Credit',
   })
   const id = encodeURIComponent(listing.account.bankAccountId)
-  const answer = await call('GET', `${accountsPath}/${id}/statement?${query}`, undefined, signal)
-  if (answer.kind !== 'done') {
-    const text = `Safe Haven gave no statement: ${answer.cause}`
-    const ofAccount = answer.kind === 'refused' && !OF_CALLER.has(answer.code)
-    throw ofAccount ? new NotListed(text) : new BankUnreachable(text, answer.kind !== 'unreached')
+  const response = await call('GET', `${accountsPath}/${id}/statement?${query}`, undefined, signal)
+  if (response.kind !== 'success') {
+    const text = `Safe Haven returned no statement: ${response.cause}`
+    const isAboutAccount = response.kind === 'refused' && !CALLER_STATUSES.has(response.code)
+    throw isAboutAccount
+      ? new NotListedError(text)
+      : new BankUnreachableError(text, response.kind !== 'unreached')
   }
-  const entries = answer.body['data']
-  if (!Array.isArray(entries)) throw new NotListed('a statement without a list')
+  const entries = response.body['data']
+  if (!Array.isArray(entries)) throw new NotListedError('the statement has no list')
   const payments = entries.flatMap((entry): BankPayment[] => {
     const payment = readEntry(fieldsOf(entry) ?? {}, listing.account)
-    if (payment && 'cause' in payment) warn?.(`Safe Haven lists a credit whose ${payment.cause}`)
+    if (payment && 'cause' in payment)
+      warn?.(`skipped a malformed credit in a statement of Safe Haven: ${payment.cause}`)
     return payment && !('cause' in payment) ? [payment] : []
   })
-  const pages = pagesOf(answer.body) ?? (entries.length >= PAGE_SIZE ? PAGES_MAX : 0)
-  const more = entries.length > 0 && page + 1 < Math.min(pages, PAGES_MAX)
-  return { payments, next: more ? String(page + 1) : undefined }
+  const pages = pagesOf(response.body) ?? (entries.length >= PAGE_SIZE ? PAGES_MAX : 0)
+  const hasMore = entries.length > 0 && page + 1 < Math.min(pages, PAGES_MAX)
+  return { payments, next: hasMore ? String(page + 1) : undefined }
 }
 
-/** An entry names fewer things than a transfer: the account is the one that was asked for. */
+/** A statement entry has fewer fields than a transfer: the requested account is filled in. */
 function readEntry(fields: BankFields, account: AccountAtBank) {
   if (textOf(fields, 'type').toLowerCase() !== 'credit' || fields['isReversed'] === true) return
   return readPayment({

@@ -4,36 +4,36 @@ import type { AccountOrder, AccountResult, BankConnector } from '../bank.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { nuban } from '../nuban.ts'
 
-/** How many serials one step of the database's sequence stands for. */
-const SERIALS_A_BLOCK = 256
+/** The increment of the database sequence: serials are allocated in blocks. */
+const BLOCK_SIZE = 256
 
 /**
- * Phone numbers that make the sandbox misbehave, so that a caller can see what it would do.
- * A repeat of the same request succeeds, but for `rejects`.
+ * Phone numbers that make the sandbox fail, so that a caller can test its error handling. A retry
+ * of the same request succeeds, except for `rejects`.
  */
 export const MAGIC_PHONES = {
-  /** Does not answer within a second; no account was made. */
+  /** Times out after a second without opening an account. */
   timesOut: '08000000001',
-  /** Refuses for a passing cause, at once. */
+  /** Fails at once with a temporary error. */
   refuses: '08000000002',
-  /** Answers after two seconds, well. */
-  answersLate: '08000000003',
-  /** Finds the customer's identity number wrong, every time. */
+  /** Succeeds after two seconds. */
+  respondsLate: '08000000003',
+  /** Always rejects the customer's identity number. */
   rejects: '08000000004',
 } as const
 
 const TIMEOUT_MS = 1_000
 const LATE_MS = 2_000
 
-/** A bank that exists in this process alone. It opens real rows and valid numbers. */
+/** A simulated bank inside this process. It opens accounts with valid account numbers. */
 export function createSandboxBank(pool: Pool): BankConnector {
   const nextSerial = createSerials(pool)
   return {
-    // Whoever died before the answer left nothing behind but a serial.
-    afterCrash: 'repeat',
+    // An opening that crashed leaves nothing behind but an unused serial.
+    afterCrash: 'retry',
     async openAccount(order, signal) {
-      const misbehaviour = await misbehave(order, signal)
-      if (misbehaviour) return misbehaviour
+      const failure = await simulateFailure(order, signal)
+      if (failure) return failure
       const accountNumber = nuban(BANK_FACTS[order.bank].nubanCode, await nextSerial())
       return {
         kind: 'opened',
@@ -45,7 +45,7 @@ export function createSandboxBank(pool: Pool): BankConnector {
   }
 }
 
-async function misbehave(
+async function simulateFailure(
   order: AccountOrder,
   signal: AbortSignal,
 ): Promise<AccountResult | undefined> {
@@ -55,33 +55,33 @@ async function misbehave(
     return { kind: 'rejected', fields: [{ field: 'idNumber', message }] }
   }
   if (order.attempt > 1) return undefined
-  if (phone === MAGIC_PHONES.refuses) return { kind: 'unavailable', cause: 'refused' }
-  if (phone === MAGIC_PHONES.answersLate) await wait(LATE_MS, undefined, { signal })
+  if (phone === MAGIC_PHONES.refuses) return { kind: 'unavailable', cause: 'temporary failure' }
+  if (phone === MAGIC_PHONES.respondsLate) await wait(LATE_MS, undefined, { signal })
   if (phone !== MAGIC_PHONES.timesOut) return undefined
   await wait(TIMEOUT_MS, undefined, { signal })
-  return { kind: 'unavailable', cause: `no answer within ${TIMEOUT_MS} ms` }
+  return { kind: 'unavailable', cause: `no response within ${TIMEOUT_MS} ms` }
 }
 
-/** Hands out serials from blocks, so that most accounts need no question to the database. */
+/** Allocates serials in blocks, so that most accounts need no database query. */
 function createSerials(pool: Pool): () => Promise<number> {
   let next = 0
-  let left = 0
+  let remaining = 0
   let refill: Promise<void> | undefined
-  const takeBlock = async (): Promise<void> => {
+  const allocateBlock = async (): Promise<void> => {
     const result = await pool.query<{ serial: string }>(
       "select nextval('sandbox_serial') as serial",
     )
     next = Number(result.rows[0]?.serial)
-    left = SERIALS_A_BLOCK
+    remaining = BLOCK_SIZE
   }
   return async () => {
-    while (left === 0) {
-      refill ??= takeBlock().finally(() => {
+    while (remaining === 0) {
+      refill ??= allocateBlock().finally(() => {
         refill = undefined
       })
       await refill
     }
-    left -= 1
+    remaining -= 1
     next += 1
     return next - 1
   }

@@ -13,10 +13,18 @@ export function fakeBanks(noun: Command): void {
   noun
     .helpOption('-h, --help', 'show help')
     .addHelpText('after', '\nExample:\n  inflow fake-banks --write-env .fake-banks.env')
-    .option('--port <number>', 'the first of four ports; 0: free ones (default: 9101)', port)
-    .option('--service-http <url>', "the service's HTTP address", serviceUrl)
-    // Not --env-file: node takes that for its own, wherever it stands.
-    .option('--write-env <path>', "write the service's settings there, for its owner alone")
+    .option(
+      '--port <number>',
+      'first of four consecutive ports; 0 picks free ports (default: 9101)',
+      port,
+    )
+    .option(
+      '--service-http <url>',
+      'HTTP address of the service (default: http://127.0.0.1:8080)',
+      serviceUrl,
+    )
+    // Not --env-file: node takes that option for itself, wherever it stands.
+    .option('--write-env <path>', "write the service's settings to this file, with mode 600")
     .action(run)
 }
 
@@ -42,22 +50,22 @@ async function run({ port = 9101, serviceHttp, writeEnv }: FakeBanksOptions): Pr
   try {
     const settings = settingsText(banks.environment)
     if (writeEnv !== undefined) await writeSecret(writeEnv, settings)
-    print(writeEnv === undefined ? howToWith(settings) : howToWithFile(writeEnv))
-    print(howToPay(banks))
+    print(writeEnv === undefined ? printedSettings(settings) : settingsFileHelp(writeEnv))
+    print(paymentHelp(banks))
     if (!stop.signal.aborted) await once(stop.signal, 'abort')
   } finally {
     await banks.close()
   }
 }
 
-/** A shell and `node --env-file` read it alike: no value has a quote or a line break in it. */
+/** Valid for a shell and for `node --env-file`: no value contains a quote or a line break. */
 function settingsText(environment: FakeBanks['environment']): string {
   return Object.entries(environment)
     .map(([name, value]) => `${name}='${value}'\n`)
     .join('')
 }
 
-/** A file that was there keeps its mode when it is written to, so that is changed first. */
+/** An existing file keeps its mode when written, so the mode is changed first. */
 async function writeSecret(path: string, text: string): Promise<void> {
   try {
     await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
@@ -65,26 +73,29 @@ async function writeSecret(path: string, text: string): Promise<void> {
     })
     await writeFile(path, text, { mode: 0o600 })
   } catch (error) {
-    throw new Failure(EXIT.refused, `--write-env cannot be written: ${(error as Error).message}`)
+    throw new Failure(
+      EXIT.refused,
+      `cannot write the file of --write-env: ${(error as Error).message}`,
+    )
   }
 }
 
-const howToWith = (settings: string) =>
-  `# The settings of the service, until these banks are started again:\n${settings}`
+const printedSettings = (settings: string) =>
+  `# Settings for the service; they change when the fake banks restart:\n${settings}`
 
-const howToWithFile = (path: string) =>
-  `The settings of the service are in ${path}. Start it in another terminal:\n\n` +
+const settingsFileHelp = (path: string) =>
+  `The settings for the service are in ${path}. Start it in another terminal:\n\n` +
   `set -a; . ${/^[/.]/.test(path) ? path : `./${path}`}; set +a; npm start\n`
 
-function howToPay(banks: FakeBanks): string {
+function paymentHelp(banks: FakeBanks): string {
   const lines = BANK_CODES.map((code) => `# ${code.padEnd(10)}${banks[code].url}`)
   const example =
     `curl -sS ${banks['9PSB'].url}/fake/pay ` +
     `-d '{"account_number":"<number>","amount":"1500.50"}'`
   return [
-    '# The banks are ready:',
+    '# The fake banks are ready:',
     ...lines,
-    '# Pay into an account that the service opened at one of them:',
+    '# Send a payment to an account that the service opened at one of them:',
     '',
     example,
     '',
@@ -101,7 +112,7 @@ function serviceUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   const local = url && /^(127\.0\.0\.1|localhost|\[::1\])$/.test(url.hostname)
   if (!local || url.protocol !== 'http:' || url.pathname !== '/' || url.search !== '') {
-    throw new InvalidArgumentError('Must be of this machine, such as http://127.0.0.1:8080.')
+    throw new InvalidArgumentError('Must be a URL of this machine, such as http://127.0.0.1:8080.')
   }
   return url.origin
 }

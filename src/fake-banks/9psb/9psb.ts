@@ -1,31 +1,31 @@
 import { getPath } from '../../banks/get-path.ts'
 import { parseBankJson } from '../../banks/http/bank-json.ts'
 import { type Clock, systemClock } from '../../core/clock.ts'
-import { createCourier, type Delivered } from '../courier.ts'
 import { createFaults, type Faults, type ServerFault } from '../faults.ts'
 import {
-  type FakeReply,
+  type FakeResponse,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
 } from '../loopback-server.ts'
+import { createNotifier, type NotifyResult } from '../notifier.ts'
 import { payByHand } from '../pay-by-hand.ts'
 import {
   createNinePsbBooks,
   type NinePsbAccount,
+  type NinePsbBody,
   type NinePsbPayment,
-  type Shown,
   SUCCESS,
 } from './books.ts'
 import { type NinePsbTransaction, notificationBody } from './transaction.ts'
 
 export type NinePsbOperation = 'authenticate' | 'create' | 'confirm' | 'deactivate'
 
-/** Beside what any server does: code 99, and a payment that is not known yet. */
+/** Faults of any server, code 99, and a payment that is not known yet. */
 export type NinePsbFault = ServerFault | '99' | '99 after' | 'not found'
 
 export interface FakeNinePsbOptions {
-  /** 0: a free one. */
+  /** 0 picks a free port. */
   readonly port: number
   readonly credentials: {
     readonly publicKey: string
@@ -33,35 +33,35 @@ export interface FakeNinePsbOptions {
     readonly notificationUser: string
     readonly notificationPassword: string
   }
-  /** Where it tells of payments; on this machine. */
+  /** URL for its notifications, on this machine. */
   readonly notify?: string
   readonly clock?: Clock
-  /** How long tokens are good for. */
+  /** Lifetime of tokens. */
   readonly tokenSeconds?: number
-  /** HTTP status of what is refused by its code. */
-  readonly refusalStatus?: number
-  /** Waits before the five further attempts of a notification. */
+  /** HTTP status of responses with an error code; default 200. */
+  readonly errorStatus?: number
+  /** Delays before the five retries of a notification. */
   readonly retryDelaysMs?: readonly number[]
   readonly observe?: Observe | undefined
 }
 
-/** 9PSB on this machine. */
+/** A fake 9PSB. */
 export interface FakeNinePsb {
   readonly url: string
   readonly faults: Faults<NinePsbOperation, NinePsbFault>
   /** By number. */
   readonly accounts: ReadonlyMap<string, NinePsbAccount>
   readonly transactions: readonly NinePsbTransaction[]
-  /** How often each operation was asked for, whatever became of it. */
+  /** Requests per operation, whatever their results. */
   readonly requests: Readonly<Record<NinePsbOperation, number>>
-  /** Opens an account past its API. */
+  /** Opens an account without an API call. */
   openAccount(name: string, reference?: string): NinePsbAccount
-  /** Receives a payment and tells nobody yet. @param amount naira */
+  /** Receives a payment without notifying. @param amount naira */
   receive(accountNumber: string, amount: string, payment?: NinePsbPayment): NinePsbTransaction
-  /** Tells of a payment: late, again, in any order. */
-  notify(transaction: NinePsbTransaction): Promise<Delivered>
-  /** Receives a payment and tells of it. @param amount naira */
-  pay(accountNumber: string, amount: string, payment?: NinePsbPayment): Promise<Delivered>
+  /** Notifies of a payment, possibly late, repeatedly or out of order. */
+  notify(transaction: NinePsbTransaction): Promise<NotifyResult>
+  /** Receives a payment and notifies. @param amount naira */
+  pay(accountNumber: string, amount: string, payment?: NinePsbPayment): Promise<NotifyResult>
   expireTokens(): void
   close(): Promise<void>
 }
@@ -70,15 +70,15 @@ const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 30_000, 60_000]
 const TOKENS_MAX = 1_000
 
 /**
- * Behaves as the bank's document says. A person pays into an account of it with
- * `POST /fake/pay {"account_number","amount"}`.
+ * Starts a fake bank that behaves as the bank's document says. To pay into one of its accounts,
+ * send `POST /fake/pay {"account_number","amount"}`.
  */
 export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<FakeNinePsb> {
   const { port, credentials, clock = systemClock } = options
   const { notificationUser: user, notificationPassword: password } = credentials
   const faults = createFaults<NinePsbOperation, NinePsbFault>()
   const books = createNinePsbBooks(clock)
-  const courier = createCourier({
+  const notifier = createNotifier({
     url: options.notify,
     observe: options.observe,
     headers: {
@@ -86,27 +86,30 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
       authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
     },
     retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
-    judge: ({ text }) => (getPath(parseBankJson(text), 'code') === '00' ? 'acknowledged' : 'again'),
+    classify: ({ text }) =>
+      getPath(parseBankJson(text), 'code') === '00' ? 'acknowledged' : 'retry',
   })
   const notify = (transaction: NinePsbTransaction) =>
-    courier.deliver(notificationBody(transaction, password))
+    notifier.notify(notificationBody(transaction, password))
   const tokens = createTokens(options, clock)
   const requests = { authenticate: 0, create: 0, confirm: 0, deactivate: 0 }
-  /** Looks for the token, then does it. */
+  /** Checks the token, then executes the operation. */
   const route = (
     operation: NinePsbOperation,
-    act: (body: unknown, text: string, fault: string | undefined) => Shown,
+    handle: (body: unknown, text: string, fault: string | undefined) => NinePsbBody,
   ): FakeRoute => ({
     fault() {
       requests[operation] += 1
       return faults.take(operation)
     },
-    answer({ headers, body: text }, fault) {
-      const open = operation === 'authenticate' || tokens.isGood(headers['authorization'])
-      if (!open) return reply(options, { code: 'S1', message: 'Invalid Credential' })
-      if (fault === '99') return reply(options, SYSTEM_ERROR)
-      const shown = act(parseBankJson(text), text, fault)
-      return reply(options, fault === '99 after' ? SYSTEM_ERROR : shown)
+    respond({ headers, body: text }, fault) {
+      const isAuthenticated =
+        operation === 'authenticate' || tokens.isValid(headers['authorization'])
+      if (!isAuthenticated)
+        return toResponse(options, { code: 'S1', message: 'Invalid Credential' })
+      if (fault === '99') return toResponse(options, SYSTEM_ERROR)
+      const result = handle(parseBankJson(text), text, fault)
+      return toResponse(options, fault === '99 after' ? SYSTEM_ERROR : result)
     },
   })
   const server = await startLoopbackServer({
@@ -119,7 +122,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
         fault === 'not found' ? { ...SUCCESS, transactions: [] } : books.confirm(body),
       ),
       'POST /deactivate': route('deactivate', books.deactivate),
-      'POST /fake/pay': { answer: (request) => payByHand(request, books.receive, notify) },
+      'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
     },
   })
   return {
@@ -134,7 +137,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
     pay: async (...payment) => notify(books.receive(...payment)),
     expireTokens: tokens.expire,
     close() {
-      courier.close()
+      notifier.close()
       return server.close()
     },
   }
@@ -142,29 +145,29 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
 
 const SYSTEM_ERROR = { code: '99', message: 'Request processing error' }
 
-function reply({ refusalStatus = 200 }: FakeNinePsbOptions, shown: Shown): FakeReply {
-  return { status: shown['code'] === '00' ? 200 : refusalStatus, body: JSON.stringify(shown) }
+function toResponse({ errorStatus = 200 }: FakeNinePsbOptions, result: NinePsbBody): FakeResponse {
+  return { status: result['code'] === '00' ? 200 : errorStatus, body: JSON.stringify(result) }
 }
 
 function createTokens({ credentials, tokenSeconds = 7_200 }: FakeNinePsbOptions, clock: Clock) {
-  const good = new Map<string, number>()
+  const expiresAtMs = new Map<string, number>()
   let issued = 0
   return {
-    issue(body: unknown): Shown {
-      const known =
+    issue(body: unknown): NinePsbBody {
+      const isKnown =
         getPath(body, 'publickey') === credentials.publicKey &&
         getPath(body, 'privatekey') === credentials.privateKey
-      if (!known) {
+      if (!isKnown) {
         return { access_token: null, expires_in: 0, code: 'S1', message: 'Invalid Credential' }
       }
       issued += 1
       const token = `fake-token-${issued}`
-      good.set(token, clock.now() + tokenSeconds * 1_000)
-      if (good.size > TOKENS_MAX) good.delete(good.keys().next().value ?? '')
+      expiresAtMs.set(token, clock.now() + tokenSeconds * 1_000)
+      if (expiresAtMs.size > TOKENS_MAX) expiresAtMs.delete(expiresAtMs.keys().next().value ?? '')
       return { access_token: token, expires_in: tokenSeconds, ...SUCCESS }
     },
-    isGood: (header: string | undefined) =>
-      (good.get(header?.replace(/^Bearer /, '') ?? '') ?? 0) > clock.now(),
-    expire: () => good.clear(),
+    isValid: (header: string | undefined) =>
+      (expiresAtMs.get(header?.replace(/^Bearer /, '') ?? '') ?? 0) > clock.now(),
+    expire: () => expiresAtMs.clear(),
   }
 }

@@ -12,30 +12,30 @@ export interface NinePsbAccount {
   active: boolean
 }
 
-/** What a payment may say; the rest is made up. */
+/** The fields that a payment may set; the rest is generated. */
 export type NinePsbPayment = Partial<
   Pick<NinePsbTransaction, 'sessionId' | 'senderName' | 'senderAccountNumber' | 'description'>
 > & {
-  /** When it is received, epoch milliseconds; now. */
+  /** When it is received, epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
-/** The JSON of an answer. */
-export type Shown = Readonly<Record<string, unknown>>
+/** The JSON of a response. */
+export type NinePsbBody = Readonly<Record<string, unknown>>
 
-/** The accounts and payments of the fake bank, and what its methods do with them. */
+/** The accounts and payments of the fake bank, and its API methods. */
 export interface NinePsbBooks {
   /** By number. */
   readonly accounts: ReadonlyMap<string, NinePsbAccount>
   readonly transactions: readonly NinePsbTransaction[]
-  /** @throws RangeError when there are too many */
+  /** @throws RangeError if there are too many */
   open(name: string, reference: string): NinePsbAccount
-  /** @throws RangeError when no such account takes money, or it is no amount */
+  /** @throws RangeError if no active account has the number, or for an invalid amount */
   receive(accountNumber: string, amount: string, payment?: NinePsbPayment): NinePsbTransaction
-  /** @param text the request's body, parts of which are sent back */
-  create(body: unknown, text: string): Shown
-  deactivate(body: unknown, text: string): Shown
-  confirm(body: unknown): Shown
+  /** @param text the request's body, parts of which are echoed */
+  create(body: unknown, text: string): NinePsbBody
+  deactivate(body: unknown, text: string): NinePsbBody
+  confirm(body: unknown): NinePsbBody
 }
 
 export const SUCCESS = { code: '00', message: 'Success' }
@@ -49,10 +49,11 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
   const accounts = new Map<string, NinePsbAccount>()
   const references = new Set<string>()
   const transactions: NinePsbTransaction[] = []
-  /** By account, the newest last. */
+  /** By account, oldest first. */
   const received = new Map<string, NinePsbTransaction[]>()
   const open = (name: string, reference: string): NinePsbAccount => {
-    if (accounts.size >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} accounts`)
+    if (accounts.size >= ROWS_MAX)
+      throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
     const account = { accountNumber: ids.accountNumber(), reference, name, active: true }
     references.add(reference)
     accounts.set(account.accountNumber, account)
@@ -66,9 +67,10 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
     receive(accountNumber, amount, payment = {}) {
       const account = accounts.get(accountNumber)
       const amountMinor = parseNaira(amount)
-      if (!account?.active) throw new RangeError(`no account ${accountNumber} takes money`)
-      if (!amountMinor) throw new RangeError(`no amount of naira: ${amount}`)
-      if (transactions.length >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} payments`)
+      if (!account?.active) throw new RangeError(`no active account ${accountNumber}`)
+      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
+      if (transactions.length >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
       const { atMs = clock.now(), ...details } = payment
       const transaction = {
         reference: account.reference,
@@ -90,22 +92,22 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
     },
     create(body, text) {
       const reference = getPath(body, 'transaction.reference')
-      const fault = orderFault(body) ?? (references.has(reference) ? USED : undefined)
-      const sent = JSON.parse(text) as { customer?: { account?: object } }
-      const shown = (number: string | null, bank: string | null) => ({
-        ...sent,
-        customer: { account: { ...sent.customer?.account, expiry: null, number, bank } },
+      const fault = orderFault(body) ?? (references.has(reference) ? REFERENCE_USED : undefined)
+      const request = JSON.parse(text) as { customer?: { account?: object } }
+      const echo = (number: string | null, bank: string | null) => ({
+        ...request,
+        customer: { account: { ...request.customer?.account, expiry: null, number, bank } },
       })
-      if (fault) return { ...refusal(fault), ...shown(null, null) }
+      if (fault) return { ...rejection(fault), ...echo(null, null) }
       const { accountNumber } = open(getPath(body, 'customer.account.name'), reference)
-      return { ...SUCCESS, ...shown(accountNumber, '9PSB') }
+      return { ...SUCCESS, ...echo(accountNumber, '9PSB') }
     },
     deactivate(body, text) {
       const account = accounts.get(getPath(body, 'customer.account.number'))
-      const sent = JSON.parse(text) as object
-      if (!account) return { ...refusal('account number to deactivate not found.'), ...sent }
+      const request = JSON.parse(text) as object
+      if (!account) return { ...rejection('account number to deactivate not found.'), ...request }
       account.active = false
-      return { ...SUCCESS, ...sent }
+      return { ...SUCCESS, ...request }
     },
     confirm(body) {
       const reference = getPath(body, 'reference')
@@ -113,9 +115,9 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
       const amount = getPath(body, 'amount')
       const accountNumber = getPath(body, 'accountnumber')
       if (accountNumber === '')
-        return { transactions: null, ...refusal('accountnumber is mandatory') }
+        return { transactions: null, ...rejection('accountnumber is mandatory') }
       if (reference + sessionId === '') {
-        return { transactions: null, ...refusal('reference or sessionid is mandatory') }
+        return { transactions: null, ...rejection('reference or sessionid is mandatory') }
       }
       const matching = (received.get(accountNumber) ?? []).filter(
         (transaction) =>
@@ -129,21 +131,21 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
   }
 }
 
-const USED = 'reference number must be unique.'
+const REFERENCE_USED = 'reference number must be unique.'
 
-function refusal(why: string): Shown {
-  return { code: '47', message: `Invalid transaction request - ${why}` }
+function rejection(reason: string): NinePsbBody {
+  return { code: '47', message: `Invalid transaction request - ${reason}` }
 }
 
-/** What is wrong with a request to open an account. */
+/** @returns the error in a request to open an account, if any */
 function orderFault(body: unknown): string | undefined {
-  const said = (path: string) => getPath(body, path).trim()
-  if (said('transaction.reference') === '') return 'reference is mandatory.'
-  if (said('customer.account.name') === '') return 'account name is mandatory.'
-  if (said('customer.account.type') !== 'STATIC') return 'account type is invalid.'
-  if (said('order.currency') !== 'NGN') return 'currency is invalid.'
-  if (said('order.country') !== 'NGA') return 'country is invalid.'
-  if (!/^(ANY|EXACT|HIGHEROREXACT|LOWEROREXACT)$/.test(said('order.amounttype'))) {
+  const field = (path: string) => getPath(body, path).trim()
+  if (field('transaction.reference') === '') return 'reference is mandatory.'
+  if (field('customer.account.name') === '') return 'account name is mandatory.'
+  if (field('customer.account.type') !== 'STATIC') return 'account type is invalid.'
+  if (field('order.currency') !== 'NGN') return 'currency is invalid.'
+  if (field('order.country') !== 'NGA') return 'country is invalid.'
+  if (!/^(ANY|EXACT|HIGHEROREXACT|LOWEROREXACT)$/.test(field('order.amounttype'))) {
     return 'amounttype is invalid.'
   }
   return undefined

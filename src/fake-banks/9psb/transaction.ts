@@ -4,7 +4,7 @@ import { numberToken } from '../number-token.ts'
 
 /** A payment that the fake 9PSB received. */
 export interface NinePsbTransaction {
-  /** That its account was created with. */
+  /** The reference with which its account was created. */
   readonly reference: string
   readonly sessionId: string
   /** Lagos time without a zone: `2023-06-07T09:35:29`. */
@@ -19,7 +19,7 @@ export interface NinePsbTransaction {
   readonly description: string
 }
 
-/** @param password of the notifications' Basic authentication */
+/** @param password the password of the notifications' Basic authentication */
 export function notificationBody(transaction: NinePsbTransaction, password: string): string {
   const { senderAccountNumber, senderBankCode, accountNumber, amountMinor } = transaction
   const amount = formatAmount(amountMinor)
@@ -27,15 +27,15 @@ export function notificationBody(transaction: NinePsbTransaction, password: stri
     .update([password, senderAccountNumber, senderBankCode, accountNumber, amount].join(''))
     .digest('hex')
     .toUpperCase()
-  return JSON.stringify({ ...toShown(transaction, amount.replace(/0$/, '')), hash })
+  return JSON.stringify({ ...toJson(transaction, amount.replace(/0$/, '')), hash })
 }
 
 /** As `confirmpayment` lists it. */
 export function toListed(transaction: NinePsbTransaction): unknown {
-  return toShown(transaction, formatAmount(transaction.amountMinor).replace(/\.?0+$/, ''))
+  return toJson(transaction, formatAmount(transaction.amountMinor).replace(/\.?0+$/, ''))
 }
 
-function toShown(transaction: NinePsbTransaction, amount: string): Record<string, unknown> {
+function toJson(transaction: NinePsbTransaction, amount: string): Record<string, unknown> {
   return {
     transaction: {
       reference: transaction.reference,

@@ -11,11 +11,11 @@ export interface PalmPayAccount {
   status: 'Enabled' | 'Disabled'
 }
 
-/** What a payment may say; the rest is made up. */
+/** The fields that a payment may set; the rest is generated. */
 export type PalmPayPayment = Partial<
   Pick<PalmPayOrder, 'sessionId' | 'payerName' | 'payerBankName' | 'reference' | 'orderStatus'>
 > & {
-  /** When it is received, epoch milliseconds; now. */
+  /** When it is received, epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
@@ -25,7 +25,7 @@ const ROWS_MAX = 200_000
 export interface PalmPayBooks {
   /** By number. */
   readonly accounts: ReadonlyMap<string, PalmPayAccount>
-  /** The newest of each. */
+  /** The newest account of each reference. */
   readonly accountsByReference: ReadonlyMap<string, PalmPayAccount>
   /** By number. */
   readonly orders: ReadonlyMap<string, PalmPayOrder>
@@ -44,7 +44,8 @@ export function createPalmPayBooks(clock: Clock): PalmPayBooks {
     accountsByReference,
     orders,
     open(name, reference) {
-      if (accounts.size >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} accounts`)
+      if (accounts.size >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
       const account: PalmPayAccount = {
         virtualAccountNo: ids.accountNumber(),
         virtualAccountName: name,
@@ -58,10 +59,10 @@ export function createPalmPayBooks(clock: Clock): PalmPayBooks {
     receive(accountNumber, amount, payment = {}) {
       const account = accounts.get(accountNumber)
       const amountMinor = parseNaira(amount)
-      if (account?.status !== 'Enabled')
-        throw new RangeError(`no account ${accountNumber} takes money`)
-      if (!amountMinor) throw new RangeError(`no amount of naira: ${amount}`)
-      if (orders.size >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} orders`)
+      if (account?.status !== 'Enabled') throw new RangeError(`no active account ${accountNumber}`)
+      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
+      if (orders.size >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} orders is reached`)
       const createdAtMs = payment.atMs ?? clock.now()
       const sessionId = ids.sessionId(createdAtMs)
       const order: PalmPayOrder = {

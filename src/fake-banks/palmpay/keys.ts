@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 
-/** Both sides' credentials: the fake has to know what the service signs with. */
+/** The credentials of both sides: the fake verifies what the service signs. */
 export interface PalmPayCredentials {
   readonly appId: string
   readonly merchantPrivateKey: KeyObject
@@ -9,7 +9,7 @@ export interface PalmPayCredentials {
   readonly bankPublicKey: KeyObject
 }
 
-export function makePalmPayCredentials(): PalmPayCredentials {
+export function generatePalmPayCredentials(): PalmPayCredentials {
   const merchant = generateKeyPairSync('rsa', { modulusLength: 2_048 })
   const bank = generateKeyPairSync('rsa', { modulusLength: 2_048 })
   return {
@@ -21,7 +21,7 @@ export function makePalmPayCredentials(): PalmPayCredentials {
   }
 }
 
-/** The settings of a service that uses the fake at `url`; keys as PalmPay's portal shows them. */
+/** The settings of a service that uses the fake at `url`, with keys in the format of the portal. */
 export function palmPayEnvironment(
   url: string,
   { appId, merchantPrivateKey, bankPublicKey }: PalmPayCredentials,

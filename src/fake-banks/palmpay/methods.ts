@@ -2,29 +2,29 @@ import { getPath } from '../../banks/get-path.ts'
 import type { PalmPayBooks } from './books.ts'
 import { orderFields, type PalmPayOrder, toJson } from './order.ts'
 
-/** Customers whose identity number begins so are refused. */
+/** Prefixes of identity numbers that are rejected. */
 export const PALMPAY_MAGIC_IDENTITIES = { notVerified: '000', used: '111' } as const
 
-/** The JSON of an answer. */
-export type PalmPayShown = Readonly<Record<string, unknown>>
+/** The JSON of a response. */
+export type PalmPayBody = Readonly<Record<string, unknown>>
 
 const LISTED_MAX = 50
 
-export const NOT_FOUND: PalmPayShown = { respCode: 'AC100001', respMsg: 'record not found' }
-export const BAD_PARAMETER: PalmPayShown = { respCode: 'OPEN_GW_000020', respMsg: 'param error' }
+export const NOT_FOUND: PalmPayBody = { respCode: 'AC100001', respMsg: 'record not found' }
+export const BAD_PARAMETER: PalmPayBody = { respCode: 'OPEN_GW_000020', respMsg: 'param error' }
 
-const success = (data: unknown): PalmPayShown => ({
+const success = (data: unknown): PalmPayBody => ({
   respCode: '00000000',
   respMsg: 'success',
   data,
 })
 
-/** What PalmPay's API does. */
+/** PalmPay's API methods. */
 export function createPalmPayMethods(books: PalmPayBooks, appId: string) {
   const show = (order: PalmPayOrder) => toJson(orderFields(order, appId))
   return {
-    /** A repeated reference opens a second account: nothing promises that it does not. */
-    create(body: unknown): PalmPayShown {
+    /** A repeated reference opens a second account: PalmPay does not document otherwise. */
+    create(body: unknown): PalmPayBody {
       const text = (name: string) => getPath(body, name)
       const number = text('licenseNumber')
       if (number.startsWith(PALMPAY_MAGIC_IDENTITIES.notVerified)) {
@@ -33,18 +33,19 @@ export function createPalmPayMethods(books: PalmPayBooks, appId: string) {
       if (number.startsWith(PALMPAY_MAGIC_IDENTITIES.used)) {
         return { respCode: 'AC100009', respMsg: 'license number already used' }
       }
-      const isWhole = text('virtualAccountName') && text('customerName') && text('accountReference')
+      const isComplete =
+        text('virtualAccountName') && text('customerName') && text('accountReference')
       const isKnownKind = /^(personal|personal_nin|company)$/.test(text('identityType'))
-      if (!isWhole || !isKnownKind || !/^\d{11}$/.test(number)) return BAD_PARAMETER
+      if (!isComplete || !isKnownKind || !/^\d{11}$/.test(number)) return BAD_PARAMETER
       return success(books.open(text('virtualAccountName'), text('accountReference')))
     },
-    queryOne(body: unknown): PalmPayShown {
+    queryOne(body: unknown): PalmPayBody {
       const account =
         books.accounts.get(getPath(body, 'virtualAccountNo')) ??
         books.accountsByReference.get(getPath(body, 'accountReference'))
       return account ? success(account) : NOT_FOUND
     },
-    update(body: unknown): PalmPayShown {
+    update(body: unknown): PalmPayBody {
       const account = books.accounts.get(getPath(body, 'virtualAccountNo'))
       const status = getPath(body, 'status')
       if (!account) return NOT_FOUND
@@ -52,12 +53,12 @@ export function createPalmPayMethods(books: PalmPayBooks, appId: string) {
       account.status = status
       return success(account)
     },
-    detail(body: unknown): PalmPayShown {
+    detail(body: unknown): PalmPayBody {
       const order = books.orders.get(getPath(body, 'orderNo'))
       return order ? success(show(order)) : NOT_FOUND
     },
-    /** Bodies here are read by `parseBankJson`: numbers are texts. */
-    pageList(body: unknown): PalmPayShown {
+    /** Bodies are parsed by `parseBankJson`, so numbers are strings. */
+    pageList(body: unknown): PalmPayBody {
       const count = (name: string) => Number(getPath(body, name) || Number.NaN)
       const [from, to, page] = [count('startTime'), count('endTime'), count('pageIndex')]
       const size = count('pageSize')

@@ -2,29 +2,29 @@ import type { KeyObject } from 'node:crypto'
 import { numberToken } from '../number-token.ts'
 import { signFake } from './signature.ts'
 
-/** Fields of PalmPay's JSON as the fake keeps them; numbers are bigints. */
+/** Fields of PalmPay's JSON; numbers are bigints. */
 export type PalmPayFields = Readonly<Record<string, string | bigint>>
 
 /** A collection order of the fake PalmPay. */
 export interface PalmPayOrder {
   readonly orderNo: string
-  /** 1 is paid. */
+  /** 1: paid. */
   readonly orderStatus: bigint
   readonly createdAtMs: number
   readonly amountMinor: bigint
   readonly accountNumber: string
   readonly accountName: string
   readonly accountReference: string
-  /** As it is sent, with the blanks that some banks pad names with. */
+  /** Sent unchanged, including the spaces that some banks pad names with. */
   readonly payerName: string
   readonly payerAccountNumber: string
   readonly payerBankName: string
-  /** Empty: it is left out, as the bank sometimes does. */
+  /** Omitted from the JSON if empty, as the bank sometimes does. */
   readonly sessionId: string
   readonly reference: string
 }
 
-/** As notifications, `detail` and `pageList` show it. */
+/** The order as in notifications, `detail` and `pageList`. */
 export function orderFields(order: PalmPayOrder, appId: string): PalmPayFields {
   return {
     orderNo: order.orderNo,
@@ -50,7 +50,7 @@ export function notificationBody(fields: PalmPayFields, key: KeyObject): string 
   return JSON.stringify({ ...toJson(fields), sign: encodeURIComponent(signFake(fields, key)) })
 }
 
-/** What `JSON.stringify` writes as PalmPay would: numbers as numbers, to the last digit. */
+/** Prepares fields for `JSON.stringify`: bigints become exact JSON numbers. */
 export function toJson(fields: PalmPayFields): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [

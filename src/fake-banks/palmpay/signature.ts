@@ -2,14 +2,14 @@ import { createHash, createSign, createVerify, type KeyObject } from 'node:crypt
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Whether the merchant signed this request; written without a look at the connector. */
+/** Whether the merchant signed this request. Implemented independently of the connector. */
 export function isRequestSigned(body: Fields, signature: string, key: KeyObject): boolean {
   const verifier = createVerify('RSA-SHA1')
   verifier.update(digestOf(body, (value) => value.trim()))
   return verifier.verify(key, signature, 'base64')
 }
 
-/** Signs as PalmPay does: the values as they are. */
+/** Signs as PalmPay does: with the values unchanged. */
 export function signFake(fields: Fields, key: KeyObject): string {
   const signer = createSign('RSA-SHA1')
   signer.update(digestOf(fields, (value) => value))

@@ -9,7 +9,7 @@ export interface ProvidusAccount {
   readonly accountName: string
 }
 
-/** What a payment may say; the rest is made up. */
+/** The fields that a payment may set; the rest is generated. */
 export type ProvidusPayment = Partial<
   Pick<
     ProvidusTransaction,
@@ -21,9 +21,9 @@ export type ProvidusPayment = Partial<
     | 'tranDateTime'
   >
 > & {
-  /** The bank's own, in naira; none. */
+  /** The bank's fee in naira; default: none. */
   readonly fee?: string
-  /** When it is received, epoch milliseconds; now. */
+  /** When it is received, epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
@@ -32,9 +32,9 @@ export interface ProvidusBooks {
   /** By number. */
   readonly accounts: ReadonlyMap<string, ProvidusAccount>
   readonly transactions: readonly ProvidusTransaction[]
-  /** Every call opens one: there is nothing that tells a repetition. @throws RangeError */
+  /** Every call opens an account: a retry looks like a new request. @throws RangeError */
   open(accountName: string): ProvidusAccount
-  /** @throws RangeError when there is no such account, or it is no amount */
+  /** @throws RangeError for an unknown account or an invalid amount */
   receive(accountNumber: string, amount: string, payment?: ProvidusPayment): ProvidusTransaction
   bySettlement(settlementId: string): ProvidusTransaction | undefined
   bySession(sessionId: string): ProvidusTransaction | undefined
@@ -53,7 +53,8 @@ export function createProvidusBooks(clock: Clock): ProvidusBooks {
     accounts,
     transactions,
     open(accountName) {
-      if (accounts.size >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} accounts`)
+      if (accounts.size >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} accounts is reached`)
       const account = { accountNumber: ids.accountNumber(), accountName }
       accounts.set(account.accountNumber, account)
       return account
@@ -62,9 +63,11 @@ export function createProvidusBooks(clock: Clock): ProvidusBooks {
       const { fee = '0', atMs = clock.now(), ...details } = payment
       const [amountMinor, feeMinor] = [parseNaira(amount), parseNaira(fee)]
       if (!accounts.has(accountNumber)) throw new RangeError(`no account ${accountNumber}`)
-      if (!amountMinor) throw new RangeError(`no amount of naira: ${amount}`)
-      if (feeMinor === undefined || feeMinor > amountMinor) throw new RangeError(`no fee: ${fee}`)
-      if (transactions.length >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} payments`)
+      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
+      if (feeMinor === undefined || feeMinor > amountMinor)
+        throw new RangeError(`invalid fee: ${fee}`)
+      if (transactions.length >= ROWS_MAX)
+        throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
       const stamp = ids.localTime(atMs).replaceAll(/\D/g, '')
       const transaction: ProvidusTransaction = {
         sessionId: ids.sessionId(atMs),
@@ -78,7 +81,7 @@ export function createProvidusBooks(clock: Clock): ProvidusBooks {
         sourceBankCode: SENDER_BANK,
         sourceBankName: 'UNITED BANK FOR AFRICA',
         tranDateTime: ids.localTime(atMs).replace('T', ' '),
-        standing: 'waiting',
+        notificationStatus: 'pending',
         ...details,
       }
       transactions.push(transaction)

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto'
 import { getPath } from '../../banks/get-path.ts'
 import { parseBankJson } from '../../banks/http/bank-json.ts'
 import { type Clock, systemClock } from '../../core/clock.ts'
-import { createCourier, type Delivered } from '../courier.ts'
 import { createFaults, type Faults, type ServerFault } from '../faults.ts'
 import {
-  type FakeReply,
   type FakeRequest,
+  type FakeResponse,
   type FakeRoute,
   type Observe,
   startLoopbackServer,
 } from '../loopback-server.ts'
+import { createNotifier, type NotifyResult } from '../notifier.ts'
 import { payByHand } from '../pay-by-hand.ts'
 import { createProvidusBooks, type ProvidusAccount, type ProvidusPayment } from './books.ts'
 import {
@@ -23,54 +23,54 @@ import {
 export type ProvidusOperation = 'create' | 'settlement' | 'session'
 
 /**
- * Beside what any server does: failures inside HTTP 200, before or after it was done, and a payment
+ * Faults of any server, error codes inside HTTP 200 with the request executed or not, and a payment
  * that is not known yet.
  */
 export type ProvidusFault = ServerFault | '03' | '03 after' | '05' | '11' | 'not found'
 
 export interface FakeProvidusOptions {
-  /** 0: a free one. */
+  /** 0 picks a free port. */
   readonly port: number
   readonly credentials: { readonly clientId: string; readonly clientSecret: string }
-  /** Where it tells of payments; on this machine. */
+  /** URL for its notifications, on this machine. */
   readonly notify?: string
   readonly clock?: Clock
-  /** Put before names: `MERCHANT(Ada Obi)`. */
+  /** Prefix of account names: `MERCHANT(Ada Obi)`. */
   readonly merchant?: string
-  /** HTTP status of what is refused by its code. */
-  readonly refusalStatus?: number
+  /** HTTP status of responses with an error code; default 200. */
+  readonly errorStatus?: number
   /** HTTP status of a requery that finds nothing. */
   readonly notFoundStatus?: number
-  /** Waits before the four further attempts of a notification. */
+  /** Delays before the four retries of a notification. */
   readonly retryDelaysMs?: readonly number[]
   readonly observe?: Observe | undefined
 }
 
-/** Providus on this machine. */
+/** A fake Providus. */
 export interface FakeProvidus {
   readonly url: string
   readonly faults: Faults<ProvidusOperation, ProvidusFault>
   /** By number. */
   readonly accounts: ReadonlyMap<string, ProvidusAccount>
   readonly transactions: readonly ProvidusTransaction[]
-  /** How often each operation was asked for, whatever became of it. */
+  /** Requests per operation, whatever their results. */
   readonly requests: Readonly<Record<ProvidusOperation, number>>
-  /** Opens an account past its API. */
+  /** Opens an account without an API call. */
   openAccount(accountName: string): ProvidusAccount
-  /** Receives a payment and tells nobody yet. @param amount naira */
+  /** Receives a payment without notifying. @param amount naira */
   receive(accountNumber: string, amount: string, payment?: ProvidusPayment): ProvidusTransaction
-  /** Tells of a payment: late, again, in any order. */
-  notify(transaction: ProvidusTransaction): Promise<Delivered>
-  /** Receives a payment and tells of it. @param amount naira */
-  pay(accountNumber: string, amount: string, payment?: ProvidusPayment): Promise<Delivered>
+  /** Notifies of a payment, possibly late, repeatedly or out of order. */
+  notify(transaction: ProvidusTransaction): Promise<NotifyResult>
+  /** Receives a payment and notifies. @param amount naira */
+  pay(accountNumber: string, amount: string, payment?: ProvidusPayment): Promise<NotifyResult>
   close(): Promise<void>
 }
 
 const RETRY_DELAYS_MS = [2_000, 5_000, 15_000, 60_000]
 
 /**
- * Behaves as the bank's document says. A person pays into an account of it with
- * `POST /fake/pay {"account_number","amount"}`.
+ * Starts a fake bank that behaves as the bank's document says. To pay into one of its accounts,
+ * send `POST /fake/pay {"account_number","amount"}`.
  */
 export async function startFakeProvidus(options: FakeProvidusOptions): Promise<FakeProvidus> {
   const { port, credentials, clock = systemClock } = options
@@ -78,7 +78,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
   const signature = createHash('sha512').update(`${clientId}:${clientSecret}`).digest('hex')
   const faults = createFaults<ProvidusOperation, ProvidusFault>()
   const books = createProvidusBooks(clock)
-  const courier = createCourier({
+  const notifier = createNotifier({
     url: options.notify,
     observe: options.observe,
     headers: {
@@ -87,35 +87,35 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
       'x-auth-signature': signature.toUpperCase(),
     },
     retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
-    judge: ({ text }) => VERDICTS.get(getPath(parseBankJson(text), 'responseCode')) ?? 'again',
+    classify: ({ text }) => VERDICTS.get(getPath(parseBankJson(text), 'responseCode')) ?? 'retry',
   })
-  const notify = async (transaction: ProvidusTransaction): Promise<Delivered> => {
-    const delivered = await courier.deliver(notificationBody(transaction))
-    const code = getPath(parseBankJson(delivered.answers.at(-1)?.text ?? ''), 'responseCode')
-    if (delivered.acknowledged) transaction.standing = 'acknowledged'
-    else if (code === '02') transaction.standing = 'rejected'
-    return delivered
+  const notify = async (transaction: ProvidusTransaction): Promise<NotifyResult> => {
+    const result = await notifier.notify(notificationBody(transaction))
+    const code = getPath(parseBankJson(result.responses.at(-1)?.text ?? ''), 'responseCode')
+    if (result.acknowledged) transaction.notificationStatus = 'acknowledged'
+    else if (code === '02') transaction.notificationStatus = 'rejected'
+    return result
   }
   const requests = { create: 0, settlement: 0, session: 0 }
-  /** Looks for the signature, then does it. */
+  /** Checks the signature, then executes the operation. */
   const route = (
     operation: ProvidusOperation,
-    act: (request: FakeRequest) => FakeReply,
+    handle: (request: FakeRequest) => FakeResponse,
   ): FakeRoute => ({
     fault() {
       requests[operation] += 1
       return faults.take(operation)
     },
-    answer(request, fault) {
+    respond(request, fault) {
       const { headers } = request
-      const signed = headers['x-auth-signature']?.toLowerCase() === signature
-      if (!signed || headers['client-id'] !== clientId) return refusal(options, '05')
+      const isSigned = headers['x-auth-signature']?.toLowerCase() === signature
+      if (!isSigned || headers['client-id'] !== clientId) return rejection(options, '05')
       if (fault === 'not found') return notFound(options)
-      if (fault === '03 after') act(request)
-      return fault ? refusal(options, fault.slice(0, 2)) : act(request)
+      if (fault === '03 after') handle(request)
+      return fault ? rejection(options, fault.slice(0, 2)) : handle(request)
     },
   })
-  const toFound = (transaction: ProvidusTransaction | undefined): FakeReply =>
+  const toFound = (transaction: ProvidusTransaction | undefined): FakeResponse =>
     transaction ? { status: 200, body: requeryBody(transaction) } : notFound(options)
   const server = await startLoopbackServer({
     port,
@@ -123,7 +123,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
     routes: {
       'POST /PiPCreateReservedAccountNumber': route('create', ({ body }) => {
         const name = getPath(parseBankJson(body), 'account_name').trim()
-        if (name === '') return refusal(options, '11')
+        if (name === '') return rejection(options, '11')
         return created(books.open(`${options.merchant ?? 'MERCHANT'}(${name})`))
       }),
       'GET /PiPverifyTransaction_settlementid': route('settlement', ({ query }) =>
@@ -132,7 +132,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
       'GET /PiPverifyTransaction_sessionid': route('session', ({ query }) =>
         toFound(books.bySession(query.get('session_id') ?? '')),
       ),
-      'POST /fake/pay': { answer: (request) => payByHand(request, books.receive, notify) },
+      'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
     },
   })
   return {
@@ -146,13 +146,13 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
     notify,
     pay: async (...payment) => notify(books.receive(...payment)),
     close() {
-      courier.close()
+      notifier.close()
       return server.close()
     },
   }
 }
 
-/** What answers to a notification mean; any other brings it again. */
+/** How to treat response codes to a notification; the bank retries after any other. */
 const VERDICTS: ReadonlyMap<string, 'acknowledged' | 'final'> = new Map([
   ['00', 'acknowledged'],
   ['01', 'acknowledged'],
@@ -165,16 +165,16 @@ const MESSAGES: Readonly<Record<string, string>> = {
   '11': 'Error Completing Operation',
 }
 
-function refusal({ refusalStatus = 200 }: FakeProvidusOptions, code: string): FakeReply {
+function rejection({ errorStatus = 200 }: FakeProvidusOptions, code: string): FakeResponse {
   const body = { requestSuccessful: false, responseMessage: MESSAGES[code], responseCode: code }
-  return { status: refusalStatus, body: JSON.stringify(body) }
+  return { status: errorStatus, body: JSON.stringify(body) }
 }
 
-function notFound({ notFoundStatus = 200 }: FakeProvidusOptions): FakeReply {
+function notFound({ notFoundStatus = 200 }: FakeProvidusOptions): FakeResponse {
   return { status: notFoundStatus, body: notFoundBody() }
 }
 
-function created({ accountNumber, accountName }: ProvidusAccount): FakeReply {
+function created({ accountNumber, accountName }: ProvidusAccount): FakeResponse {
   const body = {
     account_number: accountNumber,
     account_name: accountName,

@@ -1,8 +1,8 @@
 import { formatAmount } from '../../core/money.ts'
 import { numberToken } from '../number-token.ts'
 
-/** What the bank knows of its own notification: code 02 is final, and the money logged as failed. */
-export type ProvidusStanding = 'waiting' | 'acknowledged' | 'rejected'
+/** After code 02 the bank does not retry, and records the payment as failed. */
+export type ProvidusNotificationStatus = 'pending' | 'acknowledged' | 'rejected'
 
 /** A payment that the fake Providus received. */
 export interface ProvidusTransaction {
@@ -10,20 +10,20 @@ export interface ProvidusTransaction {
   readonly settlementId: string
   readonly accountNumber: string
   readonly amountMinor: bigint
-  /** The bank's own, taken off what it settles. */
+  /** The bank's fee, deducted from the settled amount. */
   readonly feeMinor: bigint
   readonly remarks: string
-  /** Empty: the bank does not know it, and writes " " or "null". */
+  /** Empty if unknown; the bank then sends " " or "null". */
   readonly sourceAccountNumber: string
   readonly sourceAccountName: string
   readonly sourceBankCode: string
   readonly sourceBankName: string
   /** Lagos time without a zone: `2021-03-01 18:06:20`. */
   readonly tranDateTime: string
-  standing: ProvidusStanding
+  notificationStatus: ProvidusNotificationStatus
 }
 
-/** Amounts are strings, without the decimals that they do not need. */
+/** Amounts are strings without trailing zeros. */
 export function notificationBody(transaction: ProvidusTransaction): string {
   const { amountMinor, feeMinor, sourceAccountNumber, sourceAccountName } = transaction
   const naira = (minor: bigint) => formatAmount(minor).replace(/\.?0+$/, '')
@@ -46,10 +46,10 @@ export function notificationBody(transaction: ProvidusTransaction): string {
   })
 }
 
-/** As requeries show it: amounts are numbers, and there are fields that notifications have not. */
+/** As in requeries: amounts are numbers, and there are more fields than in notifications. */
 export function requeryBody(transaction: ProvidusTransaction): string {
   const { amountMinor, feeMinor, sourceAccountNumber, sourceAccountName } = transaction
-  return toRequeried({
+  return toRequeryBody({
     sessionId: transaction.sessionId,
     accountNumber: transaction.accountNumber,
     tranRemarks: transaction.remarks,
@@ -64,16 +64,16 @@ export function requeryBody(transaction: ProvidusTransaction): string {
     sourceBankName: transaction.sourceBankName,
     channelId: '1',
     tranDateTime: transaction.tranDateTime,
-    notification_acknowledgement: transaction.standing === 'waiting' ? 0 : 1,
+    notification_acknowledgement: transaction.notificationStatus === 'pending' ? 0 : 1,
   })
 }
 
-/** The shape of a payment, with nothing in it. */
+/** An empty payment with a remark. */
 export function notFoundBody(): string {
-  return toRequeried({ tranRemarks: 'Transaction not found!!!' })
+  return toRequeryBody({ tranRemarks: 'Transaction not found!!!' })
 }
 
-function toRequeried(fields: Readonly<Record<string, unknown>>): string {
+function toRequeryBody(fields: Readonly<Record<string, unknown>>): string {
   const zero = toNumber(0n)
   return JSON.stringify({
     sessionId: '',

@@ -10,21 +10,21 @@ export interface SafeHavenAccount {
   readonly name: string
   readonly reference: string
   readonly isVirtual: boolean
-  /** Where the bank tells of payments into it; empty: nowhere. */
+  /** URL for notifications of its payments; empty: none are sent. */
   readonly callbackUrl: string
-  /** How often an expiring account is still shown without its number. */
-  unnumbered: number
+  /** How many more responses omit the number of an expiring account. */
+  pollsWithoutNumber: number
   status: 'Active' | 'Closed'
 }
 
-/** What a payment may say; the rest is made up. */
+/** The fields that a payment may set; the rest is generated. */
 export type SafeHavenPayment = Partial<
   Pick<
     SafeHavenTransfer,
     'sessionId' | 'senderName' | 'senderAccountNumber' | 'narration' | 'status'
   >
 > & {
-  /** When it is received, epoch milliseconds; now. */
+  /** When it is received, epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
@@ -52,7 +52,7 @@ export function createSafeHavenBooks(clock: Clock): SafeHavenBooks {
   const received = new Map<string, SafeHavenTransfer[]>()
   let rows = 0
   const newId = () => {
-    if (rows >= ROWS_MAX) throw new RangeError(`it has ${ROWS_MAX} rows`)
+    if (rows >= ROWS_MAX) throw new RangeError(`the limit of ${ROWS_MAX} rows is reached`)
     rows += 1
     return clock.now().toString(16).padStart(12, '0') + rows.toString(16).padStart(12, '0')
   }
@@ -72,8 +72,8 @@ export function createSafeHavenBooks(clock: Clock): SafeHavenBooks {
     receive(number, amount, payment = {}) {
       const account = accounts.get(number)
       const amountMinor = parseNaira(amount)
-      if (account?.status !== 'Active') throw new RangeError(`no account ${number} takes money`)
-      if (!amountMinor) throw new RangeError(`no amount of naira: ${amount}`)
+      if (account?.status !== 'Active') throw new RangeError(`no active account ${number}`)
+      if (!amountMinor) throw new RangeError(`invalid naira amount: ${amount}`)
       const atMs = payment.atMs ?? clock.now()
       const senderName = payment.senderName ?? 'AMAKA BELLO'
       const transfer: SafeHavenTransfer = {

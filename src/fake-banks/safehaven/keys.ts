@@ -1,17 +1,17 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 
-/** Both sides' credentials: the fake has to know what the service signs with. */
+/** The credentials of both sides: the fake verifies what the service signs. */
 export interface SafeHavenCredentials {
   /** The OAuth client id. */
   readonly clientId: string
-  /** The other one, which tokens come with. */
+  /** The client id that is returned with tokens and sent with calls. */
   readonly ibsClientId: string
   readonly companyUrl: string
   readonly privateKey: KeyObject
   readonly publicKey: KeyObject
 }
 
-export function makeSafeHavenCredentials(): SafeHavenCredentials {
+export function generateSafeHavenCredentials(): SafeHavenCredentials {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
   return {
     clientId: '0f1e2d3c4b5a69788796a5b4c3d2e1f0',
@@ -22,7 +22,7 @@ export function makeSafeHavenCredentials(): SafeHavenCredentials {
   }
 }
 
-/** The settings of a service that uses the fake at `url`, beside those of its callback. */
+/** The settings of a service that uses the fake at `url`, except those of its callback. */
 export function safeHavenEnvironment(
   url: string,
   { clientId, companyUrl, privateKey }: SafeHavenCredentials,

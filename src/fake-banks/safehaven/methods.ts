@@ -1,10 +1,10 @@
 import { getPath } from '../../banks/get-path.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { SafeHavenAccount, SafeHavenBooks } from './books.ts'
-import { toEntry, toShown } from './transfer.ts'
+import { toEntry, toJson } from './transfer.ts'
 
-/** `statusCode`, `message` and `data` of an answer. */
-export interface SafeHavenShown {
+/** The JSON of a response. */
+export interface SafeHavenBody {
   readonly statusCode: number
   readonly message: string
   readonly data?: unknown
@@ -13,19 +13,19 @@ export interface SafeHavenShown {
 
 const LISTED_MAX = 100
 
-const done = (message: string, data: unknown): SafeHavenShown => ({
+const done = (message: string, data: unknown): SafeHavenBody => ({
   statusCode: 200,
   message,
   data,
 })
-const refused = (message: string): SafeHavenShown => ({ statusCode: 400, message })
+const rejected = (message: string): SafeHavenBody => ({ statusCode: 400, message })
 
-/** Shows an account, without its number as long as it has none. */
-function showAccount(account: SafeHavenAccount, client: string, clock: Clock) {
+/** The JSON of an account, without its number while `pollsWithoutNumber` lasts. */
+function accountToJson(account: SafeHavenAccount, client: string, clock: Clock) {
   return {
     _id: account.id,
     client,
-    ...(account.unnumbered === 0 && { accountNumber: account.accountNumber }),
+    ...(account.pollsWithoutNumber === 0 && { accountNumber: account.accountNumber }),
     accountName: account.name,
     status: account.status,
     externalReference: account.reference,
@@ -33,53 +33,59 @@ function showAccount(account: SafeHavenAccount, client: string, clock: Clock) {
   }
 }
 
-/** A fake tells nobody else of money. */
-function isOfThisMachine(url: string): boolean {
+/** Fake payments must not reach other hosts. */
+function isLocal(url: string): boolean {
   return URL.canParse(url) && /^(127\.0\.0\.1|localhost|\[::1\])$/.test(new URL(url).hostname)
 }
 
-const NO_ACCOUNT: SafeHavenShown = { statusCode: 404, message: 'Virtual account not found.' }
+const NO_ACCOUNT: SafeHavenBody = { statusCode: 404, message: 'Virtual account not found.' }
 
-/** Opens and shows accounts, as the bank's API does. */
+/** The account methods of the bank's API. */
 export function createSafeHavenAccounts(books: SafeHavenBooks, client: string, clock: Clock) {
-  const show = (account: SafeHavenAccount) => showAccount(account, client, clock)
+  const show = (account: SafeHavenAccount) => accountToJson(account, client, clock)
   return {
-    openSubAccount(body: unknown): SafeHavenShown {
+    openSubAccount(body: unknown): SafeHavenBody {
       const text = (name: string) => getPath(body, name)
-      if (!text('externalReference')) return refused('externalReference is required.')
-      if (!/^\+\d{8,15}$/.test(text('phoneNumber'))) return refused('phoneNumber is invalid.')
-      if (!text('emailAddress').includes('@')) return refused('emailAddress is invalid.')
-      if (!text('identityType') || !text('identityId')) return refused('identity is required.')
-      if (!isOfThisMachine(text('callbackUrl'))) return refused('callbackUrl is invalid.')
+      if (!text('externalReference')) return rejected('externalReference is required.')
+      if (!/^\+\d{8,15}$/.test(text('phoneNumber'))) return rejected('phoneNumber is invalid.')
+      if (!text('emailAddress').includes('@')) return rejected('emailAddress is invalid.')
+      if (!text('identityType') || !text('identityId')) return rejected('identity is required.')
+      if (!isLocal(text('callbackUrl'))) return rejected('callbackUrl is invalid.')
       const [callbackUrl, reference] = [text('callbackUrl'), text('externalReference')]
       const name = `COMPANY / ${text('emailAddress').split('@')[0]}`
-      const account = books.open({ name, reference, callbackUrl, isVirtual: false, unnumbered: 0 })
+      const account = books.open({
+        name,
+        reference,
+        callbackUrl,
+        isVirtual: false,
+        pollsWithoutNumber: 0,
+      })
       return done('Sub account created successfully.', show(account))
     },
-    openVirtual(body: unknown, unnumbered: number): SafeHavenShown {
+    openVirtual(body: unknown, pollsWithoutNumber: number): SafeHavenBody {
       const text = (name: string) => getPath(body, name)
-      const isWhole =
+      const isComplete =
         Number(text('validFor')) > 0 &&
         Number(text('amount')) > 0 &&
         /^(Fixed|UnderPayment|OverPayment)$/.test(text('amountControl')) &&
         /^\d{10}$/.test(text('settlementAccount.accountNumber'))
-      if (!isWhole || !isOfThisMachine(text('callbackUrl'))) return refused('Bad request.')
+      if (!isComplete || !isLocal(text('callbackUrl'))) return rejected('Bad request.')
       const [callbackUrl, reference] = [text('callbackUrl'), text('externalReference')]
-      const details = { reference, callbackUrl, isVirtual: true, unnumbered }
+      const details = { reference, callbackUrl, isVirtual: true, pollsWithoutNumber }
       return done(
         'Virtual account created.',
         show(books.open({ name: 'COMPANY / Checkout', ...details })),
       )
     },
-    getVirtual(id: string): SafeHavenShown {
+    getVirtual(id: string): SafeHavenBody {
       const account = books.accountsById.get(id)
       if (!account?.isVirtual || account.status === 'Closed') {
         return NO_ACCOUNT
       }
-      if (account.unnumbered > 0) account.unnumbered -= 1
+      if (account.pollsWithoutNumber > 0) account.pollsWithoutNumber -= 1
       return done('Virtual account fetched.', show(account))
     },
-    deleteVirtual(id: string): SafeHavenShown {
+    deleteVirtual(id: string): SafeHavenBody {
       const account = books.accountsById.get(id)
       if (!account?.isVirtual || account.status === 'Closed') {
         return NO_ACCOUNT
@@ -90,22 +96,22 @@ export function createSafeHavenAccounts(books: SafeHavenBooks, client: string, c
   }
 }
 
-/** Shows transfers, as the bank's API does. */
+/** The transfer methods of the bank's API. */
 export function createSafeHavenTransfers(books: SafeHavenBooks, client: string) {
   return {
-    status(body: unknown, isVirtual: boolean): SafeHavenShown {
+    status(body: unknown, isVirtual: boolean): SafeHavenBody {
       const transfer = books.transfers.get(getPath(body, 'sessionId'))
-      if (transfer?.isVirtual !== isVirtual) return refused('Unable to locate record.')
-      return done('Transfer fetched.', toShown(transfer, client))
+      if (transfer?.isVirtual !== isVirtual) return rejected('Unable to locate record.')
+      return done('Transfer fetched.', toJson(transfer, client))
     },
-    statement(id: string, query: URLSearchParams): SafeHavenShown {
+    statement(id: string, query: URLSearchParams): SafeHavenBody {
       const [page, limit] = [Number(query.get('page') ?? 0), Number(query.get('limit') ?? 25)]
       const times = [query.get('fromDate'), query.get('toDate')].map((text) =>
         Date.parse(text ?? ''),
       )
       const [fromMs = Number.NaN, toMs = Number.NaN] = times
       if (!(page >= 0 && limit >= 1 && limit <= LISTED_MAX && fromMs <= toMs)) {
-        return refused('Bad request.')
+        return rejected('Bad request.')
       }
       const found = (books.received.get(id) ?? []).filter(
         ({ atMs }) => atMs >= fromMs && atMs < toMs,

@@ -1,27 +1,27 @@
 import { createVerify } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
-import type { FakeReply, FakeRequest } from '../loopback-server.ts'
+import type { FakeRequest, FakeResponse } from '../loopback-server.ts'
 import type { SafeHavenCredentials } from './keys.ts'
 
-/** The fake Safe Haven's tokens: who gets one, and what passes with it. */
+/** Issues and checks the tokens of the fake Safe Haven. */
 export interface SafeHavenTokens {
-  issue(request: FakeRequest): FakeReply
-  /** @returns undefined when the request may pass */
-  refusalOf(request: FakeRequest): FakeReply | undefined
+  issue(request: FakeRequest): FakeResponse
+  /** @returns undefined if the request is authenticated */
+  rejectionOf(request: FakeRequest): FakeResponse | undefined
   expire(): void
 }
 
 const TOKENS_MAX = 1_000
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
-/** @param audience what assertions have to be for */
+/** @param audience returns the required audience of assertions */
 export function createSafeHavenTokens(
   credentials: SafeHavenCredentials,
   clock: Clock,
   tokenSeconds: number,
   audience: () => string,
 ): SafeHavenTokens {
-  const goodUntilMs = new Map<string, number>()
+  const expiresAtMs = new Map<string, number>()
   let issued = 0
   return {
     issue({ headers, body }) {
@@ -30,13 +30,13 @@ export function createSafeHavenTokens(
         fields['grant_type'] === 'client_credentials' &&
         fields['client_id'] === credentials.clientId &&
         fields['client_assertion_type'] === ASSERTION_TYPE &&
-        isAssertion(fields['client_assertion'] ?? '', credentials, audience(), clock.now())
-      if (!isKnown) return reply(401, { error: 'invalid_client', message: 'Invalid client.' })
+        isValidAssertion(fields['client_assertion'] ?? '', credentials, audience(), clock.now())
+      if (!isKnown) return toResponse(401, { error: 'invalid_client', message: 'Invalid client.' })
       issued += 1
       const token = `fake.${issued}.${clock.now()}`
-      goodUntilMs.set(token, clock.now() + tokenSeconds * 1_000)
-      if (goodUntilMs.size > TOKENS_MAX) goodUntilMs.delete(goodUntilMs.keys().next().value ?? '')
-      return reply(201, {
+      expiresAtMs.set(token, clock.now() + tokenSeconds * 1_000)
+      if (expiresAtMs.size > TOKENS_MAX) expiresAtMs.delete(expiresAtMs.keys().next().value ?? '')
+      return toResponse(201, {
         access_token: token,
         client_id: credentials.clientId,
         token_type: 'Bearer',
@@ -46,19 +46,19 @@ export function createSafeHavenTokens(
         ibs_user_id: '61e5a83ac6f0ec001ee90fad',
       })
     },
-    refusalOf({ headers }) {
+    rejectionOf({ headers }) {
       const token = headers['authorization']?.replace(/^Bearer /, '') ?? ''
-      if ((goodUntilMs.get(token) ?? 0) <= clock.now()) {
-        return reply(401, { statusCode: 401, message: 'Unauthorized' })
+      if ((expiresAtMs.get(token) ?? 0) <= clock.now()) {
+        return toResponse(401, { statusCode: 401, message: 'Unauthorized' })
       }
       if (headers['clientid'] === credentials.ibsClientId) return undefined
-      return reply(403, { statusCode: 403, message: 'Client mismatch' })
+      return toResponse(403, { statusCode: 403, message: 'Client mismatch' })
     },
-    expire: () => goodUntilMs.clear(),
+    expire: () => expiresAtMs.clear(),
   }
 }
 
-function reply(status: number, body: object): FakeReply {
+function toResponse(status: number, body: object): FakeResponse {
   return { status, body: JSON.stringify(body) }
 }
 
@@ -69,8 +69,8 @@ function fieldsOf(contentType: string, body: string): Readonly<Record<string, st
   return (parse(body) ?? {}) as Record<string, string>
 }
 
-/** Written without a look at the connector. */
-function isAssertion(
+/** Implemented independently of the connector. */
+function isValidAssertion(
   jwt: string,
   { clientId, companyUrl, publicKey }: SafeHavenCredentials,
   audience: string,

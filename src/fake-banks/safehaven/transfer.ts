@@ -8,7 +8,7 @@ export interface SafeHavenTransfer {
   readonly accountId: string
   readonly accountNumber: string
   readonly accountName: string
-  /** Into an expiring account, which has a notification of its own. */
+  /** Into an expiring account, whose notifications have another format. */
   readonly isVirtual: boolean
   readonly amountMinor: bigint
   readonly senderName: string
@@ -19,7 +19,7 @@ export interface SafeHavenTransfer {
   isReversed: boolean
 }
 
-/** The three names under which a notification says its kind. */
+/** The three names of the field with the kind of a notification. */
 export type SafeHavenSpelling = 'type' | 'eventType' | 'event'
 
 export function notificationBody(
@@ -28,17 +28,17 @@ export function notificationBody(
   spelling: SafeHavenSpelling,
 ): string {
   const kind = transfer.isVirtual ? 'virtualAccount.transfer' : 'transfer'
-  return JSON.stringify({ [spelling]: kind, data: toShown(transfer, client) })
+  return JSON.stringify({ [spelling]: kind, data: toJson(transfer, client) })
 }
 
-/** A transfer that left an account: it is told of at the same address. */
+/** The notification of a transfer out of an account, which is sent to the same URL. */
 export function outwardBody(transfer: SafeHavenTransfer, client: string): string {
-  const data = { ...toShown({ ...transfer, isVirtual: false }, client), type: 'Outwards' }
+  const data = { ...toJson({ ...transfer, isVirtual: false }, client), type: 'Outwards' }
   return JSON.stringify({ type: 'transfer', data })
 }
 
-/** As notifications and status requests show it. */
-export function toShown(transfer: SafeHavenTransfer, client: string): Record<string, unknown> {
+/** The transfer as in notifications and status responses. */
+export function toJson(transfer: SafeHavenTransfer, client: string): Record<string, unknown> {
   const { accountId, isVirtual } = transfer
   return {
     _id: transfer.id,
@@ -70,7 +70,7 @@ export function toShown(transfer: SafeHavenTransfer, client: string): Record<str
   }
 }
 
-/** As a statement shows it. */
+/** The transfer as a statement entry. */
 export function toEntry(transfer: SafeHavenTransfer): Record<string, unknown> {
   return {
     _id: `st-${transfer.id}`,
@@ -84,7 +84,7 @@ export function toEntry(transfer: SafeHavenTransfer): Record<string, unknown> {
   }
 }
 
-/** Naira as a number without needless zeros, to the last digit: 1500.5. */
+/** Naira as an exact JSON number without trailing zeros: 1500.5. */
 function naira(amountMinor: bigint): unknown {
   return numberToken(formatAmount(amountMinor).replace(/\.?0+$/, ''))
 }

@@ -8,7 +8,7 @@ import {
   type FakeNinePsbOptions,
   startFakeNinePsb,
 } from '../../src/fake-banks/9psb/9psb.ts'
-import { httpTo, settingsOf } from './live.ts'
+import { httpTo, settingsOf } from './fixture.ts'
 
 export const ENV = {
   BANK_9PSB_PUBLIC_KEY: '31B24088687A4401',
@@ -17,17 +17,17 @@ export const ENV = {
   BANK_9PSB_NOTIFICATION_PASSWORD: 'hdUof9b92D0WS40HnOhgtsem',
 }
 
-interface Scene {
+interface Fixture {
   readonly bank: FakeNinePsb
   readonly connector: LiveConnector
 }
 
-/** The fake bank, and the connector to it over HTTP. */
-export async function aNinePsb(
+/** Starts the fake bank and creates a connector to it over HTTP. */
+export async function ninePsbFixture(
   options: Partial<FakeNinePsbOptions> = {},
   env: Readonly<Record<string, string>> = {},
   clock: Clock = systemClock,
-): Promise<Scene> {
+): Promise<Fixture> {
   const credentials = {
     publicKey: ENV.BANK_9PSB_PUBLIC_KEY,
     privateKey: ENV.BANK_9PSB_PRIVATE_KEY,

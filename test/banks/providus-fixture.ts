@@ -7,9 +7,9 @@ import {
   type FakeProvidusOptions,
   startFakeProvidus,
 } from '../../src/fake-banks/providus/providus.ts'
-import { httpTo, settingsOf } from './live.ts'
+import { httpTo, settingsOf } from './fixture.ts'
 
-/** The pair that the bank publishes for tests. */
+/** The test credentials that the bank publishes. */
 export const ENV = {
   BANK_PROVIDUS_CLIENT_ID: 'dGVzdF9Qcm92aWR1cw==',
   BANK_PROVIDUS_CLIENT_SECRET:
@@ -17,16 +17,16 @@ export const ENV = {
     '3CCBFEBDEAE89CF22ED1CB1A836213549BC6638A3B563CA7FC009BEB3BC30CF8',
 }
 
-interface Scene {
+interface Fixture {
   readonly bank: FakeProvidus
   readonly connector: LiveConnector
 }
 
-/** The fake bank, and the connector to it over HTTP. */
-export async function aProvidus(
+/** Starts the fake bank and creates a connector to it over HTTP. */
+export async function providusFixture(
   options: Partial<FakeProvidusOptions> = {},
   env: Readonly<Record<string, string>> = {},
-): Promise<Scene> {
+): Promise<Fixture> {
   const credentials = {
     clientId: ENV.BANK_PROVIDUS_CLIENT_ID,
     clientSecret: ENV.BANK_PROVIDUS_CLIENT_SECRET,

@@ -7,16 +7,16 @@ import { systemClock } from '../../src/core/clock.ts'
 
 export const signal = new AbortController().signal
 
-/** Requests to a bank at that URL, as the service sends them; its breaker never opens. */
+/** The service's HTTP client for a bank at this URL; its circuit breaker never opens. */
 export function httpTo(baseUrl: string, timeoutMs = 60_000): BankHttp {
-  const breaker = { ...BANK_HTTP_LIMITS.breaker, failuresMax: 1_000_000 }
+  const breaker = { ...BANK_HTTP_LIMITS.breaker, failureThreshold: 1_000_000 }
   const limits = { ...BANK_HTTP_LIMITS, timeoutMs, breaker }
   const http = createBankHttp({ baseUrl, limits, clock: systemClock, observe: () => {} })
   onTestFinished(() => http.close())
   return http
 }
 
-export function anOrder(overrides: Partial<AccountOrder> = {}): AccountOrder {
+export function accountOrder(overrides: Partial<AccountOrder> = {}): AccountOrder {
   return {
     bank: '9PSB',
     reference: 'R-ACDEFGHJKMNPQRTWXY34',
@@ -33,7 +33,7 @@ export function anOrder(overrides: Partial<AccountOrder> = {}): AccountOrder {
   }
 }
 
-export function aPayment(overrides: Partial<BankPayment> = {}): BankPayment {
+export function bankPayment(overrides: Partial<BankPayment> = {}): BankPayment {
   return {
     bankKey: '000013261120100000000000000001',
     sessionId: '000013261120100000000000000001',
@@ -46,14 +46,14 @@ export function aPayment(overrides: Partial<BankPayment> = {}): BankPayment {
   }
 }
 
-export function aNotification(
+export function bankNotification(
   body: string,
   headers: Readonly<Record<string, string | undefined>>,
 ): BankNotification {
   return { rawBody: Buffer.from(body), headers, pathSecret: '' }
 }
 
-/** The settings of a bank, and the faults of those that are wrong. */
+/** Reads the settings of a bank. @returns the settings and the errors */
 export function readSettingsOf<T>(
   read: (reader: ReadSettings) => T | undefined,
   code: BankCode,
@@ -64,7 +64,7 @@ export function readSettingsOf<T>(
   return { found, faults: [...faults.values()] }
 }
 
-/** The settings of a bank. @throws Error naming every fault */
+/** Reads the settings of a bank. @throws Error that lists every error */
 export function settingsOf<T>(
   read: (reader: ReadSettings) => T | undefined,
   code: BankCode,
@@ -75,14 +75,14 @@ export function settingsOf<T>(
   return found
 }
 
-/** Gives a call up as soon as the bank has got it. */
-export async function givenUpOnce<T>(
-  got: () => boolean,
+/** Aborts a call as soon as the bank has received it. */
+export async function abortedOnce<T>(
+  isReceived: () => boolean,
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const giveUp = new AbortController()
-  const result = call(giveUp.signal)
-  await vi.waitUntil(got, { timeout: 30_000, interval: 5 })
-  giveUp.abort()
+  const abort = new AbortController()
+  const result = call(abort.signal)
+  await vi.waitUntil(isReceived, { timeout: 30_000, interval: 5 })
+  abort.abort()
   return result
 }

@@ -1,0 +1,98 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Observe } from './loopback-server.ts'
+
+/** The result of a notification. */
+export interface NotifyResult {
+  readonly acknowledged: boolean
+  /** The response of each attempt, in order. */
+  readonly responses: readonly NotifyResponse[]
+}
+
+export interface NotifyResponse {
+  /** 0 if there was no response. */
+  readonly status: number
+  /** The first 4,096 characters. */
+  readonly text: string
+}
+
+/** Sends a fake bank's notifications and retries until they are acknowledged. */
+export interface Notifier {
+  /** Never rejects. */
+  notify(body: string): Promise<NotifyResult>
+  /** Aborts the notifications in progress. */
+  close(): void
+}
+
+interface NotifierOptions {
+  /** On this machine; undefined sends nothing. */
+  readonly url: string | undefined
+  readonly headers: Readonly<Record<string, string>>
+  /** Delays before the second attempt, the third, … */
+  readonly retryDelaysMs: readonly number[]
+  /** Classifies a response; `final` is a failure without retry. */
+  readonly classify: (response: NotifyResponse) => 'acknowledged' | 'retry' | 'final'
+  readonly observe?: Observe | undefined
+}
+
+const TIMEOUT_MS = 30_000
+const CONCURRENCY_MAX = 32
+const RESPONSE_CHARACTERS_MAX = 4_096
+
+/** @throws RangeError unless the URL is on this machine: fake payments must stay there */
+export function createNotifier(options: NotifierOptions): Notifier {
+  const { url, headers, retryDelaysMs, classify, observe } = options
+  if (url !== undefined && !/^(127\.0\.0\.1|localhost|\[::1\])$/.test(new URL(url).hostname)) {
+    throw new RangeError('a fake bank only notifies addresses of this machine')
+  }
+  const closing = new AbortController()
+  const acquire = createSemaphore(CONCURRENCY_MAX)
+  const post = async (body: string): Promise<NotifyResponse> => {
+    const release = await acquire()
+    try {
+      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TIMEOUT_MS)])
+      const request = { method: 'POST', headers, body, signal, redirect: 'manual' } as const
+      const response = await fetch(String(url), request)
+      const text = (await response.text()).slice(0, RESPONSE_CHARACTERS_MAX)
+      return { status: response.status, text }
+    } catch {
+      return { status: 0, text: '' }
+    } finally {
+      release()
+    }
+  }
+  return {
+    async notify(body) {
+      const responses: NotifyResponse[] = []
+      if (url === undefined) return { acknowledged: false, responses }
+      for (const delayMs of [0, ...retryDelaysMs]) {
+        if (delayMs > 0) await wait(delayMs, undefined, { signal: closing.signal }).catch(() => {})
+        if (closing.signal.aborted) break
+        const response = await post(body)
+        responses.push(response)
+        const verdict = classify(response)
+        observe?.(
+          `notification → ${response.status || 'no response'} ${response.text} (${verdict})`,
+        )
+        if (verdict !== 'retry') return { acknowledged: verdict === 'acknowledged', responses }
+      }
+      return { acknowledged: false, responses }
+    },
+    close: () => closing.abort(),
+  }
+}
+
+/** A fair semaphore. Acquiring it resolves to the function that releases it. */
+function createSemaphore(max: number): () => Promise<() => void> {
+  let free = max
+  const waiting: (() => void)[] = []
+  const release = (): void => {
+    const next = waiting.shift()
+    if (next) next()
+    else free += 1
+  }
+  return async () => {
+    if (free > 0) free -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    return release
+  }
+}
