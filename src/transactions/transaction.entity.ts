@@ -8,7 +8,7 @@ export const TransactionEntity = defineEntity({
     id: p.text().primary(),
     businessId: p.text(),
     live: p.boolean(),
-    // A trigger checks it, a statement at a time.
+    // A trigger checks the reference once for each statement, which is cheaper than for each row.
     account: p.manyToOne(AccountEntity).mapToPk().createForeignKeyConstraint(false),
     bank: p.text(),
     sessionId: p.text(),
@@ -23,7 +23,7 @@ export const TransactionEntity = defineEntity({
     payerBankName: p.text(),
     narration: p.text(),
   },
-  // Session first: one index keeps a payment from being recorded twice and finds it by session.
+  // Session first: the same index prevents duplicates and finds a transaction by its session.
   uniques: [{ properties: ['sessionId', 'bank', 'live'] }],
   indexes: [
     { properties: ['businessId', 'live', 'paidAt', 'id'] },
