@@ -4,7 +4,7 @@ import { Fault } from '../core/errors.ts'
 export interface Cursor {
   /** Incremented after a restore, since positions may then belong to other events. */
   readonly epoch: number
-  /** The position of the last event that the subscriber received. */
+  /** The position up to which all events were sent to the subscriber or filtered out. */
   readonly position: bigint
 }
 

@@ -45,7 +45,7 @@ export async function positionOf(pool: Pool, text: string, state: LogState): Pro
     const oldest = encodeCursor({ epoch: state.epoch, position: state.floor })
     throw new Fault(
       'expired_cursor',
-      'Retention deleted events after this cursor; the error details have the oldest valid cursor',
+      'Events after this cursor were deleted; the error details have the oldest valid cursor',
       { facts: { cursor: oldest } },
     )
   }
@@ -58,7 +58,7 @@ export async function staleCursor(pool: Pool, cursor: Cursor, state: LogState): 
   const resume = encodeCursor({ epoch: state.epoch, position })
   return new Fault(
     'stale_cursor',
-    'The event log was restored after this cursor was issued; resume from the cursor in the details',
+    'The event log was restored since this cursor; resume from the cursor in the error details',
     { facts: { cursor: resume } },
   )
 }

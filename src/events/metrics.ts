@@ -42,7 +42,7 @@ export function registerEventMetrics(
   )
   gauge(
     'inflow_database_oldest_xid_age',
-    'Transaction ids between the oldest running transaction and the newest; idle transactions raise it.',
+    'Age of the oldest running transaction, in transaction ids; idle transactions raise it.',
     ({ xid_age }) => Number(xid_age),
   )
   gauge('inflow_event_log_end', 'Position of the last event in the log.', ({ position }) =>

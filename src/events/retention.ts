@@ -86,10 +86,10 @@ export async function deleteBelowFloor(pool: Pool): Promise<number> {
       ), deleted as (
         delete from outbox where seq in (select outbox_seq from unlogged) returning *
       ), archived as (
-        insert into archived_entry (business_id, live, business_sequence, kind, subject_id, occurred_at,
-          logged_at, pending_minor, available_minor, fees_minor)
-        select u.business_id, u.live, u.business_sequence, d.kind, d.subject_id, d.occurred_at, u.logged_at,
-          d.pending_minor, d.available_minor, d.fees_minor
+        insert into archived_entry (business_id, live, business_sequence, kind, subject_id,
+          occurred_at, logged_at, pending_minor, available_minor, fees_minor)
+        select u.business_id, u.live, u.business_sequence, d.kind, d.subject_id, d.occurred_at,
+          u.logged_at, d.pending_minor, d.available_minor, d.fees_minor
         from unlogged u join deleted d on d.seq = u.outbox_seq
         where (d.pending_minor, d.available_minor, d.fees_minor) <> (0, 0, 0)
       )

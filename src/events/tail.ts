@@ -175,7 +175,7 @@ function expired(oldest: bigint, epoch: number): Fault {
   const cursor = encodeCursor({ epoch, position: oldest - 1n })
   return new Fault(
     'expired_cursor',
-    'Retention deleted the next events; the error details have the oldest valid cursor',
+    'The next events were deleted; the error details have the oldest valid cursor',
     { facts: { cursor } },
   )
 }

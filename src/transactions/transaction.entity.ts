@@ -29,12 +29,12 @@ export const TransactionEntity = defineEntity({
     { properties: ['businessId', 'live', 'paidAt', 'id'] },
     { properties: ['account', 'paidAt', 'id'] },
     {
-      name: 'transaction_unusual_index',
+      name: 'transaction_unsuccessful_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "transaction" (${columns.businessId}, ${columns.live}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
     },
     {
-      name: 'transaction_account_unusual_index',
+      name: 'transaction_account_unsuccessful_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "transaction" (${columns.account}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
     },

@@ -107,19 +107,20 @@ const TABLES = [
   `alter table "settlement" add constraint "settlement_request_id_foreign" foreign key ("request_id") references "settlement_request" ("id")`,
 ]
 
-/** The tag and length of a transaction's id, and how it begins, in the payload of an event. */
+/** The tag, length and prefix of a transaction id in the payload of an event. */
 const TRANSACTION_ID = `'\\x0a1e74786e5f'::bytea`
 
 const BACKFILL = [
-  // The id of a transaction is the first thing in a payload that reads like one: what stands before
-  // it is made by the service.
+  // The transaction id is the first match in a payload: all fields before it are set by the
+  // service.
   `update "outbox" o set subject_id = t.id, pending_minor = t.amount_minor
     from "transaction" t
     where o.kind = 'PAYMENT_NOTIFICATION' and position(${TRANSACTION_ID} in o.payload) > 0
       and t.id = convert_from(
         substring(o.payload from position(${TRANSACTION_ID} in o.payload) + 2 for 30), 'SQL_ASCII')`,
-  // Payments whose events were deleted for their age get their lines, before what is still kept.
-  `with gone as (
+  // Payments whose events retention deleted get archived entries, numbered before the stored
+  // events.
+  `with deleted as (
       select p.business_id, p.live, p.transaction_id, p.amount_minor, p.created_at,
         row_number() over (partition by p.business_id, p.live order by p.created_at, p.transaction_id) as number,
         count(*) over (partition by p.business_id, p.live) as total
@@ -127,7 +128,7 @@ const BACKFILL = [
       where p.kind = 'payment' and not exists (
         select from "outbox" o
         where o.kind = 'PAYMENT_NOTIFICATION' and o.subject_id = p.transaction_id)
-    ), kept as (
+    ), remaining as (
       select c.business_id, c.live,
         coalesce(min(l.business_sequence), c.last_sequence + 1) as first
       from "event_business_counter" c left join "event_log" l using (business_id, live)
@@ -137,7 +138,7 @@ const BACKFILL = [
       logged_at, pending_minor, available_minor, fees_minor)
     select business_id, live, coalesce(k.first, 1) - 1 - total + number, 'PAYMENT_NOTIFICATION',
       transaction_id, created_at, created_at, amount_minor, 0, 0
-    from gone left join kept k using (business_id, live)`,
+    from deleted left join remaining k using (business_id, live)`,
   `insert into "event_business_counter" as c (business_id, live, last_sequence, pending_minor)
     select business_id, live, 0, sum(pending_minor) from (
       select business_id, live, pending_minor from "archived_entry"
@@ -146,9 +147,9 @@ const BACKFILL = [
     ) line
     group by business_id, live
     on conflict (business_id, live) do update set pending_minor = excluded.pending_minor`,
-  // An instance of an earlier version that still runs is refused, rather than counted for nothing.
+  // Rejects inserts of an instance of an earlier version that still runs, which has no amounts.
   `alter table "outbox" add constraint "outbox_payment" check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)`,
-  // What happened to the balances of a business, in its order: also what events were deleted of.
+  // All changes of the balances of a business in order, including those of deleted events.
   `create view "money_event" as
     select business_id, live, business_sequence, kind, subject_id, occurred_at, logged_at,
       pending_minor, available_minor, fees_minor
@@ -160,7 +161,7 @@ const BACKFILL = [
     where (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0)`,
 ]
 
-/** The counter of a business takes its sums with its numbers; the rest is as it was. */
+/** Numbers the `fresh` rows as before, and adds their amounts to the counter of the business. */
 const COUNT = `counted as (
       select business_id, live, count(*) as rows, sum(pending_minor)::bigint as pending_minor,
         sum(available_minor)::bigint as available_minor, sum(fees_minor)::bigint as fees_minor
@@ -187,13 +188,13 @@ const COUNT = `counted as (
 
 const FRESH = 'seq, event_id, business_id, live, pending_minor, available_minor, fees_minor'
 
-/** One time for all that a tick logs, never before that of what was logged earlier. */
+/** One log time for all events of a tick, never before that of earlier events. */
 const LOGGING_AT = `logging_at := greatest(clock_timestamp(),
       (select logged_at from event_log where position = state.position))`
 
 const SEQUENCER = [
   // One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function
-  // has a snapshot of its own, so what is read below the lock is newer than the lock.
+  // has its own snapshot, so the statements after the lock see all commits before it.
   `create or replace function sequence_events(rows_max int, out numbered int, out last_position bigint, out more boolean)
   language plpgsql as $$
   declare
@@ -205,7 +206,7 @@ const SEQUENCER = [
     select * into strict state from sequencer where id = 1 for update;
     upto := coalesce(state.target, pg_current_snapshot());
     if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
-      raise exception 'the event log is of another database cluster: run "inflow events epoch bump"'
+      raise exception 'the event log belongs to another database cluster: run "inflow events epoch bump"'
         using errcode = 'object_not_in_prerequisite_state';
     end if;
     ${LOGGING_AT};
@@ -224,7 +225,7 @@ const SEQUENCER = [
     last_position := state.position + numbered;
     more := numbered = rows_max or state.target is not null;
     if numbered = rows_max then
-      -- More may be left of the same snapshot, which is a fixed set: go on in it.
+      -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
       update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
     elsif numbered > 0 or state.target is not null then
       update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
@@ -234,8 +235,8 @@ const SEQUENCER = [
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
   end $$`,
-  // After a restore: what is not in the log is numbered whatever its transaction was called in the
-  // cluster it comes from, and the snapshots of that cluster are forgotten.
+  // After a restore: numbers all events that are not in the log, whatever their transaction ids in
+  // the source cluster, and discards the snapshots of that cluster.
   `create or replace function bump_event_epoch(out new_epoch int, out last_position bigint)
   language plpgsql as $$
   declare
@@ -262,7 +263,7 @@ const SEQUENCER = [
 ]
 
 const GUARDS = [
-  // The legal movements: see src/transactions/ledger.ts.
+  // The legal postings: see src/transactions/ledger.ts.
   `alter table "ledger_posting" add constraint "ledger_posting_movement" check (case kind
     when 'payment' then credit_account = 'pending' and starts_with(debit_account, 'clearing:') and settlement_id is null
     when 'settlement' then debit_account = 'pending' and credit_account = 'available' and settlement_id is not null
@@ -280,14 +281,14 @@ const GUARDS = [
       (flat_minor + div(amount_minor::numeric * basis_points + 5000, 10000))
     )::bigint
   $$`,
-  // A move is refused unless the postings that it stands for are there, written by the same
-  // statement or before. Recording a payment is no move: "inflow ledger verify" looks at those.
+  // Rejects a transition without its postings, which the same statement or an earlier one must have
+  // written. It does not check the recording of a payment: "inflow ledger verify" does.
   `create function transaction_posted() returns trigger language plpgsql as $$
   declare
     wrong text;
   begin
     select n.id into wrong
-    from after_move n join before_move o using (id) cross join lateral (
+    from after_transition n join before_transition o using (id) cross join lateral (
       select
         coalesce(sum(amount_minor) filter (where kind = 'payment'), 0) as payment,
         coalesce(sum(amount_minor) filter (where kind = 'settlement'), 0) as settlement,
@@ -306,13 +307,13 @@ const GUARDS = [
       or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end)
     limit 1;
     if found then
-      raise exception 'the ledger does not say what became of %', wrong
+      raise exception 'the ledger postings of % do not match its state', wrong
         using errcode = 'integrity_constraint_violation';
     end if;
     return null;
   end $$`,
   `create trigger transaction_posted after update on "transaction"
-    referencing new table as after_move old table as before_move
+    referencing new table as after_transition old table as before_transition
     for each statement execute function transaction_posted()`,
   `create function settlement_guard() returns trigger language plpgsql as $$
   begin

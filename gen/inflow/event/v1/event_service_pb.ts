@@ -105,7 +105,7 @@ export type SubscribeResponse = Message<"inflow.event.v1.SubscribeResponse"> & {
     case: "event";
   } | {
     /**
-     * A cursor up to which all events that match the filters were sent.
+     * A cursor up to which all events were sent or filtered out.
      *
      * @generated from field: inflow.event.v1.Checkpoint checkpoint = 2;
      */
@@ -129,7 +129,7 @@ export const SubscribeResponseSchema: GenMessage<SubscribeResponse> = /*@__PURE_
  */
 export type Checkpoint = Message<"inflow.event.v1.Checkpoint"> & {
   /**
-   * The stream resumes after all events that were already sent or filtered out.
+   * Resumes the stream after all events that were sent or filtered out.
    *
    * @generated from field: string cursor = 1;
    */
