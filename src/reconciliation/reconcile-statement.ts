@@ -31,10 +31,7 @@ interface Statement {
   readonly apply: boolean
 }
 
-/**
- * What was done about a row; `again`: the bank did not answer clearly; `late`: the call ran out of
- * time.
- */
+/** What was done about a row; `again`: the bank did not answer clearly; `late`: the call ran out of time. */
 export type StatementAction =
   | 'none'
   | 'recorded'

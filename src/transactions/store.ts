@@ -151,7 +151,7 @@ export async function finalizeTransactions(
   return new Set(result.rows.map((row) => row.event_id))
 }
 
-/** The posting that reverses another: debit and credit change places. */
+/** The posting that reverses another: debit and credit are swapped. */
 const MIRRORED_POSTING = {
   transaction_id: 'r.id',
   kind: "p.kind || '_reversal'",
@@ -163,8 +163,8 @@ const MIRRORED_POSTING = {
   created_at: '$3',
 }
 
-const movedBy = (account: string) =>
-  `coalesce((select amount_minor from moved where account = '${account}'), 0)`
+const changeOf = (account: string) =>
+  `coalesce((select amount_minor from changes where account = '${account}'), 0)`
 
 const REVERSAL_EVENT = {
   event_id: '$4',
@@ -172,9 +172,9 @@ const REVERSAL_EVENT = {
   occurred_at: '$3',
   payload: '$5',
   subject_id: 'id',
-  pending_minor: movedBy('pending'),
-  available_minor: movedBy('available'),
-  fees_minor: movedBy('fees'),
+  pending_minor: changeOf('pending'),
+  available_minor: changeOf('available'),
+  fees_minor: changeOf('fees'),
 }
 
 /**
@@ -201,7 +201,7 @@ export async function reversePostings(
       ), mirrored as (
         ${appendPostings(MIRRORED_POSTING, 'from reversed r join ledger_posting p on p.transaction_id = r.id')}
         returning debit_account, credit_account, amount_minor
-      ), moved as (
+      ), changes as (
         select account, sum(amount_minor) as amount_minor from (
           select credit_account as account, amount_minor from mirrored
           union all select debit_account, -amount_minor from mirrored

@@ -91,7 +91,7 @@ test('credits a payment once when two instances receive 10,000 copies at the sam
 test('finalizes a transaction once when many final reports arrive at the same time', async () => {
   const { number } = await openAccount(service)
   for (let round = 0; round < 5; round++) {
-    const sessionId = `moved-${round}`
+    const sessionId = `final-${round}`
     const { PENDING, SUCCESS, FAILED } = TransactionStatus
     await transactionsOf(service).recordPayment(paymentInto(number, { sessionId, status: PENDING }))
     const copies = await Promise.all(

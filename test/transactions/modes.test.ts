@@ -276,7 +276,7 @@ describe('internal callers', () => {
     const list = (inTest: boolean, count: number) =>
       until(
         () => events.listEvents({ businessId, test: inTest }),
-        (answer) => answer.events.length === count,
+        (response) => response.events.length === count,
       )
     const shown = ({ events: found }: Awaited<ReturnType<typeof list>>) =>
       found.map(({ live, businessSequence, payload: { value } }) => [
@@ -312,13 +312,13 @@ describe('opening an account', () => {
   test.each([
     [true, 'bank'],
     [false, 'sandbox'],
-  ])('live %s: the %s, whatever the settings', async (live, expected) => {
+  ])('with live %s, calls the %s whatever the settings', async (live, expected) => {
     const { id: businessId } = await service.business()
-    const asked: [string, AccountOrder][] = []
+    const calls: [string, AccountOrder][] = []
     const connector = (name: string): BankConnector => ({
       afterCrash: 'repeat',
       async openAccount(order) {
-        asked.push([name, order])
+        calls.push([name, order])
         const accountNumber = String(Date.now()).slice(-10)
         return { kind: 'opened', accountNumber, accountName: order.accountName, bankAccountId: '' }
       },
@@ -348,15 +348,15 @@ describe('opening an account', () => {
     const order = { businessId, live, reference: 'order-1', ...details }
     const { account } = await create(order)
     expect(account.live).toBe(live)
-    expect(asked.map(([name]) => name)).toEqual([expected])
-    expect(asked[0]![1]).toMatchObject({ bank: 'PROVIDUS', reference: account.reference })
+    expect(calls.map(([name]) => name)).toEqual([expected])
+    expect(calls[0]![1]).toMatchObject({ bank: 'PROVIDUS', reference: account.reference })
     expect(await create(order)).toMatchObject({ replayed: true, account: { live } })
-    expect(asked).toHaveLength(1)
+    expect(calls).toHaveLength(1)
   })
 })
 
 test.each(['account', 'transaction', 'api_key', 'webhook_endpoint'])(
-  'the database refuses a %s another mode',
+  'the database rejects a change of the mode of a row of %s',
   async (table) => {
     const { id } = await service.business()
     const { accountNumber } = await open(id, false)

@@ -122,7 +122,7 @@ export const SubscribeResponseSchema: GenMessage<SubscribeResponse> = /*@__PURE_
   messageDesc(file_inflow_event_v1_event_service, 1);
 
 /**
- * A cursor to resume from. Sent as the first and the last item of a stream and about every 15
+ * A cursor to resume from. Sent as the first and the last item of a stream, and at least every 15
  * seconds, also if no event matches the filters.
  *
  * @generated from message inflow.event.v1.Checkpoint
