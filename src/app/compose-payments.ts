@@ -16,7 +16,7 @@ import { createReversePayment } from '../notifications/reverse-payment.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
-import type { Difference } from '../transactions/record-conflict.ts'
+import type { PaymentConflict } from '../transactions/record-conflict.ts'
 import { createRecordPayment, type RecordPayment } from '../transactions/record-payment.ts'
 
 interface Options {
@@ -55,9 +55,9 @@ export function composePayments(options: Options): Payments {
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
   const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
-  const differs = ({ bank, transactionId }: Difference): void => {
+  const onConflict = ({ bank, transactionId }: PaymentConflict): void => {
     bankMetrics.conflict(bank)
-    const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
+    const text = 'payment conflicts with the recorded transaction: queued for manual review'
     log.warn({ bank, transactionId }, text)
   }
   const recordPayment = createRecordPayment({
@@ -65,15 +65,18 @@ export function composePayments(options: Options): Payments {
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
     onCommit,
-    unmatched({ bank, id, sessionId }) {
+    onUnmatched({ bank, id, sessionId }) {
       bankMetrics.unmatched(bank)
-      log.warn({ bank, id, sessionId }, 'a payment is for no open account: inflow unmatched list')
+      log.warn(
+        { bank, id, sessionId },
+        'payment for an account number that is not open: see inflow unmatched list',
+      )
     },
-    differs,
+    onConflict,
   })
   const reversePayment = createReversePayment({ pool, clock, onCommit })
   const { live } = served
-  const reconciling = { live, pool, clock, log, recordPayment, reversePayment, differs }
+  const reconciling = { live, pool, clock, log, recordPayment, reversePayment, onConflict }
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,

@@ -34,7 +34,7 @@ import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createEventRpc } from '../events/rpc.ts'
 import { createSequencer } from '../events/sequencer.ts'
-import { STREAM_PACE } from '../events/subscribe.ts'
+import { STREAM_TIMING } from '../events/subscribe.ts'
 import { createTail } from '../events/tail.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
@@ -137,14 +137,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     proxyUrl: config.webhookProxyUrl,
   })
   const tail = createTail(pool, log)
-  const advanced = (): void => {
+  const onAdvance = (): void => {
     tail.wake()
     webhooks.wake()
   }
-  const sequencer = createSequencer({ pool, log, advanced })
+  const sequencer = createSequencer({ pool, log, onAdvance })
   let background = false
   const onCommit = link ? () => (background ? sequencer.wake() : link.onCommit()) : sequencer.wake
-  const listener = createListener({ url: database.url, log, heard: advanced })
+  const listener = createListener({ url: database.url, log, onNotify: onAdvance })
 
   const retention = createRetention({
     pool,
@@ -200,7 +200,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         tail,
         draining: draining.signal,
         random: Math.random,
-        pace: STREAM_PACE,
+        timing: STREAM_TIMING,
       }),
     ),
     implement(WebhookService, webhooks.rpc),

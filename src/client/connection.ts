@@ -18,13 +18,13 @@ import type { SubscribeOptions } from './subscribe.ts'
 
 type Item = SubscribeResponse['item']
 
-/** One stream of one instance. */
+/** One stream from one instance. */
 export interface Connection {
-  /** The next item; undefined at the end in good order. @throws ServiceError, Interruption */
+  /** The next item; undefined at a normal end of the stream. @throws ServiceError, Interruption */
   next(): Promise<Item | undefined>
-  /** How long ago the first item came; 0 when none did. */
-  stoodMs(): number
-  /** Lets go of everything, whatever is under way. */
+  /** Milliseconds since the first item arrived; 0 if none did. */
+  uptimeMs(): number
+  /** Cancels the stream and releases all resources. */
   close(): void
 }
 
@@ -42,20 +42,20 @@ const CHANNEL_OPTIONS = {
   'grpc.keepalive_time_ms': 20_000,
   'grpc.keepalive_timeout_ms': 10_000,
   'grpc.max_receive_message_length': 4 * 1024 * 1024,
-  // Each attempt connects anew: what other streams of this process share may be the very
-  // connection that is broken, or wait for its own next attempt.
+  // Each attempt opens a new connection: one that is shared with other streams of this process may
+  // be broken, or may be waiting for its own retry.
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_retries': 0,
-  // Instances are reached directly: a proxy for the web does not know them.
+  // Instances are reached directly, not through the web proxy of the environment.
   'grpc.enable_http_proxy': 0,
   'grpc.service_config_disable_resolution': 1,
   'grpc.enable_channelz': 0,
 }
 
 /**
- * Opens a stream. What the instance sends is read from the network as it is asked for, but for
- * some 64 KiB ahead (the window of HTTP/2) and 16 events: a consumer that takes its time is no
- * burden on the memory. That holds from the first `next` on, which has to follow at once.
+ * Opens a stream. Data is read from the network on demand, with a read-ahead of about 64 KiB (the
+ * HTTP/2 window) and 16 events, so a slow consumer does not use more memory. This applies from the
+ * first call of `next`, which must follow at once.
  */
 export function connect(options: ConnectOptions, signal: AbortSignal): Connection {
   const security = securityOf(options)
@@ -67,18 +67,18 @@ export function connect(options: ConnectOptions, signal: AbortSignal): Connectio
   let waiting = false
   let silent = false
   let firstAt: number | undefined
-  // Nothing comes while nothing is asked for: only a consumer that waits can be kept waiting.
-  const silence = setInterval(() => {
+  // No item arrives unless one is requested, so only the time spent waiting in `next` counts.
+  const silenceTimer = setInterval(() => {
     silent ||= waiting
     if (waiting) cancel()
   }, options.silenceMs)
   signal.addEventListener('abort', cancel, { once: true })
-  // An error after the iteration was left has nobody else to hear it.
+  // Without a handler, an error after the end of the iteration would end the process.
   stream.on('error', () => undefined)
   return {
     async next() {
       waiting = true
-      silence.refresh()
+      silenceTimer.refresh()
       try {
         const { value, done } = await items.next()
         if (done === true) return undefined
@@ -86,15 +86,15 @@ export function connect(options: ConnectOptions, signal: AbortSignal): Connectio
         return value.item
       } catch (error) {
         if (!silent) throw error
-        // The way is broken, and nobody told us.
-        throw new Interruption(`nothing was heard for ${options.silenceMs / 1000} s`)
+        // The connection is broken, but was not closed.
+        throw new Interruption(`nothing was received for ${options.silenceMs / 1000} s`)
       } finally {
         waiting = false
       }
     },
-    stoodMs: () => (firstAt === undefined ? 0 : performance.now() - firstAt),
+    uptimeMs: () => (firstAt === undefined ? 0 : performance.now() - firstAt),
     close() {
-      clearInterval(silence)
+      clearInterval(silenceTimer)
       signal.removeEventListener('abort', cancel)
       cancel()
       client.close()

@@ -2,28 +2,28 @@ import { isIP } from 'node:net'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { type ChannelCredentials, credentials } from '@grpc/grpc-js'
 
-/** How to speak TLS. All in PEM. */
+/** TLS settings, in PEM. */
 export interface ClientTls {
-  /** The authority to trust; absent: those that Node trusts. */
+  /** The certificate authority to trust; absent: those that Node trusts. */
   readonly ca?: Buffer | string | undefined
-  /** A certificate to show, where the service asks for one, and its key. */
+  /** The client certificate, if the service requires one, and its key. */
   readonly cert?: Buffer | string | undefined
   readonly key?: Buffer | string | undefined
 }
 
-/** What a channel of grpc-js takes. */
+/** The security settings of a grpc-js channel. */
 export interface ChannelSecurity {
   readonly credentials: ChannelCredentials
   readonly options: Readonly<Record<string, string>>
 }
 
 /**
- * The name that TLS is told where there is only an address, as TLS names no addresses (RFC 6066,
- * section 3). grpc-js 1.14 would send the address, which Node 26 refuses.
+ * The server name (SNI) for a host that is an IP address, since SNI does not allow IP addresses
+ * (RFC 6066, section 3). grpc-js 1.14 would send the address, which Node 26 rejects.
  */
-const NO_NAME = 'service.invalid'
+const PLACEHOLDER_SERVER_NAME = 'service.invalid'
 
-/** @param address `host:port`; the certificate has to be for this host, whether a name or an IP */
+/** @param address `host:port`; the certificate must be for this host, whether a name or an IP */
 export function secure(address: string, { ca, cert, key }: ClientTls): ChannelSecurity {
   const host = address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '')
   const named = isIP(host) === 0
@@ -32,7 +32,7 @@ export function secure(address: string, { ca, cert, key }: ClientTls): ChannelSe
       checkServerIdentity: (_name: string, certificate: PeerCertificate) =>
         checkServerIdentity(host, certificate),
     }),
-    options: named ? {} : { 'grpc.ssl_target_name_override': NO_NAME },
+    options: named ? {} : { 'grpc.ssl_target_name_override': PLACEHOLDER_SERVER_NAME },
   }
 }
 

@@ -4,10 +4,10 @@ import { type ServiceError, status } from '@grpc/grpc-js'
 import { type ErrorInfo, ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { StatusSchema } from '../../gen/google/rpc/status_pb.ts'
 
-/** The way failed, or the service is away for now: another attempt may go well. */
+/** The connection failed, or the service is temporarily unavailable. A retry may succeed. */
 export class Interruption extends Error {
   override readonly name = 'Interruption'
-  /** The stable reason; empty when it was not the service that spoke, but the way that failed. */
+  /** The stable reason that the service sent; empty if the connection failed. */
   readonly reason: string
 
   constructor(message: string, reason = '', cause?: unknown) {
@@ -16,14 +16,14 @@ export class Interruption extends Error {
   }
 }
 
-/** The service refused to go on, and asking again would not help. */
+/** The service refused the subscription. A retry would not succeed. */
 export class SubscriptionRefused extends Error {
   override readonly name = 'SubscriptionRefused'
   /** A gRPC code. */
   readonly code: status
-  /** The stable reason: unauthorized, stale_cursor, expired_cursor, …; empty when none was given. */
+  /** The stable reason: unauthorized, stale_cursor, expired_cursor, …; empty if none was sent. */
   readonly reason: string
-  /** Where it is safe to go on, after stale_cursor and expired_cursor. */
+  /** The cursor from which it is safe to resume, for stale_cursor and expired_cursor. */
   readonly cursor: string | undefined
 
   constructor(cause: ServiceError) {
@@ -35,7 +35,7 @@ export class SubscriptionRefused extends Error {
   }
 }
 
-const PASSING: readonly status[] = [
+const TRANSIENT: readonly status[] = [
   status.UNAVAILABLE,
   status.CANCELLED,
   status.DEADLINE_EXCEEDED,
@@ -46,14 +46,14 @@ const PASSING: readonly status[] = [
 ]
 
 /**
- * What ended an attempt, when another one may go well.
+ * Returns the reason that an attempt ended, if a retry may succeed.
  *
- * @throws SubscriptionRefused when not, and whatever did not end an attempt
+ * @throws SubscriptionRefused if a retry would not succeed; the error itself if it is not of gRPC
  */
 export function toInterruption(error: unknown): Interruption {
   if (error instanceof Interruption) return error
   if (!isServiceError(error)) throw error
-  if (!PASSING.includes(error.code)) throw new SubscriptionRefused(error)
+  if (!TRANSIENT.includes(error.code)) throw new SubscriptionRefused(error)
   return new Interruption(textOf(error), errorInfo(error)?.reason, error)
 }
 
@@ -61,7 +61,7 @@ function isServiceError(error: unknown): error is ServiceError {
   return error instanceof Error && 'code' in error && 'metadata' in error
 }
 
-/** What grpc-js says of a connection that failed holds the cause in the midst of other words. */
+/** Extracts the cause from the long text that grpc-js reports for a failed connection. */
 function textOf({ details, message }: ServiceError): string {
   const cause = /Last error: (?:Error: )?(.*?)(?: \(\d{4}-[^)]*Z\))?\. Resolution note/.exec(
     details,
@@ -78,7 +78,7 @@ function errorInfo(error: ServiceError): ErrorInfo | undefined {
       if (info) return info
     }
   } catch {
-    // Details that do not parse say nothing; the code and the text stand without them.
+    // Details that do not parse are ignored: the code and the text are enough.
   }
   return undefined
 }

@@ -12,61 +12,68 @@ import { Interruption, toInterruption } from './interruption.ts'
 export type { ClientTls } from './credentials.ts'
 export { Interruption, SubscriptionRefused } from './interruption.ts'
 
-/** Between attempts to connect: the first, and the longest. */
+/** The first and the longest delay between attempts to connect. */
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 15_000
 
-/** Checkpoints come every 15 s; a connection that is silent for much longer is dead. */
+/** Checkpoints arrive every 15 s; a connection that is silent for much longer is broken. */
 const SILENCE_MS = 45_000
 
 export interface SubscribeOptions {
-  /** Instances of the service, `host:port`; the next one is tried when one fails. */
+  /** Instances of the service, `host:port`. After a failure the next one is tried. */
   readonly addresses: readonly string[]
-  /** An internal token with the scope events:subscribe; empty: the certificate says who calls. */
+  /**
+   * An internal token with the scope events:subscribe; empty: the client certificate identifies the
+   * caller.
+   */
   readonly token: string
   /** Where to start; absent: now. */
   readonly start?: MessageInitShape<typeof SubscribeRequestSchema>['start']
-  /** Only these kinds; absent: all. */
+  /** Only events of these kinds; absent: all. */
   readonly kinds?: readonly string[]
-  /** Only of these businesses; absent: of all. */
+  /** Only events of these businesses; absent: all. */
   readonly businessIds?: readonly string[]
-  /** Only what is of live mode, or only what is of test mode; absent: both. */
+  /** True: only events of live mode; false: only of test mode; absent: both. */
   readonly live?: boolean
-  /** Absent: plain text. `{}` trusts the authorities that Node trusts. */
+  /** Absent: no TLS. `{}` trusts the certificate authorities that Node trusts. */
   readonly tls?: ClientTls
-  /** Other credentials of grpc-js, in place of `tls`. */
+  /** Channel credentials of grpc-js, instead of `tls`. */
   readonly credentials?: ChannelCredentials
   /** Ends the subscription, without an error. */
   readonly signal?: AbortSignal
-  /** A place that all events before were handed out at; worth keeping, as an event's cursor is. */
+  /** Called with a cursor up to which all events were handled. Store it like an event's cursor. */
   readonly onCheckpoint?: (cursor: string) => void
-  /** Told of every interruption, and of the time before the next attempt. */
+  /** Called at every interruption, with the delay before the next attempt in milliseconds. */
   readonly onInterruption?: (error: Interruption, retryMs: number) => void
-  /** The first time between attempts; it doubles up to `retryMaxMs`, and jitter halves or adds half. */
+  /** The first delay between attempts. It doubles up to `retryMaxMs`, with jitter of ±50 %. */
   readonly retryMinMs?: number
   readonly retryMaxMs?: number
-  /** How long nothing may come while something is waited for. */
+  /** How long to wait for the next item before the connection is considered broken. */
   readonly silenceMs?: number
 }
 
 /**
- * Hands out events in order, each once, over restarts and moves of the service: it resumes after
- * the last event that was handled, at the next instance, and backs off with jitter while there is
- * none. The next event is asked for when the loop comes round: a slow one holds the stream back.
+ * Yields events in order, each once, across restarts and failovers of the service. After an
+ * interruption it resumes after the last event that was handled, at the next instance, and retries
+ * with backoff and jitter. An event counts as handled when the loop requests the next one, so a
+ * slow loop slows the stream down.
+ *
+ * Store the cursor of each event after handling it, and start with it next time. A crash between
+ * the two delivers that event again, so handle events idempotently.
  *
  *     for await (const event of subscribe({ addresses: ['127.0.0.1:50051'], token, start })) {
  *       await handle(event)
- *       await keep(event.cursor) // and next time: start: { case: 'cursor', value: kept }
+ *       await store(event.cursor) // next time: start: { case: 'cursor', value: stored }
  *     }
  *
- * Leaving the loop closes the connection. To end it while it waits, abort the signal.
+ * Leaving the loop closes the connection. To end the loop while it waits, abort the signal.
  *
- * @throws SubscriptionRefused when asking again would not help
+ * @throws SubscriptionRefused if a retry would not succeed
  */
 export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Event, void, void> {
   const signal = options.signal ?? new AbortController().signal
   const pause = createPause(options, signal)
-  // "Now" has to stay the now of the first attempt, also when that one fails.
+  // Without a start, the subscription starts now, even if the first attempts fail.
   const now = { case: 'since' as const, value: timestampFromMs(Date.now()) }
   let start = options.start
   let position = 0n
@@ -83,7 +90,7 @@ export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Even
       for (let item = await connection.next(); item; item = await connection.next()) {
         if (signal.aborted) return
         if (item.case === undefined) continue
-        // The next attempt goes on after this place, and none that was passed is handed out again.
+        // Resume after this item, and never yield an event that was already yielded.
         if (item.case === 'event' && item.value.position > position) {
           position = item.value.position
           yield item.value
@@ -99,22 +106,22 @@ export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Even
       connection.close()
     }
     start ??= now
-    await pause(fault, handled > 0 || connection.stoodMs() > RETRY_MAX_MS)
+    await pause(fault, handled > 0 || connection.uptimeMs() > RETRY_MAX_MS)
   }
 }
 
-/** Waits longer from failure to failure, and starts again after a connection that was good. */
+/** Returns a function that waits before the next attempt: exponential backoff, reset by success. */
 function createPause(options: SubscribeOptions, signal: AbortSignal) {
   const { retryMinMs = RETRY_MIN_MS, retryMaxMs = RETRY_MAX_MS, onInterruption } = options
   let failures = 0
   return async (fault: Interruption | undefined, wasGood: boolean): Promise<void> => {
     if (wasGood) failures = 0
-    // The service ends streams in good order now and then, and means them to go on at once.
+    // The service ends streams periodically, and the client resumes at once.
     if (wasGood && fault === undefined) return
     failures += 1
     const retryMs = backoffMs(failures, { minMs: retryMinMs, maxMs: retryMaxMs }, Math.random)
     onInterruption?.(fault ?? new Interruption('the stream ended'), retryMs)
-    // The only way it rejects is the signal, which the loop looks at.
+    // It rejects only if the signal aborts, which the loop checks.
     await wait(retryMs, undefined, { signal }).catch(() => undefined)
   }
 }

@@ -1,21 +1,21 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-/** What a webhook says: the body of the contract. */
+/** The body of a webhook. */
 export interface WebhookEvent {
   /** PAYMENT_NOTIFICATION, … */
   readonly event: string
   readonly data: {
     /** RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, WEBHOOK_ENDPOINT. */
     readonly type: string
-    /** The same on every attempt: what was seen before need not be done again. */
+    /** The same on every attempt: use it to ignore an event that was already handled. */
     readonly event_id: string
-    /** 1, 2, 3 … without a gap in a business: a gap is something missed. */
+    /** 1, 2, 3 … without a gap for each business: a gap means that an event was missed. */
     readonly sequence: number
     readonly [field: string]: unknown
   }
 }
 
-/** Why a request is not to be trusted, or not to be used. */
+/** Why a webhook was refused. */
 export type WebhookRefusal =
   | 'missing_header'
   | 'malformed_timestamp'
@@ -25,12 +25,12 @@ export type WebhookRefusal =
   | 'no_matching_signature'
   | 'malformed_body'
 
-/** What came of the check. */
+/** The result of the verification. */
 export type WebhookVerification =
   | { readonly ok: true; readonly event: WebhookEvent }
   | { readonly ok: false; readonly reason: WebhookRefusal }
 
-/** Headers as Node, Express and Fastify have them, or as fetch does. */
+/** Headers as in Node, Express and Fastify, or as in fetch. */
 export type WebhookHeaders =
   | Headers
   | Readonly<Record<string, string | readonly string[] | undefined>>
@@ -40,23 +40,24 @@ interface VerifyOptions {
   readonly now?: () => number
 }
 
-/** How far the time of a request may be from ours, either way: Standard Webhooks' five minutes. */
+/** The tolerance of the timestamp, in both directions: five minutes, as in Standard Webhooks. */
 const TOLERANCE_SECONDS = 300
 
-/** More than any sender writes: six signatures are 300 characters. */
+/** The longest signature header that is read; six signatures are 300 characters. */
 const SIGNATURES_LENGTH_MAX = 4_096
 
 /**
- * Checks that a webhook comes from who has the secret, unchanged and fresh, as the Standard
- * Webhooks specification 1.0 says. It takes the same time wherever signatures differ, and does not
- * throw on anything that a sender can send.
+ * Verifies that a webhook was signed with the secret, unchanged and recently, as in the Standard
+ * Webhooks specification 1.0. The comparison takes constant time. It never throws, whatever the
+ * request contains.
  *
  *     const result = verifyWebhook(rawBody, request.headers, 'whsec_…')
  *     if (!result.ok) return reply.code(401).send(result.reason)
  *     await handle(result.event)
  *
- * @param rawBody as it came, byte for byte; parsed and written again it has another signature
- * @param secret "whsec_…"; several while one is being changed for another
+ * @param rawBody the body as received, byte for byte; a body that was parsed and serialized again
+ * has another signature
+ * @param secret "whsec_…"; several during a rotation
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -89,7 +90,7 @@ function refused(reason: WebhookRefusal): WebhookVerification {
 
 function header(headers: WebhookHeaders, name: string): string | undefined {
   if (headers instanceof Headers) return headers.get(name) ?? undefined
-  // Some frameworks keep the case that was sent.
+  // Some frameworks keep the case of header names.
   const key = name in headers ? name : Object.keys(headers).find((k) => k.toLowerCase() === name)
   const value = key === undefined ? undefined : headers[key]
   if (typeof value === 'string') return value
@@ -109,7 +110,7 @@ function keyOf(secret: string): Buffer | undefined {
   return Buffer.from(text, 'base64')
 }
 
-/** Every signature is compared with every key's, whichever matches. */
+/** Compares every signature with that of every key, also after a match, for constant time. */
 function anyMatches(signatures: string, expected: readonly Buffer[]): boolean {
   if (signatures.length > SIGNATURES_LENGTH_MAX) return false
   let matches = false

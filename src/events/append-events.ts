@@ -1,4 +1,4 @@
-/** What each column of the outbox gets: an SQL expression. */
+/** An SQL expression for each column of the outbox. */
 interface EventColumns {
   readonly kind: string
   readonly event_id?: string
@@ -6,16 +6,16 @@ interface EventColumns {
   readonly live?: string
   readonly occurred_at?: string
   readonly payload?: string
-  /** Absent: it has none. */
+  /** Absent: the event has no subject. */
   readonly subject_id?: string
-  /** Absent: it moves no money. */
+  /** Absent: the event changes no balance. */
   readonly pending_minor?: string
   readonly available_minor?: string
   readonly fees_minor?: string
 }
 
-/** Columns of the source, where nothing else is said. */
-const USUAL: EventColumns = {
+/** By default a column is taken from the column of the source with this name. */
+const DEFAULT_COLUMNS: EventColumns = {
   event_id: 'event_id',
   business_id: 'business_id',
   live: 'live',
@@ -25,13 +25,14 @@ const USUAL: EventColumns = {
 }
 
 /**
- * The one statement that appends events to the outbox: alone, or as a part of the statement that
- * writes what they tell of.
+ * The SQL that appends events to the outbox: a statement of its own, or a part of the statement
+ * that writes the change that the events report. All events are written by it.
  *
- * @param source of the rows, from `from` on; empty: one row, of constants and parameters
+ * @param source the source of the rows: SQL that begins with `from`; empty: one row of constants
+ * and parameters
  */
 export function appendEvents(columns: EventColumns, source = ''): string {
-  const all = { ...USUAL, ...columns }
+  const all = { ...DEFAULT_COLUMNS, ...columns }
   const [names, values] = [Object.keys(all), Object.values(all)]
   return `insert into outbox (${names.join(', ')}) select ${values.join(', ')} ${source}`
 }

@@ -1,6 +1,9 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
-/** Events as they were committed with their facts. Insert-only; the sequencer reads it. */
+/**
+ * Events, committed in the same transaction as the change that they report. Insert-only; the
+ * sequencer reads it.
+ */
 export const OutboxEntity = defineEntity({
   name: 'Outbox',
   tableName: 'outbox',
@@ -15,12 +18,12 @@ export const OutboxEntity = defineEntity({
     live: p.boolean(),
     kind: p.text(),
     occurredAt: p.datetime(3),
-    /** A serialized inflow.event.v1.Event without its place in the log. */
+    /** A serialized inflow.event.v1.Event without its position in the log. */
     payload: p.blob(),
-    /** What it is about: a transaction, a settlement, a webhook endpoint. */
+    /** The id of its subject: a transaction, a settlement or a webhook endpoint. */
     subjectId: p.text().nullable(),
     xid: p.text().columnType('xid8').defaultRaw('pg_current_xact_id()').index(),
-    /** What it does to the balances of its business, in kobo. */
+    /** The changes of the balances of its business, in kobo. */
     pendingMinor: p.bigint().defaultRaw('0'),
     availableMinor: p.bigint().defaultRaw('0'),
     feesMinor: p.bigint().defaultRaw('0'),
@@ -34,8 +37,8 @@ export const OutboxEntity = defineEntity({
 })
 
 /**
- * Events in their final order. `position` is dense; so is `businessSequence` in each mode of each
- * business.
+ * Events in their final order. `position` has no gaps; `businessSequence` has no gaps within each
+ * mode of a business.
  */
 export const EventLogEntity = defineEntity({
   name: 'EventLog',
@@ -52,7 +55,7 @@ export const EventLogEntity = defineEntity({
   uniques: [{ properties: ['businessId', 'live', 'businessSequence'] }],
 })
 
-/** What an event did to the balances of its business, kept when the event is deleted for its age. */
+/** What remains of an event that changed balances, once retention has deleted the event. */
 export const ArchivedEntryEntity = defineEntity({
   name: 'ArchivedEntry',
   tableName: 'archived_entry',
@@ -70,7 +73,7 @@ export const ArchivedEntryEntity = defineEntity({
   },
 })
 
-/** The last number given in each mode of each business, and the sums of what its numbered events did. */
+/** The last sequence number in each mode of a business, and the sums of its numbered events. */
 export const BusinessCounterEntity = defineEntity({
   name: 'BusinessCounter',
   tableName: 'event_business_counter',
@@ -85,8 +88,8 @@ export const BusinessCounterEntity = defineEntity({
 })
 
 /**
- * The sums of all events of a business up to one of them, as its counter had them: noted down every
- * thousand events or so, by a trigger.
+ * The sums of all events of a business up to one of them. A trigger copies them from the counter
+ * about every thousand events.
  */
 export const BalanceSnapshotEntity = defineEntity({
   name: 'BalanceSnapshot',
@@ -102,8 +105,9 @@ export const BalanceSnapshotEntity = defineEntity({
 })
 
 /**
- * One row: the last position given, and the snapshot whose events are all numbered. While a large
- * batch is numbered in parts, `target` is the snapshot being worked off, up to `doneSeq`.
+ * One row: the last position, and the snapshot whose events are all numbered. While a large backlog
+ * is numbered in batches, `target` is the snapshot in progress, and its events up to `doneSeq` are
+ * done.
  */
 export const SequencerEntity = defineEntity({
   name: 'Sequencer',
@@ -115,13 +119,13 @@ export const SequencerEntity = defineEntity({
     snapshot: p.text().columnType('pg_snapshot'),
     target: p.text().columnType('pg_snapshot').nullable(),
     doneSeq: p.bigint(),
-    /** The last position that was deleted for its age. */
+    /** The position of the last event that retention deleted. */
     floor: p.bigint(),
   },
   checks: [{ name: 'sequencer_one_row', expression: 'id = 1' }],
 })
 
-/** From which position on each epoch counts: an older cursor is good up to there. */
+/** The position at which each epoch started: cursors of earlier epochs are valid up to there. */
 export const EpochEntity = defineEntity({
   name: 'Epoch',
   tableName: 'event_epoch',

@@ -1,12 +1,12 @@
 import type { Pool } from 'pg'
 
-/** How many waiting rows are counted; more is simply many. */
+/** The most waiting rows that are counted, to bound the cost of a scrape. */
 export const ROWS_COUNTED_MAX = 100_000
 
-/** What waits for its place in the log. */
+/** The events that wait for a position in the log. */
 export interface Lag {
   rows: number
-  /** Since the oldest of them occurred; null without any. */
+  /** Seconds since the oldest of them occurred; null if there are none. */
   seconds: number | null
   xid_age: string
   position: string
@@ -32,7 +32,7 @@ export async function readLag(pool: Pool): Promise<Lag | undefined> {
   return result.rows[0]
 }
 
-/** Seconds since the oldest event that is kept was logged; undefined without any. */
+/** Seconds since the oldest stored event was logged; undefined if the log is empty. */
 export async function readLogAge(pool: Pool): Promise<number | undefined> {
   const result = await pool.query<{ seconds: number }>(
     `select extract(epoch from clock_timestamp() - logged_at)::float8 as seconds

@@ -3,12 +3,12 @@ import pg from 'pg'
 import type { Logger } from 'pino'
 import { createLoop, type Loop } from '../core/loop.ts'
 
-/** How often a silent connection is asked whether it lives, and how long it has to answer. */
+/** How often the connection is checked, and the timeout of a check. */
 const HEARTBEAT_MS = 10_000
-const ANSWER_MS = 5_000
+const QUERY_TIMEOUT_MS = 5_000
 
-/** How soon a connection is replaced that stood for a while. */
-const AGAIN_MS = 100
+/** The delay before reconnecting after a connection that had worked. */
+const RECONNECT_MS = 100
 
 /** The longest wait between attempts to connect. */
 const RETRY_MAX_MS = 5_000
@@ -16,22 +16,22 @@ const RETRY_MAX_MS = 5_000
 interface Options {
   readonly url: string
   readonly log: Logger
-  /** The log has grown, or it may have while nobody listened. */
-  readonly heard: () => void
+  /** Called when the log has grown, and after connecting, when it may have grown unnoticed. */
+  readonly onNotify: () => void
 }
 
 /**
- * LISTENs on a connection of its own, and connects again when that dies. A notification that is
- * lost all the same costs a second and nothing else: everybody polls too.
+ * LISTENs on a dedicated connection and reconnects when it fails. A lost notification delays events
+ * by a second at most, since readers also poll.
  */
-export function createListener({ url, log, heard }: Options): Loop {
+export function createListener({ url, log, onNotify }: Options): Loop {
   /** Rejects when the connection ends. */
   const listen = async (signal: AbortSignal): Promise<void> => {
     const client = new pg.Client({
       connectionString: url,
       application_name: 'inflow-listener',
-      connectionTimeoutMillis: ANSWER_MS,
-      query_timeout: ANSWER_MS,
+      connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+      query_timeout: QUERY_TIMEOUT_MS,
       keepAlive: true,
     })
     const ended = new Promise<never>((_resolve, reject) => {
@@ -42,9 +42,9 @@ export function createListener({ url, log, heard }: Options): Loop {
     ended.catch(() => undefined)
     try {
       await client.connect()
-      client.on('notification', heard)
+      client.on('notification', onNotify)
       await client.query('listen inflow_event_log')
-      heard()
+      onNotify()
       for (;;) {
         await Promise.race([ended, wait(HEARTBEAT_MS, undefined, { signal })])
         await client.query('select 1')
@@ -54,7 +54,7 @@ export function createListener({ url, log, heard }: Options): Loop {
     }
   }
   return createLoop({
-    name: 'listening for events',
+    name: 'event listener',
     log,
     everyMs: RETRY_MAX_MS,
     async turn(signal) {
@@ -62,11 +62,12 @@ export function createListener({ url, log, heard }: Options): Loop {
       try {
         await listen(signal)
       } catch (error) {
-        // A connection that stood for a while was a good one: its end is no failure to connect.
+        // The connection had worked: its end is not a failure to connect.
         if (performance.now() - startedMs <= HEARTBEAT_MS) throw error
-        if (!signal.aborted) log.warn({ err: error }, 'listening for events was interrupted')
+        if (!signal.aborted)
+          log.warn({ err: error }, 'the event listener lost its connection; reconnecting')
       }
-      return AGAIN_MS
+      return RECONNECT_MS
     },
   })
 }

@@ -7,12 +7,12 @@ import {
 import { encodeCursor } from './cursor.ts'
 import type { LogEntry } from './read-log.ts'
 
-/** Writes an event as the outbox keeps it: without its place in the log. */
+/** Encodes an event for the outbox, without its position in the log. */
 export function encodeEvent(event: Event): Uint8Array {
   return toBinary(EventSchema, event)
 }
 
-/** A stored event with its place in the log, and its mode, which those from before it lack. */
+/** Adds to a stored event its position in the log and its mode, which older payloads lack. */
 export function toEventMessage(entry: LogEntry, epoch: number): Event {
   const event = fromBinary(EventSchema, entry.payload)
   event.position = entry.position

@@ -4,10 +4,10 @@ import { type Lag, ROWS_COUNTED_MAX, readLag } from './lag.ts'
 import type { Tail } from './tail.ts'
 
 /**
- * Gauges of the event pipeline, read when somebody asks.
+ * Registers the gauges of the event pipeline, which are read at each scrape.
  *
- * @param own those of this process
- * @param common those of the database, which every process would tell alike
+ * @param own the registry for the gauges of this process
+ * @param common the registry for the gauges of the database, which are the same in every process
  */
 export function registerEventMetrics(
   { own, common }: Readonly<Record<'own' | 'common', Registry>>,
@@ -15,9 +15,9 @@ export function registerEventMetrics(
   tail: Tail,
 ): void {
   let reading: Promise<Lag | undefined> | undefined
-  /** One read for all gauges of a scrape: they are asked in one turn. */
+  /** One query for all gauges of a scrape: they are collected in the same tick. */
   const read = (): Promise<Lag | undefined> => {
-    // Without the database there is nothing to tell, and the other metrics matter the more.
+    // If the database is unavailable, these gauges are left out and the other metrics still work.
     reading ??= readLag(pool)
       .catch(() => undefined)
       .finally(() => {
@@ -37,25 +37,25 @@ export function registerEventMetrics(
     })
   gauge(
     'inflow_sequencer_lag_seconds',
-    'Age of the oldest committed event that has no place in the log yet.',
+    'Age of the oldest committed event that has no position in the log yet.',
     ({ seconds }) => Math.max(0, seconds ?? 0),
   )
   gauge(
     'inflow_database_oldest_xid_age',
-    'Transactions between the oldest one running in the server and the newest: an idle one grows it.',
+    'Age of the oldest running transaction, in transaction ids; idle transactions raise it.',
     ({ xid_age }) => Number(xid_age),
   )
-  gauge('inflow_event_log_end', 'The last position of the event log.', ({ position }) =>
+  gauge('inflow_event_log_end', 'Position of the last event in the log.', ({ position }) =>
     Number(position),
   )
   gauge(
     'inflow_sequencer_lag_rows',
-    `Committed events that have no place in the log yet, counted to ${ROWS_COUNTED_MAX}.`,
+    `Committed events that have no position in the log yet, counted up to ${ROWS_COUNTED_MAX}.`,
     ({ rows }) => rows,
   )
   new Gauge({
     name: 'inflow_event_subscribers_waiting',
-    help: 'Subscribers that have seen everything and wait for more.',
+    help: 'Subscribers that have received all events and wait for more.',
     registers: [own],
     collect() {
       this.set(tail.sizes().waiting)
@@ -63,7 +63,7 @@ export function registerEventMetrics(
   })
   new Gauge({
     name: 'inflow_event_tail_entries',
-    help: 'Events kept in memory for subscribers.',
+    help: 'Events in memory for subscribers.',
     registers: [own],
     collect() {
       this.set(tail.sizes().entries)

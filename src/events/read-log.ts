@@ -2,17 +2,17 @@ import type { Pool } from 'pg'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 
-/** One event of the log, as it is stored. */
+/** A stored event of the log. */
 export interface LogEntry {
   readonly position: bigint
   readonly eventId: string
   readonly businessId: string
-  /** Of live mode; false: of test mode. */
+  /** True: live mode; false: test mode. */
   readonly live: boolean
   readonly businessSequence: bigint
   readonly kind: string
   readonly occurredAtMs: number
-  /** A serialized inflow.event.v1.Event without its place; of its mode it may say nothing yet. */
+  /** A serialized inflow.event.v1.Event without its position; older payloads lack the mode. */
   readonly payload: Uint8Array
 }
 
@@ -30,7 +30,7 @@ interface Row {
 const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_sequence, o.kind,
   ${epochMs('o.occurred_at')} as occurred_at_ms, o.payload`
 
-/** Events after a position, in order. */
+/** Events after a position, in order of position. */
 export async function readLog(pool: Pool, after: bigint, limit: number): Promise<LogEntry[]> {
   const result = await pool.query<Row>({
     name: 'event-log-read',
@@ -41,20 +41,20 @@ export async function readLog(pool: Pool, after: bigint, limit: number): Promise
   return result.rows.map(toEntry)
 }
 
-/** Events by their positions; those that are not kept are left out. */
+/** Events by their positions, without those that retention deleted. */
 export async function readPositions(pool: Pool, positions: readonly bigint[]): Promise<LogEntry[]> {
-  // `offset 0` keeps the planner on the primary keys, whatever it thinks of the array's length.
+  // `offset 0` makes the planner use the primary keys, whatever its estimate of the array's length.
   const result = await pool.query<Row>({
     name: 'event-log-read-positions',
-    text: `select ${COLUMNS} from unnest($1::int8[]) as wanted(position)
-      cross join lateral (select * from event_log where position = wanted.position offset 0) l
+    text: `select ${COLUMNS} from unnest($1::int8[]) as requested(position)
+      cross join lateral (select * from event_log where position = requested.position offset 0) l
       cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
     values: [bigintArray(positions)],
   })
   return result.rows.map(toEntry)
 }
 
-/** Events of one business and mode after one of their sequence numbers, in order. */
+/** Events of one business and mode after a sequence number, in order of the sequence. */
 export async function readBusinessLog(
   pool: Pool,
   businessId: string,
@@ -72,7 +72,7 @@ export async function readBusinessLog(
   return result.rows.map(toEntry)
 }
 
-/** The business of an event of the log; undefined when there is no such event. */
+/** The business of an event of the log; undefined if there is no such event. */
 export async function eventOwner(pool: Pool, eventId: string): Promise<string | undefined> {
   const result = await pool.query<{ business_id: string }>({
     name: 'event-log-owner',
@@ -96,10 +96,10 @@ function toEntry(row: Row): LogEntry {
 }
 
 /**
- * The position before the first event that was logged at a time or later.
+ * The position before the first event that was logged at or after a time.
  *
- * @param low a position before which nothing is looked for
- * @param high the end of the log
+ * @param low the result is at least this position
+ * @param high the end of the log; the result if all events are earlier
  */
 export async function readPositionBefore(
   pool: Pool,
@@ -107,7 +107,7 @@ export async function readPositionBefore(
   low: bigint,
   high: bigint,
 ): Promise<bigint> {
-  // Times of logging rise with positions, so halving finds the place without an index on time.
+  // Logging times increase with positions, so a binary search needs no index on time.
   let from = low
   let to = high
   while (from < to) {
@@ -117,7 +117,7 @@ export async function readPositionBefore(
       text: 'select logged_at < $2 as earlier from event_log where position = $1',
       values: [middle, new Date(sinceMs)],
     })
-    // No row: it was deleted meanwhile, so it is earlier than anything that is kept.
+    // No row: retention deleted the event meanwhile, so it is earlier than all stored events.
     if (result.rows[0]?.earlier ?? true) from = middle
     else to = middle - 1n
   }

@@ -3,13 +3,13 @@ import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 
-/** How many events one statement deletes, and how many statements one run makes. */
+/** The most events that one statement deletes, and the most statements of one run. */
 const ROWS_MAX = 5_000
 const STATEMENTS_MAX = 1_000
 
 const DAY_MS = 86_400_000
 
-/** Between runs. */
+/** The interval between runs. */
 const EVERY_MS = 600_000
 
 interface Options {
@@ -17,19 +17,20 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly retentionDays: number
-  /** The last position that nobody needs any more to deliver what is not delivered yet. */
+  /** The last position whose events, and all before it, are not needed for webhook deliveries. */
   readonly deliveredUpTo: () => Promise<bigint>
 }
 
-/** Deletes old events, a little at a time. */
+/** Deletes old events in batches. */
 export interface Retention extends Pick<Loop, 'start' | 'stop'> {
-  /** One run, until the signal aborts. @returns how many events were deleted */
+  /** Runs once, until done or aborted. @returns the number of deleted events */
   run(signal?: AbortSignal): Promise<number>
 }
 
 /**
- * What was logged longer ago than the retention and needs no delivery is deleted, oldest first.
- * Positions are dense and times rise with them, so a run looks at what it deletes and no more.
+ * Deletes events that are older than the retention and that no delivery needs, oldest first.
+ * Positions have no gaps and times increase with them, so a run reads only the events that it
+ * deletes.
  */
 export function createRetention(options: Options): Retention {
   const { pool, clock, log, retentionDays, deliveredUpTo } = options
@@ -53,7 +54,10 @@ export function createRetention(options: Options): Retention {
   return { start: loop.start, stop: loop.stop, run }
 }
 
-/** First the floor, so that a reader is refused before it could miss what is being deleted. */
+/**
+ * Raises the floor before events are deleted, so that a reader gets `expired_cursor` rather than a
+ * log with missing events.
+ */
 async function raiseFloor(pool: Pool, cutoffMs: number, deliveredUpTo: bigint): Promise<void> {
   await pool.query({
     name: 'event-floor-raise',
@@ -69,7 +73,7 @@ async function raiseFloor(pool: Pool, cutoffMs: number, deliveredUpTo: bigint): 
   })
 }
 
-/** What an event did to balances is kept as a line of its business's books. */
+/** Deletes events up to the floor. An event that changed a balance leaves an archived entry. */
 export async function deleteBelowFloor(pool: Pool): Promise<number> {
   const result = await pool.query<{ rows: number }>({
     name: 'event-delete',
@@ -79,15 +83,15 @@ export async function deleteBelowFloor(pool: Pool): Promise<number> {
           where position <= (select floor from sequencer where id = 1)
           order by position limit $1
         ) returning outbox_seq, business_id, live, business_sequence, logged_at
-      ), gone as (
+      ), deleted as (
         delete from outbox where seq in (select outbox_seq from unlogged) returning *
-      ), kept as (
-        insert into archived_entry (business_id, live, business_sequence, kind, subject_id, occurred_at,
-          logged_at, pending_minor, available_minor, fees_minor)
-        select u.business_id, u.live, u.business_sequence, g.kind, g.subject_id, g.occurred_at, u.logged_at,
-          g.pending_minor, g.available_minor, g.fees_minor
-        from unlogged u join gone g on g.seq = u.outbox_seq
-        where (g.pending_minor, g.available_minor, g.fees_minor) <> (0, 0, 0)
+      ), archived as (
+        insert into archived_entry (business_id, live, business_sequence, kind, subject_id,
+          occurred_at, logged_at, pending_minor, available_minor, fees_minor)
+        select u.business_id, u.live, u.business_sequence, d.kind, d.subject_id, d.occurred_at,
+          u.logged_at, d.pending_minor, d.available_minor, d.fees_minor
+        from unlogged u join deleted d on d.seq = u.outbox_seq
+        where (d.pending_minor, d.available_minor, d.fees_minor) <> (0, 0, 0)
       )
       select count(*)::int as rows from unlogged`,
     values: [ROWS_MAX],

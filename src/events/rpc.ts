@@ -5,18 +5,18 @@ import { actorOf, credentialStatusKey } from '../auth/caller.ts'
 import { bumpEpoch, readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
-import { type StreamPace, subscribe } from './subscribe.ts'
+import { type StreamTiming, subscribe } from './subscribe.ts'
 import type { Tail } from './tail.ts'
 
-/** How many events one list holds when the caller does not say. */
-const EVENTS_DEFAULT = 100
+/** The default limit of ListEvents. */
+const LIMIT_DEFAULT = 100
 
 interface Dependencies {
   readonly pool: Pool
   readonly tail: Tail
   readonly draining: AbortSignal
   readonly random: () => number
-  readonly pace: StreamPace
+  readonly timing: StreamTiming
 }
 
 export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof EventService> {
@@ -25,7 +25,7 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
       subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
       const { pool } = dependencies
-      const limit = request.limit || EVENTS_DEFAULT
+      const limit = request.limit || LIMIT_DEFAULT
       const entries = await readBusinessLog(
         pool,
         request.businessId,

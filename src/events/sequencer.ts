@@ -2,25 +2,26 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { createLoop, type Loop } from '../core/loop.ts'
 
-/** How many events one tick numbers. */
+/** The most events that one tick numbers. */
 const ROWS_MAX = 5_000
 
 interface Options {
   readonly pool: Pool
   readonly log: Logger
-  /** Called when a tick has moved the end of the log. */
-  readonly advanced: (lastPosition: bigint) => void
+  /** Called after a tick that appended events to the log. */
+  readonly onAdvance: (lastPosition: bigint) => void
 }
 
 /**
- * Numbers committed events in an order in which no event precedes its cause, without gaps.
+ * Assigns positions to committed events, without gaps and in an order in which no event precedes
+ * its cause.
  *
- * Identity values are taken before commit, so a reader that remembers the highest it saw skips rows
- * that commit late. A tick instead takes the rows that are visible in its snapshot and were not in
- * the one before. Any instance may tick; a row lock lets one at a time. The statement is the
- * function `sequence_events` of the first migration.
+ * Identity values are assigned before commit, so a reader that stores the highest value it has read
+ * misses rows that commit later. A tick instead takes the rows that are visible in its snapshot and
+ * were not visible in the previous one. Any instance may tick; a row lock admits one at a time. The
+ * SQL function is `sequence_events`, in the migrations.
  */
-export function createSequencer({ pool, log, advanced }: Options): Loop {
+export function createSequencer({ pool, log, onAdvance }: Options): Loop {
   return createLoop({
     name: 'sequencer',
     log,
@@ -32,7 +33,7 @@ export function createSequencer({ pool, log, advanced }: Options): Loop {
       })
       const row = result.rows[0]
       if (row === undefined) throw new Error('sequence_events always returns a row')
-      if (row.numbered > 0) advanced(BigInt(row.last_position))
+      if (row.numbered > 0) onAdvance(BigInt(row.last_position))
       return row.more ? 0 : undefined
     },
   })

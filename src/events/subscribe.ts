@@ -11,61 +11,63 @@ import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
 import type { Tail, TailEntry } from './tail.ts'
 
-/** How often a stream says where it is, and how long it lasts. */
-export interface StreamPace {
-  /** A subscriber hears of its place at least this often. */
+/** How often a stream sends checkpoints, and how long it lasts. */
+export interface StreamTiming {
+  /** The interval between checkpoints. */
   readonly checkpointMs: number
-  /** A stream ends by itself after this long, give or take a tenth; the subscriber resumes. */
+  /** The duration of a stream, varied by up to a tenth; the subscriber then resumes. */
   readonly streamMs: number
 }
 
-export const STREAM_PACE: StreamPace = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
+export const STREAM_TIMING: StreamTiming = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
 
 interface Dependencies {
   readonly pool: Pool
   readonly tail: Tail
-  /** Aborts when the service drains: streams end with a checkpoint. */
+  /** Aborts when the service drains: each stream then ends with a checkpoint. */
   readonly draining: AbortSignal
   readonly random: () => number
-  readonly pace: StreamPace
+  readonly timing: StreamTiming
 }
 
 /**
- * Streams events in order from the place asked for. The first item is a checkpoint: it says that
- * the subscription stands, and where.
+ * Streams events in order from the requested position. The first item is a checkpoint: it confirms
+ * the subscription and carries the cursor of its start. Unless the call fails or the subscriber
+ * cancels it, the last item is a checkpoint too.
  *
- * @param standing of the caller's credential
- * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `positionOf`; the last also when
- * the stream falls so far behind that what follows was deleted; unauthorized when the credential
- * was revoked or expired meanwhile
+ * @param credential the status of the caller's credential
+ * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `positionOf`. The last two also
+ * end a running stream: stale_cursor if a new epoch begins, expired_cursor if the subscriber is so
+ * slow that retention deletes its next events. unauthorized: the credential was revoked or has
+ * expired
  */
 export async function* subscribe(
-  { pool, tail, draining, random, pace }: Dependencies,
+  { pool, tail, draining, random, timing }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
-  standing: CredentialStatus,
+  credential: CredentialStatus,
 ): AsyncGenerator<SubscribeResponse> {
-  const wants = filter(request)
+  const matches = createFilter(request)
   const state = await readLogState(pool)
   const { epoch } = state
-  const watch = watchCredential(standing, cancelled)
+  const watch = watchCredential(credential, cancelled)
   try {
     const signal = AbortSignal.any([cancelled, draining, watch.lost])
-    const endsMs = performance.now() + pace.streamMs * (0.9 + 0.2 * random())
-    let position = await startOf(pool, request, state)
-    let checkpointMs = performance.now() + pace.checkpointMs
+    const endsMs = performance.now() + timing.streamMs * (0.9 + 0.2 * random())
+    let position = await startPosition(pool, request, state)
+    let checkpointMs = performance.now() + timing.checkpointMs
     yield toCheckpointItem(position, epoch)
     while (!signal.aborted && performance.now() < endsMs) {
       const entries = await tail.read(position, epoch)
       for (const entry of entries) {
         if (signal.aborted) break
         position = entry.position
-        if (wants(entry)) yield entry.item
+        if (matches(entry)) yield entry.item
       }
       if (signal.aborted) break
       if (performance.now() >= checkpointMs) {
         yield toCheckpointItem(position, epoch)
-        checkpointMs = performance.now() + pace.checkpointMs
+        checkpointMs = performance.now() + timing.checkpointMs
       }
       if (entries.length === 0) {
         const untilMs = Math.min(checkpointMs, endsMs)
@@ -79,9 +81,9 @@ export async function* subscribe(
   }
 }
 
-type Facts = Pick<TailEntry, 'kind' | 'businessId' | 'live'>
+type FilterFields = Pick<TailEntry, 'kind' | 'businessId' | 'live'>
 
-function filter(request: SubscribeRequest): (event: Facts) => boolean {
+function createFilter(request: SubscribeRequest): (event: FilterFields) => boolean {
   const kinds = new Set(request.kinds)
   const businesses = new Set(request.businessIds)
   const { live } = request
@@ -92,8 +94,12 @@ function filter(request: SubscribeRequest): (event: Facts) => boolean {
     (live === undefined || event.live === live)
 }
 
-/** The position after which the stream starts. */
-async function startOf(pool: Pool, { start }: SubscribeRequest, state: LogState): Promise<bigint> {
+/** The position before the first event of the stream. */
+async function startPosition(
+  pool: Pool,
+  { start }: SubscribeRequest,
+  state: LogState,
+): Promise<bigint> {
   switch (start.case) {
     case 'cursor':
       return positionOf(pool, start.value, state)

@@ -8,15 +8,15 @@ import { readLogState, staleCursor } from './log-state.ts'
 import { toEventItem } from './message.ts'
 import { readLog } from './read-log.ts'
 
-/** What the tail keeps at the most: events, and bytes of them as they are stored. */
+/** The most events in memory, and the most bytes of their stored payloads. */
 const ENTRIES_MAX = 4_096
 const BYTES_MAX = 16 * 1024 * 1024
 
-/** How many events one read of the log brings, and how many a subscriber takes at a time. */
+/** The most events of one read of the log, and of one read of a subscriber. */
 const READ_MAX = 500
 const TAKE_MAX = 64
 
-/** An event on its way to subscribers. The item is shared: it is encoded once for all of them. */
+/** An event for subscribers. All of them share the item, which is built once. */
 export interface TailEntry {
   readonly position: bigint
   readonly kind: string
@@ -26,21 +26,21 @@ export interface TailEntry {
   readonly item: SubscribeResponse
 }
 
-/** The end of the log in memory, shared by the subscribers of this instance. */
+/** The latest events of the log in memory, shared by the subscribers of this instance. */
 export interface Tail {
-  /** The log has grown, or it may have. */
+  /** Call it when the log has grown, or may have. */
   wake(): void
   /**
-   * Some events after a position: from memory when they are there, else from the database. None
-   * means that there are none yet.
+   * The next events after a position, from memory if they are there, otherwise from the database.
+   * An empty result means that there are none yet.
    *
-   * @throws Fault stale_cursor when the epoch is over, expired_cursor when the next events were
-   * deleted
+   * @throws Fault stale_cursor if a new epoch has begun, expired_cursor if retention deleted the
+   * next events
    */
   read(after: bigint, epoch: number): Promise<readonly TailEntry[]>
-  /** Resolves when there may be events after the position, or the time is over, or on abort. */
+  /** Resolves when there may be events after the position, after the timeout, or on abort. */
   wait(after: bigint, timeoutMs: number, signal: AbortSignal): Promise<void>
-  /** How many subscribers wait, and how many events are kept. */
+  /** The number of waiting subscribers, and of events in memory. */
   sizes(): { readonly waiting: number; readonly entries: number }
   stop(): Promise<void>
 }
@@ -48,10 +48,10 @@ export interface Tail {
 export function createTail(pool: Pool, log: Logger): Tail {
   let entries: TailEntry[] = []
   let bytes = 0
-  let epochNow: number | undefined
+  let currentEpoch: number | undefined
   let waiting = new Set<() => void>()
   let refreshing = false
-  let again = false
+  let grown = false
 
   const load = async (after: bigint, epoch: number, limit: number): Promise<TailEntry[]> => {
     const rows = await readLog(pool, after, limit)
@@ -66,7 +66,7 @@ export function createTail(pool: Pool, log: Logger): Tail {
       item: toEventItem(row, epoch),
     }))
   }
-  const keep = (fresh: readonly TailEntry[]): void => {
+  const append = (fresh: readonly TailEntry[]): void => {
     entries.push(...fresh)
     for (const entry of fresh) bytes += entry.bytes
     let drop = 0
@@ -74,10 +74,10 @@ export function createTail(pool: Pool, log: Logger): Tail {
       bytes -= (entries[drop] as TailEntry).bytes
       drop += 1
     }
-    // In blocks, as moving what is left costs more than dropping.
+    // Dropped once for each read: copying the remaining entries is the expensive part.
     if (drop > 0) entries = entries.slice(drop)
   }
-  const forget = (): void => {
+  const clear = (): void => {
     entries = []
     bytes = 0
   }
@@ -86,28 +86,28 @@ export function createTail(pool: Pool, log: Logger): Tail {
     waiting = new Set()
     for (const resolve of woken) resolve()
   }
-  /** Reads on from the last event in memory, while somebody waits for it. */
+  /** Reads the events after the last one in memory, while subscribers wait. */
   const refresh = async (): Promise<void> => {
     try {
-      while (again && waiting.size > 0) {
-        again = false
+      while (grown && waiting.size > 0) {
+        grown = false
         const last = entries.at(-1)
-        if (last !== undefined && epochNow !== undefined) {
-          const fresh = await load(last.position, epochNow, READ_MAX)
-          if (entries.at(-1) === last) keep(fresh)
-          if (fresh.length === READ_MAX) again = true
+        if (last !== undefined && currentEpoch !== undefined) {
+          const fresh = await load(last.position, currentEpoch, READ_MAX)
+          if (entries.at(-1) === last) append(fresh)
+          if (fresh.length === READ_MAX) grown = true
         }
         wakeAll()
       }
     } catch (error) {
-      forget()
-      log.warn({ err: error }, 'reading the event log failed; trying again')
+      clear()
+      log.warn({ err: error }, 'reading the event log failed; retrying')
     } finally {
       refreshing = false
     }
   }
   const wake = (): void => {
-    again = true
+    grown = true
     if (waiting.size === 0 || refreshing) return
     refreshing = true
     void refresh()
@@ -116,9 +116,9 @@ export function createTail(pool: Pool, log: Logger): Tail {
     wake()
     if (waiting.size === 0) return
     const state = await readLogState(pool).catch(() => undefined)
-    if (state === undefined || state.epoch === epochNow) return
-    if (epochNow !== undefined) forget()
-    epochNow = state.epoch
+    if (state === undefined || state.epoch === currentEpoch) return
+    if (currentEpoch !== undefined) clear()
+    currentEpoch = state.epoch
     wakeAll()
   }
   const loop = createLoop({ name: 'event tail', log, turn: async () => void (await poll()) })
@@ -126,27 +126,27 @@ export function createTail(pool: Pool, log: Logger): Tail {
   return {
     wake,
     async read(after, epoch) {
-      epochNow ??= epoch
-      if (epoch < epochNow) {
+      currentEpoch ??= epoch
+      if (epoch < currentEpoch) {
         throw await staleCursor(pool, { epoch, position: after }, await readLogState(pool))
       }
-      if (epoch > epochNow) {
-        forget()
-        epochNow = epoch
+      if (epoch > currentEpoch) {
+        clear()
+        currentEpoch = epoch
       }
       const first = entries[0]
       if (first !== undefined && first.position <= after + 1n) {
-        // Positions are dense, so a place in the log is a place in memory.
+        // Positions have no gaps, so the index follows from the position.
         const from = Number(after + 1n - first.position)
         return entries.slice(from, from + TAKE_MAX)
       }
       const fresh = await load(after, epoch, TAKE_MAX)
       const last = entries.at(-1)
       const end = fresh.at(-1)
-      // With nothing in memory, or with a reader ahead of it, memory starts anew from here.
+      // If memory is empty or behind this reader, it starts again with these events.
       if (end !== undefined && (last === undefined || end.position > last.position)) {
-        forget()
-        keep(fresh)
+        clear()
+        append(fresh)
       }
       return fresh
     },
@@ -163,7 +163,7 @@ export function createTail(pool: Pool, log: Logger): Tail {
         const timeout = setTimeout(done, timeoutMs)
         signal.addEventListener('abort', done)
         waiting.add(done)
-        if (again) wake()
+        if (grown) wake()
       })
     },
     sizes: () => ({ waiting: waiting.size, entries: entries.length }),
@@ -175,7 +175,7 @@ function expired(oldest: bigint, epoch: number): Fault {
   const cursor = encodeCursor({ epoch, position: oldest - 1n })
   return new Fault(
     'expired_cursor',
-    'The next events were deleted for their age; the oldest cursor is in the details',
+    'The next events were deleted; the error details have the oldest valid cursor',
     { facts: { cursor } },
   )
 }

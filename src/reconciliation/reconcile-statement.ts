@@ -7,7 +7,7 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { assignPaymentSession } from '../notifications/assign-payment-session.ts'
 import { look, type ProcessDependencies } from '../notifications/process-notification.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import { type Difference, recordConflict } from '../transactions/record-conflict.ts'
+import { type PaymentConflict, recordConflict } from '../transactions/record-conflict.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
 import {
   type Found,
@@ -52,7 +52,7 @@ export interface ReconcileDependencies extends ProcessDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
   /** Told of each row that contradicts a recorded payment, once. */
-  readonly differs: (difference: Difference) => void
+  readonly onConflict: (conflict: PaymentConflict) => void
 }
 
 /** At these the session id is the bank's key of a payment too. */

@@ -1,4 +1,4 @@
-/** What each column of a ledger posting gets: an SQL expression. */
+/** An SQL expression for each column of a ledger posting. */
 interface PostingColumns {
   readonly transaction_id: string
   readonly kind: string
@@ -8,11 +8,11 @@ interface PostingColumns {
   readonly credit_account: string
   readonly amount_minor: string
   readonly created_at: string
-  /** Of postings that a settlement makes. */
+  /** Only for postings that a settlement makes. */
   readonly settlement_id?: string
 }
 
-/** Money that arrived: columns of rows of `transaction`. */
+/** The posting of an arrived payment: the source has the columns of `transaction`. */
 export const PAYMENT_POSTING: PostingColumns = {
   transaction_id: 'id',
   kind: "'payment'",
@@ -25,10 +25,10 @@ export const PAYMENT_POSTING: PostingColumns = {
 }
 
 /**
- * The one statement that appends postings to the ledger, as a part of the statement that makes the
- * move. Nothing changes or deletes a posting.
+ * The SQL that appends postings to the ledger, as a part of the statement that makes the
+ * transition. All postings are written by it. Postings are never changed or deleted.
  *
- * @param source of the rows, from `from` on
+ * @param source the source of the rows: SQL that begins with `from`
  */
 export function appendPostings(columns: PostingColumns, source: string): string {
   const [names, values] = [Object.keys(columns), Object.values(columns)]

@@ -1,7 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { TransactionEntity } from './transaction.entity.ts'
 
-/** A payment that no open account could be found for, kept for an operator. */
+/** A payment for an account number that is not open, stored for manual review. */
 export const UnmatchedPaymentEntity = defineEntity({
   name: 'UnmatchedPayment',
   tableName: 'unmatched_payment',
@@ -19,15 +19,15 @@ export const UnmatchedPaymentEntity = defineEntity({
     payerBankCode: p.text(),
     payerBankName: p.text(),
     narration: p.text(),
-    /** What a person made of it; null: nothing yet. */
+    /** The operator's decision; null while there is none. */
     resolution: p.text().nullable(),
     resolvedAt: p.datetime(3).nullable(),
-    /** The person's note. */
+    /** The operator's note. */
     note: p.text().default(''),
-    /** What it was recorded as, when it was assigned. */
+    /** The transaction that records it, if it was assigned. */
     transactionId: p.text().nullable(),
   },
-  // A repeat is kept once; what says something else of the same session is kept beside it.
+  // A repeated report is stored once; a report with other details of the same session is a new row.
   uniques: [{ properties: ['sessionId', 'bank', 'accountNumber', 'amountMinor', 'status'] }],
   indexes: [
     {
@@ -54,7 +54,7 @@ export const UnmatchedPaymentEntity = defineEntity({
   ],
 })
 
-/** A payment that contradicts the recorded one of the same session, kept for an operator. */
+/** A report that contradicts the recorded payment of its session, stored for manual review. */
 export const PaymentConflictEntity = defineEntity({
   name: 'PaymentConflict',
   tableName: 'payment_conflict',
@@ -67,7 +67,7 @@ export const PaymentConflictEntity = defineEntity({
   },
 })
 
-/** Why a payment was taken back. */
+/** Why and when a payment was reversed. */
 export const ReversalEntity = defineEntity({
   name: 'Reversal',
   tableName: 'reversal',

@@ -20,30 +20,30 @@ export type GetTransaction<Transaction = StoredTransaction> = (
   key: SessionKey,
 ) => Promise<Transaction>
 
-/** With all that is known of it. */
+/** Looks up transactions with all fields. */
 export function createGetTransaction(pool: Pool): GetTransaction {
   return createLookUp((keys) => findBySessions(pool, keys))
 }
 
-/** With what its business is shown. */
+/** Looks up transactions with the fields that a business sees. */
 export function createGetShown(pool: Pool): GetTransaction<ShownTransaction> {
   return createLookUp((keys) => findShownBySessions(pool, keys))
 }
 
-/** Look-ups that come in while others are under way share the next statement. */
+/** Batches look-ups: those that arrive while a statement runs share the next one. */
 function createLookUp<Transaction>(
   run: (keys: readonly SessionKey[]) => Promise<readonly (Transaction | undefined)[]>,
 ): GetTransaction<Transaction> {
   const find = createBatcher({ run, itemsMax: 128, batchesMax: 2, queueMax: 20_000 })
   return async (key) => {
     const transaction = await find(key)
-    // The same words for a session that is unknown and for one of another business.
+    // The same message for an unknown session and for a session of another business.
     if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
     return transaction
   }
 }
 
-/** The transaction of a session at a bank; undefined when none is recorded. */
+/** The id of the transaction of a session at a bank; undefined if none is recorded. */
 export async function findTransactionId(
   pool: Pool,
   key: { readonly bank: BankCode; readonly sessionId: string; readonly live: boolean },
@@ -52,12 +52,12 @@ export async function findTransactionId(
   return recorded?.id
 }
 
-/** The business that a transaction belongs to; undefined when there is no such transaction. */
+/** The business that a transaction belongs to; undefined if there is no such transaction. */
 export async function transactionOwner(pool: Pool, id: string): Promise<string | undefined> {
   return findOwner(pool, id)
 }
 
-/** What a caller asks to list. `reference` is the returned or the caller's own; empty: any. */
+/** A list request. `reference` is the returned one or the business's own; empty: any account. */
 export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
   readonly reference: string
   readonly pageSize: number
@@ -81,7 +81,7 @@ function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenFiel
   return { paidAtMs: Number(paidAt), id }
 }
 
-/** The account's id; undefined for any account, null when there is no such account. */
+/** The account's id; undefined for any account, null if there is no such account. */
 async function accountOf(
   pool: Pool,
   { businessId, live, reference }: ListTransactions,

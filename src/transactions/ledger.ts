@@ -1,7 +1,7 @@
 import type { TransactionStatus } from './transaction.ts'
 
 /**
- * Where a transaction is: its status, and whether it is settled.
+ * The ledger state of a transaction: its status, and whether it is settled.
  *
  *     PENDING ──payment──▶ SUCCESS ──settlement, fee──▶ SUCCESS, settled
  *        │                    │                                │
@@ -9,15 +9,15 @@ import type { TransactionStatus } from './transaction.ts'
  *      FAILED                 ▼                                ▼
  *                         REVERSED                    REVERSED, settled
  *
- * Over the arrows stands what the ledger says of the move: one posting of each kind. Recording a
- * payment that has succeeded is the same as the first move.
+ * Each arrow is labelled with the postings that the transition makes, one of each kind. Recording a
+ * payment as SUCCESS makes the same postings as the transition from PENDING to SUCCESS.
  */
-export interface Place {
+export interface LedgerState {
   readonly status: TransactionStatus
   readonly settled: boolean
 }
 
-/** The kinds of postings, in the order in which they are made. */
+/** The kinds of postings, in the order in which a transaction makes them. */
 export type PostingKind =
   | 'payment'
   | 'settlement'
@@ -27,17 +27,17 @@ export type PostingKind =
   | 'payment_reversal'
 
 interface LedgerTransition {
-  readonly from: Place
-  readonly to: Place
-  /** A fee of nothing has no posting, and neither has its reversal. */
+  readonly from: LedgerState
+  readonly to: LedgerState
+  /** A zero fee makes no posting, and neither does its reversal. */
   readonly postings: readonly PostingKind[]
 }
 
-const at = (status: TransactionStatus, settled = false): Place => ({ status, settled })
+const at = (status: TransactionStatus, settled = false): LedgerState => ({ status, settled })
 
 /**
- * Every legal move; the database refuses all others, and these too without their postings (see
- * `transaction_guard` and `transaction_posted` in the migrations).
+ * Every legal transition. The database rejects all others, and rejects these if their postings are
+ * missing (see `transaction_guard` and `transaction_posted` in the migrations).
  */
 export const TRANSITIONS: readonly LedgerTransition[] = [
   { from: at('PENDING'), to: at('SUCCESS'), postings: ['payment'] },
@@ -51,11 +51,11 @@ export const TRANSITIONS: readonly LedgerTransition[] = [
   },
 ]
 
-/** Whether a transaction may go from one place to another. */
-export function isLegalTransition(from: Place, to: Place): boolean {
-  return TRANSITIONS.some((move) => isSame(move.from, from) && isSame(move.to, to))
+/** Whether a transaction may go from one state to another. */
+export function isLegalTransition(from: LedgerState, to: LedgerState): boolean {
+  return TRANSITIONS.some((each) => isSame(each.from, from) && isSame(each.to, to))
 }
 
-function isSame(a: Place, b: Place): boolean {
+function isSame(a: LedgerState, b: LedgerState): boolean {
   return a.status === b.status && a.settled === b.settled
 }

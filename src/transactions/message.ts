@@ -41,7 +41,7 @@ export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
   CONFLICT: OutcomeMessage.CONFLICT,
 }
 
-/** @param settlesAtMs when it is due, where that is told */
+/** @param settlesAtMs when the transaction is due for settlement, if the response shows it */
 export function toTransactionMessage(
   transaction: StoredTransaction,
   settlesAtMs?: number,
@@ -83,7 +83,7 @@ export function toTransactionMessage(
   }
 }
 
-/** The event that tells of a transaction, without its place in the log. */
+/** Encodes the event of a transaction, without its position in the log. */
 export function encodeTransactionEvent(
   kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_REVERSED',
   transaction: StoredTransaction,
@@ -142,7 +142,7 @@ function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredU
   }
 }
 
-/** The event that tells of an unmatched payment: it is of no business. */
+/** Encodes the event of an unmatched payment, which belongs to no business. */
 export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string): Uint8Array {
   const event = create(EventSchema, {
     id: eventId,
@@ -153,7 +153,7 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
   return encodeEvent(event)
 }
 
-/** @param request one that validation has let through */
+/** @param request a validated request */
 export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number): IncomingPayment {
   return {
     bank: toBankCode(request.bank),
@@ -173,7 +173,7 @@ export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number):
   }
 }
 
-/** @returns undefined for "not stated" */
+/** @returns undefined for UNSPECIFIED */
 export function toStatus(status: StatusMessage): TransactionStatus | undefined {
   return TRANSACTION_STATUSES.find((name) => STATUSES[name] === status)
 }

@@ -1,7 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { TransactionEntity } from './transaction.entity.ts'
 
-/** The legal movements: see ledger.ts. */
+/** The legal postings: see ledger.ts. */
 const MOVEMENTS = `case kind
     when 'payment' then credit_account = 'pending' and starts_with(debit_account, 'clearing:') and settlement_id is null
     when 'settlement' then debit_account = 'pending' and credit_account = 'available' and settlement_id is not null
@@ -12,14 +12,14 @@ const MOVEMENTS = `case kind
     else false end`
 
 /**
- * One movement of money between two ledger accounts. A row names both sides, so that the ledger
- * sums to zero by its shape; its key lets each kind of movement happen once a transaction.
+ * One movement of money between two ledger accounts. A row names both sides, so the ledger always
+ * sums to zero. The primary key allows one posting of each kind for a transaction.
  */
 export const PostingEntity = defineEntity({
   name: 'Posting',
   tableName: 'ledger_posting',
   properties: {
-    // A trigger checks it, a statement at a time.
+    // A trigger checks the reference once for each statement, which is cheaper than for each row.
     transaction: p
       .manyToOne(TransactionEntity)
       .mapToPk()
@@ -32,7 +32,7 @@ export const PostingEntity = defineEntity({
     creditAccount: p.text(),
     amountMinor: p.bigint(),
     createdAt: p.datetime(3),
-    /** The settlement that a movement is part of. */
+    /** The settlement that the posting belongs to. */
     settlementId: p.text().nullable(),
   },
   checks: [

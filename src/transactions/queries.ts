@@ -42,17 +42,17 @@ const COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_min
   a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
   a.email, ${epochMs('a.created_at')} as account_created_at_ms`
 
-/** Which transaction, as a caller knows it. */
+/** The key by which a caller looks up a transaction. */
 export interface SessionKey {
   readonly businessId: string
-  /** Undefined: of either mode, the live one before the test one. */
+  /** Undefined: either mode; a live transaction takes precedence. */
   readonly live: boolean | undefined
   readonly sessionId: string
 }
 
 /**
- * Transactions by business, mode and session, in the order of the keys. Should two banks have used one
- * session id, it is the later transaction.
+ * Transactions by business, mode and session, in the order of the keys. If two banks used the same
+ * session id, the later transaction is returned.
  */
 export async function findBySessions(
   pool: Pool,
@@ -76,8 +76,8 @@ type ShownRow = [
 ]
 
 /**
- * The same, with no more than their businesses are shown, in rows without names: this is what they
- * ask for most.
+ * As `findBySessions`, with only the fields that a business sees. Rows are arrays, which is faster:
+ * this is the most frequent query of businesses.
  */
 export async function findShownBySessions(
   pool: Pool,
@@ -134,8 +134,8 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
 }
 
 /**
- * Transactions by bank, session and mode, whosever they are, in the order of the keys. Where either
- * mode will do, it is the live one before the test one.
+ * Transactions of any business by bank, session and mode, in the order of the keys. If a key has no
+ * mode, a live transaction takes precedence.
  */
 export async function findRecorded(
   pool: Pool,
@@ -165,7 +165,7 @@ export async function findRecorded(
   return found
 }
 
-/** One transaction, whosever it is, whose row nobody else changes until the commit. */
+/** Returns one transaction of any business and locks its row until the commit. */
 export async function lockTransaction(
   client: PoolClient,
   id: string,
@@ -200,10 +200,10 @@ export async function findReversal(pool: Pool, id: string): Promise<Reversal | u
   return row && { reason: row.reason, reversedAtMs: row.reversed_at_ms }
 }
 
-/** What to list; times in epoch milliseconds. */
+/** Which transactions to list; times in epoch milliseconds. */
 export interface TransactionFilter {
   readonly businessId: string
-  /** Undefined: of either mode. */
+  /** Undefined: both modes. */
   readonly live: boolean | undefined
   readonly accountId: string | undefined
   readonly status: TransactionStatus | undefined
@@ -214,7 +214,7 @@ export interface TransactionFilter {
 /**
  * Transactions, the latest payment first.
  *
- * @param after time and id of the last transaction of the page before
+ * @param after time and id of the last transaction of the previous page
  */
 export async function listBy(
   pool: Pool,
@@ -224,13 +224,14 @@ export async function listBy(
 ): Promise<StoredTransaction[]> {
   const values: unknown[] = []
   const bind = (value: unknown) => `$${values.push(value)}`
-  // An account is of one business and mode: naming these too would lead the planner to their index.
+  // An account has one business and mode. Filtering by these too would mislead the planner to their
+  // index.
   const { accountId, businessId } = filter
   const where =
     accountId === undefined
       ? [`t.business_id = ${bind(businessId)}`]
       : [`t.account_id = ${bind(accountId)}`]
-  // A literal, so that the planner can see which partial index holds the unusual states.
+  // A literal, so that the planner can choose the partial index of the rare statuses.
   if (filter.status !== undefined) where.push(`t.status = '${filter.status}'`)
   if (filter.fromMs !== undefined) where.push(`t.paid_at >= ${bind(new Date(filter.fromMs))}`)
   if (filter.toMs !== undefined) where.push(`t.paid_at < ${bind(new Date(filter.toMs))}`)
@@ -238,7 +239,7 @@ export async function listBy(
     where.push(`(t.paid_at, t.id) < (${bind(new Date(after.paidAtMs))}, ${bind(after.id)})`)
   }
   const order = `order by t.paid_at desc, t.id desc limit ${bind(limit)}`
-  // The index has the modes apart; of both, what comes first in either is merged.
+  // The index separates the modes: for both, read each in order and merge.
   const modes = filter.live === undefined ? [true, false] : [filter.live]
   const ranges = accountId === undefined ? modes.map((live) => ` and t.live = ${live}`) : ['']
   const found = ranges.map(

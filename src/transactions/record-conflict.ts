@@ -3,20 +3,26 @@ import type { BankCode } from '../banks/bank.ts'
 import { insertConflict } from './store.ts'
 import type { IncomingPayment, TransactionStatus } from './transaction.ts'
 
-/** A recorded transaction that is told of otherwise, for whoever looks after such. */
-export interface Difference {
+/** A recorded transaction that a later report contradicts. */
+export interface PaymentConflict {
   readonly bank: BankCode
   readonly transactionId: string
 }
 
-/** Keeps for a person what contradicts a recorded transaction. The same is kept, and told of, once. */
+/**
+ * Queues a report that contradicts a recorded transaction for manual review. Calls `onConflict`
+ * once for each distinct report.
+ */
 export async function recordConflict(
-  { pool, differs }: { readonly pool: Pool; readonly differs: (difference: Difference) => void },
-  difference: Difference,
-  told: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
+  {
+    pool,
+    onConflict,
+  }: { readonly pool: Pool; readonly onConflict: (conflict: PaymentConflict) => void },
+  conflict: PaymentConflict,
+  reported: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
     readonly status: TransactionStatus
   },
   nowMs: number,
 ): Promise<void> {
-  if (await insertConflict(pool, difference.transactionId, told, nowMs)) differs(difference)
+  if (await insertConflict(pool, conflict.transactionId, reported, nowMs)) onConflict(conflict)
 }

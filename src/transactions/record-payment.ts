@@ -6,10 +6,10 @@ import { newId } from '../core/ids.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
-import { type Difference, recordConflict } from './record-conflict.ts'
+import { type PaymentConflict, recordConflict } from './record-conflict.ts'
 import {
-  type Finish,
-  finishTransactions,
+  type Finalization,
+  finalizeTransactions,
   insertTransactions,
   type NewTransaction,
 } from './store.ts'
@@ -22,14 +22,14 @@ import {
 import type { UnmatchedPayment } from './unmatched-payment.ts'
 import { insertUnmatched, type NewUnmatched, resolutionOf } from './unmatched-store.ts'
 
-/** What became of a payment. */
+/** The result of recording a payment. */
 export interface RecordResult {
   readonly outcome: RecordOutcome
-  /** As it now stands; undefined when unmatched. */
+  /** The current state of the transaction; undefined when the payment is unmatched. */
   readonly transaction: StoredTransaction | undefined
 }
 
-/** Records one payment. It resolves after the commit; recording a payment again is safe. */
+/** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
 
 interface Dependencies {
@@ -38,16 +38,17 @@ interface Dependencies {
   readonly clock: Clock
   /** Called after a commit that added events. */
   readonly onCommit: () => void
-  /** Told of each payment that is nobody's, once for each telling of it. */
-  readonly unmatched: (payment: UnmatchedPayment) => void
-  /** Told of each payment that contradicts a recorded one, once for each telling of it. */
-  readonly differs: (difference: Difference) => void
+  /** Called once for each distinct report of an unmatched payment. */
+  readonly onUnmatched: (payment: UnmatchedPayment) => void
+  /** Called once for each distinct report that contradicts a recorded payment. */
+  readonly onConflict: (conflict: PaymentConflict) => void
 }
 
 /**
- * Payments that come in while others are being written share the next statement and its commit.
+ * Creates a function that records payments in batches: payments that arrive while a batch is being
+ * written share the next statement and its commit.
  *
- * Faults: unavailable, when too many wait.
+ * Faults: unavailable, if the queue is full.
  */
 export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   return createBatcher<IncomingPayment, RecordResult>({
@@ -58,7 +59,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   })
 }
 
-/** A payment of a batch, and the row that would record it when its account is open. */
+/** A payment of a batch, with the row that records it if its account is open. */
 interface Entry {
   readonly payment: IncomingPayment
   readonly row: NewTransaction | undefined
@@ -76,10 +77,10 @@ async function recordBatch(
   const rows = entries.flatMap((entry) => entry.row ?? [])
   const recorded = rows.length > 0 ? await insertTransactions(pool, rows) : new Set<string>()
   if (recorded.size > 0) onCommit()
-  const others = entries.filter((entry) => !(entry.row && recorded.has(entry.row.id)))
-  const known = others.length > 0 ? await settleOthers(dependencies, others) : undefined
+  const rest = entries.filter((entry) => !(entry.row && recorded.has(entry.row.id)))
+  const resolved = rest.length > 0 ? await resolveUnrecorded(dependencies, rest) : undefined
   return entries.map(
-    (entry) => known?.get(entry) ?? { outcome: 'RECORDED', transaction: entry.stored },
+    (entry) => resolved?.get(entry) ?? { outcome: 'RECORDED', transaction: entry.stored },
   )
 }
 
@@ -115,8 +116,8 @@ function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, now
   return { payment, row, stored }
 }
 
-/** Finds out about the payments that were not recorded: their sessions are known, or nobody's. */
-async function settleOthers(
+/** Resolves payments that were not inserted: duplicates, conflicts, final reports or unmatched. */
+async function resolveUnrecorded(
   dependencies: Dependencies,
   entries: readonly Entry[],
 ): Promise<ReadonlyMap<Entry, RecordResult>> {
@@ -124,72 +125,76 @@ async function settleOthers(
   const recorded = await findRecorded(pool, entries.map(toKey))
   const results = new Map<Entry, RecordResult>()
   const unmatched: Entry[] = []
-  const finals: Final[] = []
+  const pending: PendingFinalization[] = []
   for (const [index, entry] of entries.entries()) {
     const found = recorded[index]
-    const transaction = found && isOf(entry, found) ? found : undefined
+    const transaction = found && isSamePayment(entry, found) ? found : undefined
     if (transaction === undefined) {
       unmatched.push(entry)
       results.set(entry, { outcome: 'UNMATCHED', transaction: undefined })
       continue
     }
     const { payment } = entry
-    const accountNumber = await toldNumber(pool, payment, transaction)
+    const accountNumber = await expectedAccountNumber(pool, payment, transaction)
     if (classifyRepeat({ ...transaction, accountNumber }, payment) === 'final') {
-      finals.push(toFinal(entry, transaction, accountNumber, clock.now()))
+      pending.push(toFinalization(entry, transaction, accountNumber, clock.now()))
     } else {
-      results.set(entry, await settleRepeat(dependencies, payment, transaction, accountNumber))
+      results.set(entry, await resolveDuplicate(dependencies, payment, transaction, accountNumber))
     }
   }
-  // What the sandbox makes up for test accounts is nobody's money.
-  const kept = unmatched.filter(({ payment }) => payment.live !== false)
-  if (kept.length > 0) await keepUnmatched(dependencies, kept, clock.now())
-  if (finals.length > 0) await settleFinals(dependencies, finals, results)
+  // Simulated transfers into test accounts are not real money, so they are never stored as
+  // unmatched.
+  const real = unmatched.filter(({ payment }) => payment.live !== false)
+  if (real.length > 0) await recordUnmatched(dependencies, real, clock.now())
+  if (pending.length > 0) await finalizePending(dependencies, pending, results)
   return results
 }
 
-/** Where either mode will do, a test transaction of another number must not hide a real payment. */
-function isOf({ payment, row }: Entry, { account }: StoredTransaction): boolean {
+/**
+ * If the report names no mode, a test transaction with another account number must not hide a real
+ * payment.
+ */
+function isSamePayment({ payment, row }: Entry, { account }: StoredTransaction): boolean {
   const known = row !== undefined || payment.live !== undefined || account.live
   return known || account.accountNumber === payment.accountNumber
 }
 
-/** Where the account is known, its mode is the transaction's. */
+/** If the account is known, the transaction has the mode of the account. */
 function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
   return { bank, sessionId, live: row?.live ?? live }
 }
 
-async function keepUnmatched(
-  { pool, onCommit, unmatched }: Dependencies,
+async function recordUnmatched(
+  { pool, onCommit, onUnmatched }: Dependencies,
   entries: readonly Entry[],
   createdAtMs: number,
 ): Promise<void> {
   const rows = entries.map(({ payment }): NewUnmatched => {
-    const kept = { ...payment, id: newId('unm', createdAtMs), createdAtMs }
+    const stored = { ...payment, id: newId('unm', createdAtMs), createdAtMs }
     const eventId = newId('evt', createdAtMs)
-    return { ...kept, eventId, payload: encodeUnmatchedEvent(kept, eventId) }
+    return { ...stored, eventId, payload: encodeUnmatchedEvent(stored, eventId) }
   })
-  const fresh = await insertUnmatched(pool, rows)
-  if (fresh.size === 0) return
+  const inserted = await insertUnmatched(pool, rows)
+  if (inserted.size === 0) return
   onCommit()
-  for (const row of rows) if (fresh.has(row.id)) unmatched(row)
+  for (const row of rows) if (inserted.has(row.id)) onUnmatched(row)
 }
 
-/** A repeat that makes its transaction final. */
-interface Final {
+/** A report that finalizes a pending transaction. */
+interface PendingFinalization {
   readonly entry: Entry
   readonly accountNumber: string
-  /** As it stands then. */
+  /** The transaction once it is final. */
   readonly transaction: StoredTransaction
-  readonly row: Finish
+  readonly row: Finalization
 }
 
-function toFinal(
+function toFinalization(
   entry: Entry,
   recorded: StoredTransaction,
   accountNumber: string,
   nowMs: number,
-): Final {
+): PendingFinalization {
   const { status } = entry.payment
   const transaction: StoredTransaction = { ...recorded, status }
   const eventId = newId('evt', nowMs)
@@ -201,40 +206,40 @@ function toFinal(
   return { entry, accountNumber, transaction, row }
 }
 
-async function settleFinals(
+async function finalizePending(
   dependencies: Dependencies,
-  finals: readonly Final[],
+  pending: readonly PendingFinalization[],
   results: Map<Entry, RecordResult>,
 ): Promise<void> {
   const { pool, onCommit } = dependencies
-  const finished = await finishTransactions(
+  const finalized = await finalizeTransactions(
     pool,
-    finals.map((final) => final.row),
+    pending.map(({ row }) => row),
   )
-  if (finished.size > 0) onCommit()
-  const others: Final[] = []
-  for (const final of finals) {
-    const { entry, row, transaction } = final
-    if (finished.has(row.eventId)) results.set(entry, { outcome: 'RECORDED', transaction })
-    else others.push(final)
+  if (finalized.size > 0) onCommit()
+  const rest: PendingFinalization[] = []
+  for (const each of pending) {
+    const { entry, row, transaction } = each
+    if (finalized.has(row.eventId)) results.set(entry, { outcome: 'RECORDED', transaction })
+    else rest.push(each)
   }
-  if (others.length === 0) return
-  // Another call made it final between our look and our move; what it says is what counts now.
+  if (rest.length === 0) return
+  // A concurrent call finalized these after we read them: compare with the state it recorded.
   const now = await findRecorded(
     pool,
-    others.map(({ entry: { payment }, transaction: { account } }) => ({
+    rest.map(({ entry: { payment }, transaction: { account } }) => ({
       ...payment,
       live: account.live,
     })),
   )
-  for (const [index, { entry, transaction, accountNumber }] of others.entries()) {
-    const settled = now[index] ?? transaction
-    results.set(entry, await settleRepeat(dependencies, entry.payment, settled, accountNumber))
+  for (const [index, { entry, transaction, accountNumber }] of rest.entries()) {
+    const current = now[index] ?? transaction
+    results.set(entry, await resolveDuplicate(dependencies, entry.payment, current, accountNumber))
   }
 }
 
-/** A repeat of a transaction that it does not make final. */
-async function settleRepeat(
+/** Resolves a report that does not finalize its transaction: a duplicate or a conflict. */
+async function resolveDuplicate(
   dependencies: Dependencies,
   payment: IncomingPayment,
   recorded: StoredTransaction,
@@ -243,16 +248,16 @@ async function settleRepeat(
   if (classifyRepeat({ ...recorded, accountNumber }, payment) !== 'conflict') {
     return { outcome: 'DUPLICATE', transaction: recorded }
   }
-  const difference = { bank: payment.bank, transactionId: recorded.id }
-  await recordConflict(dependencies, difference, payment, dependencies.clock.now())
+  const conflict = { bank: payment.bank, transactionId: recorded.id }
+  await recordConflict(dependencies, conflict, payment, dependencies.clock.now())
   return { outcome: 'CONFLICT', transaction: recorded }
 }
 
 /**
- * The account number that tellings of a recorded payment are expected to have. One that was assigned
- * to an account by a person is told with the number that it was paid to.
+ * The account number that a report of a recorded payment is expected to have. If an operator
+ * assigned the payment to an account, the bank still reports the number that the payer used.
  */
-async function toldNumber(
+async function expectedAccountNumber(
   pool: Pool,
   payment: IncomingPayment,
   { account: { accountNumber }, amountMinor }: StoredTransaction,

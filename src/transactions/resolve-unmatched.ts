@@ -30,7 +30,7 @@ interface Dependencies {
   readonly onCommit: () => void
 }
 
-/** One page of the payments that nobody has decided about, newest first. */
+/** One page of the unmatched payments that wait for an operator's decision, newest first. */
 export async function listUnmatched(
   pool: Pool,
   request: {
@@ -48,16 +48,16 @@ export async function listUnmatched(
 interface AssignUnmatched {
   readonly unmatchedPaymentId: string
   readonly businessId: string
-  /** The account's returned reference, or the business's own. */
+  /** The reference that Inflow returned for the account, or the business's own. */
   readonly reference: string
   readonly note: string
 }
 
 /**
- * Records an unmatched payment for an account, once, under its session: all that was told of it is
- * resolved together.
+ * Records an unmatched payment for an account, once, and resolves all open reports of the payment.
+ * Repeating the call returns the same transaction.
  *
- * Faults: not_found (the payment, or the account), account_pending, validation_failed (the account
+ * Faults: not_found (the payment or the account), account_pending, validation_failed (the account
  * is at another bank), payment_resolved.
  */
 export async function assignUnmatched(
@@ -68,21 +68,21 @@ export async function assignUnmatched(
   const payment = await getUnmatched(pool, unmatchedPaymentId)
   const account = await getAccount(pool, { businessId, live: true, reference })
   if (!isOpened(account)) {
-    throw new Fault('account_pending', 'The account is not open yet, and so has no payments')
+    throw new Fault('account_pending', 'The account is not open yet and cannot receive payments')
   }
   if (account.bank !== payment.bank) {
-    const message = `is an account at ${account.bank}, and the money is at ${payment.bank}`
+    const message = `names an account at ${account.bank}, but the money is at ${payment.bank}`
     throw invalidFields([{ field: 'reference', message }])
   }
   const nowMs = clock.now()
   const assigned = await inTransaction(pool, async (client) => {
-    const tellings = await lockOpenReports(client, payment.id)
-    const telling = mostFinal(tellings, payment.id)
-    if (telling === undefined) return undefined
-    const transaction = transactionOf(telling, account, nowMs)
-    const ids = tellings.map(({ id }) => id)
+    const reports = await lockOpenReports(client, payment.id)
+    const report = mostFinal(reports, payment.id)
+    if (report === undefined) return undefined
+    const transaction = transactionOf(report, account, nowMs)
+    const ids = reports.map(({ id }) => id)
     const row = toRow(transaction, account, nowMs)
-    if (!(await assignOpen(client, telling.id, ids, row, note))) return undefined
+    if (!(await assignOpen(client, report.id, ids, row, note))) return undefined
     await appendAudit(client, actor, {
       action: 'unmatched_payment.assign',
       targetId: payment.id,
@@ -97,19 +97,19 @@ export async function assignUnmatched(
 }
 
 /**
- * What is recorded of the tellings of one payment: a final one before one that announces it, and of
- * final ones the one that a person has named.
+ * Chooses which report of a payment to record: a final one before a pending one, and among final
+ * ones the one that the operator named, then a successful one.
  */
 function mostFinal(
-  tellings: readonly StoredUnmatched[],
-  named: string,
+  reports: readonly StoredUnmatched[],
+  namedId: string,
 ): StoredUnmatched | undefined {
-  const final = tellings.filter(({ status }) => status !== 'PENDING')
+  const final = reports.filter(({ status }) => status !== 'PENDING')
   return (
-    final.find(({ id }) => id === named) ??
+    final.find(({ id }) => id === namedId) ??
     final.find(({ status }) => status === 'SUCCESS') ??
     final[0] ??
-    tellings[0]
+    reports[0]
   )
 }
 
@@ -133,7 +133,7 @@ function transactionOf(
   return { id: newId('txn', createdAtMs), account, settled: false, createdAtMs, ...facts }
 }
 
-/** The answer to a repeat: the transaction, when it is this account's. */
+/** The response to a repeated call: the transaction, if it was recorded for this account. */
 async function assignedBefore(
   pool: Pool,
   id: string,
@@ -148,12 +148,12 @@ async function assignedBefore(
   throw resolved(
     payment.resolution === 'RETURNED'
       ? 'The payment was returned to its payer'
-      : 'The session of the payment is recorded already',
+      : 'The session of the payment is already recorded',
   )
 }
 
 /**
- * Notes that an unmatched payment went back to its payer.
+ * Marks an unmatched payment as returned to its payer.
  *
  * Faults: not_found, payment_resolved.
  */
@@ -179,7 +179,7 @@ export async function returnUnmatched(
   throw resolved('The payment is recorded for an account')
 }
 
-/** Whether a payment went back to its payer while nobody's it was: it is not to be recorded. */
+/** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
 export async function isReturned(
   pool: Pool,
   payment: Pick<IncomingPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,

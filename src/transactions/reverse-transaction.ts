@@ -9,23 +9,23 @@ import type { Semaphore } from '../postgres/semaphore.ts'
 import { isLegalTransition } from './ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { lockTransaction } from './queries.ts'
-import { undoPostings } from './store.ts'
+import { reversePostings } from './store.ts'
 import type { StoredTransaction } from './transaction.ts'
 
 interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
-  /** What waits for a transaction's row, or for the audit log, waits here first. */
+  /** Limits how many reversals hold a connection while they wait for a row or the audit log. */
   readonly semaphore: Semaphore
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
 }
 
 /**
- * Takes a payment back, once. Each of its postings is undone by its mirror: what a settlement moved
- * is moved back, the fee is returned, and then the payment itself goes.
+ * Reverses a payment, once. Each of its postings gets a mirrored posting: first the fee, then the
+ * settlement, then the payment itself.
  *
- * @throws Fault not_found, already_reversed, not_reversible (it is pending or failed)
+ * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed)
  */
 export async function reverseTransaction(
   { pool, clock, semaphore, onCommit }: Dependencies,
@@ -34,7 +34,8 @@ export async function reverseTransaction(
 ): Promise<StoredTransaction> {
   const reversed = await semaphore(() =>
     inTransaction(pool, async (client) => {
-      // The row first: a settlement that is at it commits before, and its postings are then seen.
+      // Lock the row first: a concurrent settlement then commits before, and its postings are
+      // visible.
       const transaction = await lockTransaction(client, request.transactionId)
       if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
       const { settled, status } = transaction
@@ -49,7 +50,7 @@ export async function reverseTransaction(
       const after: StoredTransaction = { ...transaction, status: 'REVERSED', reversal }
       const eventId = newId('evt', nowMs)
       const payload = encodeTransactionEvent('PAYMENT_REVERSED', after, eventId, nowMs)
-      await undoPostings(client, transaction.id, { ...reversal, eventId, payload })
+      await reversePostings(client, transaction.id, { ...reversal, eventId, payload })
       await appendAudit(client, actor, {
         action: 'transaction.reverse',
         targetId: transaction.id,

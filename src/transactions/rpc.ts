@@ -18,7 +18,7 @@ import type { RecordPayment, RecordResult } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
 import { canBePaidAt, type StoredTransaction } from './transaction.ts'
 
-/** How many reversals an instance has under way at once. */
+/** How many reversals one instance runs at the same time. */
 const REVERSALS_MAX = 4
 
 interface Dependencies {
@@ -28,9 +28,9 @@ interface Dependencies {
   readonly getTransaction: GetTransaction
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
-  /** Tells when payments of a business are due for settlement, by when they were recorded. */
+  /** Returns when a payment of the business is due for settlement, given when it was recorded. */
   readonly settlesAtOf: (businessId: string) => Promise<(recordedAtMs: number) => number>
-  /** The rules of one payment of a batch; the faults it has. */
+  /** Validates one payment of a batch and returns its faults. */
   readonly checkPayment: (payment: RecordPaymentRequest) => readonly FieldFault[]
 }
 
@@ -72,7 +72,7 @@ export function createTransactionRpc({
           transaction: toTransactionMessage({ ...transaction, ...(reversal && { reversal }) }),
         }
       }
-      if (!isWaiting(transaction)) return { transaction: toTransactionMessage(transaction) }
+      if (!awaitsSettlement(transaction)) return { transaction: toTransactionMessage(transaction) }
       const settlesAt = await settlesAtOf(businessId)
       return { transaction: toTransactionMessage(transaction, settlesAt(transaction.createdAtMs)) }
     },
@@ -87,9 +87,11 @@ export function createTransactionRpc({
         pageSize: request.pageSize,
         pageToken: request.pageToken,
       })
-      const settlesAt = rows.some(isWaiting) ? await settlesAtOf(request.businessId) : undefined
+      const settlesAt = rows.some(awaitsSettlement)
+        ? await settlesAtOf(request.businessId)
+        : undefined
       const transactions = rows.map((row) =>
-        toTransactionMessage(row, isWaiting(row) ? settlesAt?.(row.createdAtMs) : undefined),
+        toTransactionMessage(row, awaitsSettlement(row) ? settlesAt?.(row.createdAtMs) : undefined),
       )
       return { transactions, nextPageToken }
     },
@@ -105,12 +107,12 @@ export function createTransactionRpc({
   }
 }
 
-/** Whether it is to be settled. */
-function isWaiting({ status, settled }: StoredTransaction): boolean {
+/** Whether the transaction waits for settlement. */
+function awaitsSettlement({ status, settled }: StoredTransaction): boolean {
   return status === 'SUCCESS' && !settled
 }
 
-/** In the schema this rule would cost ten times what all the others do together. */
+/** Checked here, because as a rule of the schema it would cost ten times as much as all others. */
 function timeFaults({ paidAt }: RecordPaymentRequest): readonly FieldFault[] {
   if (paidAt === undefined || canBePaidAt(timestampMs(paidAt))) return []
   return [{ field: 'paidAt', message: 'must be a time from 2000 to 2099' }]
@@ -123,7 +125,7 @@ function toOutcome({ outcome, transaction }: RecordResult) {
   }
 }
 
-/** Of a payment that was refused. */
+/** The outcome of an invalid payment of a batch. */
 const NO_OUTCOME = { outcome: OutcomeMessage.UNSPECIFIED, transaction: undefined }
 
 function toResult(

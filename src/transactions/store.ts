@@ -23,10 +23,12 @@ export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
   readonly payload: Uint8Array | null
 }
 
-/** Of rows that are about to be recorded, those that told of money. */
+/** The recorded rows whose money has arrived. */
 const RECORDED = "from input join recorded using (id) where status = 'SUCCESS'"
 
-/** Money that arrived: columns of rows of `transaction`, with their event's. */
+/**
+ * The outbox columns of a payment event: the source has columns of `transaction` and of the event.
+ */
 export const PAYMENT_EVENT = {
   kind: "'PAYMENT_NOTIFICATION'",
   subject_id: 'id',
@@ -35,10 +37,11 @@ export const PAYMENT_EVENT = {
 
 /**
  * Records payments whose session is new and whose account is open: transactions, ledger postings
- * and events, in one statement and so in one commit. What a person sent back to its payer is not
- * recorded, and no person sends it back meanwhile.
+ * and events, in one statement and so in one commit. A live payment that an operator returned to
+ * its payer is not recorded; a row lock prevents a concurrent return.
  *
- * @returns the ids recorded; the others' sessions were known or sent back, or their accounts closed
+ * @returns the ids recorded; for the others, the session is already recorded or was returned, or
+ * the account is not open
  */
 export async function insertTransactions(
   pool: Pool,
@@ -55,7 +58,7 @@ export async function insertTransactions(
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
             narration, event_id, payload, live)
       ), unmatched as materialized (
-        -- In the order in which whoever resolves them takes them.
+        -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
         where session_id = any ($5::text[]) order by id for share
       ), recorded as (
@@ -69,7 +72,7 @@ export async function insertTransactions(
           where a.id = i.account_id and a.live = i.live and a.status = 'ACTIVE')
           and not (i.live and exists (select from unmatched u
             where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
-        -- Every batch takes the index entries in the same order, so that none wait in a circle.
+        -- Every batch inserts index entries in the same order, to prevent deadlocks.
         order by session_id, bank, live
         on conflict (session_id, bank, live) do nothing returning id
       ), posted as (
@@ -101,38 +104,42 @@ export async function insertTransactions(
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** What makes a pending transaction final. */
-export type Finish = Pick<NewTransaction, 'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload'>
+/** The final status of a pending transaction, with its event. */
+export type Finalization = Pick<
+  NewTransaction,
+  'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload'
+>
 
 /**
- * Makes pending transactions final, with posting and event where the money arrived.
+ * Finalizes pending transactions. A successful one gets its posting and event.
  *
- * @returns the event ids of those that were pending still; each transaction has one at the most
+ * @returns the event ids of the rows that were applied: at most one for each transaction, and none
+ * for a transaction that was already final
  */
-export async function finishTransactions(
+export async function finalizeTransactions(
   pool: Pool,
-  rows: readonly Finish[],
+  rows: readonly Finalization[],
 ): Promise<ReadonlySet<string>> {
   const result = await pool.query<{ event_id: string }>({
-    name: 'transaction-finish',
+    name: 'transaction-finalize',
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[])
           as i(id, new_status, recorded_at, event_id, payload)
       ), locked as (
-        -- In the same order everywhere, so that none wait in a circle.
+        -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'
         order by id for update
-      ), finished as (
-        -- It counts as recorded now: that is what its settlement is reckoned from.
+      ), finalized as (
+        -- The settlement date is counted from created_at, so it becomes the time of finalization.
         update transaction t set status = new_status, created_at = recorded_at
         from input join locked using (id) where t.id = input.id
         returning t.*, event_id, payload
       ), posted as (
-        ${appendPostings(PAYMENT_POSTING, "from finished where status = 'SUCCESS'")}
+        ${appendPostings(PAYMENT_POSTING, "from finalized where status = 'SUCCESS'")}
       ), published as (
-        ${appendEvents(PAYMENT_EVENT, "from finished where status = 'SUCCESS'")}
+        ${appendEvents(PAYMENT_EVENT, "from finalized where status = 'SUCCESS'")}
       )
-      select event_id from finished`,
+      select event_id from finalized`,
     values: [
       textArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.status)),
@@ -144,7 +151,7 @@ export async function finishTransactions(
   return new Set(result.rows.map((row) => row.event_id))
 }
 
-/** Takes back what a posting moved. */
+/** The posting that reverses another: debit and credit are swapped. */
 const MIRRORED_POSTING = {
   transaction_id: 'r.id',
   kind: "p.kind || '_reversal'",
@@ -156,8 +163,8 @@ const MIRRORED_POSTING = {
   created_at: '$3',
 }
 
-const movedBy = (account: string) =>
-  `coalesce((select amount_minor from moved where account = '${account}'), 0)`
+const changeOf = (account: string) =>
+  `coalesce((select amount_minor from changes where account = '${account}'), 0)`
 
 const REVERSAL_EVENT = {
   event_id: '$4',
@@ -165,16 +172,16 @@ const REVERSAL_EVENT = {
   occurred_at: '$3',
   payload: '$5',
   subject_id: 'id',
-  pending_minor: movedBy('pending'),
-  available_minor: movedBy('available'),
-  fees_minor: movedBy('fees'),
+  pending_minor: changeOf('pending'),
+  available_minor: changeOf('available'),
+  fees_minor: changeOf('fees'),
 }
 
 /**
- * Makes a locked, successful transaction reversed: undoes its postings, and tells of it by an event
- * that carries what that does to the balances.
+ * Reverses a locked, successful transaction: adds the mirror of each of its postings, and an event
+ * that carries the change of the balances.
  */
-export async function undoPostings(
+export async function reversePostings(
   client: PoolClient,
   id: string,
   reversal: {
@@ -189,15 +196,15 @@ export async function undoPostings(
     text: `with reversed as (
         update transaction set status = 'REVERSED' where id = $1 and status = 'SUCCESS'
         returning id, business_id, live
-      ), noted as (
+      ), reason as (
         insert into reversal (transaction_id, reason, reversed_at) select id, $2, $3 from reversed
-      ), undone as (
+      ), mirrored as (
         ${appendPostings(MIRRORED_POSTING, 'from reversed r join ledger_posting p on p.transaction_id = r.id')}
         returning debit_account, credit_account, amount_minor
-      ), moved as (
+      ), changes as (
         select account, sum(amount_minor) as amount_minor from (
-          select credit_account as account, amount_minor from undone
-          union all select debit_account, -amount_minor from undone
+          select credit_account as account, amount_minor from mirrored
+          union all select debit_account, -amount_minor from mirrored
         ) side group by account
       ), published as (
         ${appendEvents(REVERSAL_EVENT, 'from reversed')}
@@ -215,9 +222,9 @@ export async function undoPostings(
 }
 
 /**
- * Keeps a payment that contradicts a recorded transaction. The same contradiction is kept once.
+ * Stores a report that contradicts a recorded transaction. The same report is stored once.
  *
- * @returns whether it is new
+ * @returns whether the report is new
  */
 export async function insertConflict(
   pool: Pool,

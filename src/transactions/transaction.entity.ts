@@ -8,7 +8,7 @@ export const TransactionEntity = defineEntity({
     id: p.text().primary(),
     businessId: p.text(),
     live: p.boolean(),
-    // A trigger checks it, a statement at a time.
+    // A trigger checks the reference once for each statement, which is cheaper than for each row.
     account: p.manyToOne(AccountEntity).mapToPk().createForeignKeyConstraint(false),
     bank: p.text(),
     sessionId: p.text(),
@@ -23,18 +23,18 @@ export const TransactionEntity = defineEntity({
     payerBankName: p.text(),
     narration: p.text(),
   },
-  // Session first: one index keeps a payment from being recorded twice and finds it by session.
+  // Session first: the same index prevents duplicates and finds a transaction by its session.
   uniques: [{ properties: ['sessionId', 'bank', 'live'] }],
   indexes: [
     { properties: ['businessId', 'live', 'paidAt', 'id'] },
     { properties: ['account', 'paidAt', 'id'] },
     {
-      name: 'transaction_unusual_index',
+      name: 'transaction_unsuccessful_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "transaction" (${columns.businessId}, ${columns.live}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
     },
     {
-      name: 'transaction_account_unusual_index',
+      name: 'transaction_account_unsuccessful_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "transaction" (${columns.account}, ${columns.status}, ${columns.paidAt}, ${columns.id}) where status <> 'SUCCESS'`,
     },

@@ -1,6 +1,6 @@
 import type { BankCode } from '../banks/bank.ts'
 
-/** The states of a transaction; the contract of every door. */
+/** The statuses of a transaction, the same in every protocol. */
 export const TRANSACTION_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'REVERSED'] as const
 
 export type TransactionStatus = (typeof TRANSACTION_STATUSES)[number]
@@ -8,7 +8,7 @@ export type TransactionStatus = (typeof TRANSACTION_STATUSES)[number]
 /** How a payment reaches a virtual account. */
 export const PAYMENT_METHOD = 'bank_transfer'
 
-/** Who paid, as far as the bank says; unknown parts are empty. */
+/** The payer as the bank reports it; unknown fields are empty. */
 export interface Payer {
   readonly name: string
   readonly accountNumber: string
@@ -19,12 +19,12 @@ export interface Payer {
 const PAID_FROM_MS = Date.UTC(2000, 0)
 const PAID_BEFORE_MS = Date.UTC(2100, 0)
 
-/** Whether a payment can be of this time: a bank that says another means none. */
+/** Whether a payment time is plausible. Banks send times outside this range for "no time". */
 export function canBePaidAt(atMs: number): boolean {
   return atMs >= PAID_FROM_MS && atMs < PAID_BEFORE_MS
 }
 
-/** A payment as a bank tells of it. */
+/** A payment as a bank reports it. */
 export interface IncomingPayment {
   readonly bank: BankCode
   readonly accountNumber: string
@@ -35,16 +35,16 @@ export interface IncomingPayment {
   readonly payer: Payer
   readonly narration: string
   /**
-   * True: for live accounts only, as what a real bank tells of is; false: for test accounts only;
-   * undefined: for the live account of the number, else the test one.
+   * True: for live accounts only, as for reports of a real bank; false: for test accounts only;
+   * undefined: for the live account with the number, or else the test account.
    */
   readonly live: boolean | undefined
 }
 
-/** What of the account a transaction shows. */
+/** The fields of the account that a transaction shows. */
 export interface AccountFacts {
   readonly businessId: string
-  /** Of live mode; false: of test mode. So is the transaction. */
+  /** True: live mode; false: test mode. The transaction has the same mode. */
   readonly live: boolean
   readonly reference: string
   readonly merchantReference: string
@@ -56,7 +56,7 @@ export interface AccountFacts {
   readonly createdAtMs: number
 }
 
-/** The end of a payment that was taken back. */
+/** Why and when a payment was reversed. */
 export interface Reversal {
   readonly reason: string
   readonly reversedAtMs: number
@@ -72,15 +72,15 @@ export interface StoredTransaction {
   readonly status: TransactionStatus
   readonly settled: boolean
   readonly paidAtMs: number
-  /** When it was recorded; of one that was announced first, when it became final. */
+  /** When the payment was recorded; if it was PENDING first, when it became final. */
   readonly createdAtMs: number
   readonly payer: Payer
   readonly narration: string
-  /** Of one that is reversed, where it was asked for. */
+  /** Present on a reversed transaction, in queries that load it. */
   readonly reversal?: Reversal
 }
 
-/** What of a transaction its business is shown. */
+/** The fields of a transaction that its business sees. */
 export interface ShownTransaction
   extends Pick<
     StoredTransaction,
@@ -92,16 +92,16 @@ export interface ShownTransaction
   >
 }
 
-/** What recording a payment came to. */
+/** The outcome of recording a payment. */
 export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
 
-/** What a payment is to the transaction that is recorded for its session. */
+/** How a report compares with the transaction that is recorded for its session. */
 export type Repeat = 'duplicate' | 'final' | 'conflict'
 
 /**
- * A repeat may make a transaction final, and moves it nowhere else: see ledger.ts for the legal
- * moves. A late PENDING says nothing new. A final status that contradicts the recorded one is no move: it
- * is a conflict, and a person decides.
+ * Compares a report with the transaction that is recorded for its session. A report may finalize a
+ * pending transaction and makes no other transition (see ledger.ts). A late PENDING report is a
+ * duplicate. A final status that contradicts the recorded one is a conflict, for manual review.
  */
 export function classifyRepeat(
   recorded: {

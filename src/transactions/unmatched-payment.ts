@@ -1,25 +1,25 @@
 import type { IncomingPayment } from './transaction.ts'
 
 /**
- * What a person made of an unmatched payment. It is decided once.
+ * An operator's decision about an unmatched payment. It is final.
  *
- *     (open) ──▶ ASSIGNED   recorded for an account that was named
- *        └─────▶ RETURNED   gone back to the payer; never recorded any more
+ *     (open) ──▶ ASSIGNED   recorded for the account that the operator named
+ *        └─────▶ RETURNED   returned to the payer; never recorded afterwards
  */
 export type Resolution = 'ASSIGNED' | 'RETURNED'
 
-/** A payment that no open account was found for. */
+/** A payment for an account number that is not open. */
 export interface UnmatchedPayment extends IncomingPayment {
   readonly id: string
   readonly createdAtMs: number
 }
 
-/** As it is kept. */
+/** An unmatched payment as it is stored. */
 export interface StoredUnmatched extends UnmatchedPayment {
-  /** Undefined: nothing yet. */
+  /** Undefined while no operator has decided. */
   readonly resolution: Resolution | undefined
   readonly resolvedAtMs: number | undefined
   readonly note: string
-  /** What it was recorded as, when it was assigned. */
+  /** The transaction that records it, if it was assigned. */
   readonly transactionId: string | undefined
 }

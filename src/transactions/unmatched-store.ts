@@ -10,17 +10,17 @@ import type { NewTransaction } from './store.ts'
 import { PAYMENT_EVENT } from './store.ts'
 import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
 
-/** A payment about to be kept, and the event that tells of it. */
+/** An unmatched payment about to be stored, with its event. */
 export interface NewUnmatched extends UnmatchedPayment {
   readonly eventId: string
   readonly payload: Uint8Array
 }
 
 /**
- * Keeps payments that no open account was found for, and tells of them, in one commit. The same
- * telling is kept once. The event is of no business.
+ * Stores unmatched payments and their events in one commit. The same report is stored once. The
+ * event belongs to no business.
  *
- * @returns the ids that are new
+ * @returns the ids of the new rows
  */
 export async function insertUnmatched(
   pool: Pool,
@@ -35,7 +35,7 @@ export async function insertUnmatched(
           as i(id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
             payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
             event_id, payload)
-      ), kept as (
+      ), inserted as (
         insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
           paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
           narration)
@@ -44,9 +44,9 @@ export async function insertUnmatched(
         from input order by session_id, bank, account_number, amount_minor, status
         on conflict do nothing returning id
       ), published as (
-        ${appendEvents(UNMATCHED_EVENT, 'from input join kept using (id)')}
+        ${appendEvents(UNMATCHED_EVENT, 'from input join inserted using (id)')}
       )
-      select id from kept`,
+      select id from inserted`,
     values: [
       textArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.bank)),
@@ -68,7 +68,7 @@ export async function insertUnmatched(
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** It is of no business: operators alone hear of it. */
+/** The event belongs to no business, so only operators receive it. */
 const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 'true' }
 
 const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
@@ -100,8 +100,8 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
   u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
   u.transaction_id`
 
-/** Whether the payment of an unmatched row was recorded after all, as it says itself. */
-const recordedSince = (u: string) =>
+/** Whether the payment of an unmatched row was recorded later, with the same amount and account. */
+const isRecorded = (u: string) =>
   `exists (select from transaction t join account a on a.id = t.account_id
     where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.amount_minor = ${u}.amount_minor
       and a.account_number = ${u}.account_number)`
@@ -115,14 +115,14 @@ export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmat
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** How many one page looks at: nearly all of them are shown. */
+/** How many rows one page may scan; nearly all of them are listed. */
 const ROWS_MAX = 1_000
 
 /**
- * The payments that nobody has decided about, newest first.
+ * The unmatched payments that wait for an operator's decision, newest first.
  *
- * @param afterId the last one of the page before
- * @returns and the last one that was looked at, when that is why there are no more
+ * @param afterId the last payment of the previous page
+ * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
  */
 export async function listOpenUnmatched(
   pool: Pool,
@@ -143,7 +143,7 @@ export async function listOpenUnmatched(
     key: 'id',
     order: 'desc',
     range: range.join(' and '),
-    filter: `not ${recordedSince('candidate')}`,
+    filter: `not ${isRecorded('candidate')}`,
     limit: '$1',
     rowsMax: ROWS_MAX,
   })
@@ -156,13 +156,15 @@ export async function listOpenUnmatched(
   return { payments, readUpTo: rows[0]?.read_up_to ?? undefined }
 }
 
-/** Whether a row `u` tells of the same payment as a row `n`, in whatever state. */
+/** Whether the rows `u` and `n` report the same payment, whatever the status. */
 const SAME_PAYMENT = `u.session_id = n.session_id and u.bank = n.bank
   and u.account_number = n.account_number and u.amount_minor = n.amount_minor`
 
 /**
- * All tellings of an open unmatched payment that are open, in their order, which nobody else resolves
- * until the commit; none when it was resolved before.
+ * Locks the open reports of an unmatched payment until the commit, so that no other operator
+ * resolves them.
+ *
+ * @returns the reports by id; none if the payment is already resolved
  */
 export async function lockOpenReports(
   client: Queryable,
@@ -179,15 +181,15 @@ export async function lockOpenReports(
 }
 
 /**
- * Records one of the locked tellings of an unmatched payment for an account, with posting and event,
- * and resolves all of them. The account may be closed, as a person has said so.
+ * Records one of the locked reports of an unmatched payment for an account, with posting and event,
+ * and resolves all of them. The account may be closed, since an operator chose it.
  *
- * @returns whether it was recorded; else its session is recorded
+ * @returns whether it was recorded; false if its session is already recorded
  */
 export async function assignOpen(
   client: Queryable,
   unmatchedId: string,
-  tellings: readonly string[],
+  reportIds: readonly string[],
   row: Pick<
     NewTransaction,
     'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload'
@@ -224,16 +226,16 @@ export async function assignOpen(
       row.eventId,
       row.payload,
       note,
-      tellings,
+      reportIds,
     ],
   })
-  return result.rowCount === tellings.length
+  return result.rowCount === reportIds.length
 }
 
 /**
- * Notes that an open unmatched payment went back, in all tellings of it that are open.
+ * Marks all open reports of an unmatched payment as returned to the payer.
  *
- * @returns as it now stands; undefined if it was not open
+ * @returns the updated payment; undefined if it was not open
  */
 export async function returnOpen(
   client: Queryable,
@@ -241,18 +243,18 @@ export async function returnOpen(
   note: string,
   nowMs: number,
 ): Promise<StoredUnmatched | undefined> {
-  const tellings = await lockOpenReports(client, id)
+  const reports = await lockOpenReports(client, id)
   const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
-      where id = any ($1) and not ${recordedSince('u')} returning ${COLUMNS}`,
-    values: [tellings.map((telling) => telling.id), new Date(nowMs), note],
+      where id = any ($1) and not ${isRecorded('u')} returning ${COLUMNS}`,
+    values: [reports.map((report) => report.id), new Date(nowMs), note],
   })
   const returned = result.rows.find((row) => row.id === id)
   return returned && toStored(returned)
 }
 
-/** How an unmatched payment was resolved, if it was: what is recorded was not returned. */
+/** How an unmatched payment was resolved, if it was. ASSIGNED takes precedence over RETURNED. */
 export async function resolutionOf(
   pool: Pool,
   payment: Pick<UnmatchedPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,

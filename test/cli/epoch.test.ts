@@ -8,7 +8,7 @@ import { inflow, runHere, startInflow } from './run-inflow.ts'
 
 const service = useService()
 const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
-const epochNow = async () => (await readLogState(service.database.pool)).epoch
+const currentEpoch = async () => (await readLogState(service.database.pool)).epoch
 
 async function publish() {
   const [id] = await writeEvents(service.database.pool, 1)
@@ -18,16 +18,16 @@ async function publish() {
 
 const idOf = (line: string | undefined) => (JSON.parse(line ?? 'null') as { id: string }).id
 
-const REFUSED = /^error: [^\n]+ \(stale_cursor\)\n {2}go on where it is safe: --cursor (\S+)\n$/
+const REFUSED = /^error: [^\n]+ \(stale_cursor\)\n {2}resume safely with: --cursor (\S+)\n$/
 
-test('a bump ends the tails of the old epoch, with the place where it is safe to go on', async () => {
+test('a bump ends tails of the old epoch with a cursor from which it is safe to resume', async () => {
   const first = await publish()
   let running = startInflow(['events', 'tail', '--json', '--from-beginning'], { env: env() })
   expect(idOf(await running.nextLine())).toBe(first)
-  const before = await epochNow()
+  const before = await currentEpoch()
   const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env())
   expect(bumped).toMatchObject({ code: 0, stdout: `Epoch ${before + 1}\n` })
-  expect(await epochNow()).toBe(before + 1)
+  expect(await currentEpoch()).toBe(before + 1)
   const next = await publish()
   expect(await running.exit()).toBe(1)
   const [, cursor = ''] = REFUSED.exec(running.stderr()) ?? []
@@ -35,20 +35,20 @@ test('a bump ends the tails of the old epoch, with the place where it is safe to
   expect(idOf(await running.nextLine())).toBe(next)
 })
 
-test('a bump answers in JSON, too', async () => {
-  const before = await epochNow()
+test('a bump prints JSON with --json', async () => {
+  const before = await currentEpoch()
   const { stdout } = await runHere(['events', 'epoch', 'bump', '--yes', '--json'], env())
   expect(JSON.parse(stdout)).toEqual({ epoch: before + 1 })
 })
 
-test('without a person to ask, nothing is done but with --yes', async () => {
-  const before = await epochNow()
+test('without a terminal, does nothing unless --yes is given', async () => {
+  const before = await currentEpoch()
   expect(await inflow(['events', 'epoch', 'bump'], { env: env() })).toEqual({
     code: 2,
     stdout: '',
     stderr: 'error: this needs a confirmation: add --yes\n',
   })
-  expect(await epochNow()).toBe(before)
+  expect(await currentEpoch()).toBe(before)
 })
 
 function terminal(isTTY: boolean) {
@@ -63,7 +63,7 @@ function terminal(isTTY: boolean) {
 
 const ASKED = { question: 'This is for good.', word: 'bump' }
 
-test('a person has to type the word', async () => {
+test('requires the operator to type the word', async () => {
   for (const text of ['bump\n', ' bump \n']) {
     const { input, output, written } = terminal(true)
     input.write(text)
@@ -72,7 +72,7 @@ test('a person has to type the word', async () => {
   }
   for (const text of ['\n', 'yes\n', 'y\n', 'bumped\n', '']) {
     const { input, output } = terminal(true)
-    // An empty one is the end of the input: Ctrl-D.
+    // An empty text stands for the end of the input: Ctrl-D.
     if (text === '') input.end()
     else input.write(text)
     await expect(confirm(input, output, ASKED)).rejects.toMatchObject({

@@ -31,7 +31,7 @@ beforeAll(async () => {
   }
 })
 
-/** A payment arrives, and its event is in the log. @returns the event */
+/** Simulates a payment and waits until its event is in the log. @returns the event */
 async function pay(sessionId: string) {
   await service.client(SandboxService).simulateTransfer({
     accountNumber: account.number,
@@ -49,7 +49,7 @@ async function pay(sessionId: string) {
   })
 }
 
-/** `events tail` in a process of its own. */
+/** Starts `events tail` in its own process. */
 function tail(url: string, ...args: string[]) {
   const env = { INFLOW_GRPC_URL: url, INFLOW_TOKEN: ADMIN_TOKEN }
   return startInflow(['events', 'tail', ...args], { env })
@@ -59,7 +59,7 @@ const idOf = (line: string | undefined) => (JSON.parse(line ?? 'null') as { id: 
 
 const INTERRUPTED = /^Interrupted \([^\n]+\); resuming in \d\.\d s\.$/m
 
-test('prints events in lines, and ends well on Ctrl-C with the place to go on', async () => {
+test('prints one line for each event, and exits 0 on Ctrl-C with the cursor to resume from', async () => {
   const event = await pay('LINE-1')
   const filters = ['--kind', 'PAYMENT_NOTIFICATION', '--business', businessId]
   const running = tail(service.grpcUrl, '--from-beginning', ...filters)
@@ -78,10 +78,10 @@ test('prints events in lines, and ends well on Ctrl-C with the place to go on', 
   )
   running.child.kill('SIGINT')
   expect(await running.exit()).toBe(0)
-  expect(running.stderr()).toBe(`To go on from here: --cursor ${event.cursor}\n`)
+  expect(running.stderr()).toBe(`To resume from here: --cursor ${event.cursor}\n`)
 })
 
-test('goes on after a cursor, and prints one JSON document a line', async () => {
+test('starts after a cursor, and prints one JSON document for each line', async () => {
   const events = [await pay('JSON-1'), await pay('JSON-2'), await pay('JSON-3')]
   const running = tail(service.grpcUrl, '--json', '--cursor', events[0]!.cursor)
   expect(idOf(await running.nextLine())).toBe(events[1]!.id)
@@ -92,14 +92,14 @@ test('goes on after a cursor, and prints one JSON document a line', async () => 
   })
 })
 
-test('resumes after a cut, losing and repeating nothing', async () => {
-  const way = await startProxy(new URL(service.grpcUrl).host)
+test('resumes after a lost connection without losing or repeating events', async () => {
+  const proxy = await startProxy(new URL(service.grpcUrl).host)
   const first = await pay('CUT-0')
-  const running = tail(way.url, '--json', '--cursor', first.cursor)
+  const running = tail(proxy.url, '--json', '--cursor', first.cursor)
   for (const session of ['CUT-1', 'CUT-2', 'CUT-3']) {
     const { id } = await pay(session)
     expect(idOf(await running.nextLine())).toBe(id)
-    way.cut()
+    proxy.cut()
   }
   const { id } = await pay('CUT-4')
   expect(idOf(await running.nextLine())).toBe(id)
@@ -108,30 +108,30 @@ test('resumes after a cut, losing and repeating nothing', async () => {
   expect(await running.exit()).toBe(0)
 })
 
-test('a cut before the first event loses none of those after the start', async () => {
+test('loses no events if the connection is lost before the first event', async () => {
   const instance = await startInstance(service.url)
   onTestFinished(instance.close)
-  const way = await startProxy(new URL(instance.grpcUrl).host)
-  const running = tail(way.url, '--json')
+  const proxy = await startProxy(new URL(instance.grpcUrl).host)
+  const running = tail(proxy.url, '--json')
   await waitFor(async () => {
     const metrics = await (await fetch(`${instance.httpUrl}/metrics`)).text()
     expect(metrics).toMatch(/^inflow_event_subscribers_waiting 1$/m)
   })
-  // The checkpoint has left the instance; it is here once nothing more comes.
-  await waitFor(() => expect(way.bytes()).toBeGreaterThan(100))
-  way.cut()
+  // The instance has sent the checkpoint; wait until it has arrived.
+  await waitFor(() => expect(proxy.bytes()).toBeGreaterThan(100))
+  proxy.cut()
   const { id } = await pay('EARLY-1')
   expect(idOf(await running.nextLine())).toBe(id)
   expect(running.stderr()).toMatch(INTERRUPTED)
 })
 
-test('tries again when the service says that it is away', async () => {
+test('retries when the service is unavailable', async () => {
   const database = new URL(service.url)
   const wire = await startProxy(database.host)
   database.host = wire.address
   const instance = await startInstance(database.href)
   onTestFinished(instance.close)
-  const { id, cursor } = await pay('AWAY-1')
+  const { id, cursor } = await pay('UNAVAILABLE-1')
   await wire.block()
   const running = tail(instance.grpcUrl, '--json', '--from-beginning')
   await vi.waitFor(() => expect(running.stderr()).toMatch(INTERRUPTED), { timeout: 10_000 })
@@ -143,7 +143,7 @@ test('tries again when the service says that it is away', async () => {
   expect(running.stderr()).toContain(`--cursor ${cursor}\n`)
 })
 
-test('a reader that has seen enough ends it quietly', async () => {
+test('exits without an error when the reader closes the pipe', async () => {
   const { cursor } = await pay('ENOUGH-0')
   await pay('ENOUGH-1')
   const running = tail(service.grpcUrl, '--cursor', cursor)
@@ -154,24 +154,24 @@ test('a reader that has seen enough ends it quietly', async () => {
   expect(running.stderr()).toBe('')
 })
 
-test('a slow reader holds the stream back, and gets everything in the end', async () => {
-  const way = await startProxy(new URL(service.grpcUrl).host)
+test('a slow reader slows the stream down and receives all events', async () => {
+  const proxy = await startProxy(new URL(service.grpcUrl).host)
   const { cursor } = await pay('SLOW-0')
   const ids = await writeEvents(service.database.pool, 8_000)
   await sequence(service.database.pool)
-  const running = tail(way.url, '--json', '--cursor', cursor)
+  const running = tail(proxy.url, '--json', '--cursor', cursor)
   expect(idOf(await running.nextLine())).toBe(ids[0])
-  // What was read ahead is what fits into pipes and windows, until no more comes.
+  // Wait until the pipes and the flow-control windows are full.
   let bytes = -1
   await vi.waitFor(
     () => {
       const before = bytes
-      bytes = way.bytes()
+      bytes = proxy.bytes()
       expect(bytes).toBe(before)
     },
     { interval: 200, timeout: 10_000 },
   )
   expect(bytes).toBeLessThan(500_000)
   for (const id of ids.slice(1)) expect(idOf(await running.nextLine())).toBe(id)
-  expect(way.bytes()).toBeGreaterThan(1_000_000)
+  expect(proxy.bytes()).toBeGreaterThan(1_000_000)
 })

@@ -2,27 +2,27 @@ import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** The way to a real server, which can be cut, blocked and held up. */
+/** A TCP proxy to a real server that can be cut, blocked and frozen. */
 export interface Proxy {
   /** `host:port` */
   readonly address: string
-  /** http:// and the address */
+  /** `http://host:port` */
   readonly url: string
-  /** How many bytes came from the server. */
+  /** The number of bytes from the server. */
   bytes(): number
-  /** How many connections stand. */
+  /** The number of open connections. */
   connections(): number
-  /** Drops every connection, as a crash on the way does. New ones are taken. */
+  /** Drops every connection, as a network failure does. Accepts new ones. */
   cut(): void
   /** Drops every connection, and refuses new ones. */
   block(): Promise<void>
-  /** Takes connections again, at the same port. */
+  /** Accepts connections again, at the same port. */
   unblock(): Promise<void>
-  /** Passes nothing on any more, and tells nobody. Holds for the connections of now. */
+  /** Stops forwarding on the current connections, without closing them. */
   freeze(): void
 }
 
-/** @param target `host:port` of the server, also one that comes later */
+/** @param target `host:port` of the server, which may start later */
 export async function startProxy(target: string): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let bytes = 0
@@ -73,7 +73,7 @@ export async function startProxy(target: string): Promise<Proxy> {
   }
 }
 
-/** A port of 127.0.0.1 that nobody listens at. */
+/** A port of 127.0.0.1 without a listener. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

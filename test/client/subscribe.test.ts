@@ -26,7 +26,7 @@ const pool = () => service.database.pool
 
 const BEGINNING = { case: 'beginning', value: true } as const
 
-/** A subscription that ends with the test, and the interruptions of it. */
+/** Opens a subscription that ends with the test, and collects its interruptions. */
 function open(options: Partial<SubscribeOptions>) {
   const interruptions: Interruption[] = []
   const stop = new AbortController()
@@ -60,20 +60,20 @@ async function take(stream: AsyncGenerator<Event, void, void>, count: number): P
 
 const idsOf = (events: readonly Event[]) => events.map((event) => event.id)
 
-/** Where the log ends now. */
-async function here() {
+/** A start at the current end of the log. */
+async function endOfLog() {
   const { epoch, end } = await readLogState(pool())
   return { case: 'cursor', value: encodeCursor({ epoch, position: end }) } as const
 }
 
-test('goes on over a crash and restart of the instance: nothing is lost or repeated', async () => {
+test('resumes after a crash and restart of the instance without losing or repeating events', async () => {
   const port = await freePort()
   const start = () => startProcess({ DATABASE_URL: service.url, GRPC_PORT: String(port) })
   let instance = await start()
   onTestFinished(() => instance.kill())
   const { stream, interruptions } = open({
     addresses: [`127.0.0.1:${port}`],
-    start: await here(),
+    start: await endOfLog(),
   })
   const before = await publish(100)
   const events = await take(stream, 50)
@@ -86,20 +86,23 @@ test('goes on over a crash and restart of the instance: nothing is lost or repea
   expect(idsOf(events)).toEqual([...before, ...after])
 })
 
-test('hops between two instances on one database, also when they end in good order', async () => {
+test('fails over between two instances on one database, also when they shut down', async () => {
   const first = await startInstance(service.url)
   const second = await startInstance(service.url)
-  const ways = await Promise.all(
+  const proxies = await Promise.all(
     [first, second].map(({ grpcUrl }) => startProxy(new URL(grpcUrl).host)),
   )
-  const { stream } = open({ addresses: ways.map((way) => way.address), start: await here() })
+  const { stream } = open({
+    addresses: proxies.map((proxy) => proxy.address),
+    start: await endOfLog(),
+  })
   const ids: string[] = []
   const seen: Event[] = []
   for (let hop = 0; hop < 4; hop++) {
     ids.push(...(await publish(20)))
     seen.push(...(await take(stream, 20)))
-    expect(ways.map((way) => way.connections())).toEqual(hop % 2 === 0 ? [1, 0] : [0, 1])
-    ways[hop % 2]!.cut()
+    expect(proxies.map((proxy) => proxy.connections())).toEqual(hop % 2 === 0 ? [1, 0] : [0, 1])
+    proxies[hop % 2]!.cut()
   }
   await Promise.all([first.close(), publish(20).then((more) => ids.push(...more))])
   seen.push(...(await take(stream, 20)))
@@ -107,12 +110,12 @@ test('hops between two instances on one database, also when they end in good ord
   expect(idsOf(seen)).toEqual(ids)
 })
 
-test('the end of a stream in good order is no interruption when it gave something', async () => {
+test('a normal end of a stream that delivered events is not reported as an interruption', async () => {
   const instance = await startInstance(service.url)
   const next = await startInstance(service.url)
   onTestFinished(next.close)
   const addresses = [instance, next].map(({ grpcUrl }) => new URL(grpcUrl).host)
-  const { stream, interruptions } = open({ addresses, start: await here() })
+  const { stream, interruptions } = open({ addresses, start: await endOfLog() })
   const ids = await publish(1)
   const events = await take(stream, 1)
   const last = take(stream, 1)
@@ -123,21 +126,21 @@ test('the end of a stream in good order is no interruption when it gave somethin
   expect(interruptions).toEqual([])
 })
 
-test('without a start it starts now, and keeps that now when the first attempts fail', async () => {
-  const way = await startProxy(address())
-  await way.block()
+test('without a start, starts at the time of the call, even if the first attempts fail', async () => {
+  const proxy = await startProxy(address())
+  await proxy.block()
   await publish(3)
-  // Millisecond resolution: those before belong to an earlier one.
+  // Timestamps have millisecond resolution: the earlier events must be of an earlier millisecond.
   await wait(2)
-  const { stream, interruptions } = open({ addresses: [way.address] })
+  const { stream, interruptions } = open({ addresses: [proxy.address] })
   const first = take(stream, 3)
   await waitFor(() => expect(interruptions.length).toBeGreaterThan(1))
   const ids = await publish(3)
-  await way.unblock()
+  await proxy.unblock()
   expect(idsOf(await first)).toEqual(ids)
 })
 
-test('waits longer from failure to failure, with jitter, up to a bound', async () => {
+test('waits longer after each failure, with jitter, up to a maximum', async () => {
   const waits: number[] = []
   const { stream, stop } = open({
     addresses: [`127.0.0.1:${await freePort()}`],
@@ -156,11 +159,11 @@ test('waits longer from failure to failure, with jitter, up to a bound', async (
   expect(new Set(shares).size).toBeGreaterThan(10)
 })
 
-test('a connection that gave something starts the waits anew', async () => {
-  const way = await startProxy(address())
+test('a connection that delivered events resets the backoff', async () => {
+  const proxy = await startProxy(address())
   const waits: number[] = []
   const { stream } = open({
-    addresses: [way.address],
+    addresses: [proxy.address],
     start: BEGINNING,
     retryMinMs: 20,
     onInterruption: (_error, retryMs) => waits.push(retryMs),
@@ -168,21 +171,21 @@ test('a connection that gave something starts the waits anew', async () => {
   await publish(5)
   for (let i = 0; i < 5; i++) {
     await take(stream, 1)
-    way.cut()
+    proxy.cut()
   }
   await take(stream, 1)
   expect(Math.max(...waits)).toBeLessThan(30)
 })
 
-test('an unknown token ends it at once', async () => {
-  const { stream, interruptions } = open({ token: 'nobody' })
+test('an unknown token ends the subscription at once', async () => {
+  const { stream, interruptions } = open({ token: 'unknown' })
   const refused = await stream.next().catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(SubscriptionRefused)
   expect(refused).toMatchObject({ code: status.UNAUTHENTICATED, reason: 'unauthorized' })
   expect(interruptions).toEqual([])
 })
 
-test('a request that breaks a rule ends it at once', async () => {
+test('an invalid request ends the subscription at once', async () => {
   const { stream } = open({ kinds: ['not a kind'] })
   await expect(stream.next()).rejects.toMatchObject({
     code: status.INVALID_ARGUMENT,
@@ -192,14 +195,14 @@ test('a request that breaks a rule ends it at once', async () => {
   await expect(open({ addresses: [] }).stream.next()).rejects.toThrow('needs an address')
 })
 
-test('refused cursors carry the place where it is safe to go on', async () => {
+test('a refused cursor comes with a cursor from which it is safe to resume', async () => {
   await publish(3)
-  const old = await here()
+  const old = await endOfLog()
   const running = open({ start: old })
   const [id] = await publish(1)
   expect(idsOf(await take(running.stream, 1))).toEqual([id])
   await bumpEpoch(pool(), SYSTEM)
-  // One that stands is told, too.
+  // A running stream ends with the error, too.
   const stale = { code: status.FAILED_PRECONDITION, reason: 'stale_cursor' }
   await expect(running.stream.next()).rejects.toMatchObject(stale)
   const refused = await open({ start: old })
@@ -229,57 +232,57 @@ test('refused cursors carry the place where it is safe to go on', async () => {
   })
 })
 
-test('aborting ends it promptly and without an error, and lets go of the connection', async () => {
-  const way = await startProxy(address())
+test('aborting ends the subscription promptly, without an error, and closes the connection', async () => {
+  const proxy = await startProxy(address())
   const checkpoints: string[] = []
   const onCheckpoint = (cursor: string) => void checkpoints.push(cursor)
-  const waiting = open({ addresses: [way.address], onCheckpoint })
+  const waiting = open({ addresses: [proxy.address], onCheckpoint })
   const next = waiting.stream.next()
   await waitFor(() => expect(checkpoints).toHaveLength(1))
   waiting.stop.abort()
   expect(await next).toEqual({ done: true, value: undefined })
-  await waitFor(() => expect(way.connections()).toBe(0))
+  await waitFor(() => expect(proxy.connections()).toBe(0))
 
-  // With events that arrived already.
-  const start = await here()
+  // Also with events that have already arrived.
+  const start = await endOfLog()
   await publish(50)
-  const busy = open({ addresses: [way.address], start })
+  const busy = open({ addresses: [proxy.address], start })
   await take(busy.stream, 1)
   busy.stop.abort()
   expect((await busy.stream.next()).done).toBe(true)
 
-  // While it waits for another attempt, and before it began.
-  await way.block()
-  const away = open({ addresses: [way.address], retryMinMs: 60_000 })
-  const never = away.stream.next()
-  await waitFor(() => expect(away.interruptions).toHaveLength(1))
-  away.stop.abort()
+  // Also while it waits for the next attempt, and before it starts.
+  await proxy.block()
+  const waitingToRetry = open({ addresses: [proxy.address], retryMinMs: 60_000 })
+  const never = waitingToRetry.stream.next()
+  await waitFor(() => expect(waitingToRetry.interruptions).toHaveLength(1))
+  waitingToRetry.stop.abort()
   expect((await never).done).toBe(true)
   const aborted = open({ signal: AbortSignal.abort() })
   expect((await aborted.stream.next()).done).toBe(true)
 })
 
-test('leaving the loop lets go of the connection', async () => {
-  const way = await startProxy(address())
-  const start = await here()
+test('leaving the loop closes the connection', async () => {
+  const proxy = await startProxy(address())
+  const start = await endOfLog()
   await publish(2)
-  for await (const _ of open({ addresses: [way.address], start }).stream) break
-  await waitFor(() => expect(way.connections()).toBe(0))
+  for await (const _ of open({ addresses: [proxy.address], start }).stream) break
+  await waitFor(() => expect(proxy.connections()).toBe(0))
 })
 
-test('a service without its database is waited for, and holds no connection meanwhile', async () => {
+test('waits for a service without a database, and holds no connection meanwhile', async () => {
   const database = new URL(service.url)
   const wire = await startProxy(database.host)
   database.host = wire.address
   const instance = await startInstance(database.href)
   onTestFinished(instance.close)
-  const way = await startProxy(new URL(instance.grpcUrl).host)
-  const start = await here()
+  const proxy = await startProxy(new URL(instance.grpcUrl).host)
+  const start = await endOfLog()
   const ids = await publish(1)
   await wire.block()
   const waits: number[] = []
   const { stream } = open({
-    addresses: [way.address],
+    addresses: [proxy.address],
     start,
     onInterruption(error, retryMs) {
       expect(error.reason).toBe('unavailable')
@@ -289,39 +292,39 @@ test('a service without its database is waited for, and holds no connection mean
   })
   const first = take(stream, 1)
   await waitFor(() => expect(waits).toHaveLength(1))
-  await vi.waitFor(() => expect(way.connections()).toBe(0), { timeout: 200, interval: 5 })
+  await vi.waitFor(() => expect(proxy.connections()).toBe(0), { timeout: 200, interval: 5 })
   await wire.unblock()
   expect(idsOf(await first)).toEqual(ids)
 })
 
-test('a slow consumer gets everything in order, and holds the stream back', async () => {
-  const way = await startProxy(address())
-  const start = await here()
+test('a slow consumer receives all events in order, and slows the stream down', async () => {
+  const proxy = await startProxy(address())
+  const start = await endOfLog()
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push(...(await publish(4_000)))
-  const { stream, interruptions } = open({ addresses: [way.address], start, silenceMs: 600 })
+  const { stream, interruptions } = open({ addresses: [proxy.address], start, silenceMs: 600 })
   const events = await take(stream, 1)
-  // Neither does its slowness look like silence of the service.
+  // A slow consumer is not mistaken for a silent service.
   await wait(1_200)
-  expect(way.bytes()).toBeLessThan(500_000)
+  expect(proxy.bytes()).toBeLessThan(500_000)
   events.push(...(await take(stream, ids.length - 1)))
-  expect(way.bytes()).toBeGreaterThan(2_000_000)
+  expect(proxy.bytes()).toBeGreaterThan(2_000_000)
   expect(idsOf(events)).toEqual(ids)
   expect(interruptions).toEqual([])
 })
 
-test('a connection that went silent is given up, and the stream goes on at another', async () => {
-  const way = await startProxy(address())
+test('gives up a silent connection and resumes on another', async () => {
+  const proxy = await startProxy(address())
   const { stream, interruptions } = open({
-    addresses: [way.address],
-    start: await here(),
+    addresses: [proxy.address],
+    start: await endOfLog(),
     silenceMs: 500,
   })
   const ids = await publish(1)
   const events = await take(stream, 1)
-  way.freeze()
+  proxy.freeze()
   ids.push(...(await publish(1)))
   events.push(...(await take(stream, 1)))
   expect(idsOf(events)).toEqual(ids)
-  expect(interruptions[0]?.message).toBe('nothing was heard for 0.5 s')
+  expect(interruptions[0]?.message).toBe('nothing was received for 0.5 s')
 })

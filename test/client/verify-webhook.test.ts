@@ -9,14 +9,14 @@ import { signedHeaders } from '../../src/webhooks/sender/sign.ts'
 const NOW_MS = Date.UTC(2026, 10, 20, 9, 0, 0)
 const at = (ms: number) => ({ now: () => ms })
 
-/** Bodies as senders may write them: an event, and data with anything in it. */
+/** Bodies that a sender may send: an event, with arbitrary data. */
 const bodies = fc
   .tuple(fc.string(), fc.dictionary(fc.string(), fc.jsonValue()))
   .map(([event, data]) => JSON.stringify({ event, data }))
 
 const ids = fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/)
 
-/** Secrets as any Standard Webhooks sender may make them: 24 to 64 bytes. */
+/** Secrets that a Standard Webhooks sender may create: 24 to 64 bytes. */
 const secrets = fc
   .uint8Array({ minLength: 24, maxLength: 64 })
   .map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`)
@@ -33,8 +33,8 @@ function ours(secret: string | readonly string[], body: string, timestampMs = NO
 
 const BODY = '{"event":"PAYMENT_NOTIFICATION","data":{"event_id":"evt_1","sequence":1}}'
 
-describe('with the Standard Webhooks library', () => {
-  test('theirs verifies ours, whatever the event', () => {
+describe('compatibility with the Standard Webhooks library', () => {
+  test('the library verifies our signatures of any event', () => {
     fc.assert(
       fc.property(secrets, bodies, (secret, body) => {
         const headers = ours(secret, body, Date.now())
@@ -44,7 +44,7 @@ describe('with the Standard Webhooks library', () => {
     )
   })
 
-  test('ours verifies theirs, whatever the event, id and secret', () => {
+  test('we verify the signatures of the library for any event, id and secret', () => {
     fc.assert(
       fc.property(secrets, ids, bodies, fc.boolean(), (secret, id, body, bytes) => {
         const signature = new Webhook(secret).sign(id, new Date(NOW_MS), body)
@@ -61,7 +61,7 @@ describe('with the Standard Webhooks library', () => {
     )
   })
 
-  test('both accept the same times', () => {
+  test('both accept the same timestamps', () => {
     fc.assert(
       fc.property(fc.integer({ min: -310, max: 310 }), (ageSeconds) => {
         const secret = newSecret()
@@ -69,7 +69,7 @@ describe('with the Standard Webhooks library', () => {
         const headers = ours(secret, BODY, nowMs - ageSeconds * 1_000)
         const { ok } = verifyWebhook(BODY, headers, secret, at(nowMs))
         expect(ok).toBe(Math.abs(ageSeconds) <= 300)
-        // The library reads its own clock, which may be a second further by now.
+        // The library reads its own clock, which may be a second later by now.
         if (ageSeconds === 300 || ageSeconds === -301) return
         let theirs = true
         try {
@@ -150,7 +150,7 @@ describe('a webhook is refused', () => {
     },
   )
 
-  test('and never throws, whatever is sent', () => {
+  test('without throwing, whatever is sent', () => {
     const text = fc.oneof(fc.string({ unit: 'binary' }), fc.constant(String(NOW_MS / 1_000)))
     fc.assert(
       fc.property(text, text, text, fc.uint8Array(), (id, timestamp, signature, body) => {
@@ -166,7 +166,7 @@ describe('a webhook is refused', () => {
 })
 
 describe('a webhook is accepted', () => {
-  test('from either side of a rotation, and by either of the receiver’s secrets', () => {
+  test('with the old or the new secret during a rotation, on either side', () => {
     const [newest, earlier] = [newSecret(), newSecret()]
     const both = ours([newest, earlier], BODY)
     for (const known of [newest, earlier, [newest, earlier], [newSecret(), earlier]]) {
@@ -175,7 +175,7 @@ describe('a webhook is accepted', () => {
     expect(verifyWebhook(BODY, ours(earlier, BODY), [newest, earlier], at(NOW_MS)).ok).toBe(true)
   })
 
-  test('with headers of fetch, of Node and of frameworks that keep their case', () => {
+  test('with headers of fetch, of Node and of frameworks that keep the case of names', () => {
     const secret = newSecret()
     const plain = ours(secret, BODY)
     const titled = Object.fromEntries(
@@ -187,9 +187,9 @@ describe('a webhook is accepted', () => {
     }
   })
 
-  test('by its bytes, whatever they are', () => {
+  test('by its bytes, even if they are not UTF-8', () => {
     const secret = newSecret()
-    // Not UTF-8: decoding and encoding would change it, and with it the signature.
+    // Not UTF-8: decoding and encoding again would change the body and its signature.
     const bytes = Buffer.concat([
       Buffer.from('{"event":"A","data":{"x":"'),
       randomBytes(8).map((byte) => byte | 0x80),

@@ -32,7 +32,7 @@ afterAll(async () => {
   await elsewhere?.drop()
 })
 
-/** A step of a schedule: what a writer does next, or ticks. */
+/** A step of a schedule: the next action of a writer, or ticks. */
 const step = fc.oneof(
   {
     weight: 6,
@@ -78,13 +78,13 @@ interface Written {
 
 let names = 0
 
-/** @returns whether there may be more to number */
+/** @returns whether there may be more events to number */
 async function tick(client: pg.Client, rows: number): Promise<boolean> {
   const result = await client.query('select more from sequence_events($1)', [rows])
   return result.rows[0].more
 }
 
-/** Runs a schedule. @returns what was committed, and when in the order of steps */
+/** Runs a schedule. @returns the committed events, with the steps of insert and commit */
 async function run(steps: readonly Step[]): Promise<Written[]> {
   const open: (Written[] | undefined)[] = Array.from({ length: WRITERS }, () => undefined)
   const committed: Written[] = []
@@ -118,7 +118,7 @@ async function run(steps: readonly Step[]): Promise<Written[]> {
   return committed
 }
 
-test('random schedules: no gap, no repeat, no inversion of cause and effect', async () => {
+test('random schedules never leave a gap, number an event twice or put an effect before its cause', async () => {
   const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
   console.log(`sequencer schedules: SEED=${seed}`)
   let last = 0
@@ -131,7 +131,7 @@ test('random schedules: no gap, no repeat, no inversion of cause and effect', as
           where position > $1 order by position`,
         [last],
       )
-      const places = new Map<string, number>()
+      const positions = new Map<string, number>()
       for (const row of rows) {
         last += 1
         expect(row.position, 'positions are dense').toBe(last)
@@ -139,14 +139,14 @@ test('random schedules: no gap, no repeat, no inversion of cause and effect', as
         const sequence = (sequences.get(counts) ?? 0) + 1
         expect(row.business_sequence, 'a mode of a business has no gap').toBe(sequence)
         sequences.set(counts, sequence)
-        places.set(row.event_id, row.position)
+        positions.set(row.event_id, row.position)
       }
-      expect([...places.keys()].sort()).toEqual(committed.map((event) => event.id).sort())
+      expect([...positions.keys()].sort()).toEqual(committed.map((event) => event.id).sort())
       for (const effect of committed) {
         for (const cause of committed) {
           if (cause.committedAt! < effect.insertedAt) {
-            expect(places.get(cause.id)!, 'cause before effect').toBeLessThan(
-              places.get(effect.id)!,
+            expect(positions.get(cause.id)!, 'cause before effect').toBeLessThan(
+              positions.get(effect.id)!,
             )
           }
         }

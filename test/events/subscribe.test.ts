@@ -10,7 +10,7 @@ import { type CredentialStatus, SYSTEM } from '../../src/auth/caller.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
-import { type StreamPace, subscribe } from '../../src/events/subscribe.ts'
+import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
 import { createTail, type Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { useDatabase } from '../support/database.ts'
@@ -33,22 +33,22 @@ afterEach(async () => {
   await tail.stop()
 })
 
-const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
+const TIMING: StreamTiming = { checkpointMs: 60_000, streamMs: 60_000 }
 
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
-  pace: StreamPace = PACE,
-  standing: CredentialStatus = { stands: async () => true, end: () => undefined },
+  timing: StreamTiming = TIMING,
+  credential: CredentialStatus = { stands: async () => true, end: () => undefined },
 ) {
   const dependencies = {
     pool: db.database.pool,
     tail,
     draining: draining.signal,
     random: () => 0.5,
-    pace,
+    timing,
   }
   const message = create(SubscribeRequestSchema, request)
-  return subscribe(dependencies, message, cancel.signal, standing)
+  return subscribe(dependencies, message, cancel.signal, credential)
 }
 
 async function publish(count: number, options?: { businessId?: string; kind?: string }) {
@@ -58,7 +58,7 @@ async function publish(count: number, options?: { businessId?: string; kind?: st
   return ids
 }
 
-/** The next events of a stream; checkpoints in between are passed over. */
+/** Returns the next events of a stream, without its checkpoints. */
 async function take(stream: AsyncGenerator<SubscribeResponse>, count: number) {
   const events = []
   while (events.length < count) {
@@ -69,7 +69,7 @@ async function take(stream: AsyncGenerator<SubscribeResponse>, count: number) {
   return events
 }
 
-test('a subscription from now begins with a checkpoint and sees what comes after it', async () => {
+test('a subscription without a start begins with a checkpoint and receives later events', async () => {
   await publish(3)
   const stream = open()
   expect((await stream.next()).value.item.case).toBe('checkpoint')
@@ -77,7 +77,7 @@ test('a subscription from now begins with a checkpoint and sees what comes after
   expect((await take(stream, 2)).map((event) => event.id)).toEqual(ids)
 })
 
-test('every place of the log can be resumed at, by cursor', async () => {
+test('a stream can resume at every position of the log', async () => {
   const ids = await publish(5)
   const events = await take(open({ start: { case: 'beginning', value: true } }), 1)
   const all = [...events]
@@ -93,7 +93,7 @@ test('every place of the log can be resumed at, by cursor', async () => {
   expect(all.slice(-5).map((event) => event.id)).toEqual(ids)
 })
 
-test('since begins at the first event recorded at that time or later', async () => {
+test('since starts at the first event logged at or after that time', async () => {
   const serverMs = async () => {
     const { rows } = await db.database.pool.query(
       'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
@@ -101,7 +101,7 @@ test('since begins at the first event recorded at that time or later', async () 
     return rows[0].now as number
   }
   await publish(4)
-  // The log keeps milliseconds, rounded: the next one is after all that was logged so far.
+  // Log times are rounded to milliseconds: the next one is later than all events so far.
   const sinceMs = Math.ceil(await serverMs()) + 1
   await vi.waitFor(async () => expect(await serverMs()).toBeGreaterThan(sinceMs), { interval: 1 })
   const ids = await publish(2)
@@ -109,7 +109,7 @@ test('since begins at the first event recorded at that time or later', async () 
   expect((await take(since, 2)).map((event) => event.id)).toEqual(ids)
 })
 
-test('filters let through kinds and businesses, and checkpoints come all the same', async () => {
+test('filters select kinds and businesses, and checkpoints advance past filtered events', async () => {
   const stream = open(
     { kinds: ['PAYMENT_NOTIFICATION'], businessIds: ['biz_one'] },
     { checkpointMs: 20, streamMs: 60_000 },
@@ -128,7 +128,7 @@ test('filters let through kinds and businesses, and checkpoints come all the sam
   expect((await take(stream, 1))[0]!.id).toBe(id)
 })
 
-test('a stream ends by itself with a checkpoint, and so it does when the service drains', async () => {
+test('a stream ends with a checkpoint, at its time limit and when the service drains', async () => {
   const short = open({}, { checkpointMs: 60_000, streamMs: 30 })
   await publish(1)
   const items = []
@@ -142,7 +142,7 @@ test('a stream ends by itself with a checkpoint, and so it does when the service
   expect((await drained.next()).done).toBe(true)
 })
 
-test('a slow subscriber is paged from the database, in order and without a gap', async () => {
+test('a slow subscriber reads from the database, in order and without a gap', async () => {
   const stream = open()
   await stream.next()
   const fast = open()
@@ -157,7 +157,7 @@ test('a slow subscriber is paged from the database, in order and without a gap',
   expect(events.every((event, index) => event.position === from + BigInt(index))).toBe(true)
 })
 
-test('events are encoded once: subscribers share the very same items', async () => {
+test('subscribers share the same item object, which is built once', async () => {
   const streams = [open(), open()]
   for (const stream of streams) await stream.next()
   await publish(1)
@@ -168,14 +168,14 @@ test('events are encoded once: subscribers share the very same items', async () 
   expect(items[0]!.value).toBe(items[1]!.value)
 })
 
-test('a cursor that is not ours is refused as such', async () => {
+test('refuses a text that is not a cursor of this service', async () => {
   for (const cursor of ['nonsense', encodeCursor({ epoch: 1, position: 1n }).slice(1), '✓']) {
     const refused = open({ start: { case: 'cursor', value: cursor } }).next()
     await expect(refused).rejects.toMatchObject({ reason: 'invalid_cursor' })
   }
 })
 
-test('deleted events: a cursor before them is out of range, with the oldest place to go on', async () => {
+test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
   await publish(10)
   const { end } = await readLogState(db.database.pool)
   const retention = createRetention({
@@ -203,16 +203,16 @@ test('deleted events: a cursor before them is out of range, with the oldest plac
   expect(rows[0].rows).toBe(3)
 })
 
-test('after a bump of the epoch, cursors of the old one name a safe place to go on', async () => {
+test('after an epoch bump, refuses cursors of the old epoch with a safe cursor to resume from', async () => {
   await publish(4)
   const { pool } = db.database
   const before = await readLogState(pool)
   const running = open()
   await running.next()
-  // As after a restore: rows committed under names of another cluster wait in the outbox.
+  // As after a restore: the outbox has rows with transaction ids of another cluster.
   const ids = await writeEvents(pool, 2)
   await pool.query("update outbox set xid = '3' where event_id = any($1)", [ids])
-  // The first of them was written before anything that the log still holds.
+  // The first of them was written before all events in the log.
   await pool.query(
     `with moved as (delete from outbox where event_id = $1 returning *)
       insert into outbox (seq, event_id, business_id, live, kind, occurred_at, payload, xid)
@@ -245,13 +245,13 @@ test('after a bump of the epoch, cursors of the old one name a safe place to go 
   expect((await take(resumed, 1))[0]!.id).toBe(after)
 })
 
-test('a restore into a cluster with lower transaction ids counts nothing twice and loses nothing', async () => {
+test('a restore into a cluster with lower transaction ids numbers each event once', async () => {
   const { pool } = db.database
   const paid = { businessId: 'biz_restored', kind: 'PAYMENT_NOTIFICATION' }
   const numbered = await publish(3, paid)
   const waiting = await writeEvents(pool, 2, paid)
   const ids = [...numbered, ...waiting]
-  // As the dump has them: named by the cluster that they come from, which was ahead of this one.
+  // As in a dump: the transaction ids are of the source cluster, which was ahead of this one.
   await pool.query("update outbox set xid = '900000000' where event_id = any($1)", [ids])
   await pool.query(
     "update sequencer set snapshot = '900000001:900000001:'::pg_snapshot where id = 1",
@@ -266,19 +266,19 @@ test('a restore into a cluster with lower transaction ids counts nothing twice a
     "select event_id from event_log where business_id = 'biz_restored' order by business_sequence",
   )
   expect(rows.map((row) => row.event_id)).toEqual([...ids, ...later])
-  // Nothing is left that a transaction to come could be taken for.
-  const names = await pool.query(
+  // No row has a transaction id that a future transaction will have.
+  const future = await pool.query(
     'select from outbox where xid >= pg_snapshot_xmax(pg_current_snapshot())',
   )
-  expect(names.rowCount).toBe(0)
+  expect(future.rowCount).toBe(0)
 })
 
-test('a stream ends when its credential stands no longer, and not while that cannot be told', async () => {
+test('a stream ends when its credential is revoked, but not while the database is unavailable', async () => {
   let asked = 0
   let stands: () => Promise<boolean> = async () => {
-    throw new Error('the database is away')
+    throw new Error('the database is unavailable')
   }
-  const running = open({}, PACE, {
+  const running = open({}, TIMING, {
     stands: () => {
       asked += 1
       return stands()
@@ -294,25 +294,25 @@ test('a stream ends when its credential stands no longer, and not while that can
   await expect(running.next()).rejects.toMatchObject({ reason: 'unauthorized' })
 })
 
-test('a stream whose credential falls hands out nothing more, also to who does not read', async () => {
+test('a stream with a revoked credential yields no more events, even if events are waiting', async () => {
   const ended = Promise.withResolvers<unknown>()
   let stands = true
-  const stream = open({ start: { case: 'beginning', value: true } }, PACE, {
+  const stream = open({ start: { case: 'beginning', value: true } }, TIMING, {
     stands: async () => stands,
     end: ended.resolve,
   })
   await publish(3)
   await take(stream, 1)
-  // Two more are there to be taken, and nobody takes them.
+  // Two more events wait, and the subscriber does not read them.
   stands = false
   expect(await ended.promise).toMatchObject({ reason: 'unauthorized' })
   await expect(stream.next()).rejects.toMatchObject({ reason: 'unauthorized' })
 })
 
-test('a stream that is over is not ended again for its credential', async () => {
+test('a stream that has ended no longer checks its credential', async () => {
   let asked = 0
   const end = vi.fn()
-  const stream = open({}, PACE, {
+  const stream = open({}, TIMING, {
     stands: async () => {
       asked += 1
       return true
@@ -323,12 +323,12 @@ test('a stream that is over is not ended again for its credential', async () => 
   await vi.waitFor(() => expect(asked).toBeGreaterThan(0), 5_000)
   await stream.return(undefined)
   const askedThen = asked
-  const other = open({}, PACE, { stands: async () => false, end })
+  const other = open({}, TIMING, { stands: async () => false, end })
   await other.next()
   await expect(other.next()).rejects.toMatchObject({ reason: 'unauthorized' })
-  // By the time that one which began later is ended, theirs would have been.
+  // This later stream is ended by its credential, so the earlier ones would have been checked too.
   const ended = Promise.withResolvers<unknown>()
-  await open({}, PACE, { stands: async () => false, end: ended.resolve }).next()
+  await open({}, TIMING, { stands: async () => false, end: ended.resolve }).next()
   await ended.promise
   expect(asked).toBe(askedThen)
   expect(end).not.toHaveBeenCalled()

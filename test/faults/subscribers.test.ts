@@ -15,7 +15,7 @@ const db = useDatabase()
 let service: ServiceProcess
 
 beforeAll(async () => {
-  // With a heap this small, keeping what stalled subscribers do not take would end the process.
+  // With this small heap, buffering events for stalled subscribers would end the process.
   service = await startProcess({
     DATABASE_URL: db.url,
     NODE_OPTIONS: '--max-old-space-size=256',
@@ -31,7 +31,7 @@ async function metric(name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
 }
 
-/** Opens streams of raw HTTP/2, so that "never reads" means just that. */
+/** Opens raw HTTP/2 streams, so that a stalled subscriber really never reads. */
 function openStreams(count: number, reads: boolean) {
   const session = connect(service.grpcUrl, {
     settings: { initialWindowSize: reads ? 2 ** 31 - 1 : 65_535 },
@@ -61,7 +61,7 @@ function openStreams(count: number, reads: boolean) {
   return { session, received: () => bytes }
 }
 
-test('1,000 subscribers, 100 of which never read: memory stays flat, and all is freed', async () => {
+test('1,000 subscribers, 100 of which never read: memory stays flat and all streams are released', async () => {
   const readers = openStreams(READERS, true)
   const stalled = openStreams(STALLED, false)
   const waiting = (count: number) =>
@@ -75,13 +75,13 @@ test('1,000 subscribers, 100 of which never read: memory stays flat, and all is 
     const [id] = await writeEvents(db.database.pool, EVENTS)
     expect(id).toBeDefined()
     await sequence(db.database.pool)
-    // Every reader has everything when none has to be sent more.
+    // Wait until all readers have received the events of this round.
     await vi.waitFor(
       () => expect(readers.received() - before).toBeGreaterThan(READERS * EVENTS * 100),
       { timeout: 120_000, interval: 100 },
     )
   }
-  // The first rounds fill the tail and the windows of those who never read.
+  // The first rounds fill the tail and the flow-control windows of the stalled subscribers.
   for (let i = 0; i < 3; i++) await publish()
   const before = await metric('process_resident_memory_bytes')
   for (let i = 0; i < 3; i++) await publish()

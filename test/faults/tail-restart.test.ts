@@ -8,7 +8,7 @@ import { startProcess } from '../support/process.ts'
 
 const db = useDatabase()
 
-test('a tail outlives kill -9 of the service, loses and repeats nothing, and ends when its token is gone', async () => {
+test('a tail survives kill -9 of the service without losing or repeating events, and ends when its token is invalid', async () => {
   const port = await freePort()
   const token = 'token-of-these-two-0123456789'
   const start = () =>
@@ -27,7 +27,7 @@ test('a tail outlives kill -9 of the service, loses and repeats nothing, and end
   await take(50)
 
   await service.kill()
-  // Facts that are committed while nobody serves them.
+  // Events that are committed while no service is running.
   ids.push(...(await writeEvents(db.database.pool, 50)))
   await vi.waitFor(() => expect(running.stderr()).toMatch(/^Interrupted \(connect ECONNREFUSED/m), {
     timeout: 10_000,
@@ -42,6 +42,6 @@ test('a tail outlives kill -9 of the service, loses and repeats nothing, and end
   onTestFinished(another.close)
   expect(await running.exit()).toBe(1)
   expect(running.stderr()).toMatch(
-    /^To go on from here: --cursor \S+\nerror: [^\n]+ \(unauthorized\)\n$/m,
+    /^To resume from here: --cursor \S+\nerror: [^\n]+ \(unauthorized\)\n$/m,
   )
 })

@@ -46,8 +46,8 @@ export function createInstance(database: Database, clock: Clock) {
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
     onCommit: () => undefined,
-    unmatched: () => undefined,
-    differs: () => undefined,
+    onUnmatched: () => undefined,
+    onConflict: () => undefined,
   })
   const job = createSettlementJob(context)
   return { ...context, recordPayment, job }

@@ -192,7 +192,7 @@ describe('the command line', () => {
       .getTransaction({ businessId, sessionId: 'second' })
     const reverse = ['transaction', 'reverse', transaction!.id, '--reason', 'asked for']
     const first = await run(...reverse)
-    expect(first.stdout).toMatch(/^Reversed for +asked for$/m)
+    expect(first.stdout).toMatch(/^Reversal reason +asked for$/m)
     expect(await run(...reverse)).toMatchObject({ code: 1 })
   })
 

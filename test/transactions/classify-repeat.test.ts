@@ -9,7 +9,7 @@ import {
   type TransactionStatus,
 } from '../../src/transactions/transaction.ts'
 
-/** What each status of a payment is to each recorded status: amount and account being the same. */
+/** The classification by recorded status and reported status, for the same amount and account. */
 const TABLE: Record<TransactionStatus, Record<IncomingPayment['status'], Repeat>> = {
   PENDING: { PENDING: 'duplicate', SUCCESS: 'final', FAILED: 'final' },
   SUCCESS: { PENDING: 'duplicate', SUCCESS: 'duplicate', FAILED: 'conflict' },
@@ -34,7 +34,7 @@ const incoming = (facts: Pick<IncomingPayment, 'status' | 'amountMinor' | 'accou
   ...facts,
 })
 
-test('a repeat with the same amount and account is what the table says', () => {
+test('classifies a report with the same amount and account by the table', () => {
   fc.assert(
     fc.property(recordedStatus, incomingStatus, amount, number, (was, now, amountMinor, to) => {
       const recorded = { status: was, amountMinor, accountNumber: to }
@@ -50,7 +50,7 @@ test('a repeat with the same amount and account is what the table says', () => {
 test.each([
   ['amount', true],
   ['account', false],
-])('another %s is a conflict whatever the states', (_what, otherAmount) => {
+])('classifies another %s as a conflict, whatever the statuses', (_what, otherAmount) => {
   fc.assert(
     fc.property(
       recordedStatus,

@@ -29,7 +29,7 @@ afterAll(() => second?.close())
 
 const transports = new Map<string, Transport>()
 
-/** A batch at one of the instances. */
+/** Records a batch at one of the instances. */
 function recordAt({ grpcUrl }: { grpcUrl: string }, payments: readonly Payment[]) {
   const transport = transports.get(grpcUrl) ?? createGrpcTransport({ baseUrl: grpcUrl })
   transports.set(grpcUrl, transport)
@@ -38,7 +38,7 @@ function recordAt({ grpcUrl }: { grpcUrl: string }, payments: readonly Payment[]
   return createClient(TransactionService, transport).recordPayments(request, { headers })
 }
 
-/** A client that makes one call cheap enough to have thousands under way. */
+/** Opens a client whose calls are cheap enough to have thousands in progress. */
 function openClient(at: { grpcUrl: string }) {
   const client = new Client(new URL(at.grpcUrl).host, credentials.createInsecure())
   const metadata = new Metadata()
@@ -49,17 +49,17 @@ function openClient(at: { grpcUrl: string }) {
       client.makeUnaryRequest(
         `/${TransactionService.typeName}/RecordPayment`,
         () => Buffer.from(bytes),
-        (answer: Buffer) => fromBinary(RecordPaymentResponseSchema, answer),
+        (response: Buffer) => fromBinary(RecordPaymentResponseSchema, response),
         null,
         metadata,
-        (error, answer) => (error ? reject(error) : resolve(answer!)),
+        (error, response) => (error ? reject(error) : resolve(response!)),
       )
     })
   }
   return { record, close: () => client.close() }
 }
 
-test('10,000 copies of one payment at once, at two instances, are one credit', async () => {
+test('credits a payment once when two instances receive 10,000 copies at the same time', async () => {
   const { number, businessId } = await openAccount(service)
   const payment = paymentInto(number, { sessionId: 'copied' })
   const clients = [service, second].map(openClient)
@@ -67,11 +67,11 @@ test('10,000 copies of one payment at once, at two instances, are one credit', a
   const batches = Array.from({ length: 20 }, (_, index) =>
     recordAt(index % 2 === 0 ? service : second, new Array(250).fill(payment)),
   )
-  const answers = await Promise.all(singles)
+  const responses = await Promise.all(singles)
   const results = (await Promise.all(batches)).flatMap((batch) => batch.results)
   for (const client of clients) client.close()
 
-  const all = [...answers, ...results]
+  const all = [...responses, ...results]
   expect(all).toHaveLength(10_000)
   const count = (outcome: RecordOutcome) => all.filter((each) => each.outcome === outcome).length
   expect(count(RecordOutcome.RECORDED)).toBe(1)
@@ -88,10 +88,10 @@ test('10,000 copies of one payment at once, at two instances, are one credit', a
   expect(transactions).toHaveLength(1)
 })
 
-test('a final status that arrives many times at once moves the transaction once', async () => {
+test('finalizes a transaction once when many final reports arrive at the same time', async () => {
   const { number } = await openAccount(service)
   for (let round = 0; round < 5; round++) {
-    const sessionId = `moved-${round}`
+    const sessionId = `final-${round}`
     const { PENDING, SUCCESS, FAILED } = TransactionStatus
     await transactionsOf(service).recordPayment(paymentInto(number, { sessionId, status: PENDING }))
     const copies = await Promise.all(
@@ -116,15 +116,15 @@ test('a final status that arrives many times at once moves the transaction once'
   }
 })
 
-test('batches that overlap, in whatever order, never deadlock and never record twice', async () => {
+test('overlapping batches in any order never deadlock and never record a payment twice', async () => {
   const { number, businessId } = await openAccount(service)
   // One statement holds 256 rows: two instances write the same new rows at the same time.
   const payments = (round: number) =>
     Array.from({ length: 256 }, (_, index) =>
-      // Every third time, none of them has an account.
+      // In every third round, no payment has an account.
       paymentInto(index % 16 === 0 || round % 3 === 2 ? '9999999999' : number, {
         sessionId: `overlap-${round}-${index}`,
-        // A contradiction now and then, so that conflicts are written among the rest.
+        // Some payments have other amounts.
         amountMinor: index % 11 === 0 ? BigInt(index + 1) : 100_000n,
       }),
     )

@@ -29,7 +29,7 @@ export interface OpenedAccount {
   readonly reference: string
 }
 
-/** A new business with one account at 9PSB. */
+/** Creates a business with one account at 9PSB. */
 export async function openAccount(service: TestService): Promise<OpenedAccount> {
   const { id: businessId, key } = await service.business()
   const { body } = await service.post('generateVirtualAccount/', key, creation())
@@ -52,7 +52,7 @@ export function transactionsOf(service: TestService) {
   return service.client(TransactionService)
 }
 
-/** What the tables hold of a session. */
+/** The stored rows of a session. */
 export async function storedOf(pool: Pool, sessionId: string) {
   const one = async (text: string) => (await pool.query(text, [sessionId])).rows
   const transaction = `from transaction t where t.session_id = $1`

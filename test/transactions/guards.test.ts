@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { type Place, type PostingKind, TRANSITIONS } from '../../src/transactions/ledger.ts'
+import { type LedgerState, type PostingKind, TRANSITIONS } from '../../src/transactions/ledger.ts'
 import { TRANSACTION_STATUSES, type TransactionStatus } from '../../src/transactions/transaction.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -7,7 +7,7 @@ const db = useDatabase()
 
 const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
 
-/** SQLSTATE class 23: the database refuses it whoever asks. */
+/** Expects SQLSTATE class 23: the database itself rejects the statement. */
 const refuses = (text: string, values: unknown[] = []) =>
   expect(sql(text, values), text).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
 
@@ -73,8 +73,8 @@ const post = (transactionId: string, overrides: Record<string, unknown> = {}) =>
   ] as [string, unknown[]]
 }
 
-/** A transaction somewhere in its life, with its postings. */
-async function insertAt({ status, settled }: Place) {
+/** Inserts a transaction in a state, with its postings. */
+async function insertAt({ status, settled }: LedgerState) {
   const id = await insert(status === 'REVERSED' || settled ? 'SUCCESS' : status)
   if (status === 'SUCCESS' || status === 'REVERSED') await sql(...post(id))
   if (settled) {
@@ -91,62 +91,68 @@ async function insertAt({ status, settled }: Place) {
 const REVERSED = ['payment_reversal']
 const REVERSED_SETTLED = ['fee_reversal', 'settlement_reversal', 'payment_reversal']
 
-describe('the database allows the legal moves of a transaction and no others', () => {
-  const places: readonly Place[] = [
+describe('the database allows only the legal transitions of a transaction', () => {
+  const states: readonly LedgerState[] = [
     ...TRANSACTION_STATUSES.map((status) => ({ status, settled: false })),
     { status: 'SUCCESS', settled: true },
     { status: 'REVERSED', settled: true },
   ]
-  const name = ({ status, settled }: Place) => (settled ? `${status}, settled` : status)
-  const moves = places.flatMap((from) =>
-    places.filter((to) => to !== from).map((to) => [name(from), name(to), from, to] as const),
+  const name = ({ status, settled }: LedgerState) => (settled ? `${status}, settled` : status)
+  const pairs = states.flatMap((from) =>
+    states.filter((to) => to !== from).map((to) => [name(from), name(to), from, to] as const),
   )
-  const go = (id: string, to: Place) =>
+  const change = (id: string, to: LedgerState) =>
     [
       `update transaction set status = $2,
         settled_at = case when $3 then coalesce(settled_at, now()) end where id = $1`,
       [id, to.status, to.settled],
     ] as [string, unknown[]]
 
-  test.each(moves)('%s → %s', async (_from, _to, from, to) => {
+  test.each(pairs)('%s → %s', async (_from, _to, from, to) => {
     const id = await insertAt(from)
-    const move = TRANSITIONS.find(
+    const transition = TRANSITIONS.find(
       (each) => name(each.from) === name(from) && name(each.to) === name(to),
     )
-    for (const kind of move?.postings ?? []) await sql(...post(id, { kind }))
-    if (move !== undefined) await sql(...go(id, to))
-    else await refuses(...go(id, to))
+    for (const kind of transition?.postings ?? []) await sql(...post(id, { kind }))
+    if (transition !== undefined) await sql(...change(id, to))
+    else await refuses(...change(id, to))
   })
 
-  test.each(TRANSITIONS.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
-    'none without its posting: %s',
-    async (missing, { from, to, postings }) => {
-      // A fee of nothing has no posting; its reversal must be there when the fee is.
-      if (missing === 'fee') return
-      const id = await insertAt(from)
-      for (const kind of postings) if (kind !== missing) await sql(...post(id, { kind }))
-      await refuses(...go(id, to))
-    },
-  )
+  test.each(
+    TRANSITIONS.flatMap((transition) =>
+      transition.postings.map((kind) => [kind, transition] as const),
+    ),
+  )('rejects a transition without its posting: %s', async (missing, { from, to, postings }) => {
+    // A zero fee has no posting, so a missing fee is legal. Its reversal is required if it
+    // exists.
+    if (missing === 'fee') return
+    const id = await insertAt(from)
+    for (const kind of postings) if (kind !== missing) await sql(...post(id, { kind }))
+    await refuses(...change(id, to))
+  })
 
-  test.each(TRANSITIONS.flatMap((move) => move.postings.map((kind) => [kind, move] as const)))(
-    'none with a posting of another amount: %s',
+  test.each(
+    TRANSITIONS.flatMap((transition) =>
+      transition.postings.map((kind) => [kind, transition] as const),
+    ),
+  )(
+    'rejects a transition with another amount in its posting: %s',
     async (wrong, { from, to, postings }) => {
       const id = await insertAt(from)
       const amount = wrong === 'fee' ? 501 : 499
       for (const kind of postings) {
         await sql(...post(id, { kind, ...(kind === wrong && { amount }) }))
       }
-      await refuses(...go(id, to))
+      await refuses(...change(id, to))
     },
   )
 
-  test('an unknown status', async () => {
+  test('rejects an unknown status', async () => {
     await expect(insert('DONE' as TransactionStatus)).rejects.toMatchObject({ code: '23514' })
   })
 })
 
-describe('the database keeps a recorded payment as it is', () => {
+describe('the database does not allow changes to a recorded payment', () => {
   test.each([
     ['amount_minor', 501],
     ['session_id', 'other'],
@@ -154,19 +160,19 @@ describe('the database keeps a recorded payment as it is', () => {
     ['account_id', 'acc_2'],
     ['business_id', 'biz_2'],
     ['id', 'txn_other'],
-  ])('its %s cannot be changed', async (column, value) => {
+  ])('rejects a change of its %s', async (column, value) => {
     const id = await insert('SUCCESS')
     await refuses(`update transaction set ${column} = $2 where id = $1`, [id, value])
   })
 
-  test('it cannot be deleted, nor all of them', async () => {
+  test('rejects deleting one or truncating the table', async () => {
     const id = await insert('SUCCESS')
     await refuses('delete from transaction where id = $1', [id])
     await refuses('truncate transaction cascade')
     await refuses('delete from account where id = $1', ['acc_1'])
   })
 
-  test('it cannot be recorded twice, nor for nothing, nor for nobody', async () => {
+  test('rejects a duplicate session, a non-positive amount and an unknown account', async () => {
     await insert('SUCCESS', { session_id: 'taken' })
     const again = (overrides: Record<string, unknown>) =>
       expect(insert('SUCCESS', overrides)).rejects.toMatchObject({
@@ -175,41 +181,41 @@ describe('the database keeps a recorded payment as it is', () => {
     await again({ session_id: 'taken' })
     await again({ amount_minor: 0 })
     await again({ amount_minor: -1 })
-    await again({ account_id: 'acc_nobody' })
+    await again({ account_id: 'acc_unknown' })
     await insert('SUCCESS', { session_id: 'taken', bank: 'PALMPAY' })
   })
 })
 
-describe('the database lets a transaction be settled once, and only a successful one', () => {
-  test('not again, and it is not taken back', async () => {
+describe('the database allows the settlement of a successful transaction once', () => {
+  test('rejects changing or removing the settlement time', async () => {
     const id = await insertAt({ status: 'SUCCESS', settled: true })
     await refuses("update transaction set settled_at = now() + interval '1 s' where id = $1", [id])
     await refuses('update transaction set settled_at = null where id = $1', [id])
   })
 })
 
-describe('the database keeps the ledger', () => {
+describe('the database protects the ledger', () => {
   test.each([
-    ['nothing', { amount: 0 }],
-    ['less than nothing', { amount: -500 }],
+    ['with a zero amount', { amount: 0 }],
+    ['with a negative amount', { amount: -500 }],
     ['from an account to itself', { credit: 'clearing:9PSB' }],
-    ['between accounts that it does not move between', { credit: 'available' }],
-    ['the wrong way round', { debit: 'pending', credit: 'clearing:9PSB' }],
-    ['no known kind', { kind: 'gift' }],
-  ])('a posting of %s is refused', async (_what, overrides) => {
+    ['between accounts that its kind does not allow', { credit: 'available' }],
+    ['with debit and credit swapped', { debit: 'pending', credit: 'clearing:9PSB' }],
+    ['of an unknown kind', { kind: 'gift' }],
+  ])('rejects a posting %s', async (_what, overrides) => {
     await refuses(...post(await insert('SUCCESS'), overrides))
   })
 
-  test('a posting of no transaction is refused', () => refuses(...post('txn_nobody')))
+  test('rejects a posting of an unknown transaction', () => refuses(...post('txn_unknown')))
 
-  test('each kind of posting happens once a transaction', async () => {
+  test('rejects a second posting of the same kind for a transaction', async () => {
     const id = await insert('SUCCESS')
     await sql(...post(id))
     await refuses(...post(id))
     await refuses(...post(id, { amount: 1 }))
   })
 
-  test('a posting is never changed or removed', async () => {
+  test('rejects changing or deleting a posting', async () => {
     const id = await insert('SUCCESS')
     await sql(...post(id))
     await refuses('update ledger_posting set amount_minor = 1 where transaction_id = $1', [id])
@@ -219,7 +225,7 @@ describe('the database keeps the ledger', () => {
   })
 })
 
-describe('the database keeps accounts', () => {
+describe('the database protects accounts', () => {
   test.each([
     ["update account set bank = 'GTB' where id = 'acc_1'"],
     ["update account set status = 'OPEN' where id = 'acc_1'"],
@@ -227,10 +233,10 @@ describe('the database keeps accounts', () => {
     ["update account set account_name = null where id = 'acc_1'"],
     ["update account set account_number = '0000000001' where id = 'acc_2'"],
     ["update account set reference = 'R-1' where id = 'acc_2'"],
-    ["update account set business_id = 'biz_nobody' where id = 'acc_1'"],
+    ["update account set business_id = 'biz_unknown' where id = 'acc_1'"],
     ["update account set business_id = 'biz_1' where id = 'acc_2'"],
     ["update account set id = 'acc_3' where id = 'acc_2'"],
     ["delete from account where id = 'acc_2'"],
     ['truncate account cascade'],
-  ])('it refuses %s', (text) => refuses(text))
+  ])('rejects %s', (text) => refuses(text))
 })

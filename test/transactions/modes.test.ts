@@ -27,7 +27,7 @@ const accounts = () => service.client(AccountService)
 const transactions = () => service.client(TransactionService)
 const sandbox = () => service.client(SandboxService)
 const pool = () => service.database.pool
-/** An instance that real banks serve. */
+/** An instance with real bank connectors. */
 let real: Instance
 
 beforeAll(async () => {
@@ -42,7 +42,9 @@ async function open(businessId: string, inTest: boolean, reference = 'order-1') 
   return (await accounts().createAccount(request)).account!
 }
 
-/** Gives a test account the number of a live one, as a real bank and the sandbox may. */
+/**
+ * Gives a test account the number of a live one: a real bank and the sandbox may assign the same.
+ */
 async function shareNumber(businessId: string) {
   const live = await open(businessId, false)
   const inTest = await open(businessId, true)
@@ -63,8 +65,8 @@ const payment = (accountNumber: string, sessionId: string) => ({
 let sessions = 0
 const newSession = () => `modes-${++sessions}`
 
-describe('where a live and a test account have one number', () => {
-  test('a payment is the live one’s, also when the test one was known before', async () => {
+describe('if a live and a test account have the same number', () => {
+  test('a payment is recorded for the live account, even if the test account is older', async () => {
     const { id } = await service.business()
     const inTest = await open(id, true)
     const first = await transactions().recordPayment(payment(inTest.accountNumber, newSession()))
@@ -78,7 +80,7 @@ describe('where a live and a test account have one number', () => {
     expect(second.transaction).toMatchObject({ live: true, accountReference: live.reference })
   })
 
-  test('a simulated transfer is the live one’s where the sandbox serves its bank, else the test one’s', async () => {
+  test('a simulated transfer is for the live account if the sandbox serves its bank, else for the test one', async () => {
     const { id } = await service.business()
     const shared = await shareNumber(id)
     const transfer = { accountNumber: shared.number, amountMinor: 100n }
@@ -98,7 +100,7 @@ describe('where a live and a test account have one number', () => {
   })
 })
 
-test('money that is not there reaches test accounts alone, where real banks serve', async () => {
+test('simulated transfers reach only test accounts if real banks are connected', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
   const transport = createGrpcTransport({ baseUrl: real.grpcUrl })
@@ -115,7 +117,7 @@ test('money that is not there reaches test accounts alone, where real banks serv
   })
 })
 
-test('what a real bank tells of never credits a test account', async () => {
+test('a report of a real bank never credits a test account', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
   const record = createRecordPayment({
@@ -123,8 +125,8 @@ test('what a real bank tells of never credits a test account', async () => {
     findOpenAccounts: createFindOpenAccounts(pool()),
     clock: systemClock,
     onCommit: () => undefined,
-    unmatched: () => undefined,
-    differs: () => undefined,
+    onUnmatched: () => undefined,
+    onConflict: () => undefined,
   })
   const notify = (accountNumber: string, mode: boolean | undefined, sessionId = newSession()) =>
     record({
@@ -138,7 +140,7 @@ test('what a real bank tells of never credits a test account', async () => {
       narration: '',
       live: mode,
     })
-  // Known from before, in both modes.
+  // Both accounts are in the account cache, one in each mode.
   for (const { accountNumber } of [live, inTest]) {
     expect(await notify(accountNumber, undefined)).toMatchObject({ outcome: 'RECORDED' })
   }
@@ -148,17 +150,17 @@ test('what a real bank tells of never credits a test account', async () => {
     outcome: 'RECORDED',
     transaction: { account: { live: true } },
   })
-  // Nor is what the sandbox makes up, for an account that has been closed, kept as real money.
-  const madeUp = newSession()
-  expect(await notify(live.accountNumber, false, madeUp)).toMatchObject({ outcome: 'UNMATCHED' })
+  // A simulated transfer without a test account is not stored as an unmatched payment.
+  const simulated = newSession()
+  expect(await notify(live.accountNumber, false, simulated)).toMatchObject({ outcome: 'UNMATCHED' })
   const { rows } = await pool().query('select from unmatched_payment where session_id = $1', [
-    madeUp,
+    simulated,
   ])
   expect(rows).toEqual([])
   expect(await notify(inTest.accountNumber, false)).toMatchObject({ outcome: 'RECORDED' })
 })
 
-test('a test transfer of some session does not stand in the way of a real payment of it', async () => {
+test('a test transfer does not block a real payment with the same session', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
   const sessionId = newSession()
@@ -179,12 +181,12 @@ test('a test transfer of some session does not stand in the way of a real paymen
     outcome: RecordOutcome.DUPLICATE,
     transaction: { live: false },
   })
-  // For an internal caller, who names no mode, it is the live one.
+  // An internal caller names no mode and gets the live transaction.
   const found = await transactions().getTransaction({ businessId: id, sessionId })
   expect(found.transaction).toMatchObject({ live: true, amountMinor: 100n })
 })
 
-test('a test transfer of some session does not hide a real payment of it that is nobody’s', async () => {
+test('a test transfer does not hide an unmatched real payment with the same session', async () => {
   const { id } = await service.business()
   const inTest = await open(id, true)
   const sessionId = newSession()
@@ -196,16 +198,16 @@ test('a test transfer of some session does not hide a real payment of it that is
       outcome: RecordOutcome.UNMATCHED,
     })
   }
-  const kept = 'select account_number from unmatched_payment where session_id = $1'
-  expect((await pool().query(kept, [sessionId])).rows).toEqual([{ account_number: '9999999998' }])
-  // What is told of the test transfer itself is still a repeat of it.
+  const stored = 'select account_number from unmatched_payment where session_id = $1'
+  expect((await pool().query(stored, [sessionId])).rows).toEqual([{ account_number: '9999999998' }])
+  // A repeat of the test transfer is still a duplicate.
   await accounts().closeAccount({ businessId: id, reference: inTest.reference })
   expect(await transactions().recordPayment({ ...transfer, bank: Bank.BANK_9PSB })).toMatchObject({
     outcome: RecordOutcome.DUPLICATE,
   })
 })
 
-test('the ledger knows whose money is real', async () => {
+test('a posting has the mode of its transaction', async () => {
   const { id } = await service.business()
   for (const inTest of [false, true]) {
     const { accountNumber } = await open(id, inTest)
@@ -222,8 +224,8 @@ test('the ledger knows whose money is real', async () => {
   ])
 })
 
-describe('lists of internal callers', () => {
-  test('hold both modes, the latest first, or the one that is asked for', async () => {
+describe('internal callers', () => {
+  test('list transactions of both modes, the latest first, or of the requested mode', async () => {
     const { id: businessId } = await service.business()
     const made = { true: [] as string[], false: [] as string[] }
     const opened = { true: '', false: '' }
@@ -265,7 +267,7 @@ describe('lists of internal callers', () => {
     expect(byReturned.account).toMatchObject({ live: false })
   })
 
-  test('of events are of one mode, and streams of both or of one', async () => {
+  test('list events of one mode, and stream events of both modes or of one', async () => {
     const { id: businessId } = await service.business()
     await open(businessId, true, 'order-2')
     await open(businessId, false)
@@ -274,7 +276,7 @@ describe('lists of internal callers', () => {
     const list = (inTest: boolean, count: number) =>
       until(
         () => events.listEvents({ businessId, test: inTest }),
-        (answer) => answer.events.length === count,
+        (response) => response.events.length === count,
       )
     const shown = ({ events: found }: Awaited<ReturnType<typeof list>>) =>
       found.map(({ live, businessSequence, payload: { value } }) => [
@@ -306,17 +308,17 @@ describe('lists of internal callers', () => {
   })
 })
 
-describe('where an account is opened', () => {
+describe('opening an account', () => {
   test.each([
     [true, 'bank'],
     [false, 'sandbox'],
-  ])('live %s: the %s, whatever the settings', async (live, expected) => {
+  ])('with live %s, calls the %s whatever the settings', async (live, expected) => {
     const { id: businessId } = await service.business()
-    const asked: [string, AccountOrder][] = []
+    const calls: [string, AccountOrder][] = []
     const connector = (name: string): BankConnector => ({
       afterCrash: 'retry',
       async openAccount(order) {
-        asked.push([name, order])
+        calls.push([name, order])
         const accountNumber = String(Date.now()).slice(-10)
         return { kind: 'opened', accountNumber, accountName: order.accountName, bankAccountId: '' }
       },
@@ -346,15 +348,15 @@ describe('where an account is opened', () => {
     const order = { businessId, live, reference: 'order-1', ...details }
     const { account } = await create(order)
     expect(account.live).toBe(live)
-    expect(asked.map(([name]) => name)).toEqual([expected])
-    expect(asked[0]![1]).toMatchObject({ bank: 'PROVIDUS', reference: account.reference })
+    expect(calls.map(([name]) => name)).toEqual([expected])
+    expect(calls[0]![1]).toMatchObject({ bank: 'PROVIDUS', reference: account.reference })
     expect(await create(order)).toMatchObject({ replayed: true, account: { live } })
-    expect(asked).toHaveLength(1)
+    expect(calls).toHaveLength(1)
   })
 })
 
 test.each(['account', 'transaction', 'api_key', 'webhook_endpoint'])(
-  'the database refuses a %s another mode',
+  'the database rejects a change of the mode of a row of %s',
   async (table) => {
     const { id } = await service.business()
     const { accountNumber } = await open(id, false)

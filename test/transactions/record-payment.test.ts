@@ -19,7 +19,7 @@ const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
 
 let sessions = 0
 
-/** An account, and a way to record payments of one session into it. */
+/** Opens an account, and returns a function that records payments of one session into it. */
 async function session() {
   const account = await openAccount(service)
   sessions += 1
@@ -44,7 +44,7 @@ const POSTING = {
 const EVENT = { kind: 'PAYMENT_NOTIFICATION' }
 
 describe('a payment', () => {
-  test('is recorded with all that is known of it, one posting and one event', async () => {
+  test('is recorded with all its fields, one posting and one event', async () => {
     const { account, sessionId, record, stored } = await session()
     const paidAt = timestampFromMs(Date.parse('2026-11-20T10:00:00.123Z'))
     const payer = {
@@ -86,7 +86,7 @@ describe('a payment', () => {
     })
   })
 
-  test('that comes again is a duplicate, and changes nothing', async () => {
+  test('that is reported again is a duplicate and changes nothing', async () => {
     const { record, stored } = await session()
     const { transaction } = await record()
     const before = await stored()
@@ -98,7 +98,7 @@ describe('a payment', () => {
     expect(await stored()).toEqual(before)
   })
 
-  test('into no account is kept, once, and credits nobody', async () => {
+  test('for an unknown account is stored once as unmatched and credits no business', async () => {
     const { record, stored } = await session()
     for (let copy = 0; copy < 3; copy++) {
       const { outcome, transaction } = await record({ accountNumber: '9999999999' })
@@ -113,7 +113,7 @@ describe('a payment', () => {
     })
   })
 
-  test('that says something else of an unmatched session is kept beside it', async () => {
+  test('that conflicts with an unmatched payment is stored as another unmatched payment', async () => {
     const { record, stored } = await session()
     const accountNumber = '9999999998'
     for (const amountMinor of [100_000n, 250_000n, 100_000n]) {
@@ -123,12 +123,12 @@ describe('a payment', () => {
     expect(unmatched.map((row) => row.amount_minor).sort()).toEqual(['100000', '250000'])
   })
 
-  test('into an account of the same number at another bank is unmatched', async () => {
+  test('for the number of an account at another bank is unmatched', async () => {
     const { record } = await session()
     expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)
   })
 
-  test('into a pending account is unmatched', async () => {
+  test('for a pending account is unmatched', async () => {
     const { record, account, stored } = await session()
     await service.database.pool.query(
       "update account set status = 'PENDING' where business_id = $1",
@@ -138,7 +138,7 @@ describe('a payment', () => {
     expect((await stored()).unmatched).toHaveLength(1)
   })
 
-  test('of the same session at another bank is another payment', async () => {
+  test('with the same session at another bank is another payment', async () => {
     const { record, account, sessionId } = await session()
     expect((await record()).outcome).toBe(RECORDED)
     const other = await service.post('generateVirtualAccount/', account.key, {
@@ -151,20 +151,20 @@ describe('a payment', () => {
   })
 })
 
-describe('a payment that contradicts the recorded one is a conflict', () => {
-  test('kept for a person, once each, and nothing else changes', async () => {
+describe('a payment that conflicts with the recorded one', () => {
+  test('is stored once for manual review, and nothing else changes', async () => {
     const { account, record, stored } = await session()
     const { transaction } = await record()
     const before = await stored()
     const { number: elsewhere } = await openAccount(service)
-    const contradictions: Payment[] = [
+    const conflicting: Payment[] = [
       { amountMinor: 100_001n },
       { accountNumber: elsewhere },
       { accountNumber: '9999999999' },
       { status: FAILED },
     ]
-    for (const contradiction of [...contradictions, ...contradictions]) {
-      expect(await record(contradiction)).toMatchObject({ outcome: CONFLICT, transaction })
+    for (const payment of [...conflicting, ...conflicting]) {
+      expect(await record(payment)).toMatchObject({ outcome: CONFLICT, transaction })
     }
     const { conflicts, ...rest } = await stored()
     expect(rest).toEqual({ ...before, conflicts: undefined })
@@ -175,7 +175,7 @@ describe('a payment that contradicts the recorded one is a conflict', () => {
       status: 'SUCCESS',
     })
     expect(rest.unmatched).toEqual([])
-    // No other test of this file has contradictions before it.
+    // This is the first test of this file that records conflicts.
     const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
     expect(metrics).toContain('inflow_payment_conflicts_total{bank="9PSB"} 4')
     const findings = await checkBankWork(service.database.pool, {}, Date.now())
@@ -187,8 +187,8 @@ describe('a payment that contradicts the recorded one is a conflict', () => {
   })
 })
 
-describe('a payment that is announced first', () => {
-  test('becomes successful once, with its posting and event then', async () => {
+describe('a payment that is PENDING first', () => {
+  test('becomes SUCCESS once, and only then gets its posting and event', async () => {
     const { record, stored } = await session()
     expect(await record({ status: PENDING })).toMatchObject({
       outcome: RECORDED,
@@ -207,7 +207,7 @@ describe('a payment that is announced first', () => {
     })
   })
 
-  test('becomes failed once, without posting or event, and is never successful after', async () => {
+  test('becomes FAILED once, without posting or event, and never SUCCESS afterwards', async () => {
     const { record, stored } = await session()
     await record({ status: PENDING })
     expect(await record({ status: FAILED })).toMatchObject({
@@ -225,7 +225,7 @@ describe('a payment that is announced first', () => {
   })
 })
 
-test('whatever comes in whatever order, the tables are what the rules say', () => {
+test('follows the rules of duplicates, finalization and conflicts for any sequence of reports', () => {
   const step = fc.record({
     status: fc.constantFrom(PENDING, SUCCESS, FAILED),
     amountMinor: fc.constantFrom(100_000n, 100_000n, 100_000n, 7n),
@@ -264,7 +264,7 @@ test('whatever comes in whatever order, the tables are what the rules say', () =
   )
 })
 
-test('the answer is the transaction as it stands, also to a duplicate after it moved on', async () => {
+test('responds to a duplicate with the current state of the transaction', async () => {
   const { record, account, sessionId } = await session()
   await record({ status: PENDING })
   await record({ status: SUCCESS })

@@ -18,13 +18,13 @@ async function record(payments: Payment[]) {
   return (await transactionsOf(service).recordPayments({ payments })).results
 }
 
-describe('a bad row of a batch is refused by itself, and its neighbours are recorded', () => {
+describe('refuses an invalid payment of a batch and records the others', () => {
   const bad: [string, Payment, string][] = [
     ['no session', { sessionId: '' }, 'sessionId is required'],
-    ['a session of other characters', { sessionId: 'a b' }, 'sessionId '],
+    ['a session with invalid characters', { sessionId: 'a b' }, 'sessionId '],
     ['a session of 65 characters', { sessionId: 'x'.repeat(65) }, 'sessionId '],
     ['no amount', { amountMinor: 0n }, 'amountMinor '],
-    ['less than nothing', { amountMinor: -1n }, 'amountMinor '],
+    ['a negative amount', { amountMinor: -1n }, 'amountMinor '],
     ['more than ten trillion naira', { amountMinor: AMOUNT_MINOR_MAX + 1n }, 'amountMinor '],
     ['no bank', { bank: 0 }, 'bank is required'],
     ['an unknown bank', { bank: 99 as never }, 'bank '],
@@ -53,7 +53,7 @@ describe('a bad row of a batch is refused by itself, and its neighbours are reco
     expect([transactions, unmatched]).toEqual([[], []])
   })
 
-  test('several faults of a row are told together', async () => {
+  test('reports all faults of a payment together', async () => {
     const [result] = await record([{ accountNumber: '1' }])
     for (const field of ['bank', 'accountNumber', 'sessionId', 'amountMinor']) {
       expect(result?.error).toContain(field)
@@ -61,11 +61,11 @@ describe('a bad row of a batch is refused by itself, and its neighbours are reco
   })
 })
 
-test('results are in the order of the payments, each with its own outcome', async () => {
+test('returns results in the order of the payments, each with its own outcome', async () => {
   const { number, businessId } = await openAccount(service)
   await record([paymentInto(number, { sessionId: 'order-known' })])
   const results = await record([
-    paymentInto('9999999999', { sessionId: 'order-nobody' }),
+    paymentInto('9999999999', { sessionId: 'order-unmatched' }),
     paymentInto(number, { sessionId: 'order-known' }),
     paymentInto(number, { sessionId: 'order-new' }),
     {},
@@ -92,7 +92,7 @@ test('results are in the order of the payments, each with its own outcome', asyn
   expect(list.transactions).toHaveLength(3)
 })
 
-test('a payment that is twice in one batch is recorded once', async () => {
+test('records a payment once when a batch contains it several times', async () => {
   const { number } = await openAccount(service)
   const twice = paymentInto(number, { sessionId: 'twice' })
   const results = await record([twice, { ...twice, amountMinor: 7n }, twice, twice])
@@ -104,7 +104,7 @@ test('a payment that is twice in one batch is recorded once', async () => {
 })
 
 describe('the size of a batch', () => {
-  test.each([0, 1_001])('%i payments are refused, whole', async (count) => {
+  test.each([0, 1_001])('refuses a batch of %i payments as a whole', async (count) => {
     const { number } = await openAccount(service)
     const payments = Array.from({ length: count }, (_, index) =>
       paymentInto(number, { sessionId: `many-${index}` }),
@@ -118,15 +118,15 @@ describe('the size of a batch', () => {
     expect(transactions).toEqual([])
   })
 
-  test('1,000 payments as long as the rules allow are recorded, at both doors', async () => {
+  test('records 1,000 payments of the maximum size, over gRPC and Connect', async () => {
     const { number } = await openAccount(service)
-    for (const [door, client] of Object.entries({
+    for (const [protocol, client] of Object.entries({
       grpc: transactionsOf(service),
       connect: service.connectClient(TransactionService),
     })) {
       const payments = Array.from({ length: 1_000 }, (_, index) =>
         paymentInto(number, {
-          sessionId: `${door}-${index}-`.padEnd(64, 'x'),
+          sessionId: `${protocol}-${index}-`.padEnd(64, 'x'),
           narration: '😀'.repeat(500),
           payer: { name: 'x'.repeat(200), bankName: 'y'.repeat(200) },
         }),
@@ -137,33 +137,33 @@ describe('the size of a batch', () => {
   })
 })
 
-test('what was announced becomes final in one batch, each payment once', async () => {
+test('finalizes each pending payment once, within one batch', async () => {
   const { number } = await openAccount(service)
   const { PENDING, SUCCESS, FAILED } = TransactionStatus
   const one = (index: number, status: TransactionStatus) =>
-    paymentInto(number, { sessionId: `announced-${index}.`, status })
+    paymentInto(number, { sessionId: `pending-${index}.`, status })
   const indices = Array.from({ length: 60 }, (_, index) => index)
-  const announced = await record(indices.map((index) => one(index, PENDING)))
-  expect(announced.every((result) => result.outcome === RECORDED)).toBe(true)
+  const pending = await record(indices.map((index) => one(index, PENDING)))
+  expect(pending.every((result) => result.outcome === RECORDED)).toBe(true)
   const finalOf = (index: number) => (index % 3 === 0 ? FAILED : SUCCESS)
-  const told = indices.flatMap((index) => [
+  const reports = indices.flatMap((index) => [
     one(index, finalOf(index)),
     one(index, finalOf(index)),
     one(index, index % 3 === 0 ? SUCCESS : FAILED),
   ])
-  const results = await record(told)
+  const results = await record(reports)
   for (const index of indices) {
     const outcomes = results.slice(3 * index, 3 * index + 3).map((result) => result.outcome)
     const { transactions, postings, events } = await storedOf(
       service.database.pool,
-      `announced-${index}.`,
+      `pending-${index}.`,
     )
     const [stored] = transactions
-    // Which telling is first is not said; the others are what they are to that one.
+    // The order within a batch is not defined: one report wins, and the others relate to it.
     expect(outcomes.filter((outcome) => outcome === RECORDED)).toHaveLength(1)
-    const contrary = stored.status === (finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
+    const expected = stored.status === (finalOf(index) === SUCCESS ? 'SUCCESS' : 'FAILED')
     expect(outcomes.sort()).toEqual(
-      (contrary ? [RECORDED, DUPLICATE, CONFLICT] : [RECORDED, CONFLICT, CONFLICT]).sort(),
+      (expected ? [RECORDED, DUPLICATE, CONFLICT] : [RECORDED, CONFLICT, CONFLICT]).sort(),
     )
     const arrived = stored.status === 'SUCCESS' ? 1 : 0
     expect([postings.length, events.length]).toEqual([arrived, arrived])

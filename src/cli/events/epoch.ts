@@ -12,12 +12,12 @@ export const bumpEpoch = calling<{ yes?: boolean }>(async (service, options) => 
   if (options.yes !== true) {
     await confirm(process.stdin, process.stderr, {
       question:
-        'All cursors made so far are refused from then on, and every subscriber has to take up a\n' +
-        'safe place. That is for after a restore of the database, or a failover that lost commits.',
+        'All cursors issued so far become invalid, and every subscriber must resume from a safe\n' +
+        'cursor. Do this after a restore of the database, or a failover that lost commits.',
       word: 'bump',
     })
   }
   const response = await service.client(EventService).bumpEpoch({})
   answer(options, BumpEpochResponseSchema, response, () => `Epoch ${response.epoch}`)
-  note('Cursors of earlier epochs are refused, with a safe place to go on.')
+  note('Cursors of earlier epochs are refused; the error carries a safe cursor to resume from.')
 })

@@ -13,30 +13,30 @@ export function events(noun: Command): void {
   }
   addModeOptions(
     addVerb(noun, 'tail', {
-      summary: 'print events as they happen, until Ctrl-C; with --json one line for each',
+      summary: 'print events as they happen, until Ctrl-C; --json prints one line for each',
       example: 'events tail --since "2026-11-20 10:00:00" --kind PAYMENT_NOTIFICATION',
     }),
   )
-    .addOption(start('--from-beginning', 'start at the oldest event that is kept'))
+    .addOption(start('--from-beginning', 'start at the oldest stored event'))
     .addOption(start('--since <time>', 'start at this time (default: now)').argParser(time))
-    .addOption(start('--cursor <cursor>', 'start after the event that carried this cursor'))
-    .option('--kind <kinds...>', 'only events of these kinds (default: of all)')
-    .option('--business <ids...>', 'only events of these businesses (default: of all)')
+    .addOption(start('--cursor <cursor>', 'start after the event with this cursor'))
+    .option('--kind <kinds...>', 'only events of these kinds (default: all)')
+    .option('--business <ids...>', 'only events of these businesses (default: all)')
     .action(tail)
   addServiceOptions(noun)
-  epoch(noun.command('epoch').description('epochs of cursors: bump').helpCommand(false))
+  epoch(noun.command('epoch').description('manage the epoch of cursors: bump').helpCommand(false))
 }
 
 /** `inflow events epoch` */
 function epoch(noun: Command): void {
   addVerb(noun, 'bump', {
     summary:
-      'start a new epoch of cursors: for after a restore of the database, or a failover that lost ' +
-      'commits. Cursors made before are refused with a safe place to go on, as other events may ' +
-      'stand where they point',
+      'start a new epoch of cursors, after a restore of the database or a failover that lost ' +
+      'commits. Earlier cursors are then refused with a safe cursor to resume from, because their ' +
+      'positions may now belong to other events',
     example: 'events epoch bump --yes',
   })
-    .option('--yes', 'do not ask for a confirmation')
+    .option('--yes', 'do not ask for confirmation')
     .action(bumpEpoch)
   addServiceOptions(noun)
 }

@@ -10,8 +10,8 @@ import { type ModeOptions, modeOf } from '../options.ts'
 import { note, visible } from '../output.ts'
 import { calling, refused, type Service, unreachable } from '../service.ts'
 
-/** How long the service may stay away before it is given up. */
-const AWAY_MAX_MS = 10 * 60_000
+/** How long the service may be unavailable before the command fails. */
+const UNAVAILABLE_MAX_MS = 10 * 60_000
 
 interface TailOptions extends ModeOptions {
   readonly fromBeginning?: boolean
@@ -23,12 +23,12 @@ interface TailOptions extends ModeOptions {
 
 /** `inflow events tail` */
 export const tail = calling<TailOptions>(async (service, options) => {
-  // Only this verb needs a second gRPC client: without it the others start faster.
+  // Imported here, because only this verb needs it and the others start faster without it.
   const { subscribe, SubscriptionRefused } = await import('../../client/subscribe.ts')
   const stop = new AbortController()
   const onSignal = () => stop.abort()
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
-  const patience = createTimeout(service, stop)
+  const timeout = createTimeout(service, stop)
   let cursor: string | undefined
   let refusal: Failure | undefined
   const subscription: SubscribeOptions = {
@@ -40,56 +40,56 @@ export const tail = calling<TailOptions>(async (service, options) => {
     businessIds: options.business ?? [],
     ...modeOf(options),
     signal: stop.signal,
-    onInterruption: patience.interrupted,
+    onInterruption: timeout.onInterruption,
     onCheckpoint(at) {
       cursor = at
-      patience.heard()
+      timeout.onItem()
     },
   }
   try {
     for await (const event of subscribe(subscription)) {
       const line = options.json ? JSON.stringify(toJsonForm(EventSchema, event)) : lineOf(event)
-      // Waiting for a slow reader holds back the stream, rather than filling the memory.
+      // Wait for a slow reader of stdout, which slows the stream down instead of using memory.
       if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain')
       cursor = event.cursor
-      patience.heard()
+      timeout.onItem()
     }
   } catch (error) {
     if (!(error instanceof SubscriptionRefused)) throw error
-    const safe = error.cursor && `go on where it is safe: --cursor ${error.cursor}`
+    const safe = error.cursor && `resume safely with: --cursor ${error.cursor}`
     refusal = refused(error.message, error.reason, error.code as number, safe ? [safe] : [])
     if (safe) cursor = undefined
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
   }
-  if (cursor !== undefined) note(`To go on from here: --cursor ${cursor}`)
-  const failure = refusal ?? patience.lost()
+  if (cursor !== undefined) note(`To resume from here: --cursor ${cursor}`)
+  const failure = refusal ?? timeout.failure()
   if (failure) throw failure
 })
 
-/** Tells of interruptions, and ends the subscription when nobody answers. */
+/** Prints interruptions, and ends the subscription if the service stays unavailable. */
 function createTimeout(service: Service, stop: AbortController) {
-  let answered = false
-  let awaySinceMs: number | undefined
+  let reached = false
+  let unavailableSinceMs: number | undefined
   let failure: Failure | undefined
   return {
-    heard() {
-      answered = true
-      awaySinceMs = undefined
+    onItem() {
+      reached = true
+      unavailableSinceMs = undefined
     },
-    interrupted({ message, reason }: Interruption, retryMs: number) {
-      answered ||= reason !== ''
-      awaySinceMs ??= performance.now()
-      if (!answered || performance.now() - awaySinceMs > AWAY_MAX_MS) {
+    onInterruption({ message, reason }: Interruption, retryMs: number) {
+      reached ||= reason !== ''
+      unavailableSinceMs ??= performance.now()
+      if (!reached || performance.now() - unavailableSinceMs > UNAVAILABLE_MAX_MS) {
         failure = unreachable(service.url, message)
         stop.abort()
       } else note(`Interrupted (${message}); resuming in ${(retryMs / 1000).toFixed(1)} s.`)
     },
-    lost: () => failure,
+    failure: () => failure,
   }
 }
 
-/** `host:port`, with the port that a URL may leave out. */
+/** Returns `host:port`, with the default port if the URL has none. */
 function addressOf(url: string): string {
   const { hostname, port, protocol } = new URL(url)
   return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`

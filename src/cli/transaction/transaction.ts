@@ -45,11 +45,11 @@ const ROW: readonly Column<Transaction>[] = [
   { title: 'Payer', of: ({ payer }) => payer?.name ?? '' },
 ]
 
-/** All that a person may want to know of one transaction. */
+/** All columns of a single transaction. */
 export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   ...ROW,
   { title: 'Currency', of: ({ currency }) => currency },
-  { title: 'Own reference', of: ({ merchantReference }) => merchantReference },
+  { title: 'Merchant reference', of: ({ merchantReference }) => merchantReference },
   { title: 'Account name', of: ({ accountName }) => accountName },
   { title: 'E-mail', of: ({ customerEmail }) => customerEmail },
   { title: 'Payer account', of: ({ payer }) => payer?.accountNumber ?? '' },
@@ -57,7 +57,7 @@ export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   { title: 'Narration', of: ({ narration }) => narration },
   { title: 'Settles at', of: ({ settlesAt }) => localTime.format(settlesAt) },
   { title: 'Reversed at', of: ({ reversal }) => localTime.format(reversal?.reversedAt) },
-  { title: 'Reversed for', of: ({ reversal }) => reversal?.reason ?? '' },
+  { title: 'Reversal reason', of: ({ reversal }) => reversal?.reason ?? '' },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Id', of: ({ id }) => id },
 ]
@@ -81,17 +81,17 @@ export function transaction(noun: Command): void {
         }),
       ),
     )
-      .option('--reference <text>', "into this account only: its reference or the business's own")
-      .addOption(enumOption('--status <status>', 'in this state only', TransactionStatus))
-      .option('--from <time>', 'paid at this time or later', time)
+      .option('--reference <text>', "only into this account: its reference or the business's own")
+      .addOption(enumOption('--status <status>', 'only with this status', TransactionStatus))
+      .option('--from <time>', 'paid at or after this time', time)
       .option('--to <time>', 'paid before this time', time),
   ).action(listTransactions)
   addVerb(noun, 'reverse', {
-    summary: 'take a payment back: undo its postings, and tell the business',
+    summary: 'reverse a payment: undo its postings and notify the business',
     example: 'transaction reverse txn_… --reason "recalled by the bank"',
   })
-    .argument('<transaction-id>', 'its id, txn_…')
-    .requiredOption('--reason <text>', 'why, for people')
+    .argument('<transaction-id>', 'the transaction id, txn_…')
+    .requiredOption('--reason <text>', 'why it is reversed')
     .action(reverseTransaction)
   addServiceOptions(noun)
 }

@@ -14,26 +14,26 @@ import { TRANSACTION_COLUMNS } from './transaction.ts'
 
 const COLUMNS: readonly Column<SimulateTransferResponse>[] = [
   { title: 'Outcome', of: outcomeOf },
-  // The transaction, where there is one, shows it too.
+  // The columns of the transaction include the session.
   { title: 'Session', of: ({ transaction, sessionId }) => (transaction ? '' : sessionId) },
   ...within(TRANSACTION_COLUMNS, (response: SimulateTransferResponse) => response.transaction),
 ]
 
-/** What the outcomes other than RECORDED mean. */
+/** Explanations of the outcomes other than RECORDED. */
 const MEANINGS: Readonly<Record<string, string>> = {
-  DUPLICATE: 'The session was recorded before; nothing changed.',
-  UNMATCHED: 'No open account has that number; the payment is kept for an operator.',
-  CONFLICT: 'The session was recorded with another amount or account; nothing changed.',
+  DUPLICATE: 'The session is already recorded; nothing changed.',
+  UNMATCHED: 'No open account has this number; the payment is queued for manual review.',
+  CONFLICT: 'The session is recorded with another amount or account; nothing changed.',
 }
 
 /** `inflow transfer` */
 export function transfer(noun: Command): void {
   addVerb(noun, 'simulate', {
-    summary: 'make money arrive in a test account, or a live one of a sandbox bank',
+    summary: 'simulate a payment into a test account, or a live account at a sandbox bank',
     example: 'transfer simulate --account 1234567890 --amount 1500.50 --payer "Chidi Okafor"',
   })
-    .requiredOption('--account <number>', 'number of the virtual account, ten digits')
-    .requiredOption('--amount <naira>', 'naira, with at most two decimals', amount)
+    .requiredOption('--account <number>', 'account number of the virtual account, ten digits')
+    .requiredOption('--amount <naira>', 'amount in naira, with at most two decimals', amount)
     .option('--session <id>', 'the interbank session id (default: a new one)')
     .option('--payer <name>', 'name of the payer (default: a made-up one)')
     .action(simulateTransfer)

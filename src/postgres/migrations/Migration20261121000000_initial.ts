@@ -181,7 +181,7 @@ const TABLES = [
   )`,
   `create index "transaction_business_id_paid_at_id_index" on "transaction" ("business_id", "paid_at", "id")`,
   `create index "transaction_account_id_paid_at_id_index" on "transaction" ("account_id", "paid_at", "id")`,
-  `create index transaction_unusual_index on "transaction" (business_id, status, paid_at, id) where status <> 'SUCCESS'`,
+  `create index transaction_unsuccessful_index on "transaction" (business_id, status, paid_at, id) where status <> 'SUCCESS'`,
   `alter table "transaction" add constraint "transaction_session_id_bank_unique" unique ("session_id", "bank")`,
   `alter table "transaction" add constraint "transaction_amount" check (amount_minor > 0)`,
   `alter table "transaction" add constraint "transaction_status" check (status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED'))`,
@@ -245,7 +245,7 @@ const ROWS = [
 
 const GUARDS = [
   // One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function
-  // has a snapshot of its own, so what is read below the lock is newer than the lock.
+  // has its own snapshot, so the statements after the lock see all commits before it.
   `create function sequence_events(rows_max int, out numbered int, out last_position bigint, out more boolean)
   language plpgsql as $$
   declare
@@ -256,7 +256,7 @@ const GUARDS = [
     select * into strict state from sequencer where id = 1 for update;
     upto := coalesce(state.target, pg_current_snapshot());
     if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
-      raise exception 'the event log is of another database cluster: run "inflow events epoch bump"'
+      raise exception 'the event log belongs to another database cluster: run "inflow events epoch bump"'
         using errcode = 'object_not_in_prerequisite_state';
     end if;
     with fresh as (
@@ -288,7 +288,7 @@ const GUARDS = [
     last_position := state.position + numbered;
     more := numbered = rows_max or state.target is not null;
     if numbered = rows_max then
-      -- More may be left of the same snapshot, which is a fixed set: go on in it.
+      -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
       update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
     elsif numbered > 0 or state.target is not null then
       update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
@@ -298,8 +298,8 @@ const GUARDS = [
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
   end $$`,
-  // After a restore: what is not in the log is numbered whatever its transaction was called in the
-  // cluster it comes from, and the snapshots of that cluster are forgotten.
+  // After a restore: numbers all events that are not in the log, whatever their transaction ids in
+  // the source cluster, and discards the snapshots of that cluster.
   `create function bump_event_epoch(out new_epoch int, out last_position bigint)
   language plpgsql as $$
   declare
@@ -335,7 +335,7 @@ const GUARDS = [
       target = null, done_seq = 0 where id = 1;
     perform pg_notify('inflow_event_log', last_position::text);
   end $$`,
-  // The legal moves of a transaction, whoever asks: see src/transactions/transaction.ts.
+  // Enforces the legal transitions of a transaction: see src/transactions/ledger.ts.
   `create function transaction_guard() returns trigger language plpgsql as $$
   begin
     if (new.id, new.business_id, new.account_id, new.bank, new.session_id, new.amount_minor)
@@ -349,10 +349,10 @@ const GUARDS = [
         using errcode = 'integrity_constraint_violation';
     end if;
     if old.settled_at is not null and new.settled_at is distinct from old.settled_at then
-      raise exception 'a transaction is settled once' using errcode = 'integrity_constraint_violation';
+      raise exception 'a transaction can be settled only once' using errcode = 'integrity_constraint_violation';
     end if;
     if old.settled_at is null and new.settled_at is not null and new.status <> 'SUCCESS' then
-      raise exception 'only a successful transaction is settled' using errcode = 'integrity_constraint_violation';
+      raise exception 'only a successful transaction can be settled' using errcode = 'integrity_constraint_violation';
     end if;
     return new;
   end $$`,

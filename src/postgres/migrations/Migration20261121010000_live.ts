@@ -32,13 +32,13 @@ const MODES = [
   `alter table "account" add constraint "account_business_id_live_merchant_reference_unique" unique ("business_id", "live", "merchant_reference")`,
   `alter table "account" drop constraint "account_account_number_bank_unique"`,
   `alter table "account" add constraint "account_account_number_bank_live_unique" unique ("account_number", "bank", "live")`,
-  // A test transfer may be of any session: it must not stand in the way of a real payment.
+  // A test transfer may use any session id: it must not block a real payment.
   `alter table "transaction" drop constraint "transaction_session_id_bank_unique"`,
   `alter table "transaction" add constraint "transaction_session_id_bank_live_unique" unique ("session_id", "bank", "live")`,
   `drop index "transaction_business_id_paid_at_id_index"`,
   `create index "transaction_business_id_live_paid_at_id_index" on "transaction" ("business_id", "live", "paid_at", "id")`,
-  'drop index transaction_unusual_index',
-  `create index transaction_unusual_index on "transaction" (business_id, live, status, paid_at, id) where status <> 'SUCCESS'`,
+  'drop index transaction_unsuccessful_index',
+  `create index transaction_unsuccessful_index on "transaction" (business_id, live, status, paid_at, id) where status <> 'SUCCESS'`,
   `alter table "event_business_counter" drop constraint "event_business_counter_pkey"`,
   `alter table "event_business_counter" add primary key ("business_id", "live")`,
   `alter table "event_log" drop constraint "event_log_business_id_business_sequence_unique"`,
@@ -54,7 +54,7 @@ const KEYS = [
 ]
 
 const FUNCTIONS = [
-  // One tick of the sequencer: as in the first migration, with a sequence for each mode.
+  // One tick of the sequencer: as in the first migration, with one sequence for each mode.
   `create or replace function sequence_events(rows_max int, out numbered int, out last_position bigint, out more boolean)
   language plpgsql as $$
   declare
@@ -65,7 +65,7 @@ const FUNCTIONS = [
     select * into strict state from sequencer where id = 1 for update;
     upto := coalesce(state.target, pg_current_snapshot());
     if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
-      raise exception 'the event log is of another database cluster: run "inflow events epoch bump"'
+      raise exception 'the event log belongs to another database cluster: run "inflow events epoch bump"'
         using errcode = 'object_not_in_prerequisite_state';
     end if;
     with fresh as (

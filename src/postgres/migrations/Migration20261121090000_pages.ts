@@ -18,7 +18,7 @@ const INDEXES = [
   'create index "audit_entry_action_number_index" on "audit_entry" ("action", "number")',
   `create index unmatched_payment_open_bank_index on "unmatched_payment" (bank, id) where resolution is null`,
   // A payment that succeeds, as nearly all do, has no entry in it.
-  `create index transaction_account_unusual_index on "transaction" (account_id, status, paid_at, id) where status <> 'SUCCESS'`,
+  `create index transaction_account_unsuccessful_index on "transaction" (account_id, status, paid_at, id) where status <> 'SUCCESS'`,
 ]
 
 const BALANCE_SNAPSHOTS = [

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations'
 
 /**
- * What a payment costs: rows are checked against their parents a statement at a time, and a tick of
- * the sequencer joins nothing row by row. And a restore into a cluster with lower transaction ids.
+ * Makes recording cheaper: references are checked once for each statement, and a tick of the
+ * sequencer uses no nested loops. Supports a restore into a cluster with lower transaction ids.
  */
 export class Migration20261121110000_recording extends Migration {
   override up(): void {
@@ -11,8 +11,8 @@ export class Migration20261121110000_recording extends Migration {
 }
 
 const PARENTS = [
-  // A foreign key looks its parent up for each row, and locks and rewrites that. Neither parent is
-  // ever renamed, nor removed once it may have rows, so it is enough that it is there when one is added.
+  // A foreign key looks up, locks and rewrites the parent for each row. The parents never change
+  // their ids, and are not deleted once they may have rows, so checking at insert is enough.
   `create function account_id_guard() returns trigger language plpgsql as $$
   begin
     if new.id <> old.id then
@@ -34,7 +34,7 @@ const PARENTS = [
     for each row execute function account_delete_guard()`,
   `create trigger account_not_truncated before truncate on "account"
     for each statement execute function append_only()`,
-  // OFFSET keeps the look-ups by index: what a statement adds has no statistics to plan by.
+  // OFFSET forces look-ups by index: a transition table has no statistics for the planner.
   `create function transaction_account_guard() returns trigger language plpgsql as $$
   declare
     orphan text;
@@ -71,15 +71,15 @@ const PARENTS = [
 ]
 
 const COUNTERS = ['pending_minor', 'available_minor', 'fees_minor'].flatMap((column) => [
-  // No sum of one business may stop the numbering of all. And no default: an instance of an earlier
-  // version that is in the middle of a tick is refused, rather than counted for nothing.
+  // An overflow of one business must not stop the numbering of all. There is no default, so that a
+  // tick of an instance of an earlier version fails instead of adding nothing.
   `alter table "event_business_counter" alter column "${column}" type numeric(38,0),
     alter column "${column}" drop default`,
   `alter table "balance_snapshot" alter column "${column}" type numeric(38,0)`,
 ])
 
-/** Gives what is in `fresh` its places: the counters of businesses, then the log. */
-const PLACE = `counter as (
+/** Numbers the `fresh` rows: updates the counters of businesses, then inserts into the log. */
+const NUMBERING = `counter as (
       insert into event_business_counter as c
         (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
       select business_id, live, count(*), sum(pending_minor), sum(available_minor), sum(fees_minor)
@@ -90,31 +90,31 @@ const PLACE = `counter as (
         available_minor = c.available_minor + excluded.available_minor,
         fees_minor = c.fees_minor + excluded.fees_minor
       returning business_id, live, last_sequence
-    ), placed as (
-      select seq, event_id, business_id, live, row_number() over (order by seq) as place,
+    ), ordered as (
+      select seq, event_id, business_id, live, row_number() over (order by seq) as number,
         row_number() over (partition by business_id, live order by seq desc) as from_last
       from fresh
     ), logged as (
       insert into event_log
         (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at)
-      select state.position + place, seq, event_id, business_id, live, last_sequence + 1 - from_last,
+      select state.position + number, seq, event_id, business_id, live, last_sequence + 1 - from_last,
         logging_at
-      from placed join counter using (business_id, live)
+      from ordered join counter using (business_id, live)
       returning position, outbox_seq
     )`
 
 const FRESH = 'seq, event_id, business_id, live, pending_minor, available_minor, fees_minor'
 
-/** One time for all that a tick logs, never before that of what was logged earlier. */
+/** One log time for all events of a tick, never before that of earlier events. */
 const LOGGING_AT = `logging_at := greatest(clock_timestamp(),
       (select logged_at from event_log where position = state.position))`
 
 const SEQUENCER = [
   // One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function
-  // has a snapshot of its own, so what is read below the lock is newer than the lock. Without nested
-  // loops, as the planner takes every step for one row, and would compare each event with each
-  // business. What is new is found by its transaction, and the rest of a large backlog by its number:
-  // a condition on both would have the planner read the index of numbers from its beginning.
+  // has its own snapshot, so the statements after the lock see all commits before it. Nested loops
+  // are off, because the planner expects one row from every step and would compare each event with
+  // each business. New rows are found by transaction id, and the rest of a large backlog by seq:
+  // with a condition on both, the planner would scan the index of seq from its beginning.
   `create or replace function sequence_events(rows_max int, out numbered int, out last_position bigint, out more boolean)
   language plpgsql set enable_nestloop = off as $$
   declare
@@ -126,7 +126,7 @@ const SEQUENCER = [
     select * into strict state from sequencer where id = 1 for update;
     upto := coalesce(state.target, pg_current_snapshot());
     if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
-      raise exception 'the event log is of another database cluster: run "inflow events epoch bump"'
+      raise exception 'the event log belongs to another database cluster: run "inflow events epoch bump"'
         using errcode = 'object_not_in_prerequisite_state';
     end if;
     ${LOGGING_AT};
@@ -141,17 +141,17 @@ const SEQUENCER = [
       where state.target is null and pg_visible_in_snapshot(xid, upto)
       order by seq limit rows_max)
       union all
-      -- The same set, which is fixed, from where the part before it ended.
+      -- The rest of the target snapshot, after the last row of the previous batch.
       (select ${FRESH} from outbox
       where state.target is not null and seq > state.done_seq
         and pg_visible_in_snapshot(xid, upto) and not pg_visible_in_snapshot(xid, state.snapshot)
       order by seq limit rows_max)
-    ), ${PLACE}
+    ), ${NUMBERING}
     select count(*), max(outbox_seq) into numbered, last_seq from logged;
     last_position := state.position + numbered;
     more := numbered = rows_max or state.target is not null;
     if numbered = rows_max then
-      -- More may be left of the same snapshot, which is a fixed set: go on in it.
+      -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
       update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
     elsif numbered > 0 or state.target is not null then
       update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
@@ -161,9 +161,10 @@ const SEQUENCER = [
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
   end $$`,
-  // After a restore: the snapshots of the cluster that it comes from are forgotten, and what is not
-  // in the log is numbered, whatever its transaction was called there. Payments wait meanwhile, so
-  // that none is in flight, and no row keeps a name that a transaction of this cluster will have.
+  // After a restore: discards the snapshots of the source cluster and numbers all events that are
+  // not in the log, whatever their transaction ids. The table lock blocks payments meanwhile, so
+  // that none is in flight. Rows with transaction ids that this cluster has yet to assign get
+  // another id.
   `create or replace function bump_event_epoch(out new_epoch int, out last_position bigint)
   language plpgsql set enable_nestloop = off as $$
   declare
@@ -179,7 +180,7 @@ const SEQUENCER = [
     with fresh as materialized (
       select ${FRESH} from outbox o
       where not exists (select from event_log l where l.event_id = o.event_id)
-    ), ${PLACE}
+    ), ${NUMBERING}
     select coalesce(max(position), state.position) into last_position from logged;
     new_epoch := state.epoch + 1;
     insert into event_epoch (epoch, start_position, started_at)

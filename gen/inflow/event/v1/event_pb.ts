@@ -2,7 +2,7 @@
 // @generated from file inflow/event/v1/event.proto (package inflow.event.v1, syntax proto3)
 /* eslint-disable */
 
-// Facts, in the order in which they happened.
+// Events in the order of the event log.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -27,7 +27,7 @@ export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
   fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLZAwoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASDAoEbGl2ZRgMIAEoCEIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
- * One fact.
+ * One event: a change that was committed.
  *
  * @generated from message inflow.event.v1.Event
  */
@@ -40,28 +40,28 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   id: string;
 
   /**
-   * Where a subscriber goes on after this event. Opaque.
+   * Opaque cursor to resume from after this event.
    *
    * @generated from field: string cursor = 2;
    */
   cursor: string;
 
   /**
-   * Place in the log of all events: 1, 2, 3 … without a gap.
+   * Position in the log of all events: 1, 2, 3 … without a gap.
    *
    * @generated from field: int64 position = 3;
    */
   position: bigint;
 
   /**
-   * The business it concerns; empty: none, as of a payment that is nobody's yet.
+   * The business that the event belongs to; empty: none, as for an unmatched payment.
    *
    * @generated from field: string business_id = 4;
    */
   businessId: string;
 
   /**
-   * Place among the business's events of the mode: 1, 2, 3 … without a gap.
+   * Sequence number among the events of the business and mode: 1, 2, 3 … without a gap.
    *
    * @generated from field: int64 business_sequence = 5;
    */
@@ -75,20 +75,20 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   kind: string;
 
   /**
-   * When the fact was recorded.
+   * When the change was recorded.
    *
    * @generated from field: google.protobuf.Timestamp occurred_at = 7;
    */
   occurredAt?: Timestamp | undefined;
 
   /**
-   * What happened; the kind says which.
+   * The subject of the event; the kind determines which.
    *
    * @generated from oneof inflow.event.v1.Event.payload
    */
   payload: {
     /**
-     * The transaction, of PAYMENT_… events, as it was then.
+     * The transaction at the time of the event: PAYMENT_NOTIFICATION and PAYMENT_REVERSED.
      *
      * @generated from field: inflow.transaction.v1.Transaction transaction = 8;
      */
@@ -96,7 +96,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
     case: "transaction";
   } | {
     /**
-     * The account, of ACCOUNT_… events, as it was then.
+     * The account at the time of the event: ACCOUNT_… events.
      *
      * @generated from field: inflow.account.v1.Account account = 9;
      */
@@ -104,7 +104,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
     case: "account";
   } | {
     /**
-     * The settlement, of SETTLEMENT_COMPLETED events.
+     * The settlement: SETTLEMENT_COMPLETED.
      *
      * @generated from field: inflow.settlement.v1.Settlement settlement = 10;
      */
@@ -112,7 +112,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
     case: "settlement";
   } | {
     /**
-     * The webhook endpoint, of ENDPOINT_… events, as it was then.
+     * The webhook endpoint at the time of the event: ENDPOINT_… events.
      *
      * @generated from field: inflow.webhook.v1.Endpoint endpoint = 11;
      */
@@ -120,7 +120,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
     case: "endpoint";
   } | {
     /**
-     * The payment that no open account was found for, of PAYMENT_UNMATCHED events.
+     * The unmatched payment: PAYMENT_UNMATCHED.
      *
      * @generated from field: inflow.reconciliation.v1.UnmatchedPayment unmatched_payment = 13;
      */
@@ -129,7 +129,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Whether it concerns live mode, where money is real; false: test mode.
+   * True: live mode, with real money; false: test mode.
    *
    * @generated from field: bool live = 12;
    */

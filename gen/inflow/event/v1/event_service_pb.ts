@@ -19,19 +19,19 @@ export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
   fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkicQoRTGlzdEV2ZW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIWCgVhZnRlchgCIAEoA0IHukgEIgIoABIZCgVsaW1pdBgDIAEoBUIKukgHGgUY9AMoABIMCgR0ZXN0GAQgASgIIjwKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTL/AgoMRXZlbnRTZXJ2aWNlEn4KCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlIiiKtRgkCAISEGV2ZW50czpzdWJzY3JpYmUaDhoMYnVzaW5lc3NfaWRzMAEShwEKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIjCQAgGKtRgpCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaDRILYnVzaW5lc3NfaWQSZQoJQnVtcEVwb2NoEiEuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
 
 /**
- * Where to start and what to let through.
+ * The start of the stream, and filters.
  *
  * @generated from message inflow.event.v1.SubscribeRequest
  */
 export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
   /**
-   * Where to start; absent: from now.
+   * Where to start; absent: after the current end of the log.
    *
    * @generated from oneof inflow.event.v1.SubscribeRequest.start
    */
   start: {
     /**
-     * After the event or checkpoint that carried this cursor.
+     * After the event or checkpoint that had this cursor.
      *
      * @generated from field: string cursor = 1;
      */
@@ -39,7 +39,7 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
     case: "cursor";
   } | {
     /**
-     * At the oldest event that is kept.
+     * At the oldest stored event.
      *
      * @generated from field: bool beginning = 2;
      */
@@ -47,7 +47,7 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
     case: "beginning";
   } | {
     /**
-     * At the first event recorded at this time or later.
+     * At the first event that was logged at or after this time.
      *
      * @generated from field: google.protobuf.Timestamp since = 3;
      */
@@ -56,21 +56,21 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Only events of these kinds; empty: of all.
+   * Only events of these kinds; empty: all kinds.
    *
    * @generated from field: repeated string kinds = 4;
    */
   kinds: string[];
 
   /**
-   * Only events of these businesses; empty: of all.
+   * Only events of these businesses; empty: all businesses.
    *
    * @generated from field: repeated string business_ids = 5;
    */
   businessIds: string[];
 
   /**
-   * Only events of live mode, or only of test mode; absent: of both.
+   * True: only events of live mode; false: only of test mode; absent: both.
    *
    * @generated from field: optional bool live = 6;
    */
@@ -91,7 +91,7 @@ export const SubscribeRequestSchema: GenMessage<SubscribeRequest> = /*@__PURE__*
  */
 export type SubscribeResponse = Message<"inflow.event.v1.SubscribeResponse"> & {
   /**
-   * What it is.
+   * An event or a checkpoint.
    *
    * @generated from oneof inflow.event.v1.SubscribeResponse.item
    */
@@ -105,7 +105,7 @@ export type SubscribeResponse = Message<"inflow.event.v1.SubscribeResponse"> & {
     case: "event";
   } | {
     /**
-     * Word that all events before a place were seen, filters or not.
+     * A cursor up to which all events were sent or filtered out.
      *
      * @generated from field: inflow.event.v1.Checkpoint checkpoint = 2;
      */
@@ -122,13 +122,14 @@ export const SubscribeResponseSchema: GenMessage<SubscribeResponse> = /*@__PURE_
   messageDesc(file_inflow_event_v1_event_service, 1);
 
 /**
- * A place in the log, sent at least every 15 seconds and at the end of a stream.
+ * A cursor to resume from. Sent as the first and the last item of a stream, and at least every 15
+ * seconds, also if no event matches the filters.
  *
  * @generated from message inflow.event.v1.Checkpoint
  */
 export type Checkpoint = Message<"inflow.event.v1.Checkpoint"> & {
   /**
-   * Where to go on.
+   * Resumes the stream after all events that were sent or filtered out.
    *
    * @generated from field: string cursor = 1;
    */
@@ -143,34 +144,34 @@ export const CheckpointSchema: GenMessage<Checkpoint> = /*@__PURE__*/
   messageDesc(file_inflow_event_v1_event_service, 2);
 
 /**
- * Which events to list.
+ * The events to list.
  *
  * @generated from message inflow.event.v1.ListEventsRequest
  */
 export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
   /**
-   * Of this business.
+   * The business that owns the events.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * Only those whose business_sequence is greater.
+   * Only events with a greater business_sequence.
    *
    * @generated from field: int64 after = 2;
    */
   after: bigint;
 
   /**
-   * How many at the most, 1 to 500; 0 means 100.
+   * The most events to return, 1 to 500; 0 means 100.
    *
    * @generated from field: int32 limit = 3;
    */
   limit: number;
 
   /**
-   * Those of test mode, which have a sequence of their own; false: those of live mode.
+   * True: events of test mode, which has its own sequence; false: events of live mode.
    *
    * @generated from field: bool test = 4;
    */
@@ -191,7 +192,7 @@ export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE_
  */
 export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> & {
   /**
-   * At most limit events; fewer mean that there are no more yet.
+   * At most limit events; fewer than limit means that there are no more yet.
    *
    * @generated from field: repeated inflow.event.v1.Event events = 1;
    */
@@ -206,7 +207,7 @@ export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PUR
   messageDesc(file_inflow_event_v1_event_service, 4);
 
 /**
- * Nothing is asked.
+ * Has no fields.
  *
  * @generated from message inflow.event.v1.BumpEpochRequest
  */
@@ -221,13 +222,13 @@ export const BumpEpochRequestSchema: GenMessage<BumpEpochRequest> = /*@__PURE__*
   messageDesc(file_inflow_event_v1_event_service, 5);
 
 /**
- * The epoch that began.
+ * The new epoch.
  *
  * @generated from message inflow.event.v1.BumpEpochResponse
  */
 export type BumpEpochResponse = Message<"inflow.event.v1.BumpEpochResponse"> & {
   /**
-   * Its number.
+   * Number of the epoch.
    *
    * @generated from field: int32 epoch = 1;
    */
@@ -242,22 +243,24 @@ export const BumpEpochResponseSchema: GenMessage<BumpEpochResponse> = /*@__PURE_
   messageDesc(file_inflow_event_v1_event_service, 6);
 
 /**
- * The log of events, for internal subscribers.
+ * The event log, for internal subscribers.
  *
  * @generated from service inflow.event.v1.EventService
  */
 export const EventService: GenService<{
   /**
-   * Streams events in order, from a chosen place and on. A subscriber that remembers the last
-   * cursor it saw resumes there, at any instance, without losing, repeating or reordering any.
+   * Streams events in order of position, starting at the requested cursor, time or end of the log.
+   * A subscriber that stores the last cursor it received can resume from it at any instance, and
+   * receives each event once, in order, without a gap.
    *
-   * The first item is a checkpoint. A stream ends by itself after about half an hour, with a
-   * checkpoint to resume from.
+   * The first item is a checkpoint with the cursor of the start. The server ends each stream after
+   * about half an hour; its last item is a checkpoint to resume from.
    *
    * Errors: INVALID_ARGUMENT (validation_failed; invalid_cursor: not a cursor of this service),
-   * FAILED_PRECONDITION (stale_cursor: the log was restored since; the metadata of ErrorInfo has,
-   * as "cursor", where it is safe to go on), OUT_OF_RANGE (expired_cursor: what follows the cursor
-   * was deleted for its age; "cursor" is the oldest place that is kept).
+   * FAILED_PRECONDITION (stale_cursor: the log was restored after the cursor was issued; the
+   * metadata of ErrorInfo has, as "cursor", a cursor from which it is safe to resume), OUT_OF_RANGE
+   * (expired_cursor: retention deleted events after the cursor; "cursor" in the metadata of
+   * ErrorInfo is the oldest valid cursor). The last two can also end a running stream.
    *
    * @generated from rpc inflow.event.v1.EventService.Subscribe
    */
@@ -267,7 +270,8 @@ export const EventService: GenService<{
     output: typeof SubscribeResponseSchema;
   },
   /**
-   * Lists events of a business and a mode by their sequence, for one who missed some.
+   * Lists events of a business and a mode in order of business_sequence, for a receiver that missed
+   * some.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -279,8 +283,9 @@ export const EventService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * Starts a new epoch of cursors: for an operator, after the database was restored or failed over
-   * with a loss. Cursors made before are refused with a safe place to go on.
+   * Starts a new epoch of cursors. An operator calls it after a restore of the database or a
+   * failover that lost commits. Earlier cursors are then refused with stale_cursor, which carries a
+   * cursor from which it is safe to resume.
    *
    * @generated from rpc inflow.event.v1.EventService.BumpEpoch
    */

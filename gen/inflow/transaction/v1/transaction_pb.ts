@@ -68,14 +68,14 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
   currency: string;
 
   /**
-   * Where the transaction is in its life. Output only.
+   * Status of the transaction. Output only.
    *
    * @generated from field: inflow.transaction.v1.TransactionStatus status = 7;
    */
   status: TransactionStatus;
 
   /**
-   * Whether the money has reached the business's balance.
+   * Whether the money was settled: moved from the business's pending to its available balance.
    *
    * @generated from field: bool settled = 8;
    */
@@ -103,7 +103,7 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
   accountName: string;
 
   /**
-   * The customer the account is for: first and last name.
+   * First and last name of the customer that the account belongs to.
    *
    * @generated from field: string customer_name = 12;
    */
@@ -124,52 +124,52 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
   paidAt?: Timestamp | undefined;
 
   /**
-   * Who paid, as far as the bank says.
+   * The payer, as the bank reports it.
    *
    * @generated from field: inflow.transaction.v1.Payer payer = 15;
    */
   payer?: Payer | undefined;
 
   /**
-   * The reference that the business chose for the account.
+   * Reference of the account that the business chose.
    *
    * @generated from field: string merchant_reference = 16;
    */
   merchantReference: string;
 
   /**
-   * What the payer wrote.
+   * Narration that the payer wrote.
    *
    * @generated from field: string narration = 17;
    */
   narration: string;
 
   /**
-   * When the account was asked for.
+   * When the business requested the account.
    *
    * @generated from field: google.protobuf.Timestamp account_created_at = 18;
    */
   accountCreatedAt?: Timestamp | undefined;
 
   /**
-   * Whether it is of live mode, where money is real; false: of test mode.
+   * True: live mode, with real money; false: test mode.
    *
    * @generated from field: bool live = 19;
    */
   live: boolean;
 
   /**
-   * When the money is settled to the business's balance, at the latest, by the business's schedule
-   * and the holidays as they are now. Of successful transactions that are not settled yet, in what
-   * GetTransaction and ListTransactions return.
+   * Latest time at which the money is settled, by the business's current schedule and the current
+   * holidays. Set by GetTransaction and ListTransactions on successful transactions that are not
+   * settled yet.
    *
    * @generated from field: google.protobuf.Timestamp settles_at = 20;
    */
   settlesAt?: Timestamp | undefined;
 
   /**
-   * Why and when the money was taken back; of reversed transactions, in what GetTransaction,
-   * ReverseTransaction and PAYMENT_REVERSED events tell.
+   * Why and when the payment was reversed. Set on reversed transactions by GetTransaction,
+   * ReverseTransaction and PAYMENT_REVERSED events.
    *
    * @generated from field: inflow.transaction.v1.Reversal reversal = 21;
    */
@@ -184,20 +184,20 @@ export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction, 0);
 
 /**
- * The end of a payment that was taken back.
+ * Why and when a payment was reversed.
  *
  * @generated from message inflow.transaction.v1.Reversal
  */
 export type Reversal = Message<"inflow.transaction.v1.Reversal"> & {
   /**
-   * Why, as the caller said.
+   * Reason that the caller gave.
    *
    * @generated from field: string reason = 1;
    */
   reason: string;
 
   /**
-   * When it was recorded.
+   * When the reversal was recorded.
    *
    * @generated from field: google.protobuf.Timestamp reversed_at = 2;
    */
@@ -212,7 +212,7 @@ export const ReversalSchema: GenMessage<Reversal> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction, 1);
 
 /**
- * The account that a payment came from.
+ * The account that a payment came from. Unknown fields are empty.
  *
  * @generated from message inflow.transaction.v1.Payer
  */
@@ -254,20 +254,21 @@ export const PayerSchema: GenMessage<Payer> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction, 2);
 
 /**
- * The states of a transaction.
+ * Status of a transaction. Legal transitions: PENDING to SUCCESS, PENDING to FAILED, and SUCCESS to
+ * REVERSED.
  *
  * @generated from enum inflow.transaction.v1.TransactionStatus
  */
 export const TransactionStatus = {
   /**
-   * Not stated.
+   * Unspecified.
    *
    * @generated from enum value: TRANSACTION_STATUS_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Announced by the bank and not final.
+   * The bank reported the payment, and its result is not final.
    *
    * @generated from enum value: TRANSACTION_STATUS_PENDING = 1;
    */
@@ -288,7 +289,7 @@ export const TransactionStatus = {
   FAILED: 3,
 
   /**
-   * The money arrived and was taken back.
+   * The money arrived, and the payment was reversed.
    *
    * @generated from enum value: TRANSACTION_STATUS_REVERSED = 4;
    */
@@ -296,7 +297,8 @@ export const TransactionStatus = {
 } as const;
 
 /**
- * The states of a transaction.
+ * Status of a transaction. Legal transitions: PENDING to SUCCESS, PENDING to FAILED, and SUCCESS to
+ * REVERSED.
  *
  * @generated from enum inflow.transaction.v1.TransactionStatus
  */

@@ -55,29 +55,29 @@ export type RecordPaymentRequest = Message<"inflow.transaction.v1.RecordPaymentR
   amountMinor: bigint;
 
   /**
-   * When the bank received it, from the year 2000 to 2099; absent: now.
+   * When the bank received the payment, from the year 2000 to 2099; absent: now.
    *
    * @generated from field: google.protobuf.Timestamp paid_at = 5;
    */
   paidAt?: Timestamp | undefined;
 
   /**
-   * Who paid.
+   * The payer.
    *
    * @generated from field: inflow.transaction.v1.Payer payer = 6;
    */
   payer?: Payer | undefined;
 
   /**
-   * What the payer wrote, at most 500 characters.
+   * Narration that the payer wrote, at most 500 characters.
    *
    * @generated from field: string narration = 7;
    */
   narration: string;
 
   /**
-   * PENDING, SUCCESS or FAILED; absent: SUCCESS. A payment recorded as PENDING becomes final when
-   * it is recorded again with a final status.
+   * PENDING, SUCCESS or FAILED; absent: SUCCESS. A PENDING payment becomes final when it is
+   * recorded again with a final status.
    *
    * @generated from field: inflow.transaction.v1.TransactionStatus status = 8;
    */
@@ -92,7 +92,7 @@ export const RecordPaymentRequestSchema: GenMessage<RecordPaymentRequest> = /*@_
   messageDesc(file_inflow_transaction_v1_transaction_service, 0);
 
 /**
- * What became of the payment.
+ * The outcome of recording a payment.
  *
  * @generated from message inflow.transaction.v1.RecordPaymentResponse
  */
@@ -105,7 +105,7 @@ export type RecordPaymentResponse = Message<"inflow.transaction.v1.RecordPayment
   outcome: RecordOutcome;
 
   /**
-   * The transaction as it now stands; absent when unmatched.
+   * Current state of the transaction; absent if the payment is unmatched.
    *
    * @generated from field: inflow.transaction.v1.Transaction transaction = 2;
    */
@@ -126,7 +126,7 @@ export const RecordPaymentResponseSchema: GenMessage<RecordPaymentResponse> = /*
  */
 export type RecordPaymentsRequest = Message<"inflow.transaction.v1.RecordPaymentsRequest"> & {
   /**
-   * 1 to 1,000 payments. Each is checked by itself.
+   * 1 to 1,000 payments. Each is validated separately.
    *
    * @generated from field: repeated inflow.transaction.v1.RecordPaymentRequest payments = 1;
    */
@@ -141,7 +141,7 @@ export const RecordPaymentsRequestSchema: GenMessage<RecordPaymentsRequest> = /*
   messageDesc(file_inflow_transaction_v1_transaction_service, 2);
 
 /**
- * What became of each payment.
+ * The outcome of each payment.
  *
  * @generated from message inflow.transaction.v1.RecordPaymentsResponse
  */
@@ -162,27 +162,27 @@ export const RecordPaymentsResponseSchema: GenMessage<RecordPaymentsResponse> = 
   messageDesc(file_inflow_transaction_v1_transaction_service, 3);
 
 /**
- * What became of one payment of a batch.
+ * The outcome of one payment of a batch.
  *
  * @generated from message inflow.transaction.v1.RecordPaymentResult
  */
 export type RecordPaymentResult = Message<"inflow.transaction.v1.RecordPaymentResult"> & {
   /**
-   * The outcome; unspecified when the payment was refused.
+   * The outcome; unspecified if the payment is invalid.
    *
    * @generated from field: inflow.transaction.v1.RecordOutcome outcome = 1;
    */
   outcome: RecordOutcome;
 
   /**
-   * The transaction as it now stands; absent when unmatched or refused.
+   * Current state of the transaction; absent if the payment is unmatched or invalid.
    *
    * @generated from field: inflow.transaction.v1.Transaction transaction = 2;
    */
   transaction?: Transaction | undefined;
 
   /**
-   * Why the payment was refused; empty when it was not.
+   * Why the payment is invalid; empty if it is valid.
    *
    * @generated from field: string error = 3;
    */
@@ -197,20 +197,20 @@ export const RecordPaymentResultSchema: GenMessage<RecordPaymentResult> = /*@__P
   messageDesc(file_inflow_transaction_v1_transaction_service, 4);
 
 /**
- * Which transaction to return.
+ * The transaction to return.
  *
  * @generated from message inflow.transaction.v1.GetTransactionRequest
  */
 export type GetTransactionRequest = Message<"inflow.transaction.v1.GetTransactionRequest"> & {
   /**
-   * The session id. Where a live and a test transaction have it, it names the live one.
+   * The session id. If a live and a test transaction have it, the live one is returned.
    *
    * @generated from field: string session_id = 1;
    */
   sessionId: string;
 
   /**
-   * The business whose transaction it is.
+   * The business that owns the transaction.
    *
    * @generated from field: string business_id = 2;
    */
@@ -225,7 +225,7 @@ export const GetTransactionRequestSchema: GenMessage<GetTransactionRequest> = /*
   messageDesc(file_inflow_transaction_v1_transaction_service, 5);
 
 /**
- * The transaction asked for.
+ * The requested transaction.
  *
  * @generated from message inflow.transaction.v1.GetTransactionResponse
  */
@@ -246,20 +246,20 @@ export const GetTransactionResponseSchema: GenMessage<GetTransactionResponse> = 
   messageDesc(file_inflow_transaction_v1_transaction_service, 6);
 
 /**
- * Which transaction to take back, and why.
+ * The transaction to reverse, and why.
  *
  * @generated from message inflow.transaction.v1.ReverseTransactionRequest
  */
 export type ReverseTransactionRequest = Message<"inflow.transaction.v1.ReverseTransactionRequest"> & {
   /**
-   * Its id, "txn_…".
+   * Id of the transaction, "txn_…".
    *
    * @generated from field: string transaction_id = 1;
    */
   transactionId: string;
 
   /**
-   * Why, for people: 1 to 500 characters.
+   * Reason for the reversal, 1 to 500 characters.
    *
    * @generated from field: string reason = 2;
    */
@@ -274,13 +274,13 @@ export const ReverseTransactionRequestSchema: GenMessage<ReverseTransactionReque
   messageDesc(file_inflow_transaction_v1_transaction_service, 7);
 
 /**
- * The transaction taken back.
+ * The reversed transaction.
  *
  * @generated from message inflow.transaction.v1.ReverseTransactionResponse
  */
 export type ReverseTransactionResponse = Message<"inflow.transaction.v1.ReverseTransactionResponse"> & {
   /**
-   * The transaction as it now stands.
+   * Current state of the transaction.
    *
    * @generated from field: inflow.transaction.v1.Transaction transaction = 1;
    */
@@ -295,34 +295,34 @@ export const ReverseTransactionResponseSchema: GenMessage<ReverseTransactionResp
   messageDesc(file_inflow_transaction_v1_transaction_service, 8);
 
 /**
- * Which transactions to list.
+ * The transactions to list.
  *
  * @generated from message inflow.transaction.v1.ListTransactionsRequest
  */
 export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransactionsRequest"> & {
   /**
-   * Of this business.
+   * The business that owns the transactions.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * Into this account only: the returned reference ("R-…") or the business's own.
+   * Only into this account: its returned reference ("R-…") or the business's own.
    *
    * @generated from field: string reference = 2;
    */
   reference: string;
 
   /**
-   * In this state only; unspecified: in any.
+   * Only with this status; unspecified: any status.
    *
    * @generated from field: inflow.transaction.v1.TransactionStatus status = 3;
    */
   status: TransactionStatus;
 
   /**
-   * Paid at this time or later.
+   * Paid at or after this time.
    *
    * @generated from field: google.protobuf.Timestamp from = 4;
    */
@@ -336,21 +336,21 @@ export type ListTransactionsRequest = Message<"inflow.transaction.v1.ListTransac
   to?: Timestamp | undefined;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * Page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 6;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty for the first page.
    *
    * @generated from field: string page_token = 7;
    */
   pageToken: string;
 
   /**
-   * Of live mode only, or of test mode only; absent: of both.
+   * True: only live mode; false: only test mode; absent: both.
    *
    * @generated from field: optional bool live = 8;
    */
@@ -378,7 +378,7 @@ export type ListTransactionsResponse = Message<"inflow.transaction.v1.ListTransa
   transactions: Transaction[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * Page token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -393,42 +393,42 @@ export const ListTransactionsResponseSchema: GenMessage<ListTransactionsResponse
   messageDesc(file_inflow_transaction_v1_transaction_service, 10);
 
 /**
- * What recording a payment came to.
+ * Outcome of recording a payment.
  *
  * @generated from enum inflow.transaction.v1.RecordOutcome
  */
 export const RecordOutcome = {
   /**
-   * Not stated.
+   * Unspecified.
    *
    * @generated from enum value: RECORD_OUTCOME_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * The payment is new, and is now recorded.
+   * The payment is new and was recorded, or a pending payment became final.
    *
    * @generated from enum value: RECORD_OUTCOME_RECORDED = 1;
    */
   RECORDED: 1,
 
   /**
-   * The payment was recorded before; nothing changed.
+   * The payment is already recorded; nothing changed.
    *
    * @generated from enum value: RECORD_OUTCOME_DUPLICATE = 2;
    */
   DUPLICATE: 2,
 
   /**
-   * No open account has that number; the payment is kept for an operator.
+   * No open account has this number; the payment is queued for manual review.
    *
    * @generated from enum value: RECORD_OUTCOME_UNMATCHED = 3;
    */
   UNMATCHED: 3,
 
   /**
-   * The session was recorded with another amount or account; nothing changed, and the difference
-   * is kept for an operator.
+   * The payment conflicts with the recorded one, in amount, account or final status. Nothing
+   * changed, and the conflict is queued for manual review.
    *
    * @generated from enum value: RECORD_OUTCOME_CONFLICT = 4;
    */
@@ -436,7 +436,7 @@ export const RecordOutcome = {
 } as const;
 
 /**
- * What recording a payment came to.
+ * Outcome of recording a payment.
  *
  * @generated from enum inflow.transaction.v1.RecordOutcome
  */
@@ -455,12 +455,12 @@ export const RecordOutcomeSchema: GenEnum<RecordOutcome> = /*@__PURE__*/
  */
 export const TransactionService: GenService<{
   /**
-   * Records a payment that arrived at a bank. The answer comes after the commit. The bank and the
-   * session id identify the payment: recording it again is safe and credits nothing. Should a live
-   * and a test account have the number, the payment is the live one's.
+   * Records a payment that arrived at a bank, and responds after the commit. The bank and the
+   * session id identify the payment: recording it again is safe and credits nothing. If a live and
+   * a test account have the same number, the payment is recorded for the live account.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), UNAVAILABLE (unavailable: the database is away
-   * or the queue is full; nothing is known to be recorded, repeat the call).
+   * Errors: INVALID_ARGUMENT (validation_failed), UNAVAILABLE (unavailable: the database is
+   * unavailable or the queue is full; the payment may not be recorded, so repeat the call).
    *
    * @generated from rpc inflow.transaction.v1.TransactionService.RecordPayment
    */
@@ -470,7 +470,8 @@ export const TransactionService: GenService<{
     output: typeof RecordPaymentResponseSchema;
   },
   /**
-   * Records up to 1,000 payments. Each has its own outcome: one never spoils another.
+   * Records up to 1,000 payments. Each has its own outcome: an invalid payment never affects the
+   * others.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), UNAVAILABLE (unavailable: as RecordPayment).
    *
@@ -506,12 +507,12 @@ export const TransactionService: GenService<{
     output: typeof ListTransactionsResponseSchema;
   },
   /**
-   * Takes a successful payment back, once: its postings are undone, also those of its settlement
-   * and the fee, and the business hears of it by a PAYMENT_REVERSED event. The available balance
-   * may go below zero: the business then owes.
+   * Reverses a successful payment, once. All its postings are reversed, including those of its
+   * settlement and fee, and the business is notified by a PAYMENT_REVERSED event. The available
+   * balance may become negative: the business then owes that amount.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (already_reversed, not_reversible: the payment is pending or failed).
+   * (already_reversed; not_reversible: the payment is pending or failed).
    *
    * @generated from rpc inflow.transaction.v1.TransactionService.ReverseTransaction
    */
