@@ -260,7 +260,7 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
         1 + failed::int, logged_at, logged_at,
         case when failed then 'the last attempt failed' end, logged_at, 12,
         case when failed then 500 else 204 end, '',
-        case when failed then 'answered 500' else '' end
+        case when failed then 'responded with 500' else '' end
       from (select *, business_sequence % 101 = 0 as failed from event_log) l
       where business_id = $1 and live and business_sequence > $2
         and business_sequence <= $2::bigint + $3::bigint
@@ -273,7 +273,7 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
 async function seedAttempts(client: pg.Client): Promise<void> {
   await client.query(
     `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, response_body, error)
-      select id, 1, created_at, 12, 500, '', 'answered 500'
+      select id, 1, created_at, 12, 500, '', 'responded with 500'
       from webhook_delivery where state = 'FAILED' order by id`,
   )
 }

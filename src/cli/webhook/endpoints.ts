@@ -55,7 +55,7 @@ const ROTATED: readonly Column<RotateSecretResponse>[] = [
   { title: 'Secret', of: ({ secret }) => secret },
 ]
 
-const SHOWN_ONCE = 'The signing secret is shown only now: store it.'
+const SHOWN_ONCE = 'The signing secret is shown only once: store it now.'
 
 interface AddOptions {
   readonly business?: string

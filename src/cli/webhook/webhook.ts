@@ -41,7 +41,7 @@ export function webhook(noun: Command): void {
 function addEndpointVerbs(noun: Command): void {
   addBusinessOption(
     addVerb(noun, 'add', {
-      summary: 'add an endpoint; its signing secret is shown only now',
+      summary: 'add an endpoint; its signing secret is shown only once',
       example: 'webhook add --url https://shop.example.com/hooks --kind PAYMENT_NOTIFICATION',
     }),
   )
@@ -78,7 +78,7 @@ function addEndpointVerbs(noun: Command): void {
     .action(updateEndpoint)
   addVerb(noun, 'rotate', {
     summary:
-      'create a new signing secret, shown only now; earlier ones also sign during the overlap',
+      'create a new signing secret, shown only once; earlier ones also sign during the overlap',
     example: `webhook rotate ${ENDPOINT_EXAMPLE} --overlap 48h`,
   })
     .argument(...ENDPOINT)
