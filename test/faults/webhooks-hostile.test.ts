@@ -19,7 +19,7 @@ const PAYMENTS = 300
 const BATCH = 50
 const LIMIT_MS = 60_000
 
-// Recover sends waiting retries at once, but not attempts in progress: a short lease ends those soon.
+// Recover sends waiting retries at once, but not attempts in progress: hence the short lease.
 const service = useService({ WEBHOOK_LEASE_SECONDS: '30' })
 
 const hostile = new Map<string, HostileReceiver>()

@@ -60,7 +60,7 @@ export async function startReceiver(
   }
 }
 
-/** @returns the response status: that of the forwarding target, so that retries behave as for real */
+/** @returns the status to respond with: that of the forwarding target, so that retries are real */
 async function receive(request: IncomingMessage, options: ReceiverOptions): Promise<number> {
   const { forwardTo, onReceived } = options
   if (request.method !== 'POST') return 405

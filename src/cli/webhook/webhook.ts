@@ -26,8 +26,8 @@ export function webhook(noun: Command): void {
   addBusinessOption(
     addVerb(noun, 'listen', {
       summary:
-        'receive events until Ctrl-C through a temporary endpoint on a local service: verify, print ' +
-        'and optionally forward each',
+        'receive events until Ctrl-C through a temporary endpoint on a local service: verify, ' +
+        'print and optionally forward each',
       example: 'webhook listen --forward-to http://localhost:3000/webhooks',
     }),
   )

@@ -1,12 +1,12 @@
 import { Migration } from '@mikro-orm/migrations'
 
 /**
- * Cheaper deliveries: a claim changes no indexed column, and the latest attempt is kept in the row of
- * its delivery, so that a delivery that succeeds at once needs no other row.
+ * Cheaper deliveries: a claim changes no indexed column, and the latest attempt is kept in the row
+ * of its delivery, so that a delivery that succeeds at once needs no other row.
  *
- * An instance of an earlier release would take claimed deliveries for due. Renaming `fence` prevents
- * that: its dispatcher and workers fail and retry until it is replaced. Their deliveries in progress
- * are sent again at the end of their lease, which is in `due_at`.
+ * An instance of an earlier release would take claimed deliveries for due. Renaming `fence`
+ * prevents that: its dispatcher and workers fail and retry until it is replaced. Their deliveries
+ * in progress are sent again at the end of their lease, which is in `due_at`.
  */
 export class Migration20261121100000_webhook_queue extends Migration {
   override up(): void {

@@ -173,7 +173,8 @@ export async function listPendingEndpoints(
         from webhook_endpoint where id = p.endpoint_id offset 0) e
       left join lateral (
         select true as due from webhook_delivery
-        where endpoint_id = p.endpoint_id and ${claimable('$2')} order by due_at limit 1) d on e.enabled
+        where endpoint_id = p.endpoint_id and ${claimable('$2')}
+        order by due_at limit 1) d on e.enabled
       order by p.number`,
     values: [after, new Date(nowMs), limit],
   })

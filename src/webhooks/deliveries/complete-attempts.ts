@@ -138,7 +138,8 @@ export async function failClaims(
   await pool.query({
     name: 'webhook-fail-claims',
     text: `update webhook_delivery d
-      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null, claims = d.claims + 1
+      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null,
+        claims = d.claims + 1
       from unnest($1::text[], $2::int4[]) as i(id, claim)
       where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
     values: [

@@ -112,7 +112,7 @@ const PREFETCH_ALL_MAX = 1_000
 /** The weight of the latest attempt in the average latency. */
 const LATENCY_WEIGHT = 0.2
 
-/** Consecutive failures before pauses start, and the first pause; each later one is twice as long. */
+/** Consecutive failures before pauses start, and the first pause; each later one doubles. */
 const FAILURES_FREE = 3
 const PAUSE_MIN_MS = 50
 

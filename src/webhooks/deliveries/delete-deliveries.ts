@@ -37,8 +37,8 @@ export async function expireUndeliverable(
 
 /**
  * Deletes the next page of old deliveries with their attempts. Ids rise with time, so a run scans
- * the old deliveries once, in the order of the primary key. Deliveries completed late are kept until
- * a later run; pending ones are never deleted.
+ * the old deliveries once, in the order of the primary key. Deliveries completed late are kept
+ * until a later run; pending ones are never deleted.
  *
  * @param options ids after `after` and before `beforeId`, completed before `beforeMs`
  * @returns the number deleted, and the id to continue after; undefined at the end

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
 
 /**
- * The last position up to which no delivery is pending. Pending deliveries are a fraction of all and
- * have their own index; reading them first keeps the planner from searching all deliveries for the
- * lowest position. Retention ends the pending deliveries of a disabled endpoint, so that they cannot
+ * The last position up to which no delivery is pending. Pending deliveries are a fraction of all
+ * and have their own index; reading them first keeps the planner from searching all deliveries for
+ * the lowest position. Retention ends the pending deliveries of a disabled endpoint, so they cannot
  * block the deletion of old events for ever.
  */
 export async function deliveredUpTo(pool: Pool): Promise<bigint> {

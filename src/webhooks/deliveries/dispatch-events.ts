@@ -23,11 +23,12 @@ interface Dispatched {
 type Row = { events: number; deliveries: number } & (ClaimRow | { endpoint_id: null })
 
 /**
- * Creates the deliveries of the next events and advances the dispatcher past them, in one statement.
- * It does nothing while another instance is dispatching.
+ * Creates the deliveries of the next events and advances the dispatcher past them, in one
+ * statement. It does nothing while another instance is dispatching.
  *
  * The row lock makes it safe, even if this statement's snapshot is older than the position that it
- * then reads: positions are committed in order, so such a snapshot sees no event past that position.
+ * then reads: positions are committed in order, so such a snapshot sees no event past that
+ * position.
  *
  * Deliveries that this instance can send at once are created as claimed, which saves a second write
  * of the row. Any instance may claim the others.
@@ -43,7 +44,8 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         where position > (select position from dispatcher) order by position limit $1
       ), matched as (
         select e.id as endpoint_id, n.position, coalesce(e.disabled_at is null
-          and row_number() over (partition by e.id order by n.position) <= a.share, false) as claimed
+          and row_number() over (partition by e.id order by n.position) <= a.share, false
+        ) as claimed
         from next n
         join outbox o on o.seq = n.outbox_seq
         -- "offset 0" keeps the planner on the index, however many events it expects.

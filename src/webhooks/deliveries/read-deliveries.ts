@@ -65,13 +65,15 @@ interface Row {
 }
 
 const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${epochMs('a.started_at')},
-  'latency_ms', a.latency_ms, 'status', a.status, 'response_body', a.response_body, 'error', a.error)`
+  'latency_ms', a.latency_ms, 'status', a.status, 'response_body', a.response_body,
+  'error', a.error)`
 
 /**
  * The attempt in the row of a delivery. Deliveries of earlier releases have all their attempts in
  * webhook_attempt.
  */
-const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.status, d.response_body, d.error
+const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.status,
+    d.response_body, d.error
   where d.started_at is not null`
 
 const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error

@@ -29,7 +29,8 @@ export async function makeDue(em: EntityManager, id: string, nowMs: number): Pro
   const now = new Date(nowMs)
   const updated = await em.execute<{ id: string }[]>(
     `update webhook_delivery d set ${restart('?')}
-      where d.id = ? and (d.state <> 'PENDING' or ${waitsForRetry('?')}) and ${EVENT_KEPT} returning d.id`,
+      where d.id = ? and (d.state <> 'PENDING' or ${waitsForRetry('?')}) and ${EVENT_KEPT}
+      returning d.id`,
     [now, id, now, now],
   )
   return updated.length > 0
@@ -86,7 +87,8 @@ export async function recoverWaiting(pool: Pool, selection: Selection): Promise<
         order by due_at limit $4
       )
       update webhook_delivery d set ${restart('$2')}
-      where d.id = any(array(select id from page)) and d.state = 'PENDING' and ${waitsForRetry('$2')}`,
+      where d.id = any(array(select id from page)) and d.state = 'PENDING'
+        and ${waitsForRetry('$2')}`,
     values: [
       selection.endpointId,
       new Date(selection.nowMs),

@@ -59,12 +59,12 @@ const DRAIN_CHECK_MS = 20
 const RELEASE_MS = 2_000
 
 /**
- * Claims due deliveries and attempts them. Endpoints are served round robin; the concurrency limiter
- * says how many deliveries each may get.
+ * Claims due deliveries and attempts them. Endpoints are served round robin; the concurrency
+ * limiter says how many deliveries each may get.
  */
 export function createWorker(options: WorkerOptions): Worker {
   const { pool, clock, log, leaseMs, concurrencyOf } = options
-  /** The endpoints with this process's share of their concurrency; those without any are left out. */
+  /** The endpoints with this process's share of their concurrency, except those without any. */
   const ownShare = <E extends LimitedEndpoint>(endpoints: readonly E[]): readonly E[] =>
     concurrencyOf === undefined
       ? endpoints

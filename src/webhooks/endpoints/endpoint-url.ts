@@ -35,7 +35,7 @@ export function urlRefusal(text: string, rules: UrlRules): string | undefined {
   return hostRefusal(hostname, rules.guard)
 }
 
-/** @param hostname as the URL parser writes it: every spelling of an IPv4 address is dotted there */
+/** @param hostname as the URL parser writes it: any spelling of an IPv4 address is dotted there */
 function hostRefusal(hostname: string, guard: AddressGuard): string | undefined {
   const literal = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   if (literal !== hostname || isIPv4(literal)) {

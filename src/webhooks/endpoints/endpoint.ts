@@ -30,8 +30,8 @@ export interface Health {
 }
 
 /**
- * Decides what to do with an endpoint after a failed attempt. It is called for failed attempts only,
- * so an endpoint without traffic is never disabled.
+ * Decides what to do with an endpoint after a failed attempt. It is called for failed attempts
+ * only, so an endpoint without traffic is never disabled.
  */
 export function judge(health: Health, nowMs: number): 'keep' | 'warn' | 'disable' {
   const { failingSinceMs = nowMs, warnedAtMs } = health

@@ -5,7 +5,7 @@ import { type Address, addressRanges, parseAddress } from '../../net/address-ran
 export interface AddressGuard {
   /**
    * @param address an IP address; anything else is refused
-   * @returns why it is refused, such as "a private address (10.0.0.1)", or undefined if it is allowed
+   * @returns what it is, such as "a private address (10.0.0.1)", or undefined if it is allowed
    */
   refusal(address: string): string | undefined
 }

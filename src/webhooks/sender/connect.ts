@@ -20,8 +20,8 @@ interface Validity {
 }
 
 /**
- * undici's connector, whose errors also say since when a certificate is not valid. It does not change
- * which certificates are accepted.
+ * undici's connector, whose errors also say since when a certificate is not valid. It does not
+ * change which certificates are accepted.
  */
 export function createConnect(resolve: Resolve): Connect {
   const connect = buildConnector({
@@ -37,7 +37,7 @@ export function createConnect(resolve: Resolve): Connect {
       else callback(null, connected)
     })
     if (socket instanceof TLSSocket) {
-      // Runs before undici's check at this event, which closes the connection and drops the certificate.
+      // Before the check at this event, which closes the connection and drops the certificate.
       socket.prependOnceListener('secure', () => {
         validity = socket.getPeerCertificate()
       })

@@ -31,7 +31,7 @@ interface EndpointPoolsOptions {
   readonly createConnect: () => Connect
 }
 
-/** The maximum number of endpoints with connections. Beyond it, the least recently used are closed. */
+/** Endpoints with connections. Beyond it, those of the least recently used are closed. */
 const ENDPOINTS_MAX = 500
 
 /** How long an idle connection is kept if the receiver does not say, and at most. */

@@ -15,7 +15,7 @@ const none = () => 0
 /** Endpoints that may get four requests at once. */
 const limited = (...ids: string[]) => ids.map((id) => ({ id, concurrency: 4 }))
 
-test('an endpoint’s limit starts low, grows with each success and falls to one with a failure', () => {
+test('a limit starts low, grows with each success and falls to one with a failure', () => {
   const limiter = createConcurrencyLimiter(
     { ...limits, rejectedPauseMaxMs: 0, noResponsePauseMaxMs: 0 },
     still,

@@ -97,7 +97,7 @@ describe('an event', () => {
     expect(peer.requests).toHaveLength(1)
   })
 
-  test('goes to every endpoint of its business that receives the kind, and to no other', async () => {
+  test('goes to every endpoint of its business for the kind, and to no other', async () => {
     const webhooks = started()
     const [every, accounts, payments, foreign] = [
       await receiver(),

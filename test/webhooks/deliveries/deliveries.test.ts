@@ -30,7 +30,7 @@ function inState(endpointId: string, state: string, count: number) {
 }
 
 describe('a delivery', () => {
-  test('shows every attempt: status, latency, error and the start of the response body', async () => {
+  test('shows each attempt: status, latency, error and start of the response body', async () => {
     const webhooks = harness.started({ retryScheduleMs: [10, 10] })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()

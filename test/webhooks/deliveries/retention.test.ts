@@ -55,7 +55,7 @@ describe('deliveries', () => {
     expect(await countAttempts()).toBe(3)
   })
 
-  test('are kept while they are pending, and for the retention time after a late completion', async () => {
+  test('are kept while pending, and for the retention time after a late completion', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retentionDays: 30, retryScheduleMs: [DAY_MS] })
     const peer = await harness.receiver()
@@ -152,7 +152,7 @@ describe('a pending delivery', () => {
     expect(rows).toEqual([{ endpoints: 0, secrets: 0 }])
   })
 
-  test('to a disabled endpoint is paused as long as retries last, then fails and can be recovered', async () => {
+  test('to a disabled endpoint is paused, then fails, and is recoverable', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retryScheduleMs: RETRY_SCHEDULE_MS })
     const client = clientOf(webhooks)

@@ -45,12 +45,13 @@ async function addDelivery(
   await old.pool.query(
     `insert into webhook_attempt
         (delivery_id, number, started_at, latency_ms, status, response_body, error)
-      select $1, number, now(), 7, 503, 'later', 'responded with 503' from generate_series(1, $2) number`,
+      select $1, number, now(), 7, 503, 'later', 'responded with 503'
+      from generate_series(1, $2) number`,
     [id, attempts],
   )
 }
 
-test('deliveries pending before the upgrade are delivered, and keep their earlier attempts', async () => {
+test('deliveries pending before the upgrade are sent, with their earlier attempts', async () => {
   const receiver = await startReceiver()
   await old.orm.migrator.up({ to: 'Migration20261121070000_settlement' })
   await old.pool.query(`insert into business (id, name, alias, created_at)

@@ -10,7 +10,7 @@ import { until } from '../fixture.ts'
 import { makeCertificate } from './certificate.ts'
 import { closing, httpClient, LOOPBACK, OK, receiver, responding } from './raw-receiver.ts'
 
-test('a request has the documented form, in one piece', async () => {
+test('a request has the exact expected bytes, in one piece', async () => {
   const peer = await responding()
   const { post } = httpClient()
   const headers = { 'Content-Type': 'application/json', 'x-latin1': 'é\té', 'x-none': '' }
@@ -124,7 +124,7 @@ describe('a connection is not reused', () => {
   })
 })
 
-test('beyond the maximum, the connections of the least recently used endpoint are closed', async () => {
+test('the connections of the least recently used endpoint close beyond the maximum', async () => {
   const kept = OK.replace('OK', 'OK\r\nkeep-alive: timeout=600')
   const peer = await responding(...Array<string>(501).fill(kept))
   const { postTo } = httpClient()
@@ -143,7 +143,7 @@ test('endpoints with the same URL share no connection', async () => {
   expect(peer.all).toHaveLength(2)
 })
 
-test('after a change of URL, the old connections close once their requests have finished', async () => {
+test('after a change of URL, old connections close once their requests have finished', async () => {
   const slow = await receiver(() => undefined)
   const peer = await responding()
   const { postTo } = httpClient()
@@ -247,7 +247,7 @@ describe('a response', () => {
     })
   })
 
-  test('that is incomplete when the client closes counts as none, and no more requests are sent', async () => {
+  test('that is incomplete when the client closes counts as none, and no more are sent', async () => {
     const peer = await receiver(({ socket }) => socket.write('HTTP/1.1 200 OK\r\n'))
     const { post, close } = httpClient()
     const pending = post(peer.url, {}, '1')
@@ -271,7 +271,8 @@ async function posted(url: string, times: number, environment: NodeJS.ProcessEnv
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const { post } = createHttpClient({ rules, timeoutMs: 15_000, resolve })
     for (let i = 0; i < ${times}; i++) {
-      const { status, responseBody, error } = await post({ endpointId: 'ep_1', url: '${url}', concurrency: 1 }, {}, '1')
+      const to = { endpointId: 'ep_1', url: '${url}', concurrency: 1 }
+      const { status, responseBody, error } = await post(to, {}, '1')
       process.stdout.write(status + responseBody + error + ' ')
     }`
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {

@@ -6,7 +6,7 @@ import { encrypter, paymentEvent, silent, timeText } from '../fixture.ts'
 
 const ACKNOWLEDGED: Outcome = { status: 200, responseBody: '', error: '', retryAfter: undefined }
 
-test('a log position that belongs to another event after a restore gets that event’s body', async () => {
+test('a position reused by another event after a restore gets that event’s body', async () => {
   const bodies: string[] = []
   const send = createSender({
     encrypter,

@@ -707,9 +707,9 @@ export const WebhookService: GenService<{
     output: typeof RedeliverResponseSchema;
   },
   /**
-   * Sends again what an endpoint has not acknowledged since a time: deliveries that failed and those
-   * that wait for a retry. Repeating the call is safe; after an interruption it continues where it
-   * stopped. Skips events that retention has deleted.
+   * Sends again what an endpoint has not acknowledged since a time: deliveries that failed and
+   * deliveries that wait for a retry. Repeating the call is safe; after an interruption it continues
+   * where it stopped. Skips events that retention has deleted.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (endpoint_disabled).
