@@ -18,8 +18,8 @@ import type { DeliveryState, StoredAttempt, StoredDelivery } from './deliveries/
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
 import type { DisabledReason, EndpointEventKind } from './endpoints/endpoint.ts'
 
-/** An endpoint with the secrets that sign for it now, the newest first. */
-export interface ShownEndpoint {
+/** An endpoint with its active signing secrets, newest first. */
+export interface EndpointWithSecrets {
   readonly endpoint: Endpoint
   readonly secrets: readonly Secret[]
 }
@@ -36,7 +36,7 @@ const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
   FAILED: DeliveryStatus.FAILED,
 }
 
-export function toEndpointMessage({ endpoint, secrets }: ShownEndpoint): EndpointMessage {
+export function toEndpointMessage({ endpoint, secrets }: EndpointWithSecrets): EndpointMessage {
   const { disabledAt, failingSince } = endpoint
   return create(EndpointSchema, {
     id: endpoint.id,
@@ -58,7 +58,7 @@ export function toEndpointMessage({ endpoint, secrets }: ShownEndpoint): Endpoin
   })
 }
 
-/** The event that tells of an endpoint, without its place in the log. */
+/** Encodes an event about an endpoint, without its position in the log. */
 export function encodeEndpointEvent(
   endpoint: Endpoint,
   event: { readonly eventId: string; readonly kind: EndpointEventKind; readonly nowMs: number },
@@ -97,12 +97,12 @@ export function toAttemptMessage(attempt: StoredAttempt): AttemptMessage {
     startedAt: timestampFromMs(attempt.startedAtMs),
     latencyMs: attempt.latencyMs,
     statusCode: attempt.status,
-    answer: attempt.answer,
+    responseBody: attempt.responseBody,
     error: attempt.error,
   })
 }
 
-/** @returns undefined for "not stated" */
+/** @returns undefined for UNSPECIFIED */
 export function toDeliveryState(status: DeliveryStatus): DeliveryState | undefined {
   const names: readonly DeliveryState[] = ['PENDING', 'DELIVERED', 'FAILED']
   return names.find((name) => STATUSES[name] === status)

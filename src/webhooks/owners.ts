@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 
-/** The business of an endpoint, also of a removed one; undefined when there is no such endpoint. */
+/** The business of an endpoint, deleted ones included; undefined if there is no such endpoint. */
 export async function endpointOwner(pool: Pool, id: string): Promise<string | undefined> {
   const result = await pool.query<{ business_id: string }>({
     name: 'webhook-endpoint-owner',
@@ -10,7 +10,7 @@ export async function endpointOwner(pool: Pool, id: string): Promise<string | un
   return result.rows[0]?.business_id
 }
 
-/** The business of a delivery; undefined when there is no such delivery. */
+/** The business of a delivery; undefined if there is no such delivery. */
 export async function deliveryOwner(pool: Pool, id: string): Promise<string | undefined> {
   const result = await pool.query<{ business_id: string }>({
     name: 'webhook-delivery-owner',

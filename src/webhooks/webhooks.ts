@@ -5,7 +5,7 @@ import type { Clock, TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
 import type { Database } from '../postgres/orm.ts'
-import { type ConcurrencyLimits, PACING_LIMITS } from './deliveries/concurrency-limiter.ts'
+import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
 import { createDispatcher } from './deliveries/dispatcher.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './deliveries/retention.ts'
@@ -25,56 +25,55 @@ export interface WebhooksOptions {
   readonly log: Logger
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
-  /** Whether endpoints may be http beside https. */
+  /** Whether endpoint URLs may be http as well as https. */
   readonly allowHttp: boolean
-  /** Ranges of non-public addresses that are opened, such as "127.0.0.0/8". */
+  /** Ranges of non-public addresses that are allowed, such as "127.0.0.0/8". */
   readonly allowedCidrs: readonly string[]
   /** How long completed deliveries are kept. */
   readonly retentionDays: number
-  /** How long a claim holds. A crash delays what was under way by this much. */
+  /** How long a claim lasts. A crash delays the attempts in progress by this long. */
   readonly leaseMs: number
-  /** For one request and its answer. Well below the lease. */
+  /** For one request and its response. Well below the lease. */
   readonly requestTimeoutMs: number
   /** An egress proxy that requests go through. */
   readonly proxyUrl?: string | undefined
-  /** Finds the addresses of endpoints' names; by default as the system's settings say. */
+  /** Resolves the host names of endpoints; default: by the system's settings. */
   readonly resolve?: Resolve | undefined
   readonly retryScheduleMs?: readonly number[]
   readonly concurrencyLimits?: ConcurrencyLimits
-  /** Where other processes of this machine send too. */
-  readonly others?: WebhooksElsewhere | undefined
+  /** The other processes of this machine that send webhooks, if any. */
+  readonly others?: OtherProcesses | undefined
 }
 
-/** The processes of the machine that send webhooks beside this one. */
-interface WebhooksElsewhere {
-  /** Something is due. Cheap. */
+interface OtherProcesses {
+  /** Notifies them that deliveries are due. Cheap. */
   deliveriesDue(): void
-  /** How many of the requests that an endpoint may get at once are this process's to make. */
+  /** This process's share of an endpoint's concurrent requests. */
   concurrencyOf(endpointId: string, concurrency: number): number
 }
 
-/** Webhooks: the rpcs of endpoints and deliveries, and the work of delivering. */
+/** Webhooks: the rpcs for endpoints and deliveries, and the delivery itself. */
 export interface Webhooks {
   readonly rpc: ServiceImpl<typeof WebhookService>
   readonly retention: Pick<DeliveryRetention, 'run'>
-  /** Begins to send what is due. */
+  /** Starts sending due deliveries. */
   start(): void
-  /** Begins to make deliveries of events, and to delete old ones. */
+  /** Starts creating deliveries from events, and deleting old ones. */
   startBackground(): void
-  /** The event log moved. Cheap, and may be called at any rate. */
+  /** Notifies that the event log has new events. Cheap; may be called at any rate. */
   wake(): void
-  /** Another process made deliveries. Cheap. */
+  /** Notifies that another process created deliveries. Cheap. */
   deliveriesDue(): void
-  /** Ends within some 8 s: attempts under way are waited for, and then given back. */
+  /** Ends within about 8 s: waits for the attempts in progress, then releases their claims. */
   stop(): Promise<void>
 }
 
-/** @throws RangeError when a range is malformed */
+/** @throws RangeError if a range is malformed */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { database, encrypter, clock, timeText, log, leaseMs, onCommit, others } = options
   const { retryScheduleMs: scheduleMs = RETRY_SCHEDULE_MS } = options
   const { orm } = database
-  // Whatever of it a crash undoes is done again: at worst a delivery is repeated, with its id.
+  // Losing a commit in a crash is safe: at worst a delivery is repeated, with the same id.
   const pool = database.relaxedPool
   const guard = createAddressGuard(options.allowedCidrs)
   const rules = { allowHttp: options.allowHttp, guard }
@@ -88,7 +87,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     pool,
     clock,
     log,
-    limits: options.concurrencyLimits ?? PACING_LIMITS,
+    limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
     leaseMs,
     concurrencyOf: others?.concurrencyOf,
     steps: {
@@ -104,7 +103,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       }),
     },
   })
-  const due = (): void => {
+  const onDue = (): void => {
     worker.wake()
     others?.deliveriesDue()
   }
@@ -113,14 +112,14 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     clock,
     log,
     leaseMs,
-    worker: { ...worker, wake: due },
+    worker: { ...worker, wake: onDue },
   })
   const retention = createDeliveryRetention({
     pool,
     clock,
     log,
     retentionDays: options.retentionDays,
-    holdMs: scheduleMs.reduce((sum, ms) => sum + ms, 0),
+    pausedMaxMs: scheduleMs.reduce((sum, ms) => sum + ms, 0),
   })
   return {
     rpc: createWebhookRpc({
@@ -130,7 +129,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       clock,
       rules,
       onCommit,
-      due,
+      onDue,
     }),
     retention,
     start: worker.start,
@@ -138,7 +137,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       dispatcher.start()
       retention.start()
     },
-    // The dispatcher wakes the worker when something comes of it.
+    // The dispatcher wakes the worker when it creates deliveries.
     wake: dispatcher.wake,
     deliveriesDue: worker.wake,
     async stop() {

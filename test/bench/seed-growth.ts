@@ -253,14 +253,14 @@ async function seedEndpoints(client: pg.Client): Promise<void> {
 async function seedDeliveries(client: pg.Client, from: number, count: number): Promise<void> {
   await client.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
-        created_at, completed_at, failure, started_at, latency_ms, status, answer, error)
+        created_at, completed_at, failure, started_at, latency_ms, status, response_body, error)
       select ${idOf('dlv', 'business_sequence')},
         ${idOf('ep', `1 + business_sequence % ${ENDPOINTS}`)}, position,
         case when failed then 'FAILED' else 'DELIVERED' end, 1 + failed::int, logged_at,
         1 + failed::int, logged_at, logged_at,
         case when failed then 'the last attempt failed' end, logged_at, 12,
         case when failed then 500 else 204 end, '',
-        case when failed then 'answered 500' else '' end
+        case when failed then 'responded with 500' else '' end
       from (select *, business_sequence % 101 = 0 as failed from event_log) l
       where business_id = $1 and live and business_sequence > $2
         and business_sequence <= $2::bigint + $3::bigint
@@ -272,8 +272,8 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
 /** The latest attempt is in the row of its delivery. */
 async function seedAttempts(client: pg.Client): Promise<void> {
   await client.query(
-    `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, answer, error)
-      select id, 1, created_at, 12, 500, '', 'answered 500'
+    `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, response_body, error)
+      select id, 1, created_at, 12, 500, '', 'responded with 500'
       from webhook_delivery where state = 'FAILED' order by id`,
   )
 }

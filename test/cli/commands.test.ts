@@ -287,7 +287,7 @@ test('a simulated amount is exact to the kobo, however large', async () => {
 test('an endpoint is added with its secret, listed and removed', async () => {
   const hook = ['--url', 'https://shop.example.com/hooks', '--kind', 'PAYMENT_NOTIFICATION']
   const added = await run('webhook', 'add', '--business', businessId, ...hook)
-  expect(added).toMatchObject({ code: 0, stderr: expect.stringMatching(/shown this once/) })
+  expect(added).toMatchObject({ code: 0, stderr: expect.stringMatching(/shown only once/) })
   expect(added.stdout).toMatch(/^Secret +whsec_\S+$/m)
   const id = /^Id +(\S+)$/m.exec(added.stdout)?.[1] ?? ''
   const listed = await run('webhook', 'list', '--business', businessId)

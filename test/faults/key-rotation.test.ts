@@ -303,8 +303,8 @@ async function expectNothingOfTheOldKey(): Promise<void> {
     if (!all) expect(row).toBe('made with the new key')
     expect(newSealer.open(row.id_number_encrypted, identityContext(row.id))).toMatch(/^\d{11}$/)
   }
-  const secrets = await db.database.pool.query('select sealed from webhook_secret')
-  expect(secrets.rows.every((row) => isNew(row.sealed))).toBe(true)
+  const secrets = await db.database.pool.query('select secret_encrypted from webhook_secret')
+  expect(secrets.rows.every((row) => isNew(row.secret_encrypted))).toBe(true)
   const keys = await db.database.pool.query('select id from master_key')
   expect(keys.rows).toEqual([{ id: newSealer.keyId }])
 }

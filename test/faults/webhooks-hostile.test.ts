@@ -19,7 +19,7 @@ const PAYMENTS = 300
 const BATCH = 50
 const LIMIT_MS = 60_000
 
-// Retries are hastened by Recover, which leaves alone what may be under way: a short lease is soon.
+// Recover sends waiting retries at once, but not attempts in progress: hence the short lease.
 const service = useService({ WEBHOOK_LEASE_SECONDS: '30' })
 
 const hostile = new Map<string, HostileReceiver>()
@@ -46,7 +46,7 @@ beforeAll(async () => {
     const { endpoint } = await client.createEndpoint({ businessId, url: receiver.url })
     endpoints.set(name, endpoint!.id)
   }
-  // The last in the order of turns.
+  // The last in round-robin order.
   const { endpoint } = await client.createEndpoint({ businessId, url: well.url })
   wellId = endpoint!.id
   const { account } = await service.client(AccountService).createAccount({
@@ -85,7 +85,7 @@ async function payAll(): Promise<void> {
   }
 }
 
-test('a healthy endpoint gets everything while hostile ones hold what they have taken', async () => {
+test('a healthy endpoint gets every delivery while hostile ones block their own', async () => {
   await payAll()
   await well.waitFor((requests) => requests.length >= PAYMENTS, LIMIT_MS)
   await until(async () => (await countIn(wellId, 'DELIVERED')) === PAYMENTS, LIMIT_MS)
@@ -93,12 +93,12 @@ test('a healthy endpoint gets everything while hostile ones hold what they have 
   expect(ids.size).toBe(PAYMENTS)
   expect(well.requests).toHaveLength(PAYMENTS)
 
-  // The others were all tried, delivered nothing, and have nearly everything before them.
+  // The others were all attempted, and none of their deliveries completed.
   for (const [name, endpointId] of endpoints) {
     expect(await countIn(endpointId, 'DELIVERED'), name).toBe(0)
     expect(await countIn(endpointId, 'PENDING'), name).toBe(PAYMENTS)
   }
-  for (const name of ['hangs', 'trickles its answer']) {
+  for (const name of ['hangs', 'trickles its response']) {
     const receiver = hostile.get(name)!
     expect(receiver.requests, name).toBeGreaterThan(0)
     await until(async () => receiver.open > 0, LIMIT_MS)
@@ -107,11 +107,11 @@ test('a healthy endpoint gets everything while hostile ones hold what they have 
   expect(canary.requests).toHaveLength(0)
 }, 150_000)
 
-test('once they heal, everything is delivered to them', async () => {
+test('hostile endpoints receive every delivery once they heal', async () => {
   const client = service.client(WebhookService)
   const since = timestampFromMs(startedMs)
   for (const receiver of hostile.values()) receiver.heal()
-  // A certificate that nobody trusts is healed by another address.
+  // An untrusted certificate is healed by a change of URL.
   const good = await startHostile(() => undefined)
   good.heal()
   await hostile.get('breaks TLS')!.close()

@@ -10,7 +10,7 @@ const harness = useWebhooks()
 const EVENTS = 20
 const HANGING = 100
 
-/** With the system's four threads, 100 such names take minutes. */
+/** The system's resolver, with its four threads, would take minutes for 100 such names. */
 const LIMIT_MS = 5_000
 
 let nameserver: Nameserver
@@ -23,7 +23,7 @@ afterAll(() => nameserver.close())
 
 const resolver = () => createNameResolver({ servers: [nameserver.address] })
 
-test('100 names whose nameserver says nothing hold up neither a webhook nor a bank', async () => {
+test('100 names whose nameserver does not respond delay neither a webhook nor a bank', async () => {
   const webhooks = harness.started({ resolve: resolver(), retryScheduleMs: [60_000] })
   const receiver = await harness.receiver()
   const { port } = new URL(receiver.url)
@@ -44,14 +44,14 @@ test('100 names whose nameserver says nothing hold up neither a webhook nor a ba
 
   await harness.publish(...Array.from({ length: EVENTS }, (_, i) => paymentEvent(hostile[i % 2]!)))
   await until(async () => nameserver.asked.filter((name) => name.startsWith('hangs')).length >= 50)
-  const answer = await http.send({
+  const response = await http.send({
     method: 'POST',
     path: '',
     headers: {},
     body: '{}',
     signal: AbortSignal.timeout(2_000),
   })
-  expect(answer.status).toBe(200)
+  expect(response.status).toBe(200)
   await harness.publish(...Array.from({ length: EVENTS }, () => paymentEvent(honest)))
   await receiver.waitFor((requests) => requests.length >= EVENTS + 1, LIMIT_MS)
   expect(receiver.requests.every(({ headers }) => !headers.host?.startsWith('hangs'))).toBe(true)

@@ -25,10 +25,10 @@ const ENDPOINTS = 3
 const BATCH = 50
 const SENDERS = 3
 
-/** Without a delivery for so long, the rest is not coming. */
+/** If no delivery arrives for this long, the test fails. */
 const STALLED_MS = 30_000
 
-/** mulberry32: a small generator that a seed repeats. */
+/** mulberry32: a small seeded random number generator. */
 function generator(seed: number): () => number {
   let state = seed
   return () => {
@@ -42,7 +42,7 @@ function generator(seed: number): () => number {
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const random = generator(seed)
 
-/** An https receiver that remembers which ids each session came with, and how often. */
+/** An https receiver that records the webhook ids of each session. */
 async function startCounter(certificate: { cert: string; key: string }) {
   const idsOf = new Map<string, Set<string>>()
   let requests = 0
@@ -110,7 +110,7 @@ beforeAll(async () => {
     DATABASE_URL: db.url,
     NODE_EXTRA_CA_CERTS: authority,
     WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
-    // What was under way at a kill is sent again when its lease has ended.
+    // Attempts in progress at a kill are sent again once their lease has ended.
     WEBHOOK_LEASE_SECONDS: '2',
   }
   instance = await startProcess(environment)
@@ -122,7 +122,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** An account of a business with an endpoint at each receiver. @returns its number */
+/** Opens an account of a business with an endpoint at each receiver. @returns the account number */
 async function openAccount(): Promise<string> {
   const { business } = await client(BusinessService).createBusiness({ name: 'Acme' })
   for (const receiver of receivers) {
@@ -143,7 +143,7 @@ async function openAccount(): Promise<string> {
   return account!.accountNumber
 }
 
-/** Records a batch until it is acknowledged, by whichever process is there then. */
+/** Sends a batch until the current process acknowledges it. */
 async function record(accountNumber: string, from: number): Promise<void> {
   const payments = Array.from({ length: BATCH }, (_, index) => ({
     bank: Bank.BANK_PROVIDUS,
@@ -163,7 +163,7 @@ async function record(accountNumber: string, from: number): Promise<void> {
   )
 }
 
-/** Where the kills are: after how many batches have been begun. */
+/** The numbers of started batches after which the process is killed. */
 function killPoints(batches: number): Set<number> {
   const points = new Set<number>()
   while (points.size < Math.min(KILLS, batches - 1)) {
@@ -172,21 +172,21 @@ function killPoints(batches: number): Set<number> {
   return points
 }
 
-test(`no payment is lost by ${KILLS} kills (seed ${seed})`, async () => {
+test(`no payment is lost in ${KILLS} kills (seed ${seed})`, async () => {
   const accountNumber = await openAccount()
   const batches = Math.ceil(PAYMENTS / BATCH)
   const points = killPoints(batches)
-  let begun = 0
+  let started = 0
   let restarting: Promise<unknown> = Promise.resolve()
   const restart = async () => {
     await instance.kill()
     instance = await startProcess(environment)
   }
   const send = async () => {
-    while (begun < batches) {
-      const batch = begun++
+    while (started < batches) {
+      const batch = started++
       const recorded = record(accountNumber, batch * BATCH)
-      // The kill finds this batch, the other senders' and deliveries under way.
+      // The kill interrupts this batch, those of the other senders, and deliveries.
       if (points.has(batch)) restarting = restarting.then(restart)
       await recorded
     }
@@ -198,7 +198,7 @@ test(`no payment is lost by ${KILLS} kills (seed ${seed})`, async () => {
   for (const receiver of receivers) {
     let before = -1
     while (receiver.idsOf.size < total) {
-      expect(receiver.idsOf.size, 'payments that arrived').toBeGreaterThan(before)
+      expect(receiver.idsOf.size, 'payments received').toBeGreaterThan(before)
       before = receiver.idsOf.size
       await until(async () => receiver.idsOf.size > before, STALLED_MS)
     }
@@ -208,12 +208,12 @@ test(`no payment is lost by ${KILLS} kills (seed ${seed})`, async () => {
     expect(receiver.idsOf.size).toBe(total)
     expect(receiver.forged()).toBe(0)
     for (const [session, ids] of receiver.idsOf) {
-      // Whatever was repeated had the same id, and it is the same at every endpoint.
+      // Repeats have the same id, and it is the same at every endpoint.
       expect([...ids]).toEqual([...first.get(session)!])
       expect(ids.size).toBe(1)
     }
   }
-  // What was acknowledged is written down as such, or is sent again until it is.
+  // Every acknowledged delivery is recorded as such, or sent again until it is.
   await until(async () => {
     const { rows } = await db.database.pool.query(
       `select count(*) filter (where state = 'DELIVERED')::int as delivered,

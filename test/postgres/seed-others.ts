@@ -108,6 +108,6 @@ const exceptions = [
     select ${idOf('ep', 'n')}, 'biz_01' || lpad((2 + n % (select count(*) - 1 from business))::text, 24, '0'),
       true, 'https://example.com/', '{SETTLEMENT_COMPLETED}', '', 10, 0, now()
     from generate_series(1, $1::int) n`,
-  `insert into webhook_secret (endpoint_id, number, sealed, created_at)
+  `insert into webhook_secret (endpoint_id, number, secret_encrypted, created_at)
     select id, 1, '', created_at from webhook_endpoint`,
 ]

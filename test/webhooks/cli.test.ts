@@ -74,7 +74,7 @@ describe('an endpoint', () => {
     })
     const updated = await run('update', id, '--disable', '--kind', 'ACCOUNT_CREATED')
     expect(updated.stdout).toMatch(/^Status +DISABLED$/m)
-    expect(updated.stdout).toMatch(/^Because +REQUESTED$/m)
+    expect(updated.stdout).toMatch(/^Disabled because +REQUESTED$/m)
     expect(updated.stdout).toMatch(/^Kinds +ACCOUNT_CREATED$/m)
     const enabled = await json('update', id, '--enable', '--all-kinds', '--description', '')
     expect(enabled.endpoint).toMatchObject({
@@ -100,13 +100,13 @@ describe('an endpoint', () => {
     [['deliveries'], '--endpoint <id>'],
     [['recover', 'ep_1'], '--since'],
     [['listen', '--forward-to', 'ftp://x'], 'Must be a URL'],
-  ])('%j is wrong usage', async (args, text) => {
+  ])('%j is a usage error', async (args, text) => {
     const { code, stderr } = await run(...args)
     expect(code).toBe(2)
     expect(stderr).toContain(text)
   })
 
-  test('is tested, and what it answers is told', async () => {
+  test('is tested, and its response is shown', async () => {
     const id = await addEndpoint()
     const { code, stdout } = await run('test', id)
     expect(code).toBe(0)
@@ -115,12 +115,12 @@ describe('an endpoint', () => {
     receiver.answer({ status: 500, body: 'broken' })
     const failed = await run('test', id)
     expect(failed.code).toBe(1)
-    expect(failed.stderr).toBe('error: not acknowledged: answered 500\n')
+    expect(failed.stderr).toBe('error: not acknowledged: responded with 500\n')
     await run('remove', id)
   })
 })
 
-test('deliveries are listed, shown, sent again and recovered', async () => {
+test('deliveries are listed, shown, redelivered and recovered', async () => {
   receiver.answer({ status: 503, body: 'later\nplease' })
   const id = await addEndpoint()
   await pay()
@@ -130,13 +130,13 @@ test('deliveries are listed, shown, sent again and recovered', async () => {
     return deliveries[0]?.attemptCount === 1 && deliveries
   })
   const listed = await run('deliveries', '--endpoint', id, '--status', 'pending')
-  expect(listed.stdout).toMatch(/PAYMENT_NOTIFICATION +PENDING +1 .* answered 503$/m)
+  expect(listed.stdout).toMatch(/PAYMENT_NOTIFICATION +PENDING +1 .* responded with 503$/m)
   expect((await run('deliveries', '--event', delivery.eventId, '--status', 'failed')).stdout).toBe(
     '',
   )
   const shown = await run('delivery', delivery.id)
   expect(shown.stdout).toMatch(/^Event +evt_/m)
-  expect(shown.stdout).toMatch(/^ *1 .* answered 503 +later$/m)
+  expect(shown.stdout).toMatch(/^ *1 .* responded with 503 +later$/m)
 
   receiver.answer({ status: 200 })
   const { client } = service
@@ -167,9 +167,9 @@ describe('listening', () => {
     return found
   }
 
-  test('prints and forwards each event, and removes itself at the end', async () => {
-    let answers = 0
-    receiver.answer(() => ({ status: answers++ === 0 ? 202 : 418 }))
+  test('prints and forwards each event, and removes its endpoint at the end', async () => {
+    let received = 0
+    receiver.answer(() => ({ status: received++ === 0 ? 202 : 418 }))
     const listener = listen('--json', '--forward-to', receiver.url)
     const secret = await ready(listener)
     expect((await endpoints())[0]?.description).toMatch(/^inflow webhook listen, .+ pid \d+$/)
@@ -182,7 +182,7 @@ describe('listening', () => {
     expect(headers['webhook-id']).toBe(line.webhookId)
     expect(headers['x-wiaxy-signature-256']).toMatch(/^[0-9a-f]{64}$/)
 
-    // What it answers is answered: the log of attempts shows it.
+    // The listener returns the response of the target: the attempt log shows its status.
     await pay()
     await listener.nextLine()
     const [endpoint] = await endpoints()
@@ -197,7 +197,7 @@ describe('listening', () => {
     expect(await endpoints()).toEqual([])
   }, 60_000)
 
-  test('is for people by default, and refuses what is not signed', async () => {
+  test('prints plain text by default, and rejects requests without a valid signature', async () => {
     const listener = listen()
     await ready(listener)
     const [endpoint] = await endpoints()
@@ -223,7 +223,7 @@ describe('listening', () => {
     expect(await endpoints()).toEqual([])
   }, 60_000)
 
-  test('clears away what a killed listener left behind', async () => {
+  test('removes the endpoint that a killed listener left behind', async () => {
     const killed = listen()
     await ready(killed)
     const [left] = await endpoints()

@@ -14,7 +14,7 @@ import { createTimeText, systemClock } from '../../src/core/clock.ts'
 import { newId, newReference } from '../../src/core/ids.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import type { Database } from '../../src/postgres/orm.ts'
-import { PACING_LIMITS } from '../../src/webhooks/deliveries/concurrency-limiter.ts'
+import { CONCURRENCY_LIMITS } from '../../src/webhooks/deliveries/concurrency-limiter.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { sequence } from '../support/events.ts'
 
@@ -24,7 +24,7 @@ export const timeText = createTimeText('Africa/Lagos')
 export const encrypter = createEncrypter(randomBytes(32))
 export const silent: Logger = pino({ level: process.env['TEST_LOG_LEVEL'] ?? 'silent' })
 
-/** Webhooks that may reach receivers on this machine. */
+/** Webhooks that may be sent to receivers on this machine. */
 export function openWebhooks(database: Database, options: Partial<WebhooksOptions> = {}) {
   return createWebhooks({
     database,
@@ -39,8 +39,8 @@ export function openWebhooks(database: Database, options: Partial<WebhooksOption
     leaseMs: 60_000,
     requestTimeoutMs: 15_000,
     retryScheduleMs: [50, 50, 50],
-    // Tests of what failures lead to have no time for the pauses between them.
-    concurrencyLimits: { ...PACING_LIMITS, refusedPauseMaxMs: 1, unansweredPauseMaxMs: 1 },
+    // Short pauses, so that tests of repeated failures are fast.
+    concurrencyLimits: { ...CONCURRENCY_LIMITS, rejectedPauseMaxMs: 1, noResponsePauseMaxMs: 1 },
     ...options,
   })
 }
@@ -54,7 +54,7 @@ export async function addBusiness({ pool }: Database): Promise<string> {
   return id
 }
 
-/** An event as its fact's transaction writes it. */
+/** An event as a transaction writes it to the outbox. */
 export interface TestEvent {
   readonly id: string
   readonly businessId: string
@@ -127,7 +127,7 @@ function eventOf(id: string, businessId: string, kind: string, payload: Payload)
   return { id, businessId, kind, payload: toBinary(EventSchema, event) }
 }
 
-/** Puts events into the outbox, in one commit, and numbers them, as the sequencer does. */
+/** Writes events to the outbox in one commit, and numbers them as the sequencer does. */
 export async function logEvents({ pool }: Database, events: readonly TestEvent[]): Promise<void> {
   await pool.query(
     `insert into outbox
@@ -149,11 +149,11 @@ export async function logEvents({ pool }: Database, events: readonly TestEvent[]
   await sequence(pool)
 }
 
-/** Waits until what is looked for is there (truthy), looking again and again. */
-export async function until<T>(look: () => Promise<T>, limitMs = 10_000): Promise<NonNullable<T>> {
+/** Polls until the result is truthy, and returns it. */
+export async function until<T>(poll: () => Promise<T>, limitMs = 10_000): Promise<NonNullable<T>> {
   const endMs = Date.now() + limitMs
   for (;;) {
-    const found = await look()
+    const found = await poll()
     if (found) return found
     if (Date.now() > endMs) throw new Error(`not within ${limitMs} ms`)
     await new Promise((resolve) => setTimeout(resolve, 20))

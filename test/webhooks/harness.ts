@@ -16,7 +16,7 @@ import { setOperator } from '../support/operator.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { addBusiness, logEvents, openWebhooks, type TestEvent, until } from './fixture.ts'
 
-/** What is in the database of a delivery, with its attempts. */
+/** A delivery as it is stored, with its attempts. */
 export interface DeliveryRow {
   readonly id: string
   readonly state: string
@@ -24,35 +24,35 @@ export interface DeliveryRow {
   readonly completed_at: Date | null
   readonly failure: string | null
   readonly due_at: Date
-  readonly log: readonly { status: number | null; error: string; answer: string }[] | null
+  readonly log: readonly { status: number | null; error: string; response_body: string }[] | null
 }
 
-/** All attempts of the delivery `d`: the latest is in its own row. */
+/** All attempts of the delivery `d`; the latest is in the row of the delivery. */
 export const ATTEMPT_LOG = `(select json_agg(a order by a.number) from (
-    select number, status, error, answer, started_at, latency_ms from webhook_attempt
+    select number, status, error, response_body, started_at, latency_ms from webhook_attempt
       where delivery_id = d.id
-    union all select d.attempts, d.status, d.error, d.answer, d.started_at, d.latency_ms
+    union all select d.attempts, d.status, d.error, d.response_body, d.started_at, d.latency_ms
       where d.started_at is not null) a)`
 
-/** Webhooks on a database of their own, without the rest of the service. */
+/** Webhooks with their own database, without the rest of the service. */
 export interface Harness {
   readonly url: string
   readonly database: Database
   receiver(): Promise<Receiver>
-  /** Webhooks that work until the test ends. */
+  /** Webhooks that run until the test ends. */
   started(options?: Partial<WebhooksOptions>, on?: Database): Webhooks
   business(): Promise<string>
-  /** Logs events and wakes everything that was started. */
+  /** Logs events and wakes all started webhooks. */
   publish(...events: TestEvent[]): Promise<void>
-  /** Numbers what the webhooks themselves wrote into the outbox. */
+  /** Numbers the events that the webhooks themselves wrote to the outbox. */
   pump(): Promise<void>
   deliveries(endpointId: string): Promise<DeliveryRow[]>
   /**
    * Waits until all deliveries of an endpoint are completed. A test that moves the clock ends the
-   * leases of what is not written down yet, and gets it twice.
+   * leases of attempts not yet recorded, which are then sent twice.
    */
-  settled(endpointId: string): Promise<unknown>
-  /** Closes it when the test ends. */
+  allCompleted(endpointId: string): Promise<unknown>
+  /** Closes a resource when the test ends. */
   closing(close: () => Promise<unknown>): void
 }
 
@@ -63,7 +63,7 @@ export function useWebhooks(): Harness {
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close()
     running.clear()
-    // What one test leaves pending would be sent by the next.
+    // Otherwise the next test would send the deliveries that this one leaves pending.
     await db.database.pool.query(
       'truncate webhook_attempt, webhook_delivery, webhook_secret, webhook_endpoint',
     )
@@ -88,7 +88,7 @@ export function useWebhooks(): Harness {
       return receiver
     },
     started(options = {}, on = db.database) {
-      // As the service does, only that nobody waits for it.
+      // Like the service, but in the background.
       const onCommit = () => void pump().catch(() => undefined)
       const webhooks = openWebhooks(on, { onCommit, ...options })
       webhooks.start()
@@ -96,7 +96,7 @@ export function useWebhooks(): Harness {
       running.add(webhooks)
       closing.push(async () => {
         await webhooks.stop()
-        // A kick that is under way must not meet a database that is gone.
+        // A trigger in progress must not run after the database is dropped.
         await sequence(db.database.pool)
       })
       return webhooks
@@ -116,15 +116,15 @@ export function useWebhooks(): Harness {
       )
       return rows
     },
-    async settled(endpointId) {
-      const open = `select from webhook_delivery where endpoint_id = $1 and state = 'PENDING'`
-      await until(async () => (await db.database.pool.query(open, [endpointId])).rowCount === 0)
+    async allCompleted(endpointId) {
+      const pending = `select from webhook_delivery where endpoint_id = $1 and state = 'PENDING'`
+      await until(async () => (await db.database.pool.query(pending, [endpointId])).rowCount === 0)
     },
     closing: (close) => closing.push(close),
   }
 }
 
-/** Calls the rpcs, with faults as callers see them. */
+/** A client of the rpcs, with faults as callers see them. */
 export function clientOf(webhooks: Webhooks): Client<typeof WebhookService> {
   const faults: Interceptor = (next) => async (request) => {
     setOperator(request.contextValues)
@@ -147,11 +147,11 @@ export async function addEndpoint(
   url: string,
   more: { kinds?: string[]; concurrency?: number } = {},
 ): Promise<{ id: string; secret: string }> {
-  const answer = await clientOf(webhooks).createEndpoint({ businessId, url, ...more })
-  return { id: answer.endpoint!.id, secret: answer.secret }
+  const response = await clientOf(webhooks).createEndpoint({ businessId, url, ...more })
+  return { id: response.endpoint!.id, secret: response.secret }
 }
 
-/** A clock that a test moves; it also runs by itself. */
+/** A running clock that a test can advance. */
 export function movableClock() {
   let aheadMs = 0
   return {

@@ -26,14 +26,14 @@ const ROW: readonly Column<Delivery>[] = [
   { title: 'Event', of: ({ eventId }) => eventId },
   { title: 'Kind', of: ({ eventKind }) => eventKind },
   { title: 'Status', of: ({ status }) => enumName(status, DeliveryStatus) },
-  { title: 'AttemptRunner', right: true, of: ({ attemptCount }) => String(attemptCount) },
+  { title: 'Attempts', right: true, of: ({ attemptCount }) => String(attemptCount) },
   { title: 'Due at', of: ({ dueAt }) => localTime.format(dueAt) },
   { title: 'Latest outcome', of: ({ latestAttempt }) => outcomeOf(latestAttempt) },
 ]
 
 export const DELIVERY: readonly Column<Delivery>[] = [
   ...ROW,
-  { title: 'Given up because', of: ({ failure }) => failure },
+  { title: 'Failure', of: ({ failure }) => failure },
   { title: 'Endpoint', of: ({ endpointId }) => endpointId },
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
   { title: 'Completed at', of: ({ completedAt }) => localTime.format(completedAt) },
@@ -44,16 +44,16 @@ const ATTEMPTS: readonly Column<Attempt>[] = [
   { title: 'Started at', of: ({ startedAt }) => localTime.format(startedAt) },
   { title: 'Took ms', right: true, of: ({ latencyMs }) => String(latencyMs) },
   { title: 'Outcome', of: outcomeOf },
-  { title: 'Answer', of: ({ answer: text }) => firstLine(text) },
+  { title: 'Response', of: ({ responseBody }) => firstLine(responseBody) },
 ]
 
-/** What came of an attempt, in words. */
+/** The outcome of an attempt, as text. */
 export function outcomeOf(attempt: Attempt | undefined): string {
   if (attempt === undefined) return ''
   return attempt.error || `acknowledged (${attempt.statusCode})`
 }
 
-/** The start of an answer, for a table; --json has all that is kept. */
+/** The first line of a response, for a table; --json has all that is stored. */
 function firstLine(text: string): string {
   const [line = ''] = text.split('\n', 1)
   return line.length > 60 ? `${line.slice(0, 60)}…` : line
@@ -67,7 +67,7 @@ interface ListOptions extends PageOptions {
 
 export const listDeliveries = calling<ListOptions>(async (service, options) => {
   if (options.endpoint === undefined && options.event === undefined) {
-    throw new Failure(EXIT.usage, 'deliveries of what? give --endpoint <id>, or --event <id>')
+    throw new Failure(EXIT.usage, 'give --endpoint <id> or --event <id>')
   }
   const client = service.client(WebhookService)
   const request = {

@@ -24,7 +24,7 @@ const ROW: readonly Column<Endpoint>[] = [
   { title: 'Mode', of: modeName },
   { title: 'URL', of: ({ url }) => url },
   { title: 'Status', of: ({ status }) => enumName(status, EndpointStatus) },
-  { title: 'Kinds', of: ({ kinds }) => kinds.join(',') || 'all but ACCOUNT_CREATED' },
+  { title: 'Kinds', of: ({ kinds }) => kinds.join(',') || 'all except ACCOUNT_CREATED' },
   { title: 'Description', of: ({ description }) => description },
   { title: 'Failing since', of: ({ failingSince }) => localTime.format(failingSince) },
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
@@ -33,10 +33,13 @@ const ROW: readonly Column<Endpoint>[] = [
 const COLUMNS: readonly Column<Endpoint>[] = [
   ...ROW,
   { title: 'Disabled at', of: ({ disabledAt }) => localTime.format(disabledAt) },
-  { title: 'Because', of: ({ disabledReason }) => enumName(disabledReason, DisabledReason) },
-  { title: 'Requests at once', of: ({ concurrency }) => String(concurrency) },
   {
-    title: 'Earlier secrets until',
+    title: 'Disabled because',
+    of: ({ disabledReason }) => enumName(disabledReason, DisabledReason),
+  },
+  { title: 'Concurrency', of: ({ concurrency }) => String(concurrency) },
+  {
+    title: 'Earlier secrets expire',
     of: ({ secrets }) =>
       secrets.flatMap(({ expiresAt }) => localTime.format(expiresAt) || []).join(', '),
   },
@@ -52,11 +55,11 @@ const ROTATED: readonly Column<RotateSecretResponse>[] = [
   { title: 'Secret', of: ({ secret }) => secret },
 ]
 
-const SHOWN_ONCE = 'The signing secret is shown this once: keep it.'
+const SHOWN_ONCE = 'The signing secret is shown only once: store it now.'
 
 interface AddOptions {
   readonly business?: string
-  /** The endpoint's; the service's own is --service-url here. */
+  /** The endpoint's URL; that of the service is --service-url here. */
   readonly url: string
   readonly kind?: readonly string[]
   readonly description?: string

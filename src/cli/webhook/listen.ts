@@ -14,7 +14,7 @@ interface ListenOptions {
   readonly test?: boolean
 }
 
-/** What the temporary endpoint is called, so that one that was left behind is known as such. */
+/** Marks the temporary endpoint, so that a later listener recognizes one left behind. */
 const DESCRIPTION = 'inflow webhook listen'
 
 /** `inflow webhook listen` */
@@ -42,7 +42,7 @@ export const listen = calling<ListenOptions>(async (service, options) => {
     })
     const endpointId = created.endpoint?.id ?? ''
     secret.resolve(created.secret)
-    note(`Listening as ${endpointId} at ${receiver.url}; Ctrl-C ends it and removes the endpoint.`)
+    note(`Listening as ${endpointId} at ${receiver.url}; Ctrl-C stops and removes the endpoint.`)
     note(`Its signing secret: ${created.secret}`)
     if (!stop.signal.aborted) await once(stop.signal, 'abort')
     await remove(client, endpointId)
@@ -56,12 +56,12 @@ async function remove(client: Client<typeof WebhookService>, endpointId: string)
     await client.deleteEndpoint({ endpointId })
     note(`Removed ${endpointId}.`)
   } catch (error) {
-    note(`The endpoint is left behind; remove it: inflow webhook remove ${endpointId}`)
+    note(`The endpoint still exists; remove it: inflow webhook remove ${endpointId}`)
     throw error
   }
 }
 
-/** Removes what a listener on this machine left behind that was killed, and tells of others. */
+/** Removes the endpoints of killed listeners on this machine, and reports other listeners. */
 async function removeStale(client: Client<typeof WebhookService>, businessId: string) {
   const { endpoints } = await client.listEndpoints({ businessId })
   for (const { id, description } of endpoints) {
@@ -71,7 +71,7 @@ async function removeStale(client: Client<typeof WebhookService>, businessId: st
       await client.deleteEndpoint({ endpointId: id })
       note(`Removed ${id}, which an earlier listener left behind.`)
     } else {
-      note(`Another listener receives too: ${id} (${description}).`)
+      note(`Another listener is also receiving: ${id} (${description}).`)
     }
   }
 }
@@ -85,7 +85,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** One line that tells of it, and the body as it came. */
+/** A summary line, and the body as received. */
 function textOf({ receivedAt, id, verification, forwarded, body }: Received): string {
   const cells = [localTime.format(receivedAt)]
   if (verification.ok) {

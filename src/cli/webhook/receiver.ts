@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { type Timestamp, timestampNow } from '@bufbuild/protobuf/wkt'
 import { verifyWebhook, type WebhookVerification } from '../../client/verify-webhook.ts'
 
-/** One webhook that came. */
+/** One received webhook. */
 export interface Received {
   readonly receivedAt: Timestamp
   readonly id: string
@@ -12,31 +12,31 @@ export interface Received {
   readonly forwarded: Forwarded | undefined
 }
 
-/** What came of sending it on. */
+/** The outcome of forwarding it. */
 export interface Forwarded {
-  /** 0 when there was no answer. */
+  /** 0 without a response. */
   readonly status: number
   readonly latencyMs: number
   readonly error: string
 }
 
 interface ReceiverOptions {
-  /** What verifies; requests wait for it. */
+  /** The signing secret; requests wait for it. */
   readonly secret: Promise<string>
   readonly forwardTo: string | undefined
   readonly onReceived: (received: Received) => void
 }
 
-/** Far more than an event has. */
+/** Far larger than any event. */
 const BODY_MAX_BYTES = 1_048_576
 
-/** Below the 15 s that the service waits. */
+/** Below the service's own timeout of 15 s. */
 const FORWARD_TIMEOUT_MS = 12_000
 
-/** The headers that receivers look at. */
+/** The headers that receivers use. */
 const FORWARDED_HEADERS = /^(content-type|user-agent|webhook-.*|x-wiaxy-.*)$/
 
-/** A receiver of webhooks on a free port of this machine. */
+/** Starts a receiver of webhooks on a free port of this machine. */
 export async function startReceiver(
   options: ReceiverOptions,
 ): Promise<{ readonly url: string; close(): Promise<void> }> {
@@ -60,7 +60,7 @@ export async function startReceiver(
   }
 }
 
-/** @returns the status to answer: that of where it was sent on, so that retries are the real ones */
+/** @returns the status to respond with: that of the forwarding target, so that retries are real */
 async function receive(request: IncomingMessage, options: ReceiverOptions): Promise<number> {
   const { forwardTo, onReceived } = options
   if (request.method !== 'POST') return 405

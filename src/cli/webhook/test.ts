@@ -8,9 +8,9 @@ import { fields } from '../output.ts'
 import { calling } from '../service.ts'
 import { DELIVERY, outcomeOf } from './deliveries.ts'
 
-/** Longer than the first attempt may take. */
+/** Longer than the timeout of the first attempt. */
 const WAIT_MS = 20_000
-const LOOK_EVERY_MS = 200
+const POLL_MS = 200
 
 /** `inflow webhook test` */
 export const testEndpoint = calling<object>(async (service, options, endpointId) => {
@@ -18,8 +18,8 @@ export const testEndpoint = calling<object>(async (service, options, endpointId)
   const { eventId } = await client.sendTestEvent({ endpointId })
   const delivery = await firstAttempt(client, endpointId, eventId)
   if (delivery === undefined) {
-    throw new Failure(EXIT.refused, `the test event ${eventId} was not attempted yet`, [
-      `see what comes of it: inflow webhook deliveries --event ${eventId}`,
+    throw new Failure(EXIT.refused, `the test event ${eventId} has not been attempted yet`, [
+      `check its delivery: inflow webhook deliveries --event ${eventId}`,
     ])
   }
   answer(options, DeliverySchema, delivery, () => fields(delivery, DELIVERY))
@@ -28,7 +28,7 @@ export const testEndpoint = calling<object>(async (service, options, endpointId)
   }
 })
 
-/** The delivery of the event when it has been attempted; undefined when that takes too long. */
+/** Waits for the first attempt of the event's delivery. @returns undefined after a timeout */
 async function firstAttempt(
   client: Client<typeof WebhookService>,
   endpointId: string,
@@ -39,7 +39,7 @@ async function firstAttempt(
     const { deliveries } = await client.listDeliveries({ endpointId, eventId })
     const [delivery] = deliveries
     if (delivery?.latestAttempt) return delivery
-    await delay(LOOK_EVERY_MS)
+    await delay(POLL_MS)
   }
   return undefined
 }

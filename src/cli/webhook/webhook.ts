@@ -26,14 +26,14 @@ export function webhook(noun: Command): void {
   addBusinessOption(
     addVerb(noun, 'listen', {
       summary:
-        'receive events here until Ctrl-C, through a temporary endpoint on a local service: each is ' +
-        'checked, printed and, if asked, forwarded',
+        'receive events until Ctrl-C through a temporary endpoint on a local service: verify, ' +
+        'print and optionally forward each',
       example: 'webhook listen --forward-to http://localhost:3000/webhooks',
     }),
   )
-    .option('--forward-to <url>', 'where to send each event on; what it answers is answered', url)
-    .option('--kind <kinds...>', 'kinds of events (default: all but ACCOUNT_CREATED)')
-    .option('--test', 'receive the events of test mode, and none of live mode')
+    .option('--forward-to <url>', 'forward each event to this URL and return its response', url)
+    .option('--kind <kinds...>', 'event kinds (default: all except ACCOUNT_CREATED)')
+    .option('--test', 'receive events of test mode instead of live mode')
     .action(listen)
   addServiceOptions(noun)
 }
@@ -41,15 +41,15 @@ export function webhook(noun: Command): void {
 function addEndpointVerbs(noun: Command): void {
   addBusinessOption(
     addVerb(noun, 'add', {
-      summary: 'add an endpoint; its signing secret is shown this once',
+      summary: 'add an endpoint; its signing secret is shown only once',
       example: 'webhook add --url https://shop.example.com/hooks --kind PAYMENT_NOTIFICATION',
     }),
   )
-    .requiredOption('--url <url>', 'the address that events are posted to')
-    .option('--kind <kinds...>', 'kinds of events (default: all but ACCOUNT_CREATED)')
-    .option('--description <text>', 'what it is for')
-    .option('--concurrency <count>', 'requests at once, 1 to 50 (default: 10)', concurrency)
-    .option('--test', 'receive the events of test mode, and none of live mode')
+    .requiredOption('--url <url>', 'the URL that events are posted to')
+    .option('--kind <kinds...>', 'event kinds (default: all except ACCOUNT_CREATED)')
+    .option('--description <text>', 'a description for operators')
+    .option('--concurrency <count>', 'concurrent requests, 1 to 50 (default: 10)', concurrency)
+    .option('--test', 'receive events of test mode instead of live mode')
     .action(addEndpoint)
   addBusinessOption(
     addVerb(noun, 'list', {
@@ -58,7 +58,7 @@ function addEndpointVerbs(noun: Command): void {
     }),
   ).action(listEndpoints)
   addVerb(noun, 'remove', {
-    summary: 'remove an endpoint; what was not delivered to it yet is dropped',
+    summary: 'remove an endpoint and drop its pending deliveries',
     example: `webhook remove ${ENDPOINT_EXAMPLE}`,
   })
     .argument(...ENDPOINT)
@@ -68,23 +68,28 @@ function addEndpointVerbs(noun: Command): void {
     example: `webhook update ${ENDPOINT_EXAMPLE} --enable`,
   })
     .argument(...ENDPOINT)
-    .option('--url <url>', 'the address that events are posted to')
-    .addOption(new Option('--kind <kinds...>', 'kinds of events').conflicts('allKinds'))
-    .option('--all-kinds', 'all kinds of events but ACCOUNT_CREATED')
-    .option('--description <text>', 'what it is for')
-    .option('--concurrency <count>', 'requests at once, 1 to 50', concurrency)
+    .option('--url <url>', 'the URL that events are posted to')
+    .addOption(new Option('--kind <kinds...>', 'event kinds').conflicts('allKinds'))
+    .option('--all-kinds', 'all event kinds except ACCOUNT_CREATED')
+    .option('--description <text>', 'a description for operators')
+    .option('--concurrency <count>', 'concurrent requests, 1 to 50', concurrency)
     .addOption(new Option('--enable', 'send events to it').conflicts('disable'))
-    .option('--disable', 'hold events for it')
+    .option('--disable', 'pause its deliveries')
     .action(updateEndpoint)
   addVerb(noun, 'rotate', {
-    summary: 'make a new signing secret, shown this once; the ones before sign on for the overlap',
+    summary:
+      'create a new signing secret, shown only once; earlier ones also sign during the overlap',
     example: `webhook rotate ${ENDPOINT_EXAMPLE} --overlap 48h`,
   })
     .argument(...ENDPOINT)
-    .option('--overlap <time>', 'such as 48h, 30m or 0 (default: 24h)', durationSeconds)
+    .option(
+      '--overlap <time>',
+      'how long earlier secrets also sign, such as 48h, 30m or 0 (default: 24h)',
+      durationSeconds,
+    )
     .action(rotateSecret)
   addVerb(noun, 'test', {
-    summary: 'send a test event to an endpoint and tell what it answers',
+    summary: 'send a test event to an endpoint and show the response',
     example: `webhook test ${ENDPOINT_EXAMPLE}`,
   })
     .argument(...ENDPOINT)
@@ -94,31 +99,31 @@ function addEndpointVerbs(noun: Command): void {
 function addDeliveryVerbs(noun: Command): void {
   addPageOptions(
     addVerb(noun, 'deliveries', {
-      summary: 'list deliveries to an endpoint, or of an event, of the newest event first',
+      summary: 'list deliveries to an endpoint or of an event, newest event first',
       example: `webhook deliveries --endpoint ${ENDPOINT_EXAMPLE} --status failed`,
     })
-      .option('--endpoint <id>', 'to this endpoint, also when it was removed')
+      .option('--endpoint <id>', 'to this endpoint, which may have been removed')
       .option('--event <id>', 'of this event')
       .addOption(enumOption('--status <status>', 'only in this state', DeliveryStatus)),
   ).action(listDeliveries)
   addVerb(noun, 'delivery', {
-    summary: 'show a delivery with every attempt and what was answered',
+    summary: 'show a delivery with its attempts and their responses',
     example: `webhook delivery ${DELIVERY_EXAMPLE}`,
   })
     .argument(...DELIVERY)
     .action(showDelivery)
   addVerb(noun, 'redeliver', {
-    summary: 'send a delivery again, whatever came of it',
+    summary: 'send a delivery again, even if it was acknowledged',
     example: `webhook redeliver ${DELIVERY_EXAMPLE}`,
   })
     .argument(...DELIVERY)
     .action(redeliver)
   addVerb(noun, 'recover', {
-    summary: 'send again all that an endpoint did not acknowledge since a time',
+    summary: 'send again the deliveries that an endpoint has not acknowledged since a time',
     example: `webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`,
   })
     .argument(...ENDPOINT)
-    .requiredOption<Timestamp>('--since <time>', 'deliveries made at this time or later', time)
+    .requiredOption<Timestamp>('--since <time>', 'deliveries created at this time or later', time)
     .action(recoverDeliveries)
 }
 

@@ -76,7 +76,7 @@ const TABLES = [
   `create table "webhook_secret" (
     "endpoint_id" text not null,
     "number" int not null,
-    "sealed" bytea not null,
+    "secret_encrypted" bytea not null,
     "created_at" timestamptz(3) not null,
     "expires_at" timestamptz(3) null,
     primary key ("endpoint_id", "number")
@@ -106,7 +106,7 @@ const TABLES = [
     "started_at" timestamptz(3) not null,
     "latency_ms" int not null,
     "status" int null,
-    "answer" text not null,
+    "response_body" text not null,
     "error" text not null,
     primary key ("delivery_id", "number")
   )`,

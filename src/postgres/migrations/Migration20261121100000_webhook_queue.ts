@@ -1,12 +1,12 @@
 import { Migration } from '@mikro-orm/migrations'
 
 /**
- * Cheaper deliveries: a claim changes nothing that an index holds, and the latest attempt is in the
- * row of its delivery, so that one that goes well at once needs no other.
+ * Cheaper deliveries: a claim changes no indexed column, and the latest attempt is kept in the row
+ * of its delivery, so that a delivery that succeeds at once needs no other row.
  *
- * An instance of before would mistake what is claimed for due. It is kept from all of it by the new
- * name of `fence`: its dispatcher and its workers fail, and are tried again, until it is replaced.
- * What they had under way is sent again at the end of its lease, which is in `due_at`.
+ * An instance of an earlier release would take claimed deliveries for due. Renaming `fence`
+ * prevents that: its dispatcher and workers fail and retry until it is replaced. Their deliveries
+ * in progress are sent again at the end of their lease, which is in `due_at`.
  */
 export class Migration20261121100000_webhook_queue extends Migration {
   override up(): void {
@@ -21,8 +21,8 @@ const STATEMENTS = [
     add column "started_at" timestamptz(3) null,
     add column "latency_ms" int null,
     add column "status" int null,
-    add column "answer" text null,
+    add column "response_body" text null,
     add column "error" text null`,
-  // A claim writes its row anew; where there is room for that in the same page, no index is touched.
+  // A claim rewrites its row; with free space in the same page, no index is updated (HOT).
   `alter table "webhook_delivery" set (fillfactor = 50)`,
 ]

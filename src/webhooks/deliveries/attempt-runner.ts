@@ -1,9 +1,9 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Outcome } from '../sender/http-client.ts'
 import type { Claim } from './claim-deliveries.ts'
-import { type ConcurrencyLimiter, type Ending, SLOW_MS } from './concurrency-limiter.ts'
+import { type AttemptResult, type ConcurrencyLimiter, SLOW_MS } from './concurrency-limiter.ts'
 
-/** One attempt under way. */
+/** One attempt in progress. */
 export interface Attempt {
   readonly claim: Claim
   readonly startedAtMs: number
@@ -11,45 +11,45 @@ export interface Attempt {
   readonly startedTickMs: number
 }
 
-/** What an attempt is made of. */
+/** The steps of an attempt. */
 export interface AttemptSteps {
-  /** Makes the request. It answers for every fault. */
+  /** Makes the request. Faults are returned in the outcome: it does not throw. */
   send(attempt: Attempt): Promise<Outcome>
   /**
-   * Writes down what came of it, or gives up when the lease ends. It does not throw.
+   * Records the outcome; stops trying when the lease ends. It does not throw.
    *
    * @returns when the delivery is due again, in milliseconds since the Unix epoch
    */
   record(attempt: Attempt, outcome: Outcome, latencyMs: number): Promise<number | undefined>
 }
 
-/** The attempts of this process: those that wait, and those under way. */
+/** The attempts of this process: those that wait and those in progress. */
 export interface AttemptRunner {
-  /** Those begun and not written down yet. */
+  /** How many attempts have started and are not recorded yet. */
   count(): number
-  /** How many claims of an endpoint wait. */
+  /** How many claims wait for an endpoint. */
   waiting(endpointId: string): number
-  /** Begins them as soon as `pacing` lets it. */
-  offer(claims: readonly Claim[]): void
-  /** Tells of endpoints that have kept an attempt waiting for long. */
-  tellSlow(): void
-  /** Nothing is begun any more. @returns the claims that were not */
+  /** Starts attempts as soon as the concurrency limiter allows. */
+  enqueue(claims: readonly Claim[]): void
+  /** Marks the endpoints slow that have kept an attempt waiting for long. */
+  markSlow(): void
+  /** Starts no more attempts. @returns the claims that have not started */
   close(): Claim[]
-  /** What comes of the attempts still under way is ignored from now on. @returns their claims */
+  /** Ignores the outcomes of the attempts still in progress. @returns their claims */
   abandon(): Claim[]
 }
 
-interface AttemptsOptions {
+interface AttemptRunnerOptions {
   readonly clock: Clock
-  readonly pacing: ConcurrencyLimiter
+  readonly limiter: ConcurrencyLimiter
   readonly steps: AttemptSteps
-  /** How old a claim may be when its attempt begins. A part of the lease. */
+  /** The maximum age of a claim when its attempt starts. Below the lease. */
   readonly waitMaxMs: number
-  /** Called when more may be claimed for an endpoint, or for any of those in trouble. */
-  readonly onRoom: (endpointId: string | undefined) => void
-  /** Called when an attempt is written down, with the time at which its delivery is due again. */
-  readonly onWritten: (dueAtMs: number | undefined) => void
-  /** Called with claims that this process does not get to in time. */
+  /** Called when more may be claimed for an endpoint; undefined: for any degraded endpoint. */
+  readonly onCapacity: (endpointId: string | undefined) => void
+  /** Called when an attempt is recorded, with the time at which its delivery is due again. */
+  readonly onRecorded: (dueAtMs: number | undefined) => void
+  /** Called with claims that this process cannot attempt in time. */
   readonly onUnused: (claims: readonly Claim[]) => void
 }
 
@@ -58,97 +58,97 @@ interface Waiting {
   readonly claimedTickMs: number
 }
 
-export function createAttemptRunner(options: AttemptsOptions): AttemptRunner {
-  const { clock, pacing, steps, waitMaxMs, onRoom, onWritten, onUnused } = options
-  const underWay = new Set<Attempt>()
-  /** By endpoint, in the order of their turns; none is empty. */
-  const lanes = new Map<string, Waiting[]>()
+export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunner {
+  const { clock, limiter, steps, waitMaxMs, onCapacity, onRecorded, onUnused } = options
+  const inProgress = new Set<Attempt>()
+  /** By endpoint, in round-robin order; no queue is empty. */
+  const queues = new Map<string, Waiting[]>()
   let closed = false
 
   const run = async (attempt: Attempt): Promise<void> => {
     const { endpointId } = attempt.claim
     const outcome = await steps.send(attempt)
     const latencyMs = Math.round(performance.now() - attempt.startedTickMs)
-    // The endpoint's room is free now; the delivery is done with when it is written down.
-    const wasTroubled = pacing.isTroubled(endpointId)
-    pacing.ended(endpointId, endingOf(outcome, latencyMs), latencyMs)
-    if (!underWay.has(attempt)) return
-    if (pacing.isTroubled(endpointId)) clear(endpointId)
+    // The endpoint's capacity is free now; the delivery is finished once it is recorded.
+    const wasDegraded = limiter.isDegraded(endpointId)
+    limiter.finished(endpointId, resultOf(outcome, latencyMs), latencyMs)
+    if (!inProgress.has(attempt)) return
+    if (limiter.isDegraded(endpointId)) clearQueue(endpointId)
     startAll()
-    if (wasTroubled) onRoom(undefined)
-    else if (pacing.wantsMore(endpointId, waiting(endpointId))) onRoom(endpointId)
+    if (wasDegraded) onCapacity(undefined)
+    else if (limiter.wantsMore(endpointId, waiting(endpointId))) onCapacity(endpointId)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
-    underWay.delete(attempt)
-    onWritten(dueAtMs)
+    inProgress.delete(attempt)
+    onRecorded(dueAtMs)
   }
-  const waiting = (endpointId: string): number => lanes.get(endpointId)?.length ?? 0
-  const clear = (endpointId: string): void => {
-    const lane = lanes.get(endpointId)
-    if (lane === undefined) return
-    lanes.delete(endpointId)
-    onUnused(lane.map(({ claim }) => claim))
+  const waiting = (endpointId: string): number => queues.get(endpointId)?.length ?? 0
+  const clearQueue = (endpointId: string): void => {
+    const queue = queues.get(endpointId)
+    if (queue === undefined) return
+    queues.delete(endpointId)
+    onUnused(queue.map(({ claim }) => claim))
   }
   const start = (claim: Claim, nowTickMs: number): void => {
     const attempt = { claim, startedAtMs: clock.now(), startedTickMs: nowTickMs }
-    underWay.add(attempt)
-    pacing.started(claim.endpointId)
+    inProgress.add(attempt)
+    limiter.started(claim.endpointId)
     void run(attempt)
   }
-  /** One of each endpoint in turn, as long as any may begin. */
+  /** Starts one attempt of each endpoint in turn, as long as any may start. */
   const startAll = (): void => {
     if (closed) return
     const nowTickMs = performance.now()
-    // A lane that is set again comes up again, after all the others.
-    for (const [endpointId, lane] of lanes) {
-      if (!pacing.hasRoom()) return
-      if (!pacing.mayStart(endpointId)) continue
-      const next = lane.pop() as Waiting
+    // A queue that is set again comes up again after all the others.
+    for (const [endpointId, queue] of queues) {
+      if (!limiter.hasCapacity()) return
+      if (!limiter.mayStart(endpointId)) continue
+      const next = queue.pop() as Waiting
       if (nowTickMs - next.claimedTickMs > waitMaxMs) {
-        lane.push(next)
-        clear(endpointId)
+        queue.push(next)
+        clearQueue(endpointId)
         continue
       }
-      lanes.delete(endpointId)
-      if (lane.length > 0) lanes.set(endpointId, lane)
+      queues.delete(endpointId)
+      if (queue.length > 0) queues.set(endpointId, queue)
       start(next.claim, nowTickMs)
     }
   }
   return {
-    count: () => underWay.size,
+    count: () => inProgress.size,
     waiting,
-    offer(claims) {
+    enqueue(claims) {
       const claimedTickMs = performance.now()
       const fresh = Map.groupBy(claims, (claim) => claim.endpointId)
       for (const [endpointId, own] of fresh) {
         const later = own.map((claim) => ({ claim, claimedTickMs })).reverse()
-        // The last is the next to begin, as taking the first of an array moves all the others.
-        lanes.set(endpointId, [...later, ...(lanes.get(endpointId) ?? [])])
+        // Stored in reverse: popping the last is cheap, while shifting the first moves all others.
+        queues.set(endpointId, [...later, ...(queues.get(endpointId) ?? [])])
       }
       startAll()
     },
-    tellSlow() {
+    markSlow() {
       const nowTickMs = performance.now()
-      for (const { claim, startedTickMs } of underWay) {
-        if (nowTickMs - startedTickMs <= pacing.slowAfterMs(claim.endpointId)) continue
-        pacing.slow(claim.endpointId)
-        clear(claim.endpointId)
+      for (const { claim, startedTickMs } of inProgress) {
+        if (nowTickMs - startedTickMs <= limiter.slowAfterMs(claim.endpointId)) continue
+        limiter.markSlow(claim.endpointId)
+        clearQueue(claim.endpointId)
       }
     },
     close() {
       closed = true
-      const claims = [...lanes.values()].flat().map(({ claim }) => claim)
-      lanes.clear()
+      const claims = [...queues.values()].flat().map(({ claim }) => claim)
+      queues.clear()
       return claims
     },
     abandon() {
-      const claims = [...underWay].map((attempt) => attempt.claim)
-      underWay.clear()
+      const claims = [...inProgress].map((attempt) => attempt.claim)
+      inProgress.clear()
       return claims
     },
   }
 }
 
-function endingOf({ error, status }: Outcome, latencyMs: number): Ending {
-  if (error !== '') return status === undefined ? 'unanswered' : 'refused'
-  return latencyMs < SLOW_MS ? 'well' : 'slow'
+function resultOf({ error, status }: Outcome, latencyMs: number): AttemptResult {
+  if (error !== '') return status === undefined ? 'no_response' : 'rejected'
+  return latencyMs < SLOW_MS ? 'acknowledged' : 'slow'
 }

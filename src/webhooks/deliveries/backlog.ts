@@ -1,16 +1,16 @@
 import type { Pool } from 'pg'
 
-/** How many due deliveries are counted; more is simply many. */
+/** The maximum number of due deliveries that are counted. */
 const ROWS_COUNTED_MAX = 100_000
 
-/** The deliveries that should have been sent by now. */
+/** The deliveries that are overdue. */
 export interface Backlog {
   readonly due: number
-  /** For how long the oldest of them has been due; 0 without any. */
+  /** How long the oldest has been due; 0 if none is. */
   readonly oldestSeconds: number
 }
 
-/** Of endpoints that are live: what is due to a disabled one is held on purpose. */
+/** Counts those of enabled endpoints only: deliveries to a disabled endpoint are paused. */
 export async function readBacklog(pool: Pool): Promise<Backlog> {
   const result = await pool.query<{ due: number; seconds: number | null }>(
     `select count(*)::int as due,

@@ -1,57 +1,57 @@
 import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
-import { giveBack } from './complete-attempts.ts'
+import { releaseClaims } from './complete-attempts.ts'
 import type { Allotment } from './concurrency-limiter.ts'
 
 /** A delivery that this process may attempt until its lease ends. */
 export interface Claim {
   readonly id: string
   readonly endpointId: string
-  /** How many attempts of its schedule were made before. */
+  /** The number of attempts already made in this retry schedule. */
   readonly attempts: number
   readonly fence: number
   readonly url: string
-  /** How many requests its endpoint may get at once. */
+  /** The maximum number of concurrent requests to its endpoint. */
   readonly concurrency: number
-  /** The secrets that sign, encrypted, the newest first. */
+  /** The active signing secrets, encrypted, newest first. */
   readonly secretsEncrypted: readonly Buffer[]
   readonly entry: LogEntry
 }
 
-/** A delivery that was claimed, and whose event is not kept any more. */
+/** A claimed delivery whose event retention has deleted. */
 export type LostClaim = Pick<Claim, 'id' | 'fence'>
 
 /** The claims of one endpoint. */
 export interface ClaimRow {
   endpoint_id: string
   url: string
-  /** How many requests it may get at once. */
+  /** The maximum number of concurrent requests. */
   concurrency: number
   secrets_encrypted: Buffer[]
-  /** Of each of its deliveries: see `readClaim`. */
+  /** One entry per delivery: see `readClaim`. */
   claimed: string
 }
 
-/** What is due now, and nobody's. A lease that has ended is nobody's either. */
-const free = (now: string) =>
+/** Deliveries that are due and not leased, or whose lease has ended. */
+const claimable = (now: string) =>
   `state = 'PENDING' and due_at <= ${now} and (leased_until is null or leased_until <= ${now})`
 
-/** Those that sign for an endpoint now, the newest first. */
-export const SECRETS_SEALED = (endpointId: string, now: string) =>
-  `array(select sealed from webhook_secret s
+/** The active signing secrets of an endpoint, encrypted, newest first. */
+export const ENCRYPTED_SECRETS = (endpointId: string, now: string) =>
+  `array(select secret_encrypted from webhook_secret s
     where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
     order by s.number desc) as secrets_encrypted`
 
-/** Claims what is due, the oldest first, each endpoint's share at the most. */
+/** Claims due deliveries, oldest first, up to each endpoint's share. */
 export async function claimDeliveries(
   pool: Pool,
   allotments: readonly Allotment[],
   nowMs: number,
   leaseMs: number,
 ): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
-  // `any(array(…))` and `offset 0` keep the planner on index look-ups, whatever the statistics of
-  // a queue, which is empty at one moment and full at another, make it believe.
+  // `any(array(…))` and `offset 0` keep the planner on index lookups, whatever the statistics say:
+  // they are often wrong for a queue, which is empty at one moment and full the next.
   const { rows } = await pool.query<ClaimRow>({
     name: 'webhook-claim',
     text: `with due as (
@@ -60,20 +60,20 @@ export async function claimDeliveries(
           where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e
         cross join lateral (
           select ctid from webhook_delivery
-          where endpoint_id = a.endpoint_id and ${free('$3')}
+          where endpoint_id = a.endpoint_id and ${claimable('$3')}
           order by due_at limit a.share for update skip locked
         ) d
       ), claimed as (
         update webhook_delivery set leased_until = $4, claims = claims + 1
         where ctid = any(array(select ctid from due))
         returning id, endpoint_id, position, attempts - schedule_from as attempts, claims
-      ), told as (
+      ), grouped as (
         select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position), ','
           order by position) as claimed from claimed group by endpoint_id
       )
-      select t.*, e.url, e.concurrency, ${SECRETS_SEALED('t.endpoint_id', '$3')}
-      from told t cross join lateral (
-        select url, concurrency from webhook_endpoint where id = t.endpoint_id offset 0) e`,
+      select g.*, e.url, e.concurrency, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
+      from grouped g cross join lateral (
+        select url, concurrency from webhook_endpoint where id = g.endpoint_id offset 0) e`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -84,15 +84,15 @@ export async function claimDeliveries(
   return readClaims(pool, rows)
 }
 
-/** Reads the events of claims. Those whose event is not kept any more are lost. */
+/** Reads the events of claims. Claims whose event retention has deleted are returned as lost. */
 export async function readClaims(
   pool: Pool,
   rows: readonly ClaimRow[],
 ): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
   const claimed = rows.flatMap((row) => row.claimed.split(',').map((text) => readClaim(text, row)))
-  // Each event once, however many endpoints it goes to.
+  // Each event is read once, however many endpoints it goes to.
   const positions = [...new Set(claimed.map((each) => each.position))].map(BigInt)
-  const read = positions.length > 0 ? await readOrGiveBack(pool, positions, claimed) : []
+  const read = positions.length > 0 ? await readOrRelease(pool, positions, claimed) : []
   const entries = new Map(read.map((entry) => [`${entry.position}`, entry]))
   const claims: Claim[] = []
   const lost: LostClaim[] = []
@@ -104,8 +104,8 @@ export async function readClaims(
   return { claims, lost }
 }
 
-/** What is claimed and cannot be read is given back: nobody should wait for the end of its lease. */
-async function readOrGiveBack(
+/** Releases the claims if their events cannot be read, so that they do not wait for the lease. */
+async function readOrRelease(
   pool: Pool,
   positions: readonly bigint[],
   claimed: readonly LostClaim[],
@@ -113,12 +113,12 @@ async function readOrGiveBack(
   try {
     return await readPositions(pool, positions)
   } catch (error) {
-    await giveBack(pool, claimed).catch(() => undefined)
+    await releaseClaims(pool, claimed).catch(() => undefined)
     throw error
   }
 }
 
-/** One claim, of those of an endpoint, which come in one text: it is read sooner than many rows. */
+/** Parses one claim. The claims of an endpoint come in one text, which is faster than many rows. */
 function readClaim(text: string, row: ClaimRow) {
   const [id = '', attempts, fence, position = ''] = text.split(' ')
   return {
@@ -136,45 +136,46 @@ function readClaim(text: string, row: ClaimRow) {
 /** An endpoint with pending deliveries. */
 export interface PendingEndpoint {
   readonly id: string
-  /** How many requests it may get at once. */
+  /** The maximum number of concurrent requests. */
   readonly concurrency: number
-  /** Whether something may be sent to it now. */
+  /** Whether a delivery to it is due and it is enabled. */
   readonly due: boolean
 }
 
 /**
- * Walks over the endpoints that have something pending, in the order of their ids, by jumping from
- * one to the next in the index: what it costs does not depend on how much is pending.
+ * Lists the endpoints that have pending deliveries, in the order of their ids. It skips from one
+ * endpoint to the next in the index, so that its cost does not depend on the number of deliveries.
  *
- * @param after an endpoint's id; '' to begin
- * @returns at most `limit` endpoints, and whether something may be sent to them now
+ * @param after an endpoint's id; '' for the first page
+ * @returns at most `limit` endpoints
  */
-export async function walkPendingEndpoints(
+export async function listPendingEndpoints(
   pool: Pool,
   after: string,
   nowMs: number,
   limit: number,
 ): Promise<PendingEndpoint[]> {
   const result = await pool.query<PendingEndpoint>({
-    name: 'webhook-walk-endpoints',
-    text: `with recursive walk(endpoint_id, number) as (
+    name: 'webhook-list-pending-endpoints',
+    text: `with recursive pending(endpoint_id, number) as (
         (select endpoint_id, 1 from webhook_delivery
           where state = 'PENDING' and endpoint_id > $1 order by endpoint_id, due_at limit 1)
         union all
-        select next.*, w.number + 1 from walk w cross join lateral (
+        select next.*, p.number + 1 from pending p cross join lateral (
           select endpoint_id from webhook_delivery
-          where state = 'PENDING' and endpoint_id > w.endpoint_id
+          where state = 'PENDING' and endpoint_id > p.endpoint_id
           order by endpoint_id, due_at limit 1) next
-        where w.number < $3
+        where p.number < $3
       )
-      select w.endpoint_id as id, e.concurrency, e.enabled and d.due is not null as due
-      from walk w cross join lateral (
+      select p.endpoint_id as id, e.concurrency, e.enabled and d.due is not null as due
+      from pending p cross join lateral (
         select concurrency, deleted_at is null and disabled_at is null as enabled
-        from webhook_endpoint where id = w.endpoint_id offset 0) e
+        from webhook_endpoint where id = p.endpoint_id offset 0) e
       left join lateral (
         select true as due from webhook_delivery
-        where endpoint_id = w.endpoint_id and ${free('$2')} order by due_at limit 1) d on e.enabled
-      order by w.number`,
+        where endpoint_id = p.endpoint_id and ${claimable('$2')}
+        order by due_at limit 1) d on e.enabled
+      order by p.number`,
     values: [after, new Date(nowMs), limit],
   })
   return result.rows

@@ -3,85 +3,88 @@ import { integerArray, textArray, timestampArray } from '../../postgres/binary-a
 import type { Health } from '../endpoints/endpoint.ts'
 import type { Claim } from './claim-deliveries.ts'
 
-/** An attempt that is over, and what becomes of its delivery. */
+/** A finished attempt, and the resulting state of its delivery. */
 export interface Completion {
   readonly id: string
   readonly fence: number
   readonly state: 'PENDING' | 'DELIVERED' | 'FAILED'
-  /** Of a pending one when it is due again, else when it was completed. */
+  /** When the delivery is due again if it is pending, else when it was completed. */
   readonly atMs: number
   readonly startedAtMs: number
   readonly latencyMs: number
   readonly status: number | undefined
-  readonly answer: string
+  readonly responseBody: string
   readonly error: string
 }
 
-interface ReportedRow {
+interface HealthRow {
   delivery_id: string
-  held: boolean
+  recorded: boolean
   failing_since_ms: number | null
   warned_at_ms: number | null
 }
 
 /**
- * Writes attempts down where the claim still holds. The fence goes up with it, so that repeating
- * the statement, when it is not known whether it took effect, changes nothing.
+ * Records attempts whose claim is still valid. It also raises the fence, so that the statement can
+ * be repeated safely when it is unknown whether it took effect.
  *
- * The first failure after a success makes an endpoint failing, and a success ends that.
+ * The first failure after a success marks an endpoint as failing, and a success ends that.
  *
- * @returns for each how its endpoint did before, when it failed; undefined when its claim had ended
+ * @returns for each failed attempt the health of its endpoint before it, for each successful one a
+ *   healthy endpoint; undefined if the claim had ended
  */
 export async function completeAttempts(
   pool: Pool,
   completions: readonly Completion[],
 ): Promise<(Health | undefined)[]> {
-  // `any(array(…))` keeps the planner on the primary key, and so does not asking for the state: while
-  // the claim holds, it is pending.
-  const result = await pool.query<ReportedRow>({
+  // `any(array(…))` keeps the planner on the primary key, and so does leaving out the state, which
+  // is PENDING while the claim is valid.
+  const result = await pool.query<HealthRow>({
     name: 'webhook-complete',
-    text: `with given as (
+    text: `with input as (
         select * from unnest($1::text[], $2::int4[], $3::text[], $4::timestamptz[],
           $5::timestamptz[], $6::int4[], $7::int4[], $8::text[], $9::text[])
-          as g(id, claim, state, at, started_at, latency_ms, status, answer, error)
-      ), held as (
-        update webhook_delivery d set state = g.state, attempts = d.attempts + 1,
+          as i(id, claim, state, at, started_at, latency_ms, status, response_body, error)
+      ), recorded as (
+        update webhook_delivery d set state = i.state, attempts = d.attempts + 1,
           claims = d.claims + 1, leased_until = null,
-          due_at = case when g.state = 'PENDING' then g.at else d.due_at end,
-          completed_at = case when g.state <> 'PENDING' then g.at end,
-          failure = case when g.state = 'FAILED' then 'the last attempt failed' end,
-          started_at = g.started_at, latency_ms = g.latency_ms, status = nullif(g.status, 0),
-          answer = g.answer, error = g.error
-        from given g
-        where d.id = any(array(select id from given)) and d.id = g.id and d.claims = g.claim
-        returning d.id, d.attempts, d.endpoint_id, g.started_at, g.error
-      ), logged as (
-        -- The attempt before, as it still is in this statement's snapshot: nobody else writes to a
-        -- delivery while its claim holds.
+          due_at = case when i.state = 'PENDING' then i.at else d.due_at end,
+          completed_at = case when i.state <> 'PENDING' then i.at end,
+          failure = case when i.state = 'FAILED' then 'the last attempt failed' end,
+          started_at = i.started_at, latency_ms = i.latency_ms, status = nullif(i.status, 0),
+          response_body = i.response_body, error = i.error
+        from input i
+        where d.id = any(array(select id from input)) and d.id = i.id and d.claims = i.claim
+        returning d.id, d.attempts, d.endpoint_id, i.started_at, i.error
+      ), moved as (
+        -- The previous attempt, which this statement's snapshot still shows: only the claimant
+        -- writes to a delivery while its claim is valid.
         insert into webhook_attempt
-          (delivery_id, number, started_at, latency_ms, status, answer, error)
-        select id, attempts, started_at, latency_ms, status, answer, error from webhook_delivery
-        where id = any(array(select id from held where attempts > 1)) and started_at is not null
+          (delivery_id, number, started_at, latency_ms, status, response_body, error)
+        select id, attempts, started_at, latency_ms, status, response_body, error
+        from webhook_delivery
+        where id = any(array(select id from recorded where attempts > 1))
+          and started_at is not null
       ), outcome as (
-        select endpoint_id, bool_or(error = '') as well, min(started_at) as started_at
-        from held group by endpoint_id
+        select endpoint_id, bool_or(error = '') as success, min(started_at) as started_at
+        from recorded group by endpoint_id
       ), changed as (
-        -- In one order, so that two batches do not wait for each other in a circle.
-        select e.id, o.well, o.started_at
+        -- Always in the same order, so that two batches cannot deadlock.
+        select e.id, o.success, o.started_at
         from outcome o join webhook_endpoint e on e.id = o.endpoint_id
-        where o.well = (e.failing_since is not null) order by e.id for no key update of e
-      ), noted as (
+        where o.success = (e.failing_since is not null) order by e.id for no key update of e
+      ), updated as (
         update webhook_endpoint e set warned_at = null,
-          failing_since = case when not c.well then c.started_at end
+          failing_since = case when not c.success then c.started_at end
         from changed c where e.id = c.id
       )
-      -- Of what went well there is nothing to tell.
-      select g.id as delivery_id, h.id is not null as held,
+      -- Successful attempts are left out.
+      select i.id as delivery_id, r.id is not null as recorded,
         (extract(epoch from e.failing_since) * 1000)::float8 as failing_since_ms,
         (extract(epoch from e.warned_at) * 1000)::float8 as warned_at_ms
-      from given g left join held h on h.id = g.id
-      left join webhook_endpoint e on e.id = h.endpoint_id
-      where h.id is null or g.error <> ''`,
+      from input i left join recorded r on r.id = i.id
+      left join webhook_endpoint e on e.id = r.endpoint_id
+      where r.id is null or i.error <> ''`,
     values: [
       textArray(completions.map((completion) => completion.id)),
       integerArray(completions.map((completion) => completion.fence)),
@@ -90,34 +93,34 @@ export async function completeAttempts(
       timestampArray(completions.map((completion) => completion.startedAtMs)),
       integerArray(completions.map((completion) => completion.latencyMs)),
       integerArray(completions.map((completion) => completion.status ?? 0)),
-      textArray(completions.map((completion) => completion.answer)),
+      textArray(completions.map((completion) => completion.responseBody)),
       textArray(completions.map((completion) => completion.error)),
     ],
   })
-  const told = new Map(result.rows.map((row) => [row.delivery_id, toHealth(row)]))
-  return completions.map(({ id }) => (told.has(id) ? told.get(id) : WELL))
+  const reported = new Map(result.rows.map((row) => [row.delivery_id, toHealth(row)]))
+  return completions.map(({ id }) => (reported.has(id) ? reported.get(id) : HEALTHY))
 }
 
-const WELL: Health = { failingSinceMs: undefined, warnedAtMs: undefined }
+const HEALTHY: Health = { failingSinceMs: undefined, warnedAtMs: undefined }
 
-function toHealth(row: ReportedRow): Health | undefined {
-  if (!row.held) return undefined
+function toHealth(row: HealthRow): Health | undefined {
+  if (!row.recorded) return undefined
   return {
     failingSinceMs: row.failing_since_ms ?? undefined,
     warnedAtMs: row.warned_at_ms ?? undefined,
   }
 }
 
-/** Gives claims back: their deliveries are due at once, for whoever comes. */
-export async function giveBack(
+/** Releases claims: any instance may claim their deliveries at once. */
+export async function releaseClaims(
   pool: Pool,
   claims: readonly Pick<Claim, 'id' | 'fence'>[],
 ): Promise<void> {
   await pool.query({
-    name: 'webhook-give-back',
+    name: 'webhook-release-claims',
     text: `update webhook_delivery d set leased_until = null, claims = d.claims + 1
-      from unnest($1::text[], $2::int4[]) as g(id, claim)
-      where d.id = any($1) and d.id = g.id and d.claims = g.claim`,
+      from unnest($1::text[], $2::int4[]) as i(id, claim)
+      where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
     values: [
       textArray(claims.map((claim) => claim.id)),
       integerArray(claims.map((claim) => claim.fence)),
@@ -125,19 +128,20 @@ export async function giveBack(
   })
 }
 
-/** Gives up deliveries that were claimed and cannot be made. */
-export async function giveUp(
+/** Marks claimed deliveries that cannot be sent as FAILED. */
+export async function failClaims(
   pool: Pool,
   claims: readonly Pick<Claim, 'id' | 'fence'>[],
   nowMs: number,
   failure: string,
 ): Promise<void> {
   await pool.query({
-    name: 'webhook-give-up',
+    name: 'webhook-fail-claims',
     text: `update webhook_delivery d
-      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null, claims = d.claims + 1
-      from unnest($1::text[], $2::int4[]) as g(id, claim)
-      where d.id = any($1) and d.id = g.id and d.claims = g.claim`,
+      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null,
+        claims = d.claims + 1
+      from unnest($1::text[], $2::int4[]) as i(id, claim)
+      where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
     values: [
       textArray(claims.map((claim) => claim.id)),
       integerArray(claims.map((claim) => claim.fence)),

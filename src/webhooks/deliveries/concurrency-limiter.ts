@@ -1,4 +1,5 @@
 import { backoffMs } from '../../core/backoff.ts'
+
 /** How many deliveries of an endpoint may be claimed now. */
 export interface Allotment {
   readonly endpointId: string
@@ -6,116 +7,116 @@ export interface Allotment {
   readonly share: number
 }
 
-/** An endpoint that something may be sent to. */
+/** An endpoint that deliveries may be sent to. */
 export interface LimitedEndpoint {
   readonly id: string
-  /** How many requests it may get at once. */
+  /** The maximum number of concurrent requests. */
   readonly concurrency: number
 }
 
 /**
- * Decides who may send how much, so that no endpoint holds up the others.
+ * Limits the concurrent requests of each endpoint, so that no endpoint delays the others.
  *
- * Each endpoint has a limit of its own: it starts low, grows by one with each success and falls to
- * one with a failure. An endpoint that fails or is slow is in trouble until it answers well again;
- * those in trouble share a lane of their own. So dead endpoints, however many, leave the others'
- * room alone, and one that turns dead is found out before it has taken much.
+ * Each endpoint has its own limit: it starts low, grows by one with each success and falls to one
+ * with a failure. An endpoint that fails or is slow is degraded until it responds well again; all
+ * degraded endpoints share a separate capacity. So dead endpoints, however many, take none from the
+ * healthy ones, and an endpoint that dies is detected before it has taken much.
  *
- * One that answers well at its full limit is claimed ahead for: as much as it takes in a quarter of
- * a second, so that a quick receiver does not wait for the database between its requests.
+ * For an endpoint that responds well at its full limit, deliveries are prefetched: as many as it
+ * takes in a quarter of a second, so that a fast receiver does not wait for the database.
  *
- * One that fails again and again gets pauses between its attempts, which grow: failing is quick,
- * and a large backlog would otherwise keep the process busy with it. They are short where there was
- * an answer, as a receiver may refuse one event and take the next.
+ * An endpoint that fails repeatedly gets growing pauses between its attempts: failing is quick, and
+ * a large backlog would otherwise keep the process busy with it. The pauses are short if it
+ * responds, as a receiver may reject one event and accept the next.
  */
 export interface ConcurrencyLimiter {
   /**
-   * @param endpoints those with something due, in the order of their turns
-   * @param waiting how many claims of an endpoint wait already
-   * @returns what to claim for them; those that have enough are left out
+   * @param endpoints those with deliveries due, in round-robin order
+   * @param waiting the number of claims that already wait for an endpoint
+   * @returns how many to claim for each; endpoints that have enough are left out
    */
   allot(endpoints: readonly LimitedEndpoint[], waiting: (endpointId: string) => number): Allotment[]
-  /** Whether more should be claimed for an endpoint now, if more is due. */
+  /** Whether to claim more for an endpoint now, if more is due. */
   wantsMore(endpointId: string, waiting: number): boolean
-  /** Whether an attempt may be begun now. */
+  /** Whether an attempt may start now. */
   mayStart(endpointId: string): boolean
-  /** Whether any endpoint at all may begin one. */
-  hasRoom(): boolean
-  /** Whether it failed or was slow when it last answered: then nothing may wait for it here. */
-  isTroubled(endpointId: string): boolean
-  /** @returns milliseconds until the next pause of an endpoint ends; Infinity when there is none */
+  /** Whether any endpoint may start an attempt. */
+  hasCapacity(): boolean
+  /** Whether its latest attempt failed or was slow: then no claims may wait for it here. */
+  isDegraded(endpointId: string): boolean
+  /** @returns milliseconds until the next pause of an endpoint ends; Infinity if none is paused */
   resumesInMs(): number
-  /** An attempt was begun. */
+  /** An attempt has started. */
   started(endpointId: string): void
   /**
-   * After how long an attempt counts as slow: sooner for an endpoint that has not answered yet, as
-   * very many that hang from the beginning would hold all the room of those that are well.
+   * After how long an attempt counts as slow: sooner for an endpoint that has never responded, as
+   * very many that hang from the start would take all the capacity of the healthy ones.
    */
   slowAfterMs(endpointId: string): number
-  /** An attempt has been under way for so long. */
-  slow(endpointId: string): void
-  /** The attempt is over. */
-  ended(endpointId: string, ending: Ending, latencyMs: number): void
+  /** An attempt has been in progress for that long. */
+  markSlow(endpointId: string): void
+  /** The attempt has finished. */
+  finished(endpointId: string, result: AttemptResult, latencyMs: number): void
 }
 
-/** How an attempt ended: acknowledged soon, late, refused by an answer, or without one. */
-export type Ending = 'well' | 'slow' | 'refused' | 'unanswered'
+/** An attempt's result: acknowledged, acknowledged late, rejected by a response, or without one. */
+export type AttemptResult = 'acknowledged' | 'slow' | 'rejected' | 'no_response'
 
-/** Bounds of the attempts under way; each endpoint has its own beside them. */
+/** Limits of the attempts in progress, in addition to the limit of each endpoint. */
 export interface ConcurrencyLimits {
-  /** Of all that are well. */
-  readonly steadyMax: number
-  /** Of all that are in trouble. */
-  readonly troubledMax: number
-  /** The longest pause of an endpoint that answers, and of one that does not. */
-  readonly refusedPauseMaxMs: number
-  readonly unansweredPauseMaxMs: number
+  /** Of all healthy endpoints together. */
+  readonly healthyMax: number
+  /** Of all degraded endpoints together. */
+  readonly degradedMax: number
+  /** The longest pause of an endpoint that responds, and of one that does not. */
+  readonly rejectedPauseMaxMs: number
+  readonly noResponsePauseMaxMs: number
 }
 
-export const PACING_LIMITS: ConcurrencyLimits = {
-  steadyMax: 100,
-  troubledMax: 50,
-  refusedPauseMaxMs: 250,
-  unansweredPauseMaxMs: 2_000,
+export const CONCURRENCY_LIMITS: ConcurrencyLimits = {
+  healthyMax: 100,
+  degradedMax: 50,
+  rejectedPauseMaxMs: 250,
+  noResponsePauseMaxMs: 2_000,
 }
 
-interface Pace {
-  hasAnswered: boolean
-  underWay: number
-  /** What it is trusted with. */
+interface EndpointState {
+  hasResponded: boolean
+  inProgress: number
+  /** The current limit, which adapts. */
   limit: number
-  /** What it may get. */
+  /** The endpoint's setting, which the limit never exceeds. */
   max: number
-  troubled: boolean
-  /** In a row. */
+  degraded: boolean
+  /** Consecutive failures. */
   failures: number
-  /** Of its answers, the later ones counting more. */
+  /** A moving average, weighted towards recent attempts. */
   latencyMs: number
-  /** No attempt before; milliseconds on the clock. */
+  /** No attempt is claimed before this time; milliseconds on the clock. */
   pausedUntilMs: number
 }
 
-const LIMIT_AT_FIRST = 2
+const LIMIT_INITIAL = 2
 
-/** An attempt that takes this long counts its endpoint among those in trouble. */
+/** An attempt that takes this long makes its endpoint degraded. */
 export const SLOW_MS = 2_000
-const SLOW_AT_FIRST_MS = 500
+const SLOW_INITIAL_MS = 500
 
-/** What is claimed ahead for an endpoint is what it takes in this time, and no more than so many. */
-const AHEAD_MS = 250
-const AHEAD_MAX = 500
+/** An endpoint's prefetch is what it takes in this time, up to this number. */
+const PREFETCH_MS = 250
+const PREFETCH_MAX = 500
 
 /** Of all endpoints together. */
-const AHEAD_ALL_MAX = 1_000
+const PREFETCH_ALL_MAX = 1_000
 
-/** How much the latest answer says of an endpoint's latency. */
+/** The weight of the latest attempt in the average latency. */
 const LATENCY_WEIGHT = 0.2
 
-/** Failures in a row before pauses begin, and the first pause; each next one is twice as long. */
+/** Consecutive failures before pauses start, and the first pause; each later one doubles. */
 const FAILURES_FREE = 3
 const PAUSE_MIN_MS = 50
 
-/** Endpoints whose pace is remembered; one that is forgotten starts anew. */
+/** Endpoints whose state is kept; a forgotten endpoint starts with the initial state. */
 const REMEMBERED_MAX = 10_000
 
 /** @param nowMs a clock that never goes back */
@@ -123,134 +124,134 @@ export function createConcurrencyLimiter(
   limits: ConcurrencyLimits,
   nowMs: () => number,
 ): ConcurrencyLimiter {
-  const paces = new Map<string, Pace>()
-  const underWay = { steady: 0, troubled: 0 }
-  let troubledCount = 0
-  const lane = (pace: Pace) => (pace.troubled ? 'troubled' : 'steady')
+  const states = new Map<string, EndpointState>()
+  const inProgress = { healthy: 0, degraded: 0 }
+  let degradedCount = 0
+  const groupOf = (state: EndpointState) => (state.degraded ? 'degraded' : 'healthy')
 
-  const paceOf = (endpointId: string): Pace => {
-    const known = paces.get(endpointId)
+  const stateOf = (endpointId: string): EndpointState => {
+    const known = states.get(endpointId)
     if (known) return known
-    if (paces.size >= REMEMBERED_MAX && forgetOne(paces)?.troubled) troubledCount -= 1
-    const pace = {
-      hasAnswered: false,
-      underWay: 0,
-      limit: LIMIT_AT_FIRST,
-      max: LIMIT_AT_FIRST,
-      troubled: false,
+    if (states.size >= REMEMBERED_MAX && forgetOne(states)?.degraded) degradedCount -= 1
+    const state = {
+      hasResponded: false,
+      inProgress: 0,
+      limit: LIMIT_INITIAL,
+      max: LIMIT_INITIAL,
+      degraded: false,
       failures: 0,
-      latencyMs: AHEAD_MS,
+      latencyMs: PREFETCH_MS,
       pausedUntilMs: 0,
     }
-    paces.set(endpointId, pace)
-    return pace
+    states.set(endpointId, state)
+    return state
   }
-  /** AttemptRunner under way go with their endpoint from one lane to the other. */
-  const move = (pace: Pace, troubled: boolean): void => {
-    if (pace.troubled === troubled) return
-    underWay[lane(pace)] -= pace.underWay
-    pace.troubled = troubled
-    troubledCount += troubled ? 1 : -1
-    underWay[lane(pace)] += pace.underWay
-    pace.limit = troubled ? 1 : LIMIT_AT_FIRST
+  /** Moves an endpoint's attempts in progress from one shared capacity to the other. */
+  const setDegraded = (state: EndpointState, degraded: boolean): void => {
+    if (state.degraded === degraded) return
+    inProgress[groupOf(state)] -= state.inProgress
+    state.degraded = degraded
+    degradedCount += degraded ? 1 : -1
+    inProgress[groupOf(state)] += state.inProgress
+    state.limit = degraded ? 1 : LIMIT_INITIAL
   }
-  const roomIn = (pace: Pace): number =>
-    (pace.troubled ? limits.troubledMax : limits.steadyMax) - underWay[lane(pace)]
+  const capacityLeft = (state: EndpointState): number =>
+    (state.degraded ? limits.degradedMax : limits.healthyMax) - inProgress[groupOf(state)]
 
   return {
     allot(endpoints, waiting) {
-      let troubledRoom = limits.troubledMax - underWay.troubled
-      let aheadRoom = AHEAD_ALL_MAX
-      for (const { id } of endpoints) aheadRoom -= waiting(id)
+      let degradedCapacity = limits.degradedMax - inProgress.degraded
+      let prefetchCapacity = PREFETCH_ALL_MAX
+      for (const { id } of endpoints) prefetchCapacity -= waiting(id)
       const allotments: Allotment[] = []
       for (const { id: endpointId, concurrency } of endpoints) {
-        const pace = paceOf(endpointId)
-        pace.max = concurrency
-        if (pace.pausedUntilMs > nowMs()) continue
-        const held = pace.underWay + waiting(endpointId)
-        if (!isShort(pace, held)) continue
-        const base = Math.min(pace.limit, pace.max)
-        const share = pace.troubled
-          ? Math.min(base - held, troubledRoom)
-          : base + Math.min(aheadOf(pace), Math.max(aheadRoom, 0)) - held
+        const state = stateOf(endpointId)
+        state.max = concurrency
+        if (state.pausedUntilMs > nowMs()) continue
+        const current = state.inProgress + waiting(endpointId)
+        if (!needsMore(state, current)) continue
+        const base = Math.min(state.limit, state.max)
+        const share = state.degraded
+          ? Math.min(base - current, degradedCapacity)
+          : base + Math.min(prefetchOf(state), Math.max(prefetchCapacity, 0)) - current
         if (share < 1) continue
-        if (pace.troubled) troubledRoom -= share
-        else aheadRoom -= share
+        if (state.degraded) degradedCapacity -= share
+        else prefetchCapacity -= share
         allotments.push({ endpointId, share })
       }
       return allotments
     },
     wantsMore(endpointId, waiting) {
-      const pace = paceOf(endpointId)
-      if (pace.pausedUntilMs > nowMs() || (pace.troubled && roomIn(pace) < 1)) return false
-      return isShort(pace, pace.underWay + waiting)
+      const state = stateOf(endpointId)
+      if (state.pausedUntilMs > nowMs() || (state.degraded && capacityLeft(state) < 1)) return false
+      return needsMore(state, state.inProgress + waiting)
     },
     mayStart(endpointId) {
-      const pace = paceOf(endpointId)
-      return pace.underWay < Math.min(pace.limit, pace.max) && roomIn(pace) > 0
+      const state = stateOf(endpointId)
+      return state.inProgress < Math.min(state.limit, state.max) && capacityLeft(state) > 0
     },
-    hasRoom: () =>
-      underWay.steady < limits.steadyMax ||
-      (troubledCount > 0 && underWay.troubled < limits.troubledMax),
-    isTroubled: (endpointId) => paceOf(endpointId).troubled,
+    hasCapacity: () =>
+      inProgress.healthy < limits.healthyMax ||
+      (degradedCount > 0 && inProgress.degraded < limits.degradedMax),
+    isDegraded: (endpointId) => stateOf(endpointId).degraded,
     resumesInMs() {
       const now = nowMs()
       let least = Number.POSITIVE_INFINITY
-      for (const { pausedUntilMs } of paces.values()) {
+      for (const { pausedUntilMs } of states.values()) {
         if (pausedUntilMs > now) least = Math.min(least, pausedUntilMs - now)
       }
       return least
     },
     started(endpointId) {
-      const pace = paceOf(endpointId)
-      pace.underWay += 1
-      underWay[lane(pace)] += 1
+      const state = stateOf(endpointId)
+      state.inProgress += 1
+      inProgress[groupOf(state)] += 1
     },
-    slowAfterMs: (endpointId) => (paceOf(endpointId).hasAnswered ? SLOW_MS : SLOW_AT_FIRST_MS),
-    slow(endpointId) {
-      move(paceOf(endpointId), true)
+    slowAfterMs: (endpointId) => (stateOf(endpointId).hasResponded ? SLOW_MS : SLOW_INITIAL_MS),
+    markSlow(endpointId) {
+      setDegraded(stateOf(endpointId), true)
     },
-    ended(endpointId, ending, latencyMs) {
-      const pace = paceOf(endpointId)
-      const well = ending === 'well'
-      if (ending !== 'unanswered') pace.hasAnswered = true
-      pace.underWay -= 1
-      underWay[lane(pace)] -= 1
-      if (well && !pace.troubled) pace.limit = Math.min(pace.limit + 1, pace.max)
-      move(pace, !well)
-      pace.latencyMs += LATENCY_WEIGHT * (latencyMs - pace.latencyMs)
-      const failed = ending === 'refused' || ending === 'unanswered'
-      pace.failures = failed ? pace.failures + 1 : 0
-      pace.pausedUntilMs = failed ? nowMs() + pauseMs(pace.failures, ending, limits) : 0
+    finished(endpointId, result, latencyMs) {
+      const state = stateOf(endpointId)
+      const acknowledged = result === 'acknowledged'
+      if (result !== 'no_response') state.hasResponded = true
+      state.inProgress -= 1
+      inProgress[groupOf(state)] -= 1
+      if (acknowledged && !state.degraded) state.limit = Math.min(state.limit + 1, state.max)
+      setDegraded(state, !acknowledged)
+      state.latencyMs += LATENCY_WEIGHT * (latencyMs - state.latencyMs)
+      const failed = result === 'rejected' || result === 'no_response'
+      state.failures = failed ? state.failures + 1 : 0
+      state.pausedUntilMs = failed ? nowMs() + pauseMs(state.failures, result, limits) : 0
     },
   }
 }
 
-/** How many claims may wait while all that may be under way is. */
-function aheadOf(pace: Pace): number {
-  if (pace.troubled || pace.limit < pace.max) return 0
-  const taken = Math.floor((pace.max * AHEAD_MS) / Math.max(pace.latencyMs, 1))
-  return Math.min(taken, AHEAD_MAX)
+/** How many claims may wait while the endpoint is at its limit. */
+function prefetchOf(state: EndpointState): number {
+  if (state.degraded || state.limit < state.max) return 0
+  const taken = Math.floor((state.max * PREFETCH_MS) / Math.max(state.latencyMs, 1))
+  return Math.min(taken, PREFETCH_MAX)
 }
 
-/** Whether it has room; where claims are made ahead, not before half of them are used. */
-function isShort(pace: Pace, held: number): boolean {
-  const base = Math.min(pace.limit, pace.max)
-  return held < base + aheadOf(pace) / 2
+/** Whether to claim more; with a prefetch, only once half of it is used. */
+function needsMore(state: EndpointState, current: number): boolean {
+  const base = Math.min(state.limit, state.max)
+  return current < base + prefetchOf(state) / 2
 }
 
-function pauseMs(failures: number, ending: Ending, limits: ConcurrencyLimits): number {
+function pauseMs(failures: number, result: AttemptResult, limits: ConcurrencyLimits): number {
   if (failures <= FAILURES_FREE) return 0
-  const maxMs = ending === 'refused' ? limits.refusedPauseMaxMs : limits.unansweredPauseMaxMs
+  const maxMs = result === 'rejected' ? limits.rejectedPauseMaxMs : limits.noResponsePauseMaxMs
   return backoffMs(failures - FAILURES_FREE, { minMs: PAUSE_MIN_MS, maxMs })
 }
 
-/** Forgets the endpoint known longest among those with nothing under way. */
-function forgetOne(paces: Map<string, Pace>): Pace | undefined {
-  for (const [endpointId, pace] of paces) {
-    if (pace.underWay > 0) continue
-    paces.delete(endpointId)
-    return pace
+/** Forgets the oldest endpoint without an attempt in progress. */
+function forgetOne(states: Map<string, EndpointState>): EndpointState | undefined {
+  for (const [endpointId, state] of states) {
+    if (state.inProgress > 0) continue
+    states.delete(endpointId)
+    return state
   }
   return undefined
 }

@@ -1,10 +1,10 @@
 import type { Pool } from 'pg'
 
 /**
- * The last position before which no delivery is left to be made. What is pending is a fraction of
- * all deliveries and has an index of its own; reading it first keeps the planner from looking for
- * the least position among those of all time. What is pending of an endpoint that is disabled ends
- * by retention, so that nothing holds the log up for ever.
+ * The last position up to which no delivery is pending. Pending deliveries are a fraction of all
+ * and have their own index; reading them first keeps the planner from searching all deliveries for
+ * the lowest position. Retention ends the pending deliveries of a disabled endpoint, so they cannot
+ * block the deletion of old events for ever.
  */
 export async function deliveredUpTo(pool: Pool): Promise<bigint> {
   const result = await pool.query<{ position: string }>({

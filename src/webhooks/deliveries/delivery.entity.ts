@@ -1,7 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 
-/** One event on its way to one endpoint. */
+/** The delivery of one event to one endpoint. */
 export const DeliveryEntity = defineEntity({
   name: 'Delivery',
   tableName: 'webhook_delivery',
@@ -11,23 +11,23 @@ export const DeliveryEntity = defineEntity({
     position: p.bigint(),
     state: p.text(),
     attempts: p.integer(),
-    /** How many attempts there were when the schedule of retries was begun anew. */
+    /** The number of attempts made when the retry schedule was last restarted. */
     scheduleFrom: p.integer().default(0),
-    /** When it is due next. */
+    /** When the next attempt is due. */
     dueAt: p.datetime(3),
-    /** Until when it is some instance's, which attempts it. Beside `due_at`, as that is indexed. */
+    /** When the claim of an instance ends. Not stored in `due_at`, because that is indexed. */
     leasedUntil: p.datetime(3).nullable(),
-    /** The fence: counts claims, and only the latest claimant may complete. */
+    /** The fencing token: counts claims; only the latest claimant may complete the delivery. */
     claims: p.integer(),
     createdAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
-    /** Why it was given up. */
+    /** Why it failed. */
     failure: p.text().nullable(),
-    /** The latest attempt, like those in AttemptEntity; absent before the first one. */
+    /** The latest attempt, with the columns of AttemptEntity; null before the first. */
     startedAt: p.datetime(3).nullable(),
     latencyMs: p.integer().nullable(),
     status: p.integer().nullable(),
-    answer: p.text().nullable(),
+    responseBody: p.text().nullable(),
     error: p.text().nullable(),
   },
   uniques: [{ properties: ['endpoint', 'position'] }],
@@ -54,8 +54,8 @@ export const DeliveryEntity = defineEntity({
 })
 
 /**
- * One request to an endpoint and what came of it. Append-only. The latest one is in the row of its
- * delivery until another follows it; most deliveries have no other.
+ * One request to an endpoint and its outcome. Append-only. The latest attempt is kept in the row of
+ * its delivery until another follows; most deliveries have only one.
  */
 export const AttemptEntity = defineEntity({
   name: 'Attempt',
@@ -65,16 +65,16 @@ export const AttemptEntity = defineEntity({
     number: p.integer().primary(),
     startedAt: p.datetime(3),
     latencyMs: p.integer(),
-    /** HTTP status; absent when there was no answer. */
+    /** HTTP status; null without a response. */
     status: p.integer().nullable(),
-    /** The first 4 KiB of the answer's body. */
-    answer: p.text(),
-    /** Why it failed, in plain words; empty when it did not. */
+    /** The first 4 KiB of the response body. */
+    responseBody: p.text(),
+    /** Why the attempt failed; empty if it succeeded. */
     error: p.text(),
   },
 })
 
-/** One row: the last position of the event log that deliveries were made for. */
+/** One row: the last position of the event log for which deliveries were created. */
 export const DispatcherEntity = defineEntity({
   name: 'Dispatcher',
   tableName: 'webhook_dispatcher',

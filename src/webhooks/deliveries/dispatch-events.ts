@@ -1,14 +1,14 @@
 import type { Pool } from 'pg'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
-import { type ClaimRow, SECRETS_SEALED } from './claim-deliveries.ts'
+import { type ClaimRow, ENCRYPTED_SECRETS } from './claim-deliveries.ts'
 import type { Allotment } from './concurrency-limiter.ts'
 
 interface DispatchOptions {
-  /** Of the new deliveries' ids, the time in it. */
+  /** The start of the new deliveries' ids: "dlv_" and the time. */
   readonly idPrefix: string
   readonly nowMs: number
   readonly eventsMax: number
-  /** How much of it is claimed at once, for which endpoints. */
+  /** How many new deliveries of which endpoints are claimed immediately. */
   readonly allotments: readonly Allotment[]
   readonly leaseMs: number
 }
@@ -16,22 +16,22 @@ interface DispatchOptions {
 interface Dispatched {
   readonly events: number
   readonly deliveries: number
-  /** Of those that were claimed. */
+  /** The deliveries claimed immediately. */
   readonly claimed: readonly ClaimRow[]
 }
 
 type Row = { events: number; deliveries: number } & (ClaimRow | { endpoint_id: null })
 
 /**
- * Makes the deliveries of the next events of the log and moves the dispatcher past them, all in
- * one statement. While another instance is at it, it does nothing.
+ * Creates the deliveries of the next events and advances the dispatcher past them, in one
+ * statement. It does nothing while another instance is dispatching.
  *
- * The row lock is what makes it safe, also when this statement's snapshot is older than the
- * position that it then reads: positions are committed in order, so such a snapshot sees no event
- * past that position.
+ * The row lock makes it safe, even if this statement's snapshot is older than the position that it
+ * then reads: positions are committed in order, so such a snapshot sees no event past that
+ * position.
  *
- * What this instance can send at once is claimed as it is made: that saves a claim, and the row
- * from being written twice. The rest is due, for whoever claims it.
+ * Deliveries that this instance can send at once are created as claimed, which saves a second write
+ * of the row. Any instance may claim the others.
  */
 export async function dispatchEvents(pool: Pool, options: DispatchOptions): Promise<Dispatched> {
   const { nowMs, allotments } = options
@@ -42,41 +42,42 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       ), next as (
         select position, outbox_seq, business_id, live from event_log
         where position > (select position from dispatcher) order by position limit $1
-      ), wanted as (
+      ), matched as (
         select e.id as endpoint_id, n.position, coalesce(e.disabled_at is null
-          and row_number() over (partition by e.id order by n.position) <= a.share, false) as ours
+          and row_number() over (partition by e.id order by n.position) <= a.share, false
+        ) as claimed
         from next n
         join outbox o on o.seq = n.outbox_seq
-        -- "offset 0" keeps the planner on the index, whatever number of events it expects.
+        -- "offset 0" keeps the planner on the index, however many events it expects.
         cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null offset 0) e
         left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
         where e.after_position < n.position
           and case
-            -- A test is for its endpoint alone; what tells of an endpoint is for all the others.
+            -- A test event goes to its endpoint only; an event about an endpoint to all others.
             when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
             when o.subject_id = e.id then false
             when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
             else o.kind = any(e.kinds) end
-      ), made as (
+      ), created as (
         insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
           leased_until, created_at)
         select $2 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
-          'PENDING', 0, $3, ours::int, case when ours then $6::timestamptz end, $3
-        from wanted
+          'PENDING', 0, $3, claimed::int, case when claimed then $6::timestamptz end, $3
+        from matched
         on conflict (endpoint_id, position) do nothing
         returning id, endpoint_id, position, claims
-      ), moved as (
+      ), advanced as (
         update webhook_dispatcher set position = (select max(position) from next)
         where id = 1 and exists (select from next)
-      ), told as (
+      ), grouped as (
         select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position), ','
-          order by position) as claimed from made where claims > 0 group by endpoint_id
+          order by position) as claimed from created where claims > 0 group by endpoint_id
       )
-      select c.*, t.*, e.url, e.concurrency, ${SECRETS_SEALED('t.endpoint_id', '$3')}
+      select c.*, g.*, e.url, e.concurrency, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
       from (select (select count(*)::int from next) as events,
-          (select count(*)::int from made) as deliveries) c
-      left join told t on true left join webhook_endpoint e on e.id = t.endpoint_id`,
+          (select count(*)::int from created) as deliveries) c
+      left join grouped g on true left join webhook_endpoint e on e.id = g.endpoint_id`,
     values: [
       options.eventsMax,
       options.idPrefix,

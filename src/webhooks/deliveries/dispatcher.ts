@@ -12,18 +12,18 @@ interface DispatcherOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly leaseMs: number
-  /** Sends what is claimed at once. */
-  readonly worker: Pick<Worker, 'allot' | 'offer' | 'wake'>
+  /** Sends the deliveries that are claimed immediately. */
+  readonly worker: Pick<Worker, 'allot' | 'enqueue' | 'wake'>
 }
 
 const EVENTS_MAX = 1_000
 
-/** "dlv_" and ten characters of time; the statement adds the random ones. */
+/** "dlv_" and ten characters of time; the statement adds the random characters. */
 const ID_PREFIX_LENGTH = 14
 
 const IDLE_MS = 1_000
 
-/** Turns the events of the log into deliveries. Any instance may do it; a row lock elects one. */
+/** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
   const { pool, clock, log, leaseMs, worker } = options
   return createLoop({
@@ -32,24 +32,24 @@ export function createDispatcher(options: DispatcherOptions): Loop {
     async turn() {
       const nowMs = clock.now()
       const idPrefix = newId('dlv', nowMs).slice(0, ID_PREFIX_LENGTH)
-      const made = await dispatchEvents(pool, {
+      const dispatched = await dispatchEvents(pool, {
         idPrefix,
         nowMs,
         eventsMax: EVENTS_MAX,
         allotments: worker.allot(),
         leaseMs,
       })
-      let due = made.deliveries
-      if (made.claimed.length > 0) {
-        const { claims } = await readClaims(pool, made.claimed)
-        const endpoints = made.claimed.map(({ endpoint_id: id, concurrency }) => {
+      let due = dispatched.deliveries
+      if (dispatched.claimed.length > 0) {
+        const { claims } = await readClaims(pool, dispatched.claimed)
+        const endpoints = dispatched.claimed.map(({ endpoint_id: id, concurrency }) => {
           return { id, concurrency }
         })
-        await worker.offer(claims, endpoints)
+        await worker.enqueue(claims, endpoints)
         due -= claims.length
       }
       if (due > 0) worker.wake()
-      return made.events === EVENTS_MAX ? 0 : IDLE_MS
+      return dispatched.events === EVENTS_MAX ? 0 : IDLE_MS
     },
   })
 }

@@ -11,15 +11,15 @@ import {
   type StoredDelivery,
 } from './read-deliveries.ts'
 
-/** How many attempts are shown; only one that was sent again many times has more. */
-const ATTEMPTS_SHOWN = 100
+/** The maximum number of attempts shown; only deliveries redelivered many times have more. */
+const ATTEMPTS_MAX = 100
 
 interface ListDeliveries extends DeliveryFilter {
   readonly pageSize: number
   readonly pageToken: string
 }
 
-/** One page, of the newest event first. What is not known has no deliveries. */
+/** One page, newest event first; empty for an unknown endpoint or event. */
 export async function listDeliveries(pool: Pool, request: ListDeliveries) {
   const page = readPage(request.pageSize, request.pageToken, 2)
   const after = page.after && readKey(page.after)
@@ -46,7 +46,7 @@ export async function getDelivery(
   pool: Pool,
   id: string,
 ): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] }> {
-  const found = await findWithAttempts(pool, id, ATTEMPTS_SHOWN)
+  const found = await findWithAttempts(pool, id, ATTEMPTS_MAX)
   if (found === undefined) throw noSuchDelivery()
   return found
 }

@@ -2,15 +2,15 @@ import type { Pool } from 'pg'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 
-/** How far a delivery is: see the diagram of DeliveryStatus in delivery.proto. */
+/** The state of a delivery: see the diagram of DeliveryStatus in delivery.proto. */
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
 
-/** A delivery as it stands. Times in milliseconds since the Unix epoch. */
+/** A delivery as it is stored. Times in milliseconds since the Unix epoch. */
 export interface StoredDelivery {
   readonly id: string
   readonly endpointId: string
   readonly position: bigint
-  /** Empty, as the kind is, when the event was deleted for its age. */
+  /** Empty, like the kind, once retention has deleted the event. */
   readonly eventId: string
   readonly eventKind: string
   readonly state: DeliveryState
@@ -22,18 +22,18 @@ export interface StoredDelivery {
   readonly latestAttempt: StoredAttempt | undefined
 }
 
-/** One request that was made. */
+/** One request and its outcome. */
 export interface StoredAttempt {
   readonly number: number
   readonly startedAtMs: number
   readonly latencyMs: number
-  /** HTTP status; 0 when there was no answer. */
+  /** HTTP status; 0 without a response. */
   readonly status: number
-  readonly answer: string
+  readonly responseBody: string
   readonly error: string
 }
 
-/** Which deliveries to read; one of the first two is given. */
+/** Which deliveries to read; one of the first two is set. */
 export interface DeliveryFilter {
   readonly endpointId: string | undefined
   readonly eventId: string | undefined
@@ -45,7 +45,7 @@ interface AttemptRow {
   started_at_ms: number
   latency_ms: number
   status: number | null
-  answer: string
+  response_body: string
   error: string
 }
 
@@ -65,16 +65,18 @@ interface Row {
 }
 
 const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${epochMs('a.started_at')},
-  'latency_ms', a.latency_ms, 'status', a.status, 'answer', a.answer, 'error', a.error)`
+  'latency_ms', a.latency_ms, 'status', a.status, 'response_body', a.response_body,
+  'error', a.error)`
 
 /**
- * The attempt in the row of a delivery. One that was made before attempts were kept there is among
- * the others.
+ * The attempt in the row of a delivery. Deliveries of earlier releases have all their attempts in
+ * webhook_attempt.
  */
-const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.status, d.answer, d.error
+const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.status,
+    d.response_body, d.error
   where d.started_at is not null`
 
-const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.answer, a.error
+const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
   from webhook_attempt a where a.delivery_id = d.id`
 
 const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d.attempts,
@@ -87,19 +89,19 @@ const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d
 const EVENT = `left join event_log l on l.position = d.position
   left join outbox o on o.seq = l.outbox_seq`
 
-/** Position and endpoint of the last delivery of the page before. */
+/** Position and endpoint of the last delivery of the previous page. */
 interface DeliveryKey {
   readonly position: bigint
   readonly endpointId: string
 }
 
-/** How many deliveries of an endpoint one page looks at. */
+/** The maximum number of deliveries of an endpoint that one page scans. */
 const ROWS_MAX = 5_000
 
 /**
- * Deliveries to an endpoint, of the newest event first.
+ * Lists deliveries to an endpoint, newest event first.
  *
- * @returns and the position that was looked at up to, when that is why there are no more
+ * @returns the deliveries, and the position up to which it scanned if the scan reached its bound
  */
 export async function listOfEndpoint(
   pool: Pool,
@@ -110,7 +112,7 @@ export async function listOfEndpoint(
 ): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: bigint | undefined }> {
   const values: unknown[] = [limit, endpointId]
   const before = after === undefined ? '' : ` and position < $${values.push(after.position)}`
-  // A literal, so that the planner can see that a partial index holds the state.
+  // A literal, so that the planner can use the partial index on this state.
   const failed = state === 'FAILED'
   const scan = boundedScan({
     columns: '*',
@@ -135,7 +137,7 @@ export async function listOfEndpoint(
   }
 }
 
-/** Deliveries of an event, by their endpoints: a business has few. */
+/** Lists deliveries of an event, ordered by endpoint; a business has few endpoints. */
 export async function listOfEvent(
   pool: Pool,
   eventId: string,
@@ -145,7 +147,7 @@ export async function listOfEvent(
 ): Promise<StoredDelivery[]> {
   const values: unknown[] = [eventId]
   const bind = (value: unknown) => `$${values.push(value)}`
-  // By the endpoints that the event may have gone to, as deliveries are found by endpoint.
+  // Joins through the business's endpoints, because deliveries are indexed by endpoint.
   const from = `event_log l join outbox o on o.seq = l.outbox_seq
     join webhook_endpoint e on e.business_id = l.business_id
     join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
@@ -173,21 +175,21 @@ export async function findDelivery(pool: Pool, id: string): Promise<StoredDelive
   return row && toDelivery(row)
 }
 
-/** A delivery with its latest attempts, in order, as they were at one moment. */
+/** Reads a delivery and its latest attempts, oldest first, in one snapshot. */
 export async function findWithAttempts(
   pool: Pool,
   id: string,
   attemptsMax: number,
 ): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] } | undefined> {
-  const result = await pool.query<Row & { made: AttemptRow[] }>({
+  const result = await pool.query<Row & { log: AttemptRow[] }>({
     name: 'webhook-delivery-with-attempts',
     text: `select ${COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
-        order by a.number desc limit $2) as made
+        order by a.number desc limit $2) as log
       from webhook_delivery d ${EVENT} where d.id = $1`,
     values: [id, attemptsMax],
   })
   const [row] = result.rows
-  return row && { delivery: toDelivery(row), attempts: row.made.map(toAttempt).reverse() }
+  return row && { delivery: toDelivery(row), attempts: row.log.map(toAttempt).reverse() }
 }
 
 function toDelivery(row: Row): StoredDelivery {
@@ -213,7 +215,7 @@ function toAttempt(row: AttemptRow): StoredAttempt {
     startedAtMs: row.started_at_ms,
     latencyMs: row.latency_ms,
     status: row.status ?? 0,
-    answer: row.answer,
+    responseBody: row.response_body,
     error: row.error,
   }
 }

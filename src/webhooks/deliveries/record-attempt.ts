@@ -18,19 +18,19 @@ interface RecorderOptions {
   readonly leaseMs: number
   /** Between 0 and 1. */
   readonly random: () => number
-  /** Told of each failed attempt that was written down. */
+  /** Called with each recorded failed attempt. */
   readonly onFailure: (failure: Failure) => void
 }
 
 const BATCH_MAX = 256
 const QUEUE_MAX = 2_000
 const GATHER_MS = 10
-const REPEAT_MIN_MS = 100
-const REPEAT_MAX_MS = 5_000
+const RETRY_MIN_MS = 100
+const RETRY_MAX_MS = 5_000
 
 /**
- * Writes down what came of attempts, many in one statement. While the database is away it repeats
- * until the lease ends; from then on the delivery is someone else's, and is attempted again.
+ * Records the outcomes of attempts, many in one statement. While the database is unavailable it
+ * retries until the lease ends; then another instance may claim and attempt the delivery again.
  */
 export function createRecorder(options: RecorderOptions) {
   const { log } = options
@@ -49,21 +49,21 @@ export function createRecorder(options: RecorderOptions) {
   ): Promise<number | undefined> => {
     const { claim } = attempt
     const completion = completionOf(attempt, outcome, latencyMs, options)
-    const about = {
+    const fields = {
       delivery: claim.id,
       endpoint: claim.endpointId,
       attempt: claim.attempts + 1,
       latencyMs,
       error: outcome.error,
     }
-    if (completion.state === 'FAILED') log.warn(about, 'webhook given up after its last attempt')
-    else log.debug(about, 'webhook attempted')
+    if (completion.state === 'FAILED') log.warn(fields, 'webhook delivery failed: no attempts left')
+    else log.debug(fields, 'webhook attempted')
     const untilMs = attempt.startedTickMs + options.leaseMs
-    for (let waitMs = REPEAT_MIN_MS; ; waitMs = Math.min(waitMs * 2, REPEAT_MAX_MS)) {
+    for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
       try {
         const health = await complete(completion)
         if (health === undefined) {
-          log.debug(about, 'webhook attempt came after its claim had ended')
+          log.debug(fields, 'webhook attempt not recorded: its claim had ended')
           return undefined
         }
         const { endpointId, url } = claim
@@ -76,7 +76,7 @@ export function createRecorder(options: RecorderOptions) {
           await sleep(waitMs, undefined, { ref: false })
           continue
         }
-        log.warn({ ...about, err: error }, 'webhook attempt could not be written down')
+        log.warn({ ...fields, err: error }, 'webhook attempt could not be recorded')
         return undefined
       }
     }
@@ -90,9 +90,17 @@ function completionOf(
   { clock, scheduleMs, random }: RecorderOptions,
 ): Completion {
   const { claim, startedAtMs } = attempt
-  const { status, answer, error } = outcome
+  const { status, responseBody, error } = outcome
   const nowMs = clock.now()
-  const base = { id: claim.id, fence: claim.fence, startedAtMs, latencyMs, status, answer, error }
+  const base = {
+    id: claim.id,
+    fence: claim.fence,
+    startedAtMs,
+    latencyMs,
+    status,
+    responseBody,
+    error,
+  }
   if (error === '') return { ...base, state: 'DELIVERED', atMs: nowMs }
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, nowMs)
   const delayMs = retryDelayMs(scheduleMs, claim.attempts + 1, retryAfterMs, random())

@@ -5,14 +5,14 @@ import type { EndpointContext } from '../endpoints/endpoint-context.ts'
 import { lockEnabledEndpoint } from '../endpoints/find-endpoint.ts'
 import { noSuchDelivery } from './list-deliveries.ts'
 import { findDelivery, type StoredDelivery } from './read-deliveries.ts'
-import { hastenWaiting, makeDue, recoverFailed } from './resend-deliveries.ts'
+import { makeDue, recoverFailed, recoverWaiting } from './resend-deliveries.ts'
 
-/** How many deliveries one statement recovers, and how many statements one call makes. */
+/** Bounds: deliveries recovered per statement, and statements per loop of one call. */
 const RECOVER_ROWS_MAX = 5_000
 const RECOVER_STATEMENTS_MAX = 10_000
 
 /**
- * Makes a delivery due, with the whole schedule of retries before it.
+ * Makes a delivery due at once, with the full retry schedule ahead of it.
  *
  * @throws Fault not_found, endpoint_disabled, event_expired
  */
@@ -21,7 +21,7 @@ export async function redeliver(
   deliveryId: string,
   actor: Actor,
 ): Promise<StoredDelivery> {
-  const { orm, pool, clock, due } = context
+  const { orm, pool, clock, onDue } = context
   const found = await findDelivery(pool, deliveryId)
   if (found === undefined) throw noSuchDelivery()
   const { endpointId } = found
@@ -29,29 +29,29 @@ export async function redeliver(
     .fork()
     .transactional((em) => lockEnabledEndpoint(em, endpointId))
   const nowMs = clock.now()
-  // Apart from the lock above: those who complete attempts take deliveries before endpoints.
+  // Not under the lock above: completing attempts locks deliveries before endpoints.
   await orm.em.fork().transactional(async (em) => {
     if (!(await makeDue(em, deliveryId, nowMs))) return
     const details = { endpointId, eventId: found.eventId }
     const action = 'delivery.redeliver'
     await appendAudit(em, actor, { action, targetId: deliveryId, businessId, details })
   })
-  due()
+  onDue()
   const delivery = await findDelivery(pool, deliveryId)
   if (delivery === undefined) throw noSuchDelivery()
   if (delivery.eventId === '') {
-    throw new Fault('event_expired', 'The event was deleted for its age and cannot be sent again')
+    throw new Fault('event_expired', 'The event has expired and cannot be sent again')
   }
   return delivery
 }
 
 /**
- * Makes due what an endpoint did not acknowledge, a part at a time: what was given up, and what
- * waits for a retry.
+ * Makes the deliveries due that an endpoint has not acknowledged, in batches: first those that
+ * failed, then those that wait for a retry.
  *
- * @param sinceMs deliveries made at this time or later; milliseconds since the Unix epoch
- * @param signal aborts when the caller is gone
- * @returns how many
+ * @param sinceMs deliveries created at this time or later; milliseconds since the Unix epoch
+ * @param signal aborts when the caller disconnects
+ * @returns the number of deliveries
  * @throws Fault not_found, endpoint_disabled
  */
 export async function recover(
@@ -61,7 +61,7 @@ export async function recover(
   signal: AbortSignal,
   actor: Actor,
 ): Promise<number> {
-  const { orm, pool, clock, due } = context
+  const { orm, pool, clock, onDue } = context
   await orm.em.fork().transactional(async (em) => {
     const { business: businessId } = await lockEnabledEndpoint(em, endpointId)
     const details = { since: new Date(sinceMs) }
@@ -69,7 +69,7 @@ export async function recover(
     await appendAudit(em, actor, { action, targetId: endpointId, businessId, details })
   })
   const nowMs = clock.now()
-  const part = {
+  const selection = {
     endpointId,
     sinceMs,
     nowMs,
@@ -79,21 +79,21 @@ export async function recover(
   let after: string | undefined = '0'
   for (let i = 0; i < RECOVER_STATEMENTS_MAX && after !== undefined; i++) {
     signal.throwIfAborted()
-    const some: { recovered: number; last: string | undefined } = await recoverFailed(
+    const batch: { recovered: number; last: string | undefined } = await recoverFailed(
       pool,
-      part,
+      selection,
       after,
     )
-    recovered += some.recovered
-    after = some.last
-    due()
+    recovered += batch.recovered
+    after = batch.last
+    onDue()
   }
   for (let i = 0; i < RECOVER_STATEMENTS_MAX; i++) {
     signal.throwIfAborted()
-    const some = await hastenWaiting(pool, part)
-    recovered += some
-    due()
-    if (some < RECOVER_ROWS_MAX) break
+    const count = await recoverWaiting(pool, selection)
+    recovered += count
+    onDue()
+    if (count < RECOVER_ROWS_MAX) break
   }
   return recovered
 }

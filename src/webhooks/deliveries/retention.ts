@@ -3,29 +3,29 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { deleteOldDeliveries, deleteRemovedEndpoints, giveUpHeld } from './delete-deliveries.ts'
+import { deleteOldDeliveries, expireUndeliverable, purgeEndpoints } from './delete-deliveries.ts'
 
 interface RetentionOptions {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Logger
   readonly retentionDays: number
-  /** How long deliveries are held for an endpoint that is disabled: as long as retries last. */
-  readonly holdMs: number
+  /** How long deliveries to a disabled endpoint stay paused: as long as retries last. */
+  readonly pausedMaxMs: number
 }
 
-/** Keeps deliveries and attempts from growing for ever, a little at a time. */
+/** Ends undeliverable deliveries and deletes old ones, in small batches. */
 export interface DeliveryRetention extends Pick<Loop, 'start' | 'stop'> {
-  /** One run, until the signal aborts. @returns how many were given up and how many deleted */
-  run(signal?: AbortSignal): Promise<{ givenUp: number; deleted: number }>
+  /** One run, until the signal aborts. @returns how many deliveries expired and were deleted */
+  run(signal?: AbortSignal): Promise<{ expired: number; deleted: number }>
 }
 
 const DAY_MS = 86_400_000
 
-/** Between runs. */
+/** The time between two runs. */
 const EVERY_MS = 600_000
 
-/** How many deliveries one statement looks at, and how many statements one run makes. */
+/** Bounds: deliveries scanned per statement, and statements per loop of one run. */
 const ROWS_MAX = 2_000
 const STATEMENTS_MAX = 2_000
 
@@ -33,13 +33,17 @@ const STATEMENTS_MAX = 2_000
 const ID_PREFIX_LENGTH = 14
 
 export function createDeliveryRetention(options: RetentionOptions): DeliveryRetention {
-  const { pool, clock, log, retentionDays, holdMs } = options
+  const { pool, clock, log, retentionDays, pausedMaxMs } = options
   const run = async (signal?: AbortSignal) => {
     const nowMs = clock.now()
-    let givenUp = 0
+    let expired = 0
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
-      const rows = await giveUpHeld(pool, { nowMs, heldSinceMs: nowMs - holdMs, rowsMax: ROWS_MAX })
-      givenUp += rows
+      const rows = await expireUndeliverable(pool, {
+        nowMs,
+        pausedBeforeMs: nowMs - pausedMaxMs,
+        rowsMax: ROWS_MAX,
+      })
+      expired += rows
       if (rows < ROWS_MAX) break
     }
     const beforeMs = nowMs - retentionDays * DAY_MS
@@ -47,13 +51,13 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
     let deleted = 0
     let after = ''
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
-      const part = await deleteOldDeliveries(pool, { after, beforeId, beforeMs, rowsMax: ROWS_MAX })
-      deleted += part.deleted
-      if (part.last === undefined) break
-      after = part.last
+      const page = await deleteOldDeliveries(pool, { after, beforeId, beforeMs, rowsMax: ROWS_MAX })
+      deleted += page.deleted
+      if (page.last === undefined) break
+      after = page.last
     }
-    if (!signal?.aborted) await deleteRemovedEndpoints(pool, beforeMs)
-    return { givenUp, deleted }
+    if (!signal?.aborted) await purgeEndpoints(pool, beforeMs)
+    return { expired, deleted }
   }
   const loop = createLoop({
     name: 'delivery retention',

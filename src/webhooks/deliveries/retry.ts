@@ -15,19 +15,19 @@ export const RETRY_SCHEDULE_MS: readonly number[] = [
   24 * HOUR_MS,
 ]
 
-/** A receiver may ask for a longer wait than the schedule's, up to this. */
+/** The longest wait that a receiver may request with Retry-After. */
 const RETRY_AFTER_MAX_MS = 24 * HOUR_MS
 
-/** How far a wait strays from the schedule, so that what failed together does not return together. */
+/** Relative jitter of a wait, so that deliveries that failed together are not retried together. */
 const JITTER = 0.2
 
 /**
- * How long to wait after a failed attempt.
+ * The wait after a failed attempt.
  *
- * @param attempts how many were made, this one included
- * @param retryAfterMs what the receiver asked for
+ * @param attempts the number of attempts made, this one included
+ * @param retryAfterMs the wait that the receiver requested
  * @param random between 0 and 1
- * @returns milliseconds, or undefined when there are no more attempts
+ * @returns milliseconds, or undefined if no attempts are left
  */
 export function retryDelayMs(
   scheduleMs: readonly number[],
@@ -44,7 +44,7 @@ export function retryDelayMs(
 /**
  * Reads a Retry-After header: seconds, or a date (RFC 9110, 10.2.3).
  *
- * @returns milliseconds from now, or undefined when there is none or it makes no sense
+ * @returns milliseconds from now, or undefined if the header is missing or invalid
  */
 export function parseRetryAfter(text: string | undefined, nowMs: number): number | undefined {
   if (text === undefined) return undefined

@@ -1,44 +1,44 @@
 import type { PendingEndpoint } from './claim-deliveries.ts'
 
 /**
- * Whose turn it is: endpoints take turns in the order of their ids, round and round. A walk over
- * those with something pending looks at a window of them; few enough fit into one window.
+ * Serves endpoints in the order of their ids, round robin. Endpoints with pending deliveries are
+ * read in pages; usually all fit into one page.
  */
 export interface RoundRobin {
-  /** Where the next walk begins: after this endpoint; '' at the first. */
+  /** The next page starts after this endpoint; '' for the first page. */
   after(): string
-  /** Puts those first that were not served last. */
-  inTurn(walked: readonly PendingEndpoint[]): PendingEndpoint[]
+  /** Sorts a page so that the endpoints after the one served last come first. */
+  order(page: readonly PendingEndpoint[]): PendingEndpoint[]
   /**
-   * A turn is over.
+   * Moves to the next page.
    *
-   * @param served the last endpoint that something was claimed for; undefined when nothing was
-   * @returns whether to walk on at once: one whole round without a claim ends the work
+   * @param served the last endpoint for which a delivery was claimed; undefined if there is none
+   * @returns whether to read the next page now: a full round without a claim ends the work
    */
-  ended(walked: readonly PendingEndpoint[], served: string | undefined): boolean
+  advance(page: readonly PendingEndpoint[], served: string | undefined): boolean
 }
 
-/** @param walkMax how many endpoints one walk looks at; one of fewer has come to the end */
-export function createRoundRobin(walkMax: number): RoundRobin {
-  let windowAfter = ''
+/** @param pageMax the size of a full page; a smaller page is the last of the round */
+export function createRoundRobin(pageMax: number): RoundRobin {
+  let pageAfter = ''
   let lastServed = ''
   let servedInRound = false
   return {
-    after: () => windowAfter,
-    inTurn(walked) {
-      const later = walked.filter(({ id }) => id > lastServed)
-      return [...later, ...walked.slice(0, walked.length - later.length)]
+    after: () => pageAfter,
+    order(page) {
+      const later = page.filter(({ id }) => id > lastServed)
+      return [...later, ...page.slice(0, page.length - later.length)]
     },
-    ended(walked, served) {
+    advance(page, served) {
       if (served !== undefined) {
         lastServed = served
         servedInRound = true
       }
-      const last = walked.length < walkMax ? undefined : walked.at(-1)?.id
-      // One window alone: what else is due is claimed when somebody has room for it.
-      const again = last !== undefined || (windowAfter !== '' && servedInRound)
+      const last = page.length < pageMax ? undefined : page.at(-1)?.id
+      // With a single page, the rest is claimed when an endpoint has capacity for it.
+      const again = last !== undefined || (pageAfter !== '' && servedInRound)
       if (last === undefined) servedInRound = false
-      windowAfter = last ?? ''
+      pageAfter = last ?? ''
       return again
     },
   }

@@ -5,7 +5,7 @@ import { publishEndpointEvent } from '../endpoints/endpoint-event.ts'
 import { lockEnabledEndpoint } from '../endpoints/find-endpoint.ts'
 
 /**
- * Records a test event, which goes to this endpoint alone.
+ * Records a test event, which is sent to this endpoint only.
  *
  * @returns the event's id
  * @throws Fault not_found, endpoint_disabled

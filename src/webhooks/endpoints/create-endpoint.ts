@@ -3,51 +3,51 @@ import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import type { ShownEndpoint } from '../message.ts'
+import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { urlRefusal } from './endpoint-url.ts'
 import { encryptSecret, newSecret } from './signing-secret.ts'
 
-/** What to add. */
+/** The endpoint to create. */
 interface NewEndpoint {
   readonly businessId: string
   readonly url: string
-  /** Empty: every kind but ACCOUNT_CREATED. */
+  /** Empty: every kind except ACCOUNT_CREATED. */
   readonly kinds: readonly string[]
   readonly description: string
-  /** 0: the usual. */
+  /** 0: the default. */
   readonly concurrency: number
-  /** Whether it receives the events of test mode; false: those of live mode. */
+  /** Whether it receives the events of test mode or, if false, of live mode. */
   readonly test: boolean
 }
 
 /**
- * Adds an endpoint. It receives the events that are logged from now on.
+ * Creates an endpoint. It receives the events that are logged from now on.
  *
- * @returns the endpoint, and its secret, which cannot be had again
+ * @returns the endpoint and its secret, which cannot be read again
  * @throws Fault validation_failed (the URL), not_found (the business), too_many_endpoints
  */
 export async function createEndpoint(
   context: EndpointContext,
-  wanted: NewEndpoint,
+  requested: NewEndpoint,
   actor: Actor,
-): Promise<ShownEndpoint & { secret: string }> {
-  const refusal = urlRefusal(wanted.url, context.rules)
+): Promise<EndpointWithSecrets & { secret: string }> {
+  const refusal = urlRefusal(requested.url, context.rules)
   if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
   const secret = newSecret()
-  const made = await context.orm.em
+  const created = await context.orm.em
     .fork()
     .transactional(async (em) => {
-      // One at a time in each business, so that two that arrive together do not pass the bound.
+      // Serialized per business, so that concurrent calls cannot exceed the limit.
       await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
-        `webhook endpoints of ${wanted.businessId}`,
+        `webhook endpoints of ${requested.businessId}`,
       ])
-      const others = { business: wanted.businessId, live: !wanted.test, deletedAt: null }
-      if ((await em.count(EndpointEntity, others)) >= ENDPOINTS_MAX) {
+      const sameMode = { business: requested.businessId, live: !requested.test, deletedAt: null }
+      if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
         const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
         throw new Fault('too_many_endpoints', text)
       }
@@ -56,12 +56,12 @@ export async function createEndpoint(
       )
       const endpoint = em.create(EndpointEntity, {
         id,
-        business: wanted.businessId,
-        live: !wanted.test,
-        url: wanted.url,
-        kinds: [...wanted.kinds],
-        description: wanted.description,
-        concurrency: wanted.concurrency || CONCURRENCY_DEFAULT,
+        business: requested.businessId,
+        live: !requested.test,
+        url: requested.url,
+        kinds: [...requested.kinds],
+        description: requested.description,
+        concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: BigInt(last?.position ?? 0),
         createdAt: new Date(nowMs),
         failingSince: null,
@@ -74,15 +74,15 @@ export async function createEndpoint(
       const first = em.create(SecretEntity, {
         endpoint: id,
         number: 1,
-        sealed: encryptSecret(context.encrypter, id, secret),
+        secretEncrypted: encryptSecret(context.encrypter, id, secret),
         createdAt: new Date(nowMs),
         expiresAt: null,
       })
       await appendAudit(em, actor, {
         action: 'endpoint.create',
         targetId: id,
-        businessId: wanted.businessId,
-        details: { origin: new URL(wanted.url).origin, kinds: wanted.kinds },
+        businessId: requested.businessId,
+        details: { origin: new URL(requested.url).origin, kinds: requested.kinds },
       })
       return { endpoint, secrets: [first] }
     })
@@ -90,5 +90,5 @@ export async function createEndpoint(
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error
       throw new Fault('not_found', 'No such business', { cause: error })
     })
-  return { ...made, secret }
+  return { ...created, secret }
 }

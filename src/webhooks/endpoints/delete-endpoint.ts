@@ -4,8 +4,8 @@ import type { EndpointContext } from './endpoint-context.ts'
 import { lockEndpoint } from './find-endpoint.ts'
 
 /**
- * Removes an endpoint. Its row stays while deliveries made to it name it; those that are pending
- * are never claimed again, those under way end, and retention gives up what is left.
+ * Deletes an endpoint. Its row stays while deliveries refer to it. Pending deliveries are no longer
+ * claimed, attempts in progress finish, and retention fails the rest.
  *
  * @throws Fault not_found
  */

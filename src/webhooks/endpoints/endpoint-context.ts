@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import type { UrlRules } from './endpoint-url.ts'
 
-/** What the use cases of endpoints and deliveries need. */
+/** The dependencies of the endpoint and delivery use cases. */
 export interface EndpointContext {
   readonly orm: MikroORM
   readonly pool: Pool
@@ -14,5 +14,5 @@ export interface EndpointContext {
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
   /** Called when deliveries have become due. */
-  readonly due: () => void
+  readonly onDue: () => void
 }

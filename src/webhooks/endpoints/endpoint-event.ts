@@ -6,7 +6,7 @@ import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointEventKind } from './endpoint.ts'
 
 /**
- * Writes an event about an endpoint into the outbox, in the transaction of what it tells of.
+ * Writes an event about an endpoint into the outbox, in the transaction that changes the endpoint.
  *
  * @returns the event's id
  */

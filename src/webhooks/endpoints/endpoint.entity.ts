@@ -7,19 +7,19 @@ export const EndpointEntity = defineEntity({
   properties: {
     id: p.text().primary(),
     business: p.manyToOne(BusinessEntity).mapToPk(),
-    /** Which mode's events it receives. */
+    /** Whether it receives the events of live mode or, if false, of test mode. */
     live: p.boolean(),
     url: p.text(),
     kinds: p.array(),
     description: p.text(),
-    /** How many requests it gets at once, at the most, from each instance. */
+    /** The maximum number of concurrent requests from each instance. */
     concurrency: p.integer(),
-    /** The last position of the event log when it was made: it receives the events after it. */
+    /** The last position of the event log at creation: it receives the events after it. */
     afterPosition: p.bigint(),
     createdAt: p.datetime(3),
-    /** Of the first failed attempt since the last that went well. */
+    /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),
-    /** When it was told, in the failing that goes on, that it is failing. */
+    /** When ENDPOINT_FAILING was recorded since failing_since. */
     warnedAt: p.datetime(3).nullable(),
     disabledAt: p.datetime(3).nullable(),
     disabledReason: p.text().nullable(),
@@ -38,15 +38,15 @@ export const EndpointEntity = defineEntity({
 
 export type Endpoint = InferEntity<typeof EndpointEntity>
 
-/** A secret that requests to an endpoint are signed with, encrypted. The newest never expires. */
+/** A secret that signs requests to an endpoint, encrypted. The newest never expires. */
 export const SecretEntity = defineEntity({
   name: 'WebhookSecret',
   tableName: 'webhook_secret',
   properties: {
     endpoint: p.manyToOne(EndpointEntity).mapToPk().primary(),
-    /** 1, 2, 3 … in its endpoint: the newest is the highest. */
+    /** 1, 2, 3 … within the endpoint: the newest is the highest. */
     number: p.integer().primary(),
-    sealed: p.blob(),
+    secretEncrypted: p.blob(),
     createdAt: p.datetime(3),
     expiresAt: p.datetime(3).nullable(),
   },

@@ -4,9 +4,9 @@ import { Fault } from '../../core/errors.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 
 /**
- * Finds an endpoint to change it, and keeps others from changing it until the transaction ends.
+ * Finds an endpoint and locks it against changes until the transaction ends.
  *
- * @throws Fault not_found, also of one that was removed
+ * @throws Fault not_found, also for a deleted endpoint
  */
 export async function lockEndpoint(em: EntityManager, endpointId: string): Promise<Endpoint> {
   const endpoint = await em.findOne(
@@ -18,7 +18,7 @@ export async function lockEndpoint(em: EntityManager, endpointId: string): Promi
   return endpoint
 }
 
-/** The same, of one that events are sent to. @throws Fault not_found, endpoint_disabled */
+/** Like `lockEndpoint`, for an enabled endpoint. @throws Fault not_found, endpoint_disabled */
 export async function lockEnabledEndpoint(
   em: EntityManager,
   endpointId: string,

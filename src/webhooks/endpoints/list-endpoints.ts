@@ -1,13 +1,13 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
-import type { ShownEndpoint } from '../message.ts'
+import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
-/** The live endpoints of a business, newest first; a business has few. */
+/** The endpoints of a business that are not deleted, newest first; a business has few. */
 export async function listEndpoints(
   { orm, clock }: EndpointContext,
   businessId: string,
-): Promise<ShownEndpoint[]> {
+): Promise<EndpointWithSecrets[]> {
   const em = orm.em.fork()
   const endpoints = await em.find(
     EndpointEntity,
@@ -15,15 +15,15 @@ export async function listEndpoints(
     { orderBy: { id: 'desc' } },
   )
   const ids = endpoints.map((endpoint) => endpoint.id)
-  const secrets = await liveSecrets(em, ids, clock.now())
+  const secrets = await activeSecrets(em, ids, clock.now())
   return endpoints.map((endpoint) => ({
     endpoint,
     secrets: secrets.filter((secret) => secret.endpoint === endpoint.id),
   }))
 }
 
-/** The secrets that sign for endpoints now, the newest of each first. */
-export async function liveSecrets(
+/** The active signing secrets of endpoints, the newest of each endpoint first. */
+export async function activeSecrets(
   em: EntityManager,
   endpointIds: readonly string[],
   nowMs: number,

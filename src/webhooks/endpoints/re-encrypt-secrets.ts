@@ -7,42 +7,42 @@ import { decryptSecret, encryptSecret } from './signing-secret.ts'
 interface EncryptedSecret {
   endpoint_id: string
   number: number
-  sealed: Buffer
+  secret_encrypted: Buffer
 }
 
-/** The secrets that webhooks are signed with. */
+/** The signing secrets of webhook endpoints. */
 export function encryptedSecrets(pool: Pool): EncryptedRows {
   return {
     name: 'webhook secrets',
     async reEncrypt(encrypter, after, limit) {
       const { rows, last, looked } = await readStale(pool, encrypter, after, limit)
-      const all = rows.map((row) => remake(encrypter, row))
-      const remade = rows.flatMap((row, index) => {
-        const sealed = all[index]
-        return sealed === undefined ? [] : [{ row, sealed }]
+      const results = rows.map((row) => reEncrypt(encrypter, row))
+      const changes = rows.flatMap((row, index) => {
+        const secretEncrypted = results[index]
+        return secretEncrypted === undefined ? [] : [{ row, secretEncrypted }]
       })
-      const unreadable = rows.filter((_, index) => all[index] === undefined).map(markOf)
-      const reEncrypted = remade.length === 0 ? 0 : await replace(pool, remade)
-      return { looked, reEncrypted, left: remade.length - reEncrypted, unreadable, next: last }
+      const unreadable = rows.filter((_, index) => results[index] === undefined).map(keyOf)
+      const reEncrypted = changes.length === 0 ? 0 : await replace(pool, changes)
+      return { looked, reEncrypted, left: changes.length - reEncrypted, unreadable, next: last }
     },
     countByKey: () =>
       countByKey(
         pool,
-        `select encode(substr(sealed, 2, 4), 'hex') as key_id, count(*)
+        `select encode(substr(secret_encrypted, 2, 4), 'hex') as key_id, count(*)
           from webhook_secret group by 1`,
       ),
     async fits(encrypter) {
       const result = await pool.query<EncryptedSecret>(
-        'select endpoint_id, number, sealed from webhook_secret limit 1',
+        'select endpoint_id, number, secret_encrypted from webhook_secret limit 1',
       )
       const row = result.rows[0]
-      return row && remake(encrypter, row) !== undefined
+      return row && reEncrypt(encrypter, row) !== undefined
     },
   }
 }
 
-/** "ep_…/2": where a page ends, and what a secret is called. */
-function markOf(row: Pick<EncryptedSecret, 'endpoint_id' | 'number'>): string {
+/** "ep_…/2": identifies a secret, and the end of a page. */
+function keyOf(row: Pick<EncryptedSecret, 'endpoint_id' | 'number'>): string {
   return `${row.endpoint_id}/${row.number}`
 }
 
@@ -50,13 +50,13 @@ async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit:
   const [endpointId = '', number = '0'] = after.split('/')
   const result = await pool.query<EncryptedSecret & { looked: number; last: string | null }>(
     `with page as (
-        select endpoint_id, number, sealed from webhook_secret
+        select endpoint_id, number, secret_encrypted from webhook_secret
         where (endpoint_id, number) > ($1, $2::int) order by endpoint_id, number limit $3
       )
       select p.*, l.looked, l.last from (
         select count(*)::int as looked, (select endpoint_id || '/' || number from page
           order by endpoint_id desc, number desc limit 1) as last from page
-      ) l left join page p on substr(p.sealed, 1, 5) <> $4`,
+      ) l left join page p on substr(p.secret_encrypted, 1, 5) <> $4`,
     [endpointId, number, limit, encrypter.head],
   )
   const { last = null, looked = 0 } = result.rows[0] ?? {}
@@ -64,38 +64,38 @@ async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit:
   return { rows, last: last ?? undefined, looked }
 }
 
-function remake(encrypter: Encrypter, row: EncryptedSecret): Buffer | undefined {
+function reEncrypt(encrypter: Encrypter, row: EncryptedSecret): Buffer | undefined {
   try {
-    const secret = decryptSecret(encrypter, row.endpoint_id, row.sealed)
+    const secret = decryptSecret(encrypter, row.endpoint_id, row.secret_encrypted)
     return encryptSecret(encrypter, row.endpoint_id, secret)
   } catch {
     return undefined
   }
 }
 
-/** Replaces what is still as it was read, and not locked. @returns how many rows were replaced */
+/** Updates the rows that are unchanged and not locked. @returns how many rows were updated */
 async function replace(
   pool: Pool,
-  remade: readonly { readonly row: EncryptedSecret; readonly sealed: Buffer }[],
+  changes: readonly { readonly row: EncryptedSecret; readonly secretEncrypted: Buffer }[],
 ): Promise<number> {
   const result = await pool.query({
-    name: 'webhook-secret-reEncrypt',
+    name: 'webhook-secret-re-encrypt',
     text: `with input as (
         select * from unnest($1::text[], $2::int[], $3::bytea[], $4::bytea[])
-          as i(endpoint_id, number, before, sealed)
+          as i(endpoint_id, number, before, after)
       ), unchanged as (
         select s.endpoint_id, s.number
         from webhook_secret s join input i using (endpoint_id, number)
-        where s.sealed = i.before for update of s skip locked
+        where s.secret_encrypted = i.before for update of s skip locked
       )
-      update webhook_secret s set sealed = i.sealed
+      update webhook_secret s set secret_encrypted = i.after
       from input i join unchanged u using (endpoint_id, number)
       where s.endpoint_id = i.endpoint_id and s.number = i.number`,
     values: [
-      textArray(remade.map(({ row }) => row.endpoint_id)),
-      remade.map(({ row }) => row.number),
-      byteaArray(remade.map(({ row }) => row.sealed)),
-      byteaArray(remade.map(({ sealed }) => sealed)),
+      textArray(changes.map(({ row }) => row.endpoint_id)),
+      changes.map(({ row }) => row.number),
+      byteaArray(changes.map(({ row }) => row.secret_encrypted)),
+      byteaArray(changes.map(({ secretEncrypted }) => secretEncrypted)),
     ],
   })
   return result.rowCount ?? 0

@@ -1,54 +1,54 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
-import type { ShownEndpoint } from '../message.ts'
+import type { EndpointWithSecrets } from '../message.ts'
 import { SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { lockEndpoint } from './find-endpoint.ts'
-import { liveSecrets } from './list-endpoints.ts'
+import { activeSecrets } from './list-endpoints.ts'
 import { encryptSecret, newSecret } from './signing-secret.ts'
 
 const OVERLAP_MS = 24 * 3_600_000
 
-/** Each live secret adds a signature to every request. */
-const LIVE_MAX = 5
+/** Each active secret adds a signature to every request. */
+const ACTIVE_MAX = 5
 
 /**
- * Makes a new secret. The earlier ones sign beside it for the overlap, or until they expire.
+ * Creates a new secret. The earlier ones also sign during the overlap, or until they expire.
  *
- * @param wantedMs the overlap; undefined: 24 hours
- * @returns the secret, which cannot be had again
+ * @param requestedMs the overlap; undefined: 24 hours
+ * @returns the endpoint and the new secret, which cannot be read again
  * @throws Fault not_found, too_many_secrets
  */
 export async function rotateSecret(
   { orm, encrypter, clock }: EndpointContext,
   endpointId: string,
-  wantedMs: number | undefined,
+  requestedMs: number | undefined,
   actor: Actor,
-): Promise<ShownEndpoint & { secret: string }> {
+): Promise<EndpointWithSecrets & { secret: string }> {
   const nowMs = clock.now()
-  const overlapMs = wantedMs ?? OVERLAP_MS
+  const overlapMs = requestedMs ?? OVERLAP_MS
   const secret = newSecret()
   const rotated = await orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, endpointId)
-    const live = await liveSecrets(em, [endpointId], nowMs)
-    if (overlapMs > 0 && live.length >= LIVE_MAX) {
-      throw new Fault('too_many_secrets', `An endpoint has at most ${LIVE_MAX} live secrets`)
+    const active = await activeSecrets(em, [endpointId], nowMs)
+    if (overlapMs > 0 && active.length >= ACTIVE_MAX) {
+      throw new Fault('too_many_secrets', `An endpoint has at most ${ACTIVE_MAX} active secrets`)
     }
     const endMs = nowMs + overlapMs
-    for (const earlier of live) {
+    for (const earlier of active) {
       earlier.expiresAt = new Date(Math.min(earlier.expiresAt?.getTime() ?? endMs, endMs))
     }
     await em.flush()
-    // Those that sign no longer are of no use to anybody.
+    // Expired secrets are of no further use.
     await em.nativeDelete(SecretEntity, {
       endpoint: endpointId,
       expiresAt: { $lte: new Date(nowMs) },
     })
     const newest = em.create(SecretEntity, {
       endpoint: endpointId,
-      number: (live[0]?.number ?? 0) + 1,
-      sealed: encryptSecret(encrypter, endpointId, secret),
+      number: (active[0]?.number ?? 0) + 1,
+      secretEncrypted: encryptSecret(encrypter, endpointId, secret),
       createdAt: new Date(nowMs),
       expiresAt: null,
     })
@@ -58,7 +58,7 @@ export async function rotateSecret(
       businessId: endpoint.business,
       details: { number: newest.number, overlapMs },
     })
-    const signing = live.filter((earlier) => Number(earlier.expiresAt) > nowMs)
+    const signing = active.filter((earlier) => Number(earlier.expiresAt) > nowMs)
     return { endpoint, secrets: [newest, ...signing] }
   })
   return { ...rotated, secret }

@@ -4,34 +4,34 @@ import type { Encrypter } from '../../crypto/encryption.ts'
 
 const PREFIX = 'whsec_'
 const SECRET_BYTES = 32
-const OPENED_MAX = 1_000
+const DECRYPTED_MAX = 1_000
 
-/** Makes a signing secret as the Standard Webhooks specification writes it: `whsec_<base64>`. */
+/** Creates a signing secret in the format of Standard Webhooks: `whsec_<base64>`. */
 export function newSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
-/** Encrypts a secret; it opens for the same endpoint alone. */
+/** Encrypts a secret; it can be decrypted for the same endpoint only. */
 export function encryptSecret(encrypter: Encrypter, endpointId: string, secret: string): Buffer {
   return encrypter.seal(secret, context(endpointId))
 }
 
-/** @returns `whsec_<base64>`; throws when no known key sealed it for this endpoint */
-export function decryptSecret(encrypter: Encrypter, endpointId: string, sealed: Buffer): string {
-  return encrypter.open(sealed, context(endpointId))
+/** @returns `whsec_<base64>`; throws if no known key encrypted it for this endpoint */
+export function decryptSecret(encrypter: Encrypter, endpointId: string, encrypted: Buffer): string {
+  return encrypter.open(encrypted, context(endpointId))
 }
 
-/** Opens sealed secrets: the bytes that sign. Those of busy endpoints are kept open. */
+/** Decrypts secrets into the bytes that sign, and caches them. */
 export function createSecretDecrypter(
   encrypter: Encrypter,
-): (endpointId: string, sealed: Buffer) => Buffer {
-  const opened = new LRUCache<string, Buffer>({ max: OPENED_MAX })
-  return (endpointId, sealed) => {
-    const key = endpointId + sealed.toString('latin1')
-    const known = opened.get(key)
+): (endpointId: string, encrypted: Buffer) => Buffer {
+  const decrypted = new LRUCache<string, Buffer>({ max: DECRYPTED_MAX })
+  return (endpointId, encrypted) => {
+    const key = endpointId + encrypted.toString('latin1')
+    const known = decrypted.get(key)
     if (known) return known
-    const bytes = secretBytes(decryptSecret(encrypter, endpointId, sealed))
-    opened.set(key, bytes)
+    const bytes = secretBytes(decryptSecret(encrypter, endpointId, encrypted))
+    decrypted.set(key, bytes)
     return bytes
   }
 }

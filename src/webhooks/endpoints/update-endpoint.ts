@@ -1,14 +1,14 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { invalidFields } from '../../core/errors.ts'
-import type { ShownEndpoint } from '../message.ts'
+import type { EndpointWithSecrets } from '../message.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 import { urlRefusal } from './endpoint-url.ts'
 import { lockEndpoint } from './find-endpoint.ts'
-import { liveSecrets } from './list-endpoints.ts'
+import { activeSecrets } from './list-endpoints.ts'
 
-/** What to change; what is absent stays. */
+/** The fields to change; absent fields keep their values. */
 interface EndpointChange {
   readonly endpointId: string
   readonly url?: string | undefined
@@ -28,7 +28,7 @@ export async function updateEndpoint(
   context: EndpointContext,
   change: EndpointChange,
   actor: Actor,
-): Promise<ShownEndpoint> {
+): Promise<EndpointWithSecrets> {
   const refusal = change.url === undefined ? undefined : urlRefusal(change.url, context.rules)
   if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
   const nowMs = context.clock.now()
@@ -37,7 +37,7 @@ export async function updateEndpoint(
     const { url, description, concurrency, enabled } = change
     if (url !== undefined && url !== endpoint.url) {
       endpoint.url = url
-      forget(endpoint)
+      resetHealth(endpoint)
     }
     if (description !== undefined) endpoint.description = description
     if (concurrency !== undefined) endpoint.concurrency = concurrency
@@ -47,7 +47,7 @@ export async function updateEndpoint(
       endpoint.disabledAt = new Date(nowMs)
       endpoint.disabledReason = 'REQUESTED'
     }
-    const secrets = await liveSecrets(em, [endpoint.id], nowMs)
+    const secrets = await activeSecrets(em, [endpoint.id], nowMs)
     await appendAudit(em, actor, {
       action: 'endpoint.update',
       targetId: endpoint.id,
@@ -56,11 +56,11 @@ export async function updateEndpoint(
     })
     return { endpoint, secrets }
   })
-  if (change.enabled === true) context.due()
+  if (change.enabled === true) context.onDue()
   return updated
 }
 
-/** What was asked for. Of the address only its origin, as receivers put secrets into paths. */
+/** The requested changes. Of the URL only its origin, as receivers put secrets into paths. */
 function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
   const { url, kinds, allKinds, description, concurrency, enabled } = change
   return {
@@ -75,11 +75,11 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
 function enable(endpoint: Endpoint): void {
   endpoint.disabledAt = null
   endpoint.disabledReason = null
-  forget(endpoint)
+  resetHealth(endpoint)
 }
 
-/** A fresh start: what it did elsewhere, or before it was disabled, is not held against it. */
-function forget(endpoint: Endpoint): void {
+/** Failures at the earlier URL, or before it was disabled, no longer count. */
+function resetHealth(endpoint: Endpoint): void {
   endpoint.failingSince = null
   endpoint.warnedAt = null
 }

@@ -6,13 +6,13 @@ import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 import { type Health, judge } from './endpoint.ts'
 import { publishEndpointEvent } from './endpoint-event.ts'
 
-/** A failed attempt that was written down. */
+/** A recorded failed attempt. */
 export interface Failure {
   readonly endpointId: string
-  /** Where it was sent: the endpoint may have another address by now. */
+  /** Where it was sent: the endpoint's URL may have changed since. */
   readonly url: string
   readonly status: number | undefined
-  /** The endpoint's, before this attempt. */
+  /** The health of the endpoint before this attempt. */
   readonly health: Health
 }
 
@@ -24,48 +24,48 @@ interface WatchOptions {
   readonly onCommit: () => void
 }
 
-/** The answer of a receiver that wants nothing more. */
+/** The response of a receiver that wants no more events. */
 const GONE = 410
 
 /**
- * Warns of endpoints that keep failing and disables them in the end; those that say they are gone
- * are disabled at once. What is lost in a crash is done at the next failure.
+ * Records a warning for endpoints that keep failing and disables them in the end; an endpoint that
+ * responds with 410 is disabled at once. Work lost in a crash is repeated at the next failure.
  *
- * @returns a function that tells of a failed attempt; it does not throw, and does not wait
+ * @returns a function to call with each failed attempt; it returns at once and does not throw
  */
 export function createHealthWatch(options: WatchOptions): (failure: Failure) => void {
   const { log, clock } = options
-  // An endpoint that fails, fails often; it is looked at once at a time.
-  const underWay = new Set<string>()
+  // A failing endpoint fails often; only one update of it runs at a time.
+  const inProgress = new Set<string>()
   return (failure) => {
     const { endpointId, status, health } = failure
-    if (underWay.has(endpointId)) return
+    if (inProgress.has(endpointId)) return
     if (status !== GONE && judge(health, clock.now()) === 'keep') return
-    underWay.add(endpointId)
-    settle(options, failure)
+    inProgress.add(endpointId)
+    updateHealth(options, failure)
       .catch((error: unknown) => {
-        log.warn({ err: error, endpoint: endpointId }, 'health of an endpoint not settled')
+        log.warn({ err: error, endpoint: endpointId }, 'endpoint health could not be updated')
       })
-      .finally(() => underWay.delete(endpointId))
+      .finally(() => inProgress.delete(endpointId))
   }
 }
 
-async function settle(options: WatchOptions, failure: Failure): Promise<void> {
+async function updateHealth(options: WatchOptions, failure: Failure): Promise<void> {
   const { orm, clock, log, onCommit } = options
   const nowMs = clock.now()
-  const settled = await orm.em.fork().transactional(async (em) => {
+  const changed = await orm.em.fork().transactional(async (em) => {
     const endpoint = await em.findOne(
       EndpointEntity,
       { id: failure.endpointId, url: failure.url, disabledAt: null, deletedAt: null },
       { lockMode: LockMode.PESSIMISTIC_WRITE },
     )
     if (endpoint === null) return undefined
-    const kind = move(endpoint, failure, nowMs)
+    const kind = applyVerdict(endpoint, failure, nowMs)
     if (kind !== undefined) await publishEndpointEvent(em, kind, endpoint, nowMs)
     return kind && { kind, endpoint }
   })
-  if (settled === undefined) return
-  const { kind, endpoint } = settled
+  if (changed === undefined) return
+  const { kind, endpoint } = changed
   log.warn(
     {
       endpoint: endpoint.id,
@@ -79,8 +79,8 @@ async function settle(options: WatchOptions, failure: Failure): Promise<void> {
   onCommit()
 }
 
-/** Judges the endpoint as it is now, under its lock. @returns what there is to tell */
-function move(endpoint: Endpoint, { status }: Failure, nowMs: number) {
+/** Judges the locked endpoint in its current state. @returns the kind of event to record, if any */
+function applyVerdict(endpoint: Endpoint, { status }: Failure, nowMs: number) {
   const verdict = status === GONE ? 'disable' : judge(healthOf(endpoint), nowMs)
   if (verdict === 'keep') return undefined
   if (verdict === 'warn') {

@@ -1,18 +1,18 @@
 import ipaddr from 'ipaddr.js'
 import { type Address, addressRanges, parseAddress } from '../../net/address-ranges.ts'
 
-/** Tells which network addresses webhooks may not be sent to. */
+/** Decides which network addresses webhooks may not be sent to. */
 export interface AddressGuard {
   /**
    * @param address an IP address; anything else is refused
-   * @returns what it is, such as "a private address (10.0.0.1)", or undefined when it is allowed
+   * @returns what it is, such as "a private address (10.0.0.1)", or undefined if it is allowed
    */
   refusal(address: string): string | undefined
 }
 
 /**
- * The ranges of the IANA special-purpose registries that do not lead to a public host, and one
- * address that a cloud answers on inside its machines (168.63.129.16).
+ * The ranges of the IANA special-purpose registries that do not lead to a public host, and the
+ * address at which a cloud serves its own virtual machines (168.63.129.16).
  */
 const NON_PUBLIC: readonly (readonly [kind: string, ranges: readonly string[]])[] = [
   ['a loopback address', ['127.0.0.0/8', '::1/128']],
@@ -36,15 +36,15 @@ const NON_PUBLIC: readonly (readonly [kind: string, ranges: readonly string[]])[
   ],
 ]
 
-/** What is public in IPv6 is inside this one range; new ranges outside it start as refused. */
+/** All public IPv6 addresses are in this range; any address outside it is refused. */
 const GLOBAL_UNICAST = addressRanges(['2000::/3'])
 
-/** NAT64 (RFC 6052): the last 32 bits are an IPv4 address that the packet goes to. */
+/** NAT64 (RFC 6052): the last 32 bits are the IPv4 address that the packet goes to. */
 const NAT64 = addressRanges(['64:ff9b::/96'])
 
 /**
- * @param allowedCidrs ranges that an operator opens, such as "10.1.0.0/16"
- * @throws RangeError when one is malformed
+ * @param allowedCidrs ranges that an operator allows, such as "10.1.0.0/16"
+ * @throws RangeError if one is malformed
  */
 export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuard {
   const allowed = addressRanges(allowedCidrs)

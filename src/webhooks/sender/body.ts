@@ -32,7 +32,7 @@ import type { LogEntry } from '../../events/read-log.ts'
 /** An event as businesses see it, in webhooks and in listEvents. */
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
 
-/** Makes what reads stored events. */
+/** Creates a function that converts stored events to bodies. */
 export function createToEventBody(timeText: TimeText): (entry: LogEntry) => EventBodyFields {
   return (entry) => {
     const { payload } = fromBinary(EventSchema, entry.payload)
@@ -50,8 +50,8 @@ export function createToEventBody(timeText: TimeText): (entry: LogEntry) => Even
 }
 
 /**
- * Writes a body, as it is sent and signed. Keys are in the order of the field numbers, which is that
- * of the interface; fields that the kind lacks are left out, and empty texts are not.
+ * Encodes a body as it is sent and signed. Keys are in the order of the field numbers, which is the
+ * documented order; fields that the kind lacks are left out, and empty strings are not.
  */
 export function encodeEventBody(body: EventBodyFields): string {
   const message = create(EventBodySchema, body)
@@ -71,7 +71,7 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
     case 'endpoint':
       return endpointFields(payload.value, entry, timeText)
     case 'unmatchedPayment':
-      throw new Error(`event ${entry.eventId} is of no business`)
+      throw new Error(`event ${entry.eventId} belongs to no business`)
   }
 }
 
@@ -165,7 +165,7 @@ function timeOf(timestamp: Timestamp | undefined, timeText: TimeText): string {
   return timestamp ? timeText.format(timestampMs(timestamp)) : ''
 }
 
-/** The name of an enum's value without the enum's own name before it: SUCCESS. */
+/** The name of an enum value without the enum's prefix: SUCCESS. */
 function enumText(schema: DescEnum, value: number): string {
   return schema.value[value]?.localName ?? 'UNKNOWN'
 }

@@ -2,22 +2,22 @@ import type { Duplex } from 'node:stream'
 import { type buildConnector, Client } from 'undici'
 import { createLookup, NameError, type Resolve } from '../../net/name-resolver.ts'
 import { CONNECT_TIMEOUT_MS, type Connect, createConnect } from './connect.ts'
-import { NoAnswerError } from './failure-text.ts'
+import { NoResponseError } from './failure-text.ts'
 
 interface ProxyOptions {
-  /** http or https; its user and password are sent to the proxy alone. */
+  /** http or https; its user and password are sent to the proxy only. */
   readonly proxyUrl: string
-  /** Finds the proxy, which may be at any address. */
+  /** Resolves the proxy, which may have any address. */
   readonly resolve: Resolve
-  /** Throws for names that resolve here to where no webhook may go. */
+  /** Throws for names that resolve here to an address that the guard refuses. */
   readonly guardedResolve: Resolve
 }
 
 /**
- * Connects through an egress proxy, which is asked to CONNECT to the name: such proxies allow by
- * name. What cannot be resolved here is the proxy's to resolve, and to refuse.
+ * Connects through an egress proxy with CONNECT and the host name, because such proxies have
+ * allowlists of names. The proxy resolves, and may refuse, names that cannot be resolved here.
  *
- * Each connection has one of its own to the proxy, so that none waits for another's.
+ * Each connection has its own connection to the proxy, so that none waits for another.
  */
 export function createProxyConnect(options: ProxyOptions): Connect {
   const { guardedResolve } = options
@@ -31,7 +31,7 @@ export function createProxyConnect(options: ProxyOptions): Connect {
   return (target, callback) => {
     connect(target).then(
       (socket) => {
-        // undici gives out the socket as what it is to its callers, a stream.
+        // undici types the socket as a stream.
         const httpSocket = socket as NonNullable<buildConnector.Options['httpSocket']>
         if (target.protocol === 'https:') startTls({ ...target, httpSocket }, callback)
         else callback(null, httpSocket)
@@ -58,12 +58,12 @@ async function openTunnel(
     })
     if (statusCode >= 200 && statusCode < 300) return socket
     socket.on('error', () => undefined).destroy()
-    throw new NoAnswerError(`the egress proxy answered ${statusCode}`)
+    throw new NoResponseError(`the egress proxy responded with ${statusCode}`)
   } catch (error) {
-    if (error instanceof NoAnswerError) throw error
-    throw new NoAnswerError('the egress proxy does not answer', { cause: error })
+    if (error instanceof NoResponseError) throw error
+    throw new NoResponseError('the egress proxy does not respond', { cause: error })
   } finally {
-    // A tunnel is not the client's any more.
+    // The tunnel no longer belongs to the client.
     void client.destroy()
   }
 }

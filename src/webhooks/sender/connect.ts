@@ -5,7 +5,7 @@ import { createLookup, type Resolve } from '../../net/name-resolver.ts'
 /** Connects, and calls back once with the socket or an error. */
 export type Connect = buildConnector.connector
 
-/** For a connection, with its name and its TLS. */
+/** For a connection, including name resolution and TLS. */
 export const CONNECT_TIMEOUT_MS = 5_000
 
 /** The receiver's certificate is not valid now. */
@@ -13,15 +13,15 @@ export class CertificateError extends Error {
   override readonly name = 'CertificateError'
 }
 
-/** When a certificate is valid, as TLS tells it: "Nov 20 09:00:00 2026 GMT". */
+/** A certificate's validity in the format of Node's TLS: "Nov 20 09:00:00 2026 GMT". */
 interface Validity {
   readonly valid_from?: string
   readonly valid_to?: string
 }
 
 /**
- * undici's way to connect, which also tells since when a certificate is not valid. It changes
- * nothing of what is accepted.
+ * undici's connector, whose errors also say since when a certificate is not valid. It does not
+ * change which certificates are accepted.
  */
 export function createConnect(resolve: Resolve): Connect {
   const connect = buildConnector({
@@ -31,13 +31,13 @@ export function createConnect(resolve: Resolve): Connect {
   })
   return (target, callback) => {
     let validity: Validity = {}
-    // The types leave out that it returns the socket. Without it, only the date is not known.
+    // It returns the socket, which its types omit. Without it, only the date is unknown.
     const socket: unknown = connect(target, (...[error, connected]) => {
       if (error) callback(withDate(error, validity), null)
       else callback(null, connected)
     })
     if (socket instanceof TLSSocket) {
-      // Before the check that this event causes, which ends the connection and forgets the peer.
+      // Before the check at this event, which closes the connection and drops the certificate.
       socket.prependOnceListener('secure', () => {
         validity = socket.getPeerCertificate()
       })

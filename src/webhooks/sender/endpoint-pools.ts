@@ -3,21 +3,21 @@ import { Pool } from 'undici'
 import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
 import type { Connect } from './connect.ts'
 
-/** An endpoint as requests are sent to it. */
+/** An endpoint to send requests to. */
 export interface Destination {
   readonly endpointId: string
   readonly url: string
-  /** How many requests it may get at once. */
+  /** The maximum number of concurrent requests. */
   readonly concurrency: number
 }
 
-/** The connections to an endpoint and the path there, or why nothing may be sent to it. */
+/** The connections to an endpoint and its path, or why it may not be called. */
 export type Target = { readonly pool: Pool; readonly path: string } | { readonly refusal: string }
 
-/** The connections to endpoints, kept open between requests. No two endpoints share one. */
+/** The connections to endpoints, kept open between requests. Endpoints never share a connection. */
 export interface EndpointPools {
   find(destination: Destination): Target
-  /** Ends what is in progress. @param error why */
+  /** Ends the requests in progress. @param error the reason */
   destroy(error: Error): Promise<void>
 }
 
@@ -27,14 +27,14 @@ interface Known extends Pick<Destination, 'url' | 'concurrency'> {
 
 interface EndpointPoolsOptions {
   readonly rules: UrlRules
-  /** Makes what opens the connections of one endpoint. */
+  /** Creates the connector of one endpoint. */
   readonly createConnect: () => Connect
 }
 
-/** Endpoints with connections. Beyond it, those of the one used longest ago are closed. */
+/** Endpoints with connections. Beyond it, those of the least recently used are closed. */
 const ENDPOINTS_MAX = 500
 
-/** How long an idle connection is kept when the receiver does not say, and at most. */
+/** How long an idle connection is kept if the receiver does not say, and at most. */
 const KEEP_ALIVE_MS = 4_000
 const KEEP_ALIVE_MAX_MS = 60_000
 
@@ -51,7 +51,7 @@ export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptio
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
       maxHeaderSize: HEAD_MAX_BYTES,
-      // The whole request has its own limit of time, which an answer that trickles does not renew.
+      // The request has its own timeout, which a trickling response does not renew.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -65,7 +65,7 @@ export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptio
     const { origin, pathname, search } = new URL(url)
     return { pool: openPool(origin, concurrency), path: pathname + search }
   }
-  /** Lets the requests in progress end first. */
+  /** Lets the requests in progress finish first. */
   const closePool = async (target: Target): Promise<void> => {
     if ('refusal' in target) return
     await target.pool.close()

@@ -2,22 +2,22 @@ import { errors } from 'undici'
 import { CertificateError } from './connect.ts'
 import { RefusedError } from './guarded-resolve.ts'
 
-/** A request has no answer. Its message is told to users. */
-export class NoAnswerError extends Error {
-  override readonly name = 'NoAnswerError'
+/** A request got no response. Its message is shown to users. */
+export class NoResponseError extends Error {
+  override readonly name = 'NoResponseError'
 }
 
-export const NOT_HTTP = 'the answer is not HTTP'
+export const NOT_HTTP = 'the response is not HTTP'
 
 const TEXTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'connection closed without an answer',
-  EPIPE: 'connection closed without an answer',
-  UND_ERR_SOCKET: 'connection closed without an answer',
-  UND_ERR_HEADERS_OVERFLOW: 'the headers of the answer are too large',
-  // Headers of which two say how long the answer is.
+  ECONNRESET: 'connection closed without a response',
+  EPIPE: 'connection closed without a response',
+  UND_ERR_SOCKET: 'connection closed without a response',
+  UND_ERR_HEADERS_OVERFLOW: 'the response headers are too large',
+  // Two headers contradict each other about the length of the response.
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: NOT_HTTP,
-  // An answer of 101, which nobody asked for.
+  // An unrequested 101 response.
   ERR_ASSERTION: NOT_HTTP,
   UND_ERR_CONNECT_TIMEOUT: 'could not connect within 5 s',
   ETIMEDOUT: 'could not connect within 5 s',
@@ -30,17 +30,17 @@ const TEXTS: Readonly<Record<string, string>> = {
   CERT_NOT_YET_VALID: 'TLS certificate not valid yet',
   CERT_REVOKED: 'TLS certificate revoked',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'TLS certificate is self-signed',
-  SELF_SIGNED_CERT_IN_CHAIN: 'TLS certificate is of an unknown authority',
-  UNABLE_TO_GET_ISSUER_CERT: 'TLS certificate is of an unknown authority',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'TLS certificate is of an unknown authority',
+  SELF_SIGNED_CERT_IN_CHAIN: 'TLS certificate is from an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT: 'TLS certificate is from an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'TLS certificate is from an unknown authority',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'TLS certificate chain is incomplete',
   ERR_TLS_CERT_ALTNAME_INVALID: 'TLS certificate is for another host name',
   EPROTO: 'TLS handshake failed',
 }
 
-/** Why a request had no answer, in plain words. */
+/** Describes for users why a request got no response. */
 export function failureText(error: unknown): string {
-  if (error instanceof NoAnswerError || error instanceof RefusedError) return error.message
+  if (error instanceof NoResponseError || error instanceof RefusedError) return error.message
   if (error instanceof CertificateError) return error.message
   if (error instanceof errors.HTTPParserError) return NOT_HTTP
   const code = codeOf(error)

@@ -1,16 +1,16 @@
 import type { Resolve } from '../../net/name-resolver.ts'
 import type { AddressGuard } from './address-guard.ts'
 
-/** The name leads to where no webhook may go. */
+/** The name resolves to an address to which no webhook may be sent. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError'
 }
 
 /**
- * Resolves names of which every address is allowed. A connection goes to one of those that were
- * checked, so that a name cannot answer one thing to the check and another to the connection.
+ * Resolves a name only if every one of its addresses is allowed. The connection goes to one of the
+ * checked addresses, so a name cannot resolve differently for the check and for the connection.
  *
- * It is not asked for a host that is an address already: see `urlRefusal`.
+ * It is not called for a host that is already an address: see `urlRefusal`.
  */
 export function createGuardedResolve(guard: AddressGuard, resolve: Resolve): Resolve {
   return async (hostname) => {

@@ -5,47 +5,47 @@ import type { UrlRules } from '../endpoints/endpoint-url.ts'
 import { createConnect } from './connect.ts'
 import { createProxyConnect } from './connect-through-proxy.ts'
 import { createEndpointPools, type Destination } from './endpoint-pools.ts'
-import { failureText, NOT_HTTP, NoAnswerError } from './failure-text.ts'
+import { failureText, NOT_HTTP, NoResponseError } from './failure-text.ts'
 import { createGuardedResolve } from './guarded-resolve.ts'
 
-/** What came of one request. */
+/** The outcome of one request. */
 export interface Outcome {
-  /** HTTP status; undefined when there was no answer. */
+  /** HTTP status; undefined without a response. */
   readonly status: number | undefined
-  /** The first 4 KiB of the answer's body. */
-  readonly answer: string
-  /** Why it failed, in plain words; empty when it was acknowledged. */
+  /** The first 4 KiB of the response body. */
+  readonly responseBody: string
+  /** Why it failed; empty if it was acknowledged. */
   readonly error: string
-  /** The answer's Retry-After header. */
+  /** The Retry-After header of the response. */
   readonly retryAfter: string | undefined
 }
 
-/** Sends webhooks to where they may go. */
+/** Sends webhooks, to allowed addresses only. */
 export interface HttpClient {
   /**
-   * Answers for every fault of the receiver and the network.
+   * Faults of the receiver and the network are returned in the outcome.
    *
-   * @throws for a header that must not be sent, which is a fault of the caller's
+   * @throws for an invalid header, which is a fault of the caller
    */
   post(to: Destination, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
-  /** Ends what is in progress. */
+  /** Ends the requests in progress. */
   close(): Promise<void>
 }
 
 interface HttpClientOptions {
   readonly rules: UrlRules
-  /** For the whole request and its answer. */
+  /** For the whole request and its response. */
   readonly timeoutMs: number
-  /** An egress proxy that every request goes through. */
+  /** An egress proxy for every request. */
   readonly proxyUrl?: string | undefined
   readonly resolve?: Resolve | undefined
 }
 
-/** Of a body that goes on, so much is read. */
+/** Of a longer response body, this much is read. */
 const BODY_READ_MAX_BYTES = 64 * 1_024
 const BODY_KEPT_BYTES = 4 * 1_024
 
-/** Of answers such as 102, which come before the answer. */
+/** The maximum number of informational responses, such as 102, before the final one. */
 const INFORMATIONAL_MAX = 16
 
 const STOPPED = 'the service stopped'
@@ -75,20 +75,20 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     },
     close() {
       stopped = true
-      return pools.destroy(new NoAnswerError(STOPPED))
+      return pools.destroy(new NoResponseError(STOPPED))
     },
   }
 }
 
 /**
- * One request in progress. The status counts as soon as it is there: a body that breaks off or never
- * ends changes nothing.
+ * One request in progress. The status counts as soon as it is received, even if the body breaks off
+ * or never ends.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (outcome: Outcome) => void
   readonly #reject: (error: Error) => void
   readonly #timer: NodeJS.Timeout
-  /** Undefined until the connection stands. */
+  /** Undefined until the connection is established. */
   #controller: Dispatcher.DispatchController | undefined
   #informational = 0
   #status: number | undefined
@@ -105,13 +105,13 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#resolve = resolve
     this.#reject = reject
     this.#timer = setTimeout(() => {
-      this.#giveUp(new NoAnswerError(`timed out after ${timeoutMs / 1_000} s`))
+      this.#abort(new NoResponseError(`timed out after ${timeoutMs / 1_000} s`))
     }, timeoutMs)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // What was given up before the connection stood is not sent any more.
-    if (this.#isOver) controller.abort(new NoAnswerError(STOPPED))
+    // A request that ended before the connection was established is not sent.
+    if (this.#isOver) controller.abort(new NoResponseError(STOPPED))
     else this.#controller = controller
   }
 
@@ -122,7 +122,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   ): void {
     if (status < 200) {
       this.#informational += 1
-      if (this.#informational > INFORMATIONAL_MAX) this.#giveUp(new NoAnswerError(NOT_HTTP))
+      if (this.#informational > INFORMATIONAL_MAX) this.#abort(new NoResponseError(NOT_HTTP))
       return
     }
     this.#status = status
@@ -132,10 +132,10 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const room = BODY_KEPT_BYTES - this.#body.length
-    // A copy, as what comes is a part of something larger.
+    // A copy: the chunk is a slice of a larger buffer.
     if (room > 0) this.#body = Buffer.concat([this.#body, chunk.subarray(0, room)])
     this.#readBytes += chunk.length
-    if (this.#readBytes > BODY_READ_MAX_BYTES) this.#giveUp(new NoAnswerError('cut off'))
+    if (this.#readBytes > BODY_READ_MAX_BYTES) this.#abort(new NoResponseError('cut off'))
   }
 
   onResponseEnd(): void {
@@ -149,7 +149,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     } else this.#end(error)
   }
 
-  #giveUp(error: Error): void {
+  #abort(error: Error): void {
     if (this.#controller) this.#controller.abort(error)
     this.#end(error)
   }
@@ -159,14 +159,14 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#isOver = true
     clearTimeout(this.#timer)
     const status = this.#status
-    this.#resolve(status === undefined ? failed(failureText(error)) : this.#answered(status))
+    this.#resolve(status === undefined ? failed(failureText(error)) : this.#responded(status))
   }
 
-  #answered(status: number): Outcome {
+  #responded(status: number): Outcome {
     return {
       status,
-      // PostgreSQL stores no NUL in a text.
-      answer: this.#body.toString('utf8').replaceAll('\0', ''),
+      // PostgreSQL cannot store NUL in a text.
+      responseBody: this.#body.toString('utf8').replaceAll('\0', ''),
       error: statusError(status),
       retryAfter: this.#retryAfter,
     }
@@ -174,11 +174,11 @@ class Exchange implements Dispatcher.DispatchHandler {
 }
 
 function failed(error: string): Outcome {
-  return { status: undefined, answer: '', error, retryAfter: undefined }
+  return { status: undefined, responseBody: '', error, retryAfter: undefined }
 }
 
 function statusError(status: number): string {
   if (status >= 200 && status < 300) return ''
   if (status >= 300 && status < 400) return `redirects are not followed (${status})`
-  return `answered ${status}`
+  return `responded with ${status}`
 }

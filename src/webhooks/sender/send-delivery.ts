@@ -10,7 +10,7 @@ import { createToEventBody, encodeEventBody } from './body.ts'
 import type { HttpClient, Outcome } from './http-client.ts'
 import { signedHeaders } from './sign.ts'
 
-/** How many bodies are remembered; each has about a kilobyte. */
+/** The maximum number of cached bodies, of about 1 kB each. */
 const BODIES_MAX = 1_000
 
 interface SenderOptions {
@@ -20,15 +20,15 @@ interface SenderOptions {
   readonly log: Logger
 }
 
-/** Writes, signs and posts the event of a delivery. The function it makes does not throw. */
+/** Encodes, signs and posts the event of a delivery. The returned function does not throw. */
 export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
   const { timeText, httpClient, log } = options
   const decryptSecret = createSecretDecrypter(options.encrypter)
   const bodyOf = createBodies(timeText)
   const compose = ({ claim, startedAtMs }: Attempt) => {
     const body = bodyOf(claim)
-    const [newest, ...earlier] = claim.secretsEncrypted.map((sealed) =>
-      decryptSecret(claim.endpointId, sealed),
+    const [newest, ...earlier] = claim.secretsEncrypted.map((encrypted) =>
+      decryptSecret(claim.endpointId, encrypted),
     )
     assert(newest, 'an endpoint has a secret that signs')
     const headers = signedHeaders({
@@ -44,23 +44,23 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
       const { headers, body } = compose(attempt)
       return await httpClient.post(attempt.claim, headers, body)
     } catch (error) {
-      // An event or a secret that cannot be read must not take the others' deliveries with it.
-      log.error({ err: error, delivery: attempt.claim.id }, 'a webhook could not be composed')
+      // An unreadable event or secret must not stop other deliveries.
+      log.error({ err: error, delivery: attempt.claim.id }, 'webhook request could not be built')
       return {
         status: undefined,
-        answer: '',
-        error: 'the event could not be composed, a fault of the sender',
+        responseBody: '',
+        error: 'internal error: the request could not be built',
         retryAfter: undefined,
       }
     }
   }
 }
 
-/** Bodies, each written once for all the endpoints that it goes to. */
+/** Caches bodies: each is encoded once for all the endpoints that it goes to. */
 function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
   const toEventBody = createToEventBody(timeText)
-  // By position, as a number is found sooner than a text. After a restore of the database a position
-  // may be another event's.
+  // Keyed by position, as numbers are faster keys than strings. After a restore of the database, a
+  // position may belong to another event.
   const known = new LRUCache<number, { readonly eventId: string; readonly body: Buffer }>({
     max: BODIES_MAX,
   })

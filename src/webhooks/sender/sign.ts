@@ -1,20 +1,20 @@
 import { createHmac } from 'node:crypto'
 
-/** What a request's headers are made from. */
+/** The input of a request's headers. */
 interface Signing {
-  /** "evt_…": the same on every attempt, so that a receiver can tell a repeat. */
+  /** "evt_…": the same on every attempt, so that a receiver can detect duplicates. */
   readonly eventId: string
   /** Seconds since the Unix epoch, of this attempt. */
   readonly timestampSeconds: number
   /** The body, exactly as it is sent. */
   readonly body: string | Buffer
-  /** The bytes of the live secrets, the newest first; at least one. */
+  /** The bytes of the active secrets, newest first; at least one. */
   readonly secrets: readonly [Buffer, ...Buffer[]]
 }
 
 /**
- * The headers of a request: signed as Standard Webhooks 1.0 says, and beside it in the form that
- * receivers of the earlier interface check, with the newest secret.
+ * The headers of a request: signed according to Standard Webhooks 1.0, and also in the format that
+ * existing receivers verify, with the newest secret.
  */
 export function signedHeaders(signing: Signing): Record<string, string> {
   const { eventId, timestampSeconds, body, secrets } = signing

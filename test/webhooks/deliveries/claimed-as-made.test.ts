@@ -7,7 +7,7 @@ import { addEndpoint, clientOf, until, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 
-/** Of the deliveries that are pending: how they are claimed, and whether they were written once. */
+/** The pending deliveries: how often they were claimed, and whether they were written only once. */
 async function pending(endpointId: string) {
   const { rows } = await harness.database.pool.query<{ claims: number; once: boolean }>(
     `select d.claims, d.xmin = (select xmin from webhook_dispatcher) as once
@@ -18,18 +18,18 @@ async function pending(endpointId: string) {
   return rows
 }
 
-/** An endpoint that has just answered well. */
+/** An endpoint that has just acknowledged a delivery. */
 async function addWarm(webhooks: Webhooks, peer: Receiver, concurrency = 10) {
   const business = await harness.business()
   const { id } = await addEndpoint(webhooks, business, peer.url, { concurrency })
   await harness.publish(paymentEvent(business))
   webhooks.wake()
   await peer.next()
-  await harness.settled(id)
+  await harness.allCompleted(id)
   return { business, id }
 }
 
-test('what an endpoint that keeps up can take is claimed as it is made', async () => {
+test('deliveries to an endpoint that keeps up are created as claimed', async () => {
   const webhooks = harness.started()
   const peer = await harness.receiver()
   const { business, id } = await addWarm(webhooks, peer)
@@ -37,17 +37,17 @@ test('what an endpoint that keeps up can take is claimed as it is made', async (
   await harness.publish(paymentEvent(business))
   await peer.next()
   expect(await pending(id)).toEqual([{ claims: 1, once: true }])
-  await harness.settled(id)
+  await harness.allCompleted(id)
   expect((await harness.deliveries(id)).map(({ attempts }) => attempts)).toEqual([1, 1])
 })
 
-test('the rest is due, and another instance takes its part', async () => {
+test('deliveries beyond the limit are due, and another instance claims some', async () => {
   const webhooks = harness.started()
   const peer = await harness.receiver()
   const { business, id } = await addWarm(webhooks, peer, 50)
   peer.answer('hang')
   await harness.publish(...Array.from({ length: 30 }, () => paymentEvent(business)))
-  // Its limit is three after one success, and more is not claimed while they hang.
+  // Its limit is three after one success; no more are claimed while those hang.
   await peer.waitFor((requests) => requests.length === 1 + 3)
   const rows = await pending(id)
   expect(rows.filter(({ claims }) => claims === 1)).toHaveLength(3)
@@ -59,7 +59,7 @@ test('the rest is due, and another instance takes its part', async () => {
   expect(ids.size).toBe(6)
 })
 
-test('nothing is claimed for an endpoint that fails, or is disabled', async () => {
+test('no deliveries are created as claimed for an endpoint that fails or is disabled', async () => {
   const webhooks = harness.started({ retryScheduleMs: [60_000] })
   const [failing, disabled] = [await harness.receiver(), await harness.receiver()]
   const { business, id } = await addWarm(webhooks, failing)
@@ -71,13 +71,13 @@ test('nothing is claimed for an endpoint that fails, or is disabled', async () =
   failing.answer({ status: 500, delayMs: 300 })
   await harness.publish(paymentEvent(business), paymentEvent(other.business))
   await failing.waitFor((requests) => requests.length === 3)
-  // It was claimed, but not as it was made.
+  // It was claimed, but not at its creation.
   expect((await pending(id)).at(-1)).toEqual({ claims: 1, once: false })
   expect(await pending(other.id)).toEqual([{ claims: 0, once: true }])
   await until(async () => (await harness.deliveries(id))[2]?.attempts === 1)
 })
 
-test('what a process that crashed had claimed so is sent after its lease', async () => {
+test('deliveries claimed at creation by a crashed process are sent after the lease', async () => {
   const lost = await openDatabase(harness.url)
   const crashing = openWebhooks(lost, { leaseMs: 1_500 })
   const peer = await harness.receiver()
@@ -94,12 +94,12 @@ test('what a process that crashed had claimed so is sent after its lease', async
   peer.answer({ status: 200 })
   harness.started()
   await peer.next()
-  await harness.settled(id)
+  await harness.allCompleted(id)
   expect((await harness.deliveries(id))[1]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
   await crashing.stop()
 }, 20_000)
 
-test('one that wakes up after its lease writes nothing down', async () => {
+test('a process whose lease has ended does not record its attempt', async () => {
   const late = openWebhooks(harness.database, { leaseMs: 500 })
   const peer = await harness.receiver()
   late.start()
@@ -114,14 +114,14 @@ test('one that wakes up after its lease writes nothing down', async () => {
   expect(await pending(id)).toEqual([{ claims: 1, once: true }])
   harness.started()
   await peer.next()
-  await harness.settled(id)
+  await harness.allCompleted(id)
   await late.stop()
   const [, row] = await harness.deliveries(id)
   expect(row).toMatchObject({ state: 'DELIVERED', attempts: 1 })
   expect(row?.log).toMatchObject([{ status: 200 }])
 }, 20_000)
 
-test('one that stops gives them back', async () => {
+test('a process that stops releases them', async () => {
   const stopping = openWebhooks(harness.database)
   const peer = await harness.receiver()
   stopping.start()
@@ -138,10 +138,10 @@ test('one that stops gives them back', async () => {
   peer.answer({ status: 200 })
   harness.started()
   await peer.next()
-  await harness.settled(id)
+  await harness.allCompleted(id)
 }, 20_000)
 
-test('an endpoint that is always behind does not keep the retries of others waiting', async () => {
+test('an endpoint with a constant backlog does not delay the retries of others', async () => {
   const webhooks = harness.started({ retryScheduleMs: [1_000, 60_000] })
   const busy = await harness.receiver()
   const behind = await addWarm(webhooks, busy, 1)

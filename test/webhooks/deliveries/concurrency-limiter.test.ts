@@ -3,27 +3,27 @@ import { expect, test } from 'vitest'
 import { createConcurrencyLimiter } from '../../../src/webhooks/deliveries/concurrency-limiter.ts'
 
 const limits = {
-  steadyMax: 10,
-  troubledMax: 3,
-  refusedPauseMaxMs: 250,
-  unansweredPauseMaxMs: 2_000,
+  healthyMax: 10,
+  degradedMax: 3,
+  rejectedPauseMaxMs: 250,
+  noResponsePauseMaxMs: 2_000,
 }
 const still = () => 0
 
 const none = () => 0
 
 /** Endpoints that may get four requests at once. */
-const paced = (...ids: string[]) => ids.map((id) => ({ id, concurrency: 4 }))
+const limited = (...ids: string[]) => ids.map((id) => ({ id, concurrency: 4 }))
 
-test('an endpoint starts low, grows with success and falls to one with a failure', () => {
-  const pacing = createConcurrencyLimiter(
-    { ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 },
+test('a limit starts low, grows with each success and falls to one with a failure', () => {
+  const limiter = createConcurrencyLimiter(
+    { ...limits, rejectedPauseMaxMs: 0, noResponsePauseMaxMs: 0 },
     still,
   )
-  const share = () => pacing.allot(paced('ep'), none)[0]?.share
-  const once = (well: boolean) => {
-    pacing.started('ep')
-    pacing.ended('ep', well ? 'well' : 'refused', 10_000)
+  const share = () => limiter.allot(limited('ep'), none)[0]?.share
+  const once = (success: boolean) => {
+    limiter.started('ep')
+    limiter.finished('ep', success ? 'acknowledged' : 'rejected', 10_000)
   }
   expect(share()).toBe(2)
   once(true)
@@ -38,166 +38,171 @@ test('an endpoint starts low, grows with success and falls to one with a failure
   expect(share()).toBe(2)
 })
 
-test('endpoints in trouble share a lane and leave the others’ room alone', () => {
-  const pacing = createConcurrencyLimiter(
-    { ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 },
+test('degraded endpoints share a separate capacity and take none from healthy ones', () => {
+  const limiter = createConcurrencyLimiter(
+    { ...limits, rejectedPauseMaxMs: 0, noResponsePauseMaxMs: 0 },
     still,
   )
   const dead = Array.from({ length: 20 }, (_, index) => `dead${index}`)
   for (const id of dead) {
-    pacing.started(id)
-    pacing.ended(id, 'unanswered', 10)
+    limiter.started(id)
+    limiter.finished(id, 'no_response', 10)
   }
-  const allotments = pacing.allot(paced(...dead, 'well1', 'well2'), none)
+  const allotments = limiter.allot(limited(...dead, 'healthy1', 'healthy2'), none)
   expect(allotments.map((allotment) => allotment.endpointId)).toEqual([
     'dead0',
     'dead1',
     'dead2',
-    'well1',
-    'well2',
+    'healthy1',
+    'healthy2',
   ])
 })
 
-test('an attempt turns slow sooner while its endpoint has never answered', () => {
-  const pacing = createConcurrencyLimiter(limits, still)
-  expect(pacing.slowAfterMs('ep')).toBe(500)
-  pacing.started('ep')
-  pacing.ended('ep', 'unanswered', 10)
-  expect(pacing.slowAfterMs('ep')).toBe(500)
-  pacing.started('ep')
-  pacing.ended('ep', 'refused', 10)
-  expect(pacing.slowAfterMs('ep')).toBe(2_000)
+test('an attempt counts as slow sooner while its endpoint has never responded', () => {
+  const limiter = createConcurrencyLimiter(limits, still)
+  expect(limiter.slowAfterMs('ep')).toBe(500)
+  limiter.started('ep')
+  limiter.finished('ep', 'no_response', 10)
+  expect(limiter.slowAfterMs('ep')).toBe(500)
+  limiter.started('ep')
+  limiter.finished('ep', 'rejected', 10)
+  expect(limiter.slowAfterMs('ep')).toBe(2_000)
 })
 
-test('attempts that turn slow give their room back to the others', () => {
-  const pacing = createConcurrencyLimiter(
-    { ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 },
+test('attempts that become slow free their capacity for other endpoints', () => {
+  const limiter = createConcurrencyLimiter(
+    { ...limits, rejectedPauseMaxMs: 0, noResponsePauseMaxMs: 0 },
     still,
   )
   for (const id of ['a', 'b', 'c', 'd', 'e']) {
-    pacing.started(id)
-    pacing.started(id)
+    limiter.started(id)
+    limiter.started(id)
   }
-  expect(pacing.mayStart('well')).toBe(false)
-  // It may wait here for its turn.
-  expect(pacing.allot(paced('well'), none)).toEqual([{ endpointId: 'well', share: 2 }])
-  pacing.slow('a')
-  expect(pacing.mayStart('well')).toBe(true)
-  pacing.ended('a', 'well', 10)
-  pacing.ended('a', 'well', 10)
+  expect(limiter.mayStart('well')).toBe(false)
+  // A claim may still wait here.
+  expect(limiter.allot(limited('well'), none)).toEqual([{ endpointId: 'well', share: 2 }])
+  limiter.markSlow('a')
+  expect(limiter.mayStart('well')).toBe(true)
+  limiter.finished('a', 'acknowledged', 10)
+  limiter.finished('a', 'acknowledged', 10)
 })
 
-test('what a quick endpoint takes in a quarter of a second is claimed ahead, and no more', () => {
-  const pacing = createConcurrencyLimiter(limits, still)
-  const answer = (latencyMs: number, times = 40) => {
+test('what a fast endpoint takes in a quarter of a second is prefetched, and no more', () => {
+  const limiter = createConcurrencyLimiter(limits, still)
+  const acknowledge = (latencyMs: number, times = 40) => {
     for (let i = 0; i < times; i++) {
-      pacing.started('ep')
-      pacing.ended('ep', 'well', latencyMs)
+      limiter.started('ep')
+      limiter.finished('ep', 'acknowledged', latencyMs)
     }
   }
-  const share = (waiting = 0) => pacing.allot(paced('ep'), () => waiting)[0]?.share
+  const share = (waiting = 0) => limiter.allot(limited('ep'), () => waiting)[0]?.share
   expect(share()).toBe(2)
-  answer(1)
+  acknowledge(1)
   expect(share()).toBe(4 + 500)
   expect(share(253)).toBe(251)
-  // Not before half of it is used.
+  // No more until half of it is used.
   expect(share(254)).toBeUndefined()
-  expect(pacing.wantsMore('ep', 254)).toBe(false)
-  answer(100)
+  expect(limiter.wantsMore('ep', 254)).toBe(false)
+  acknowledge(100)
   expect(share()).toBe(4 + 10)
-  answer(1_000)
+  acknowledge(1_000)
   expect(share()).toBe(4 + 1)
-  // One in trouble has nothing waiting for it.
-  answer(1)
-  pacing.started('ep')
-  pacing.ended('ep', 'refused', 1)
+  // A degraded endpoint has no prefetch.
+  acknowledge(1)
+  limiter.started('ep')
+  limiter.finished('ep', 'rejected', 1)
   expect(share()).toBe(1)
 })
 
-test('what waits for all endpoints together has a bound', () => {
-  const pacing = createConcurrencyLimiter({ ...limits, steadyMax: 1_000 }, still)
+test('the prefetch of all endpoints together is bounded', () => {
+  const limiter = createConcurrencyLimiter({ ...limits, healthyMax: 1_000 }, still)
   const ids = Array.from({ length: 20 }, (_, index) => `ep${index}`)
   for (const id of ids) {
     for (let i = 0; i < 40; i++) {
-      pacing.started(id)
-      pacing.ended(id, 'well', 1)
+      limiter.started(id)
+      limiter.finished(id, 'acknowledged', 1)
     }
   }
-  const allotments = pacing.allot(paced(...ids), none)
-  // Each may have something under way, and so may those that came too late to have more.
+  const allotments = limiter.allot(limited(...ids), none)
+  // Each may have attempts in progress, also those for which no prefetch is left.
   expect(allotments.length).toBe(20)
   expect(allotments.reduce((sum, { share }) => sum + share, 0)).toBeLessThanOrEqual(1_000 + 20 * 4)
 })
 
-test('no bound is ever passed, and all room comes back', () => {
+test('no limit is ever exceeded, and all capacity is freed', () => {
   const ids = Array.from({ length: 12 }, (_, index) => `ep${index}`)
   const step = fc.record({
-    act: fc.constantFrom('start', 'end well', 'end badly', 'slow'),
+    act: fc.constantFrom('start', 'acknowledge', 'end late', 'slow'),
     pick: fc.nat(),
   })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-      const pacing = createConcurrencyLimiter(
-        { ...limits, refusedPauseMaxMs: 0, unansweredPauseMaxMs: 0 },
+      const limiter = createConcurrencyLimiter(
+        { ...limits, rejectedPauseMaxMs: 0, noResponsePauseMaxMs: 0 },
         still,
       )
-      pacing.allot(paced(...ids), none)
-      const underWay: string[] = []
+      limiter.allot(limited(...ids), none)
+      const inProgress: string[] = []
       for (const { act, pick } of steps) {
         if (act === 'start') {
           const id = ids[pick % ids.length]!
-          if (!pacing.mayStart(id)) continue
-          pacing.started(id)
-          underWay.push(id)
-        } else if (underWay.length > 0) {
-          const at = pick % underWay.length
-          if (act === 'slow') pacing.slow(underWay[at]!)
-          else pacing.ended(underWay.splice(at, 1)[0]!, act === 'end well' ? 'well' : 'slow', 10)
+          if (!limiter.mayStart(id)) continue
+          limiter.started(id)
+          inProgress.push(id)
+        } else if (inProgress.length > 0) {
+          const at = pick % inProgress.length
+          if (act === 'slow') limiter.markSlow(inProgress[at]!)
+          else
+            limiter.finished(
+              inProgress.splice(at, 1)[0]!,
+              act === 'acknowledge' ? 'acknowledged' : 'slow',
+              10,
+            )
         }
         for (const id of ids) {
-          expect(underWay.filter((other) => other === id).length).toBeLessThanOrEqual(4)
+          expect(inProgress.filter((other) => other === id).length).toBeLessThanOrEqual(4)
         }
-        // Those that turned slow left the steady lane to others after they had begun in it.
-        const steady = underWay.filter((id) => !pacing.isTroubled(id)).length
-        expect(steady).toBeLessThanOrEqual(limits.steadyMax + limits.troubledMax)
+        // Attempts that became slow freed healthy capacity after they had started in it.
+        const healthy = inProgress.filter((id) => !limiter.isDegraded(id)).length
+        expect(healthy).toBeLessThanOrEqual(limits.healthyMax + limits.degradedMax)
       }
-      for (const id of underWay) pacing.ended(id, 'refused', 10)
-      for (const id of ids) expect(pacing.mayStart(id)).toBe(true)
+      for (const id of inProgress) limiter.finished(id, 'rejected', 10)
+      for (const id of ids) expect(limiter.mayStart(id)).toBe(true)
     }),
   )
 })
 
-test('failures in a row bring pauses, which grow up to a bound; a success ends them', () => {
+test('consecutive failures cause pauses that grow up to a limit; a success ends them', () => {
   let nowMs = 0
-  const pacing = createConcurrencyLimiter(limits, () => nowMs)
-  const fail = (ending: 'refused' | 'unanswered') => {
-    pacing.started('ep')
-    pacing.ended('ep', ending, 10)
+  const limiter = createConcurrencyLimiter(limits, () => nowMs)
+  const fail = (result: 'rejected' | 'no_response') => {
+    limiter.started('ep')
+    limiter.finished('ep', result, 10)
   }
-  /** How long it takes until it may be attempted again. */
+  /** How long until the endpoint may be attempted again. */
   const pause = () => {
     const from = nowMs
-    while (pacing.allot(paced('ep'), none).length === 0) {
-      const waitMs = pacing.resumesInMs()
+    while (limiter.allot(limited('ep'), none).length === 0) {
+      const waitMs = limiter.resumesInMs()
       expect(waitMs).toBeGreaterThan(0)
       nowMs += waitMs
     }
-    expect(pacing.resumesInMs()).toBe(Number.POSITIVE_INFINITY)
+    expect(limiter.resumesInMs()).toBe(Number.POSITIVE_INFINITY)
     return nowMs - from
   }
-  const pauses = (ending: 'refused' | 'unanswered') =>
+  const pauses = (result: 'rejected' | 'no_response') =>
     Array.from({ length: 10 }, () => {
-      fail(ending)
+      fail(result)
       return pause()
     })
-  expect(pauses('unanswered')).toEqual([0, 0, 0, 50, 100, 200, 400, 800, 1_600, 2_000])
-  pacing.started('ep')
-  pacing.ended('ep', 'well', 10)
+  expect(pauses('no_response')).toEqual([0, 0, 0, 50, 100, 200, 400, 800, 1_600, 2_000])
+  limiter.started('ep')
+  limiter.finished('ep', 'acknowledged', 10)
   expect(pause()).toBe(0)
-  expect(pauses('refused')).toEqual([0, 0, 0, 50, 100, 200, 250, 250, 250, 250])
-  // Another endpoint is not touched by it.
-  fail('refused')
-  expect(pacing.allot(paced('ep', 'other'), none).map(({ endpointId }) => endpointId)).toEqual([
+  expect(pauses('rejected')).toEqual([0, 0, 0, 50, 100, 200, 250, 250, 250, 250])
+  // Other endpoints are not affected.
+  fail('rejected')
+  expect(limiter.allot(limited('ep', 'other'), none).map(({ endpointId }) => endpointId)).toEqual([
     'other',
   ])
 })

@@ -47,11 +47,11 @@ async function addEndpoint(
   endpointUrl: string,
   kinds: string[] = [],
 ) {
-  const answer = await webhooks.rpc.createEndpoint(
+  const response = await webhooks.rpc.createEndpoint(
     { businessId, url: endpointUrl, kinds, description: '' } as never,
     asOperator,
   )
-  return { id: answer.endpoint!.id!, secret: answer.secret! }
+  return { id: response.endpoint!.id!, secret: response.secret! }
 }
 
 async function deliveries(endpointId: string) {
@@ -64,7 +64,7 @@ async function deliveries(endpointId: string) {
   return result.rows
 }
 
-/** The first delivery of an endpoint, when it is over. */
+/** Waits for the first delivery of an endpoint to complete. */
 function completed(endpointId: string) {
   return until(async () => {
     const [first] = await deliveries(endpointId)
@@ -73,7 +73,7 @@ function completed(endpointId: string) {
 }
 
 describe('an event', () => {
-  test('reaches the endpoint, signed, and is delivered once', async () => {
+  test('is signed and delivered to the endpoint once', async () => {
     const webhooks = started()
     const peer = await receiver()
     const business = await addBusiness(database)
@@ -97,7 +97,7 @@ describe('an event', () => {
     expect(peer.requests).toHaveLength(1)
   })
 
-  test('goes to every endpoint of its business that wants the kind, and to no other', async () => {
+  test('goes to every endpoint of its business for the kind, and to no other', async () => {
     const webhooks = started()
     const [every, accounts, payments, foreign] = [
       await receiver(),
@@ -127,7 +127,7 @@ describe('an event', () => {
     expect(foreign.requests).toHaveLength(0)
   })
 
-  test('from before the endpoint was made is not sent to it', async () => {
+  test('from before the endpoint was created is not sent to it', async () => {
     const webhooks = openWebhooks(database)
     closing.push(webhooks.stop)
     const peer = await receiver()
@@ -142,7 +142,7 @@ describe('an event', () => {
     expect(peer.requests).toHaveLength(1)
   })
 
-  test('is delivered by polling when no wake comes', async () => {
+  test('is delivered by polling without a wake-up', async () => {
     const webhooks = started()
     const peer = await receiver()
     const business = await addBusiness(database)
@@ -151,7 +151,7 @@ describe('an event', () => {
     await peer.next()
   })
 
-  test('is made into deliveries once by two instances together', async () => {
+  test('is dispatched only once by two instances', async () => {
     const one = started()
     const other = started()
     const peer = await receiver()
@@ -170,7 +170,7 @@ describe('an event', () => {
 })
 
 describe('a failed attempt', () => {
-  test('is repeated with the same id and a new timestamp until it is acknowledged', async () => {
+  test('is retried with the same id and a new timestamp until it is acknowledged', async () => {
     const webhooks = started()
     const peer = await receiver()
     peer.answer(() =>
@@ -186,7 +186,7 @@ describe('a failed attempt', () => {
       state: 'DELIVERED',
       attempts: 3,
       log: [
-        { status: 500, error: 'answered 500', answer: 'no  way' },
+        { status: 500, error: 'responded with 500', response_body: 'no  way' },
         { status: 500 },
         { status: 204, error: '' },
       ],
@@ -197,7 +197,7 @@ describe('a failed attempt', () => {
     }
   })
 
-  test('is the end after the last of the schedule', async () => {
+  test('fails the delivery after the last retry of the schedule', async () => {
     const webhooks = started({ retryScheduleMs: [10] })
     const peer = await receiver()
     peer.answer('close')
@@ -209,11 +209,11 @@ describe('a failed attempt', () => {
     expect(row).toMatchObject({ state: 'FAILED', attempts: 2 })
     expect(row.log[1]).toMatchObject({
       status: null,
-      error: 'connection closed without an answer',
+      error: 'connection closed without a response',
     })
   })
 
-  test('waits as long as Retry-After asks', async () => {
+  test('is retried after the time in Retry-After', async () => {
     const webhooks = started({ retryScheduleMs: [10] })
     const peer = await receiver()
     peer.answer({ status: 503, headers: { 'retry-after': '3600' } })
@@ -235,7 +235,7 @@ describe('a failed attempt', () => {
 })
 
 describe('an endpoint', () => {
-  test('that is removed receives nothing more', async () => {
+  test('that is deleted receives nothing more', async () => {
     const webhooks = started({ retryScheduleMs: [300, 300, 300] })
     const [gone, other] = [await receiver(), await receiver()]
     gone.answer({ status: 500 })
@@ -250,7 +250,7 @@ describe('an endpoint', () => {
     await logEvents(database, [paymentEvent(business)])
     webhooks.wake()
     await other.waitFor((requests) => requests.length === 2)
-    // Its retry would be due now: a later event of another endpoint arrives, and it still is not.
+    // Its retry would be due now: another endpoint receives a later event, and it receives nothing.
     const due = await until(async () => {
       const result = await database.pool.query(
         'select id from webhook_delivery where endpoint_id = $1 and due_at < now()',
@@ -265,7 +265,7 @@ describe('an endpoint', () => {
     expect(gone.requests).toHaveLength(1)
   })
 
-  test('that hangs does not delay another, nor do a hundred that hang', async () => {
+  test('that hangs does not delay another, even if a hundred hang', async () => {
     const webhooks = started({ requestTimeoutMs: 60_000 })
     const [hanging, well] = [await receiver(), await receiver()]
     hanging.answer('hang')
@@ -285,14 +285,14 @@ describe('an endpoint', () => {
       Array.from({ length: 50 }, () => paymentEvent(business)),
     )
     webhooks.wake()
-    // The room that they took comes back as soon as they are known to be slow, and not after their
-    // time-out, which is far beyond this wait.
+    // Their capacity is freed as soon as they count as slow, not after their timeout, which is far
+    // longer than this wait.
     await well.waitFor((requests) => requests.length === 50, 20_000)
   }, 40_000)
 })
 
 describe('a worker', () => {
-  test('that crashed is replaced when its lease has ended', async () => {
+  test('that crashed is replaced once its lease has ended', async () => {
     const lost = await openDatabase(db.url)
     const crashing = openWebhooks(lost, { leaseMs: 700 })
     const peer = await receiver()
@@ -313,7 +313,7 @@ describe('a worker', () => {
     await crashing.stop()
   }, 20_000)
 
-  test('that is stopped gives back what it could not end', async () => {
+  test('that is stopped releases the attempts it could not finish', async () => {
     const stopping = openWebhooks(database)
     const peer = await receiver()
     peer.answer('hang')
@@ -331,7 +331,7 @@ describe('a worker', () => {
     await peer.next()
   }, 20_000)
 
-  test('that comes after its lease writes nothing down', async () => {
+  test('whose lease has ended does not record its attempt', async () => {
     const late = openWebhooks(database, { leaseMs: 300 })
     const peer = await receiver()
     peer.answer(() =>
@@ -350,7 +350,7 @@ describe('a worker', () => {
     expect((await deliveries(id))[0]).toMatchObject({ state: 'DELIVERED', attempts: 1 })
   }, 20_000)
 
-  test('goes on after the database dropped its connections', async () => {
+  test('continues after the database dropped its connections', async () => {
     const own = await openDatabase(db.url)
     closing.push(own.close)
     const webhooks = started({}, own)

@@ -9,8 +9,8 @@ const harness = useWebhooks()
 
 const DAY_MS = 86_400_000
 
-/** One retry, and that one never within a test. */
-const PATIENT = [DAY_MS]
+/** One retry, due long after the test. */
+const RETRY_LATER = [DAY_MS]
 
 async function faultOf(call: Promise<unknown>): Promise<[Code, string]> {
   const error = await call.then(
@@ -21,7 +21,7 @@ async function faultOf(call: Promise<unknown>): Promise<[Code, string]> {
   return [error.code, error.rawMessage]
 }
 
-/** Waits until so many deliveries of an endpoint are in a state. */
+/** Waits until that many deliveries of an endpoint are in the state. */
 function inState(endpointId: string, state: string, count: number) {
   return until(async () => {
     const rows = await harness.deliveries(endpointId)
@@ -30,16 +30,16 @@ function inState(endpointId: string, state: string, count: number) {
 }
 
 describe('a delivery', () => {
-  test('shows every attempt: status, latency, the answer’s start and the error', async () => {
+  test('shows each attempt: status, latency, error and start of the response body', async () => {
     const webhooks = harness.started({ retryScheduleMs: [10, 10] })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
-    const answers = [
+    const responses = [
       'close' as const,
       { status: 503, body: 'later '.repeat(1_000) },
       { status: 201, body: 'thanks' },
     ]
-    peer.answer(() => answers[peer.requests.length - 1]!)
+    peer.answer(() => responses[peer.requests.length - 1]!)
     const business = await harness.business()
     const { id } = await addEndpoint(webhooks, business, peer.url)
     const event = paymentEvent(business)
@@ -55,21 +55,21 @@ describe('a delivery', () => {
       status: DeliveryStatus.DELIVERED,
       attemptCount: 3,
       failure: '',
-      latestAttempt: { number: 3, statusCode: 201, answer: 'thanks', error: '' },
+      latestAttempt: { number: 3, statusCode: 201, responseBody: 'thanks', error: '' },
     })
     expect(deliveries[0]?.dueAt).toBeUndefined()
     const { delivery, attempts } = await client.getDelivery({ deliveryId: deliveries[0]!.id })
     expect(delivery).toEqual(deliveries[0])
     expect(attempts).toMatchObject([
-      { number: 1, statusCode: 0, error: 'connection closed without an answer', answer: '' },
-      { number: 2, statusCode: 503, error: 'answered 503' },
+      { number: 1, statusCode: 0, error: 'connection closed without a response', responseBody: '' },
+      { number: 2, statusCode: 503, error: 'responded with 503' },
       { number: 3, statusCode: 201, error: '' },
     ])
-    expect(attempts[1]?.answer).toBe('later '.repeat(1_000).slice(0, 4_096))
+    expect(attempts[1]?.responseBody).toBe('later '.repeat(1_000).slice(0, 4_096))
     for (const attempt of attempts) expect(attempt.latencyMs).toBeGreaterThanOrEqual(0)
   })
 
-  test('is listed by endpoint, state and page, of the newest event first', async () => {
+  test('is listed by endpoint, state and page, newest event first', async () => {
     const webhooks = harness.started({ retryScheduleMs: [] })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
@@ -109,7 +109,7 @@ describe('a delivery', () => {
 })
 
 describe('redelivering', () => {
-  test('sends again what was given up and what was acknowledged, with the same id', async () => {
+  test('sends failed and acknowledged deliveries again, with the same id', async () => {
     const webhooks = harness.started({ retryScheduleMs: [10] })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
@@ -119,7 +119,7 @@ describe('redelivering', () => {
     await harness.publish(paymentEvent(business))
     const [row] = await inState(id, 'FAILED', 1)
 
-    // The whole schedule again: one attempt and one retry.
+    // The full schedule again: one attempt and one retry.
     const { delivery } = await client.redeliver({ deliveryId: row!.id })
     expect(delivery).toMatchObject({ status: DeliveryStatus.PENDING, attemptCount: 2, failure: '' })
     await until(async () => (await harness.deliveries(id))[0]?.attempts === 4)
@@ -135,8 +135,8 @@ describe('redelivering', () => {
     expect(new Set(peer.requests.map((request) => request.headers['webhook-id'])).size).toBe(1)
   })
 
-  test('hastens what waits for a retry, and leaves alone what is under way', async () => {
-    const webhooks = harness.started({ retryScheduleMs: PATIENT })
+  test('sends a waiting retry at once, and does not touch an attempt in progress', async () => {
+    const webhooks = harness.started({ retryScheduleMs: RETRY_LATER })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
     peer.answer({ status: 500 })
@@ -156,7 +156,7 @@ describe('redelivering', () => {
     expect(peer.requests).toHaveLength(2)
   })
 
-  test('is refused where there is nowhere to send, or nothing', async () => {
+  test('is rejected if the endpoint or the event is gone', async () => {
     const webhooks = harness.started({ retryScheduleMs: [] })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
@@ -178,7 +178,7 @@ describe('redelivering', () => {
     )
     expect(await faultOf(client.redeliver({ deliveryId }))).toEqual([
       Code.FailedPrecondition,
-      'The event was deleted for its age and cannot be sent again',
+      'The event has expired and cannot be sent again',
     ])
     const { delivery } = await client.getDelivery({ deliveryId })
     expect(delivery).toMatchObject({ eventId: '', status: DeliveryStatus.DELIVERED })
@@ -199,8 +199,8 @@ describe('redelivering', () => {
     expect(await faultOf(client.rotateSecret({ endpointId: id }))).toEqual(removed)
   })
 
-  test('of an event that is deleted meanwhile ends, and holds nothing up', async () => {
-    const webhooks = harness.started({ retryScheduleMs: PATIENT })
+  test('fails the delivery if its event is deleted meanwhile', async () => {
+    const webhooks = harness.started({ retryScheduleMs: RETRY_LATER })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
     peer.answer({ status: 500 })
@@ -216,15 +216,15 @@ describe('redelivering', () => {
     await harness.database.pool.query('update webhook_delivery set due_at = now() where id = $1', [
       row.id,
     ])
-    const [given] = await inState(id, 'FAILED', 1)
-    expect(given?.failure).toBe('the event was deleted for its age')
+    const [failed] = await inState(id, 'FAILED', 1)
+    expect(failed?.failure).toBe('the event expired')
     expect((await client.getDelivery({ deliveryId: row.id })).delivery?.attemptCount).toBe(1)
   })
 })
 
 describe('recovering', () => {
-  test('sends all that was not acknowledged since a time, given up or waiting', async () => {
-    const webhooks = harness.started({ retryScheduleMs: PATIENT })
+  test('sends all unacknowledged deliveries since a time, failed or waiting', async () => {
+    const webhooks = harness.started({ retryScheduleMs: RETRY_LATER })
     const client = clientOf(webhooks)
     const [peer, other] = [await harness.receiver(), await harness.receiver()]
     peer.answer({ status: 500 })
@@ -262,7 +262,7 @@ describe('recovering', () => {
 })
 
 describe('a test event', () => {
-  test('goes to its endpoint alone, whatever kinds that asks for', async () => {
+  test('goes to its endpoint only, whatever kinds that receives', async () => {
     const webhooks = harness.started()
     const client = clientOf(webhooks)
     const [peer, other] = [await harness.receiver(), await harness.receiver()]

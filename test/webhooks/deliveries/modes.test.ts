@@ -28,7 +28,7 @@ async function endpoint(inTest: boolean) {
   return { id: created.endpoint!.id, receiver }
 }
 
-/** Makes a payment arrive in a mode. @returns its session */
+/** Simulates a payment in a mode. @returns its session id */
 async function pay(inTest: boolean): Promise<string> {
   const { account } = await service.client(AccountService).createAccount({
     businessId,
@@ -41,15 +41,15 @@ async function pay(inTest: boolean): Promise<string> {
   return (await service.client(SandboxService).simulateTransfer(transfer)).sessionId
 }
 
-/** What a receiver has heard so far: kind, mode and session or endpoint of each event. */
-function heard({ receiver }: { receiver: Receiver }) {
+/** The events received so far: kind, mode and session or endpoint of each. */
+function received({ receiver }: { receiver: Receiver }) {
   return receiver.requests.map(({ rawBody }) => {
     const { event, data } = JSON.parse(rawBody)
     return [event, data.live, data.transaction_ref ?? data.endpoint.endpoint_id]
   })
 }
 
-test('an endpoint receives the events of its mode alone', async () => {
+test('an endpoint receives only the events of its mode', async () => {
   const [live, inTest] = [await endpoint(false), await endpoint(true)]
   const sessions = { test: [await pay(true)], live: [await pay(false)] }
   sessions.test.push(await pay(true))
@@ -66,16 +66,16 @@ test('an endpoint receives the events of its mode alone', async () => {
     { live: false, event_live: false, count: 2 },
     { live: true, event_live: true, count: 2 },
   ])
-  expect(heard(live).sort()).toEqual(
+  expect(received(live).sort()).toEqual(
     sessions.live.map((session) => ['PAYMENT_NOTIFICATION', true, session]).sort(),
   )
-  expect(heard(inTest).sort()).toEqual(
+  expect(received(inTest).sort()).toEqual(
     sessions.test.map((session) => ['PAYMENT_NOTIFICATION', false, session]).sort(),
   )
 })
 
 test.each([false, true])(
-  'what is told of an endpoint, test %s, is told in its mode',
+  'an event about an endpoint, test %s, is sent in its mode only',
   async (mode) => {
     const own = await endpoint(mode)
     const gone = await endpoint(mode)
@@ -84,18 +84,18 @@ test.each([false, true])(
     const live = !mode
     await webhooks().sendTestEvent({ endpointId: gone.id })
     await own.receiver.waitFor((requests) => requests.length === 1)
-    expect(heard(own)).toEqual([['ENDPOINT_DISABLED', live, gone.id]])
-    expect(heard(gone)).toEqual([['ENDPOINT_TEST', live, gone.id]])
-    // What comes later in the other mode is the first that is heard there, and the first of its count.
+    expect(received(own)).toEqual([['ENDPOINT_DISABLED', live, gone.id]])
+    expect(received(gone)).toEqual([['ENDPOINT_TEST', live, gone.id]])
+    // A later event in the other mode is the first that the other endpoint receives.
     const sessionId = await pay(!mode)
     await other.receiver.waitFor((requests) => requests.length === 1)
-    expect(heard(other)).toEqual([['PAYMENT_NOTIFICATION', mode, sessionId]])
-    // Before the payment, the account was opened.
+    expect(received(other)).toEqual([['PAYMENT_NOTIFICATION', mode, sessionId]])
+    // Sequence 1 is the creation of the account.
     expect(JSON.parse(other.receiver.requests[0]!.rawBody).data.sequence).toBe(2)
   },
 )
 
-test('each mode has room for endpoints of its own', async () => {
+test('each mode has its own limit of endpoints', async () => {
   const url = 'https://example.com/'
   for (let i = 0; i < 50; i++) await webhooks().createEndpoint({ businessId, url, test: true })
   const refused = webhooks().createEndpoint({ businessId, url, test: true })

@@ -5,7 +5,7 @@ import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
 
 const DAY_MS = 86_400_000
-const HOLD_MS = RETRY_SCHEDULE_MS.reduce((sum, ms) => sum + ms, 0)
+const PAUSED_MAX_MS = RETRY_SCHEDULE_MS.reduce((sum, ms) => sum + ms, 0)
 
 const harness = useWebhooks()
 
@@ -23,7 +23,7 @@ async function lastPosition(): Promise<bigint> {
 }
 
 describe('deliveries', () => {
-  test('are deleted with their attempts when they were completed long enough ago', async () => {
+  test('are deleted with their attempts once they were completed long enough ago', async () => {
     const clock = movableClock()
     const options = { clock, retentionDays: 30, retryScheduleMs: [10] }
     const webhooks = harness.started(options)
@@ -44,18 +44,18 @@ describe('deliveries', () => {
     expect(await countAttempts()).toBe(75)
 
     clock.advance(29 * DAY_MS)
-    expect(await webhooks.retention.run()).toEqual({ givenUp: 0, deleted: 0 })
+    expect(await webhooks.retention.run()).toEqual({ expired: 0, deleted: 0 })
     await harness.publish(paymentEvent(business))
     await completed(id, 26)
     await completed(deadId, 26)
     clock.advance(2 * DAY_MS)
-    expect(await webhooks.retention.run()).toEqual({ givenUp: 0, deleted: 50 })
+    expect(await webhooks.retention.run()).toEqual({ expired: 0, deleted: 50 })
     expect(await harness.deliveries(id)).toHaveLength(1)
     expect(await harness.deliveries(deadId)).toHaveLength(1)
     expect(await countAttempts()).toBe(3)
   })
 
-  test('are kept while they are pending, and a while after they were completed late', async () => {
+  test('are kept while pending, and for the retention time after a late completion', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retentionDays: 30, retryScheduleMs: [DAY_MS] })
     const peer = await harness.receiver()
@@ -82,7 +82,7 @@ describe('deliveries', () => {
     expect(await harness.deliveries(id)).toEqual([])
   })
 
-  test('are deleted in parts, whatever their number', async () => {
+  test('are deleted in batches, whatever their number', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock })
     const business = await harness.business()
@@ -97,7 +97,7 @@ describe('deliveries', () => {
     )
     await harness.database.pool.query(
       `insert into webhook_attempt
-        (delivery_id, number, started_at, latency_ms, status, answer, error)
+        (delivery_id, number, started_at, latency_ms, status, response_body, error)
       select id, 1, now(), 1, 200, '', '' from webhook_delivery where endpoint_id = $1`,
       [id],
     )
@@ -106,8 +106,8 @@ describe('deliveries', () => {
   })
 })
 
-describe('what is pending', () => {
-  test('holds the log until it is made, or its endpoint is gone', async () => {
+describe('a pending delivery', () => {
+  test('keeps its event in the log until it completes or its endpoint is deleted', async () => {
     const webhooks = harness.started({ retryScheduleMs: [DAY_MS] })
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
@@ -124,7 +124,7 @@ describe('what is pending', () => {
     expect(await deliveredUpTo(harness.database.pool)).toBe(last)
   })
 
-  test('of an endpoint that was removed is given up, and so is the endpoint in the end', async () => {
+  test('to a deleted endpoint fails, and the endpoint is purged later', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retryScheduleMs: [DAY_MS] })
     const client = clientOf(webhooks)
@@ -135,10 +135,10 @@ describe('what is pending', () => {
     await harness.publish(paymentEvent(business))
     await until(async () => (await harness.deliveries(id))[0]?.attempts === 1)
     await client.deleteEndpoint({ endpointId: id })
-    // Its retry is not due yet, so that the attempt could be under way.
-    expect(await webhooks.retention.run()).toMatchObject({ givenUp: 0 })
+    // Its retry is not due yet, so an attempt could still be in progress.
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
     clock.advance(2 * DAY_MS)
-    expect(await webhooks.retention.run()).toMatchObject({ givenUp: 1 })
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
     const [row] = await harness.deliveries(id)
     expect(row).toMatchObject({ state: 'FAILED', failure: 'the endpoint was removed' })
 
@@ -152,7 +152,7 @@ describe('what is pending', () => {
     expect(rows).toEqual([{ endpoints: 0, secrets: 0 }])
   })
 
-  test('of a disabled endpoint is held as long as retries last, and then recovered', async () => {
+  test('to a disabled endpoint is paused, then fails, and is recoverable', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retryScheduleMs: RETRY_SCHEDULE_MS })
     const client = clientOf(webhooks)
@@ -164,15 +164,15 @@ describe('what is pending', () => {
     const event = paymentEvent(business)
     await harness.publish(event)
     await other.next()
-    await harness.settled(otherId)
-    clock.advance(HOLD_MS - 60_000)
-    expect(await webhooks.retention.run()).toMatchObject({ givenUp: 0 })
+    await harness.allCompleted(otherId)
+    clock.advance(PAUSED_MAX_MS - 60_000)
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
     expect(await deliveredUpTo(harness.database.pool)).toBeLessThan(await lastPosition())
     clock.advance(120_000)
-    expect(await webhooks.retention.run()).toMatchObject({ givenUp: 1 })
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
     expect(await deliveredUpTo(harness.database.pool)).toBe(await lastPosition())
     expect((await harness.deliveries(id))[0]?.failure).toBe(
-      'the endpoint was disabled for longer than retries last',
+      'the endpoint was disabled for longer than the retry period',
     )
 
     await client.updateEndpoint({ endpointId: id, enabled: true })

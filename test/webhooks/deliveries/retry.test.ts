@@ -8,7 +8,7 @@ import {
 
 const DAY_MS = 86_400_000
 
-test('the waits follow the schedule, within a fifth of it', () => {
+test('waits follow the schedule within 20 %', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: RETRY_SCHEDULE_MS.length }),
@@ -26,13 +26,13 @@ test('the waits follow the schedule, within a fifth of it', () => {
   ])
 })
 
-test('after the last attempt there is none', () => {
+test('after the last attempt there is no retry', () => {
   expect(retryDelayMs(RETRY_SCHEDULE_MS, 10, undefined, 0.5)).toBeUndefined()
   expect(retryDelayMs(RETRY_SCHEDULE_MS, 10, 60_000, 0.5)).toBeUndefined()
   expect(retryDelayMs([], 1, undefined, 0.5)).toBeUndefined()
 })
 
-test('Retry-After makes a wait longer, up to a day, and never shorter', () => {
+test('Retry-After extends a wait up to a day, and never shortens it', () => {
   expect(retryDelayMs([5_000], 1, 60_000, 0.5)).toBe(60_000)
   expect(retryDelayMs([5_000], 1, 1_000, 0.5)).toBe(5_000)
   expect(retryDelayMs([5_000], 1, 30 * DAY_MS, 0.5)).toBe(DAY_MS)

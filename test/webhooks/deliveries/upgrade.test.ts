@@ -23,11 +23,11 @@ afterAll(async () => {
   if (name) await db.database.pool.query(`drop database if exists ${name} with (force)`)
 })
 
-/** What an instance of before claims with. */
-const CLAIM_OF_BEFORE = `update webhook_delivery set due_at = now() + interval '1 minute',
+/** The claim statement of the earlier release. */
+const EARLIER_CLAIM = `update webhook_delivery set due_at = now() + interval '1 minute',
   fence = fence + 1 where state = 'PENDING' and due_at <= now()`
 
-/** An event in the log, and its delivery as it was stored before. */
+/** Adds an event and its delivery as the earlier release stored it. */
 async function addDelivery(
   id: string,
   state: string,
@@ -44,13 +44,14 @@ async function addDelivery(
   )
   await old.pool.query(
     `insert into webhook_attempt
-        (delivery_id, number, started_at, latency_ms, status, answer, error)
-      select $1, number, now(), 7, 503, 'later', 'answered 503' from generate_series(1, $2) number`,
+        (delivery_id, number, started_at, latency_ms, status, response_body, error)
+      select $1, number, now(), 7, 503, 'later', 'responded with 503'
+      from generate_series(1, $2) number`,
     [id, attempts],
   )
 }
 
-test('what was pending before is delivered, with its attempts of before', async () => {
+test('deliveries pending before the upgrade are sent, with their earlier attempts', async () => {
   const receiver = await startReceiver()
   await old.orm.migrator.up({ to: 'Migration20261121070000_settlement' })
   await old.pool.query(`insert into business (id, name, alias, created_at)
@@ -61,7 +62,7 @@ test('what was pending before is delivered, with its attempts of before', async 
     [receiver.url],
   )
   await old.pool.query(
-    `insert into webhook_secret (endpoint_id, number, sealed, created_at)
+    `insert into webhook_secret (endpoint_id, number, secret_encrypted, created_at)
       values ('ep_1', 1, $1, now())`,
     [encryptSecret(encrypter, 'ep_1', `whsec_${Buffer.alloc(32).toString('base64')}`)],
   )
@@ -72,7 +73,7 @@ test('what was pending before is delivered, with its attempts of before', async 
   await old.pool.query('update webhook_dispatcher set position = 100')
 
   expect(await migrate(old)).toContain('Migration20261121100000_webhook_queue')
-  await expect(old.pool.query(CLAIM_OF_BEFORE)).rejects.toThrow('"fence" does not exist')
+  await expect(old.pool.query(EARLIER_CLAIM)).rejects.toThrow('"fence" does not exist')
 
   const webhooks = openWebhooks(old)
   const client = clientOf(webhooks)
@@ -101,7 +102,7 @@ test('what was pending before is delivered, with its attempts of before', async 
     [2, 503],
     [3, 200],
   ])
-  // Sent again, what was delivered before has its next attempt after those of before.
+  // A redelivered one continues the numbers of its earlier attempts.
   await client.redeliver({ deliveryId: 'dlv_done' })
   await until(async () => (await shown('dlv_done')).length === 3)
   await webhooks.stop()

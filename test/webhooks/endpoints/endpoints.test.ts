@@ -20,13 +20,13 @@ afterAll(async () => {
   await webhooks.stop()
 })
 
-const wanted = {
+const requested = {
   url: 'https://example.com/hook',
   kinds: ['PAYMENT_NOTIFICATION'],
   description: 'x',
 }
 const createEndpoint = (request: object) =>
-  webhooks.rpc.createEndpoint({ ...wanted, ...request } as never, asOperator)
+  webhooks.rpc.createEndpoint({ ...requested, ...request } as never, asOperator)
 const listEndpoints = (businessId: string) =>
   webhooks.rpc.listEndpoints({ businessId } as never, asOperator)
 const deleteEndpoint = (endpointId: string) =>
@@ -42,12 +42,12 @@ async function faultOf(call: Promise<unknown> | unknown): Promise<Fault> {
   throw new Error('there was no fault')
 }
 
-test('an endpoint is made, listed newest first, and removed', async () => {
+test('an endpoint is created, listed newest first, and deleted', async () => {
   const businessId = await addBusiness(database)
   const first = await createEndpoint({ businessId })
   const second = await createEndpoint({ businessId, kinds: [], description: '' })
   expect(first.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
-  expect(first.endpoint).toMatchObject({ businessId, ...wanted })
+  expect(first.endpoint).toMatchObject({ businessId, ...requested })
   expect(first.endpoint?.id).toMatch(/^ep_[0-9a-z]{26}$/)
   expect(first.endpoint?.createdAt?.seconds).toBeGreaterThan(0n)
   const listed = await listEndpoints(businessId)
@@ -59,7 +59,7 @@ test('an endpoint is made, listed newest first, and removed', async () => {
   expect((await listEndpoints(businessId)).endpoints).toHaveLength(1)
 })
 
-test('another business sees nothing of it', async () => {
+test('another business cannot see it', async () => {
   await createEndpoint({ businessId: await addBusiness(database) })
   expect((await listEndpoints(await addBusiness(database))).endpoints).toEqual([])
 })
@@ -67,18 +67,18 @@ test('another business sees nothing of it', async () => {
 test('the secret is not readable in the database', async () => {
   const { secret, endpoint } = await createEndpoint({ businessId: await addBusiness(database) })
   const { rows } = await database.pool.query(
-    'select sealed, s::text as row from webhook_secret s where endpoint_id = $1',
+    'select secret_encrypted, s::text as row from webhook_secret s where endpoint_id = $1',
     [endpoint!.id],
   )
   expect(rows[0].row).not.toContain(secret!.slice(6))
-  expect(rows[0].sealed.includes(Buffer.from(secret!.slice(6), 'base64'))).toBe(false)
+  expect(rows[0].secret_encrypted.includes(Buffer.from(secret!.slice(6), 'base64'))).toBe(false)
 })
 
 test('an unknown business is not_found', async () => {
   expect((await faultOf(createEndpoint({ businessId: 'biz_none' }))).reason).toBe('not_found')
 })
 
-test('an unknown endpoint, and one that is gone, is not_found', async () => {
+test('an unknown or deleted endpoint is not_found', async () => {
   const { endpoint } = await createEndpoint({ businessId: await addBusiness(database) })
   await deleteEndpoint(endpoint!.id!)
   expect((await faultOf(deleteEndpoint(endpoint!.id!))).reason).toBe('not_found')
@@ -90,7 +90,7 @@ test.each([
   'https://10.0.0.1/',
   'https://a:b@example.com/',
   'https://[::1]/',
-])('the address %s is validation_failed on url', async (url) => {
+])('the URL %s is validation_failed on url', async (url) => {
   const fault = await faultOf(createEndpoint({ businessId: await addBusiness(database), url }))
   expect(fault.reason).toBe('validation_failed')
   expect(fault.fields).toEqual([{ field: 'url', message: expect.stringContaining('must') }])
@@ -99,7 +99,7 @@ test.each([
   expect(error.code).toBe(Code.InvalidArgument)
 })
 
-test('a business has at most 50 endpoints, also when many are made at once', async () => {
+test('a business has at most 50 endpoints, even if many are created at once', async () => {
   const businessId = await addBusiness(database)
   const results = await Promise.allSettled(
     Array.from({ length: 60 }, async () => createEndpoint({ businessId })),

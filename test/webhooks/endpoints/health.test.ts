@@ -8,8 +8,8 @@ const DAY_MS = 24 * HOUR_MS
 
 const harness = useWebhooks()
 
-/** Retries that are always due again soon. */
-const EAGER = Array<number>(1_000).fill(20)
+/** Retries that are always due soon. */
+const RETRY_SOON = Array<number>(1_000).fill(20)
 
 const bodyOf = (request: { rawBody: string }) => JSON.parse(request.rawBody)
 
@@ -28,7 +28,7 @@ describe('the rule', () => {
     [now, undefined, 'keep'],
     [now - DAY_MS + 1, undefined, 'keep'],
     [now - DAY_MS, undefined, 'warn'],
-    // The service was away for days: a warning comes first all the same.
+    // The service was down for days: a warning still comes first.
     [now - 9 * DAY_MS, undefined, 'warn'],
     [now - 9 * DAY_MS, now - DAY_MS + 1, 'keep'],
     [now - 9 * DAY_MS, now - DAY_MS, 'disable'],
@@ -39,8 +39,8 @@ describe('the rule', () => {
   })
 })
 
-describe('an endpoint that answers 410', () => {
-  test('is disabled at once, and the business’s other endpoints are told', async () => {
+describe('an endpoint that responds with 410', () => {
+  test('is disabled at once, and the business’s other endpoints are notified', async () => {
     const webhooks = harness.started({ retryScheduleMs: Array(100).fill(300) })
     const [gone, other, foreign] = [
       await harness.receiver(),
@@ -55,17 +55,17 @@ describe('an endpoint that answers 410', () => {
     await harness.publish(paymentEvent(business))
 
     await other.waitFor((requests) => requests.length === 2)
-    const told = other.requests.map(bodyOf).find((body) => body.event === 'ENDPOINT_DISABLED')
-    expect(told.data).toMatchObject({
+    const event = other.requests.map(bodyOf).find((body) => body.event === 'ENDPOINT_DISABLED')
+    expect(event.data).toMatchObject({
       type: 'WEBHOOK_ENDPOINT',
       status: 'DISABLED',
       sequence: 2,
       endpoint: { endpoint_id: id, url: gone.url, disabled_reason: 'GONE' },
     })
-    expect(told.data).not.toHaveProperty('reference')
-    expect(told.data.endpoint.disabled_at).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
+    expect(event.data).not.toHaveProperty('reference')
+    expect(event.data.endpoint.disabled_at).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
 
-    // What is recorded later is held for it, and sent to the other.
+    // Its later deliveries are paused, and the other endpoint gets its own.
     const attempts = gone.requests.length
     await harness.publish(paymentEvent(business))
     await other.waitFor((requests) => requests.length === 3)
@@ -86,13 +86,13 @@ describe('an endpoint that answers 410', () => {
     await until(async () =>
       (await harness.deliveries(id)).every((row) => row.state === 'DELIVERED'),
     )
-    // It never hears of itself.
+    // It receives no events about itself.
     const kinds = new Set(gone.requests.map((request) => bodyOf(request).event))
     expect([...kinds]).toEqual(['PAYMENT_NOTIFICATION'])
   })
 
-  test('is not disabled for what its earlier address answered', async () => {
-    const webhooks = harness.started({ retryScheduleMs: EAGER })
+  test('is not disabled for the response of its earlier URL', async () => {
+    const webhooks = harness.started({ retryScheduleMs: RETRY_SOON })
     const [old, fresh] = [await harness.receiver(), await harness.receiver()]
     old.answer({ status: 410, delayMs: 300 })
     const business = await harness.business()
@@ -106,9 +106,9 @@ describe('an endpoint that answers 410', () => {
 })
 
 describe('an endpoint that keeps failing', () => {
-  test('is told of after a day, once, and disabled after five', async () => {
+  test('causes one warning after a day, and is disabled after five', async () => {
     const clock = movableClock()
-    const webhooks = harness.started({ clock, retryScheduleMs: EAGER })
+    const webhooks = harness.started({ clock, retryScheduleMs: RETRY_SOON })
     const [dead, other] = [await harness.receiver(), await harness.receiver()]
     dead.answer({ status: 500 })
     const business = await harness.business()
@@ -133,7 +133,7 @@ describe('an endpoint that keeps failing', () => {
     expect(warning.data.endpoint).toHaveProperty('failing_since')
     expect(warning.data.endpoint).not.toHaveProperty('disabled_at')
 
-    await harness.settled(otherId)
+    await harness.allCompleted(otherId)
     clock.advance(4 * DAY_MS)
     const end = bodyOf(await other.next())
     expect(end).toMatchObject({
@@ -147,9 +147,9 @@ describe('an endpoint that keeps failing', () => {
     expect(other.requests).toHaveLength(2)
   })
 
-  test('starts anew with a success', async () => {
+  test('is healthy again after a success', async () => {
     const clock = movableClock()
-    const webhooks = harness.started({ clock, retryScheduleMs: EAGER })
+    const webhooks = harness.started({ clock, retryScheduleMs: RETRY_SOON })
     const [peer, other] = [await harness.receiver(), await harness.receiver()]
     peer.answer({ status: 500 })
     const business = await harness.business()
@@ -161,7 +161,7 @@ describe('an endpoint that keeps failing', () => {
     await until(async () => (await rowOf(id)).failing_since)
     clock.advance(DAY_MS)
     await other.next()
-    await harness.settled(otherId)
+    await harness.allCompleted(otherId)
     peer.answer({ status: 200 })
     await until(async () => (await rowOf(id)).failing_since === null)
     expect((await rowOf(id)).warned_at).toBeNull()
@@ -176,7 +176,7 @@ describe('an endpoint that keeps failing', () => {
     await other.next()
   })
 
-  test('starts anew at another address', async () => {
+  test('is healthy again at another URL', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock, retryScheduleMs: [60_000] })
     const [dead, next] = [await harness.receiver(), await harness.receiver()]
@@ -186,7 +186,7 @@ describe('an endpoint that keeps failing', () => {
     await harness.publish(paymentEvent(business))
     const failingSince = await until(async () => (await rowOf(id)).failing_since)
     clock.advance(5 * DAY_MS)
-    // The same address is none other.
+    // The same URL is no change.
     await clientOf(webhooks).updateEndpoint({ endpointId: id, url: dead.url })
     expect((await rowOf(id)).failing_since).toEqual(failingSince)
     await clientOf(webhooks).updateEndpoint({ endpointId: id, url: next.url })
@@ -196,9 +196,9 @@ describe('an endpoint that keeps failing', () => {
     expect(await rowOf(id)).toMatchObject({ disabled_at: null, warned_at: null })
   })
 
-  test('is told of once although many instances see it fail', async () => {
+  test('causes one warning although many instances see it fail', async () => {
     const clock = movableClock()
-    const options = { clock, retryScheduleMs: EAGER }
+    const options = { clock, retryScheduleMs: RETRY_SOON }
     const webhooks = harness.started(options)
     harness.started(options)
     harness.started(options)
@@ -211,15 +211,15 @@ describe('an endpoint that keeps failing', () => {
     })
     await harness.publish(...Array.from({ length: 10 }, () => paymentEvent(business)))
     await until(async () => (await rowOf(id)).failing_since)
-    // The clock ends leases too, so that the other endpoint may get something twice.
-    const told = (count: number) =>
+    // The clock ends leases too, so the other endpoint may receive an event twice.
+    const eventKinds = (count: number) =>
       other.waitFor(
         (requests) => new Set(requests.map((request) => bodyOf(request).event)).size === count,
       )
     clock.advance(DAY_MS)
-    await told(1)
+    await eventKinds(1)
     clock.advance(4 * DAY_MS)
-    await told(2)
+    await eventKinds(2)
     const { rows } = await harness.database.pool.query(
       'select kind from outbox where subject_id = $1 order by seq',
       [id],

@@ -13,7 +13,7 @@ function faultsOf(environment: NodeJS.ProcessEnv): readonly string[] {
   return []
 }
 
-describe('the settings of webhooks', () => {
+describe('the webhook settings', () => {
   test('have defaults', () => {
     expect(readConfig({})).toMatchObject({
       deliveryRetentionDays: 30,
@@ -43,7 +43,7 @@ describe('the settings of webhooks', () => {
     ['WEBHOOK_ALLOWED_CIDRS', 'intranet.example/8'],
     ['WEBHOOK_LEASE_SECONDS', '1'],
     ['WEBHOOK_LEASE_SECONDS', '1e2'],
-  ])('stop the start when %s is "%s"', (name, text) => {
+  ])('reject %s="%s" at startup', (name, text) => {
     const faults = faultsOf({ [name]: text })
     expect(faults).toHaveLength(1)
     expect(faults[0]).toMatch(new RegExp(`^${name} must be `))
@@ -53,7 +53,7 @@ describe('the settings of webhooks', () => {
 describe('WEBHOOK_ALLOWED_CIDRS', () => {
   const service = useService({ WEBHOOK_ALLOWED_CIDRS: '10.1.0.0/16' })
 
-  test('opens its ranges, and no other', async () => {
+  test('allows its ranges, and no others', async () => {
     const { id: businessId } = await service.business()
     const create = (url: string) =>
       service.client(WebhookService).createEndpoint({ businessId, url })

@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000
 const harness = useWebhooks()
 
 describe('updating an endpoint', () => {
-  test('changes what is stated and leaves the rest', async () => {
+  test('changes the given fields and keeps the others', async () => {
     const client = clientOf(harness.started())
     const businessId = await harness.business()
     const first = { url: 'https://a.example/', kinds: ['A'], description: 'first' }
@@ -37,7 +37,7 @@ describe('updating an endpoint', () => {
     }
   })
 
-  test('does not let in an address that may never be called', async () => {
+  test('rejects a URL that must not be called', async () => {
     const client = clientOf(harness.started({ allowHttp: false, allowedCidrs: [] }))
     const businessId = await harness.business()
     const { endpoint } = await client.createEndpoint({ businessId, url: 'https://a.example/' })
@@ -50,7 +50,7 @@ describe('updating an endpoint', () => {
     expect(endpoints[0]?.url).toBe('https://a.example/')
   })
 
-  test('takes effect for what is pending and for what comes', async () => {
+  test('takes effect for pending and for new deliveries', async () => {
     const webhooks = harness.started({ retryScheduleMs: Array(100).fill(50) })
     const client = clientOf(webhooks)
     const [old, fresh] = [await harness.receiver(), await harness.receiver()]
@@ -70,7 +70,7 @@ describe('updating an endpoint', () => {
     expect(fresh.requests).toHaveLength(2)
   })
 
-  test('holds events while it is disabled, and sends them when it is enabled', async () => {
+  test('pauses deliveries while it is disabled, and sends them once it is enabled', async () => {
     const webhooks = harness.started()
     const client = clientOf(webhooks)
     const [peer, other] = [await harness.receiver(), await harness.receiver()]
@@ -90,7 +90,7 @@ describe('updating an endpoint', () => {
     )
   })
 
-  test('bounds the requests that it gets at once', async () => {
+  test('limits concurrent requests', async () => {
     const webhooks = harness.started()
     const peer = await harness.receiver()
     let open = 0
@@ -115,7 +115,7 @@ describe('updating an endpoint', () => {
 })
 
 describe('rotating a secret', () => {
-  test('lets both sign for the overlap, and then the newest alone', async () => {
+  test('lets both secrets sign during the overlap, and then only the newest', async () => {
     const clock = movableClock()
     const webhooks = harness.started({ clock })
     const client = clientOf(webhooks)
@@ -132,7 +132,7 @@ describe('rotating a secret', () => {
     const received = async () => {
       await harness.publish(paymentEvent(business))
       const { rawBody, headers } = await peer.next()
-      await harness.settled(id)
+      await harness.allCompleted(id)
       const now = () => clock.now()
       const verified = (secret: string) => verifyWebhook(rawBody, headers, secret, { now }).ok
       return { rawBody, headers, verified }
@@ -142,7 +142,7 @@ describe('rotating a secret', () => {
     for (const secret of [first, second]) {
       new Webhook(secret).verify(during.rawBody, during.headers as Record<string, string>)
     }
-    // The first signature, and the earlier interface's, are the newest secret's.
+    // The first signature and the x-wiaxy signature are made with the newest secret.
     const [newest] = `${during.headers['webhook-signature']}`.split(' ')
     const alone = { ...during.headers, 'webhook-signature': newest }
     expect(verifyWebhook(during.rawBody, alone, second).ok).toBe(true)
@@ -157,7 +157,7 @@ describe('rotating a secret', () => {
     ).toHaveLength(1)
   })
 
-  test('without an overlap ends the earlier ones at once', async () => {
+  test('without an overlap ends the earlier secrets at once', async () => {
     const webhooks = harness.started()
     const client = clientOf(webhooks)
     const peer = await harness.receiver()
@@ -178,7 +178,7 @@ describe('rotating a secret', () => {
     expect(rows).toEqual([{ number: 3 }])
   })
 
-  test('has a bound, and is possible at any time without an overlap', async () => {
+  test('is limited to five active secrets, and always possible without an overlap', async () => {
     const webhooks = harness.started()
     const client = clientOf(webhooks)
     const { id } = await addEndpoint(webhooks, await harness.business(), 'https://a.example/')
@@ -189,7 +189,7 @@ describe('rotating a secret', () => {
     expect(endpoint?.secrets).toHaveLength(1)
   })
 
-  test('many at once leaves each with a number of its own, and one that never expires', async () => {
+  test('concurrently gives each secret its own number, and one never expires', async () => {
     const webhooks = harness.started()
     const client = clientOf(webhooks)
     const { id } = await addEndpoint(webhooks, await harness.business(), 'https://a.example/')

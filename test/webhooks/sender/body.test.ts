@@ -17,7 +17,7 @@ function entryOf(event: TestEvent) {
   }
 }
 
-test('a payment is written to the letter of the contract', () => {
+test('the body of a payment matches the documented format exactly', () => {
   const event = paymentEvent('biz_1')
   expect(encodeEventBody(toEventBody(entryOf(event)))).toBe(
     '{"event":"PAYMENT_NOTIFICATION","data":{"type":"RESERVED_ACCOUNT_TRANSACTION",' +
@@ -35,7 +35,7 @@ test('a payment is written to the letter of the contract', () => {
   )
 })
 
-test('an account has no fields of a payment', () => {
+test('the body of an account has no payment fields', () => {
   const event = accountEvent('biz_1')
   const { data } = JSON.parse(encodeEventBody(toEventBody(entryOf(event))))
   expect(Object.keys(data)).toEqual([
@@ -61,7 +61,7 @@ test.each([
   [1n, '0.01'],
   [100n, '1.00'],
   [1_000_000_000_000_000n, '10000000000000.00'],
-])('%d kobo are the text %s', (amountMinor, text) => {
+])('%d kobo are encoded as %s', (amountMinor, text) => {
   const body = toEventBody(entryOf(paymentEvent('biz_1', amountMinor)))
   expect(JSON.parse(encodeEventBody(body)).data.amount).toBe(text)
 })

@@ -12,7 +12,7 @@ interface CertificateOptions {
   readonly addresses?: readonly string[]
   readonly uris?: readonly string[]
   readonly commonName?: string
-  /** Whose certificate vouches for it; absent: it is self-signed. */
+  /** The issuing authority; absent: self-signed. */
   readonly issuer?: TestCertificate
   /** Milliseconds since the Unix epoch. */
   readonly fromMs?: number
@@ -22,8 +22,8 @@ interface CertificateOptions {
 const DAY_MS = 86_400_000
 
 /**
- * Makes a certificate (RFC 5280). A self-signed one may also serve as the authority that others
- * trust. Node makes keys and signatures, and leaves the writing of the certificate to others.
+ * Creates a certificate (RFC 5280). A self-signed one may also serve as a certificate authority.
+ * Node creates keys and signatures, but cannot encode certificates.
  */
 export function makeCertificate(options: CertificateOptions = {}): TestCertificate {
   const { hosts = ['localhost'], addresses = ['127.0.0.1'], uris = [], issuer } = options

@@ -8,10 +8,10 @@ import { describe, expect, test } from 'vitest'
 import { makeFolder } from '../../support/folder.ts'
 import { until } from '../fixture.ts'
 import { makeCertificate } from './certificate.ts'
-import { answering, closing, httpClient, LOOPBACK, OK, receiver } from './raw-receiver.ts'
+import { closing, httpClient, LOOPBACK, OK, receiver, responding } from './raw-receiver.ts'
 
-test('a request is written as it was before, in one piece', async () => {
-  const peer = await answering()
+test('a request has the exact expected bytes, in one piece', async () => {
+  const peer = await responding()
   const { post } = httpClient()
   const headers = { 'Content-Type': 'application/json', 'x-latin1': 'é\té', 'x-none': '' }
   await post(`http://some.example:${peer.port}/ä?b=c`, headers, Buffer.from('1'))
@@ -30,7 +30,7 @@ test('a request is written as it was before, in one piece', async () => {
   )
 })
 
-test('a body may be empty, or text of any letters', async () => {
+test('a body may be empty, or any Unicode text', async () => {
   const peer = await receiver(({ socket }) => socket.on('data', () => socket.write(OK)))
   const { post } = httpClient({ concurrency: 1 })
   expect((await post(peer.url, {}, '')).status).toBe(200)
@@ -41,36 +41,39 @@ test('a body may be empty, or text of any letters', async () => {
 })
 
 test.each([
-  ['a line', 'b\r\nc: d'],
+  ['a line break', 'b\r\nc: d'],
   ['NUL', 'b\0'],
-  ['letters beyond latin1', 'ệ'],
-])('a header with %s is not sent', async (_, value) => {
-  const peer = await answering()
+  ['characters beyond latin1', 'ệ'],
+])('a header with %s is rejected', async (_, value) => {
+  const peer = await responding()
   const { post } = httpClient()
   await expect(post(peer.url, { a: value }, '1')).rejects.toThrow('invalid a header')
   expect(peer.all).toHaveLength(0)
 })
 
-describe('a connection is not used again', () => {
+describe('a connection is not reused', () => {
   test.each([
-    ['it said so', OK.replace('OK', 'OK\r\nconnection: close')],
-    ['it speaks HTTP/1.0', OK.replace('1.1', '1.0')],
-    ['it is about to close', OK.replace('OK', 'OK\r\nkeep-alive: timeout=2')],
-    ['more came with the answer', `${OK}HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n`],
-    ['a line came with the answer', `${OK}\r\n`],
-    ['204 came with a body', 'HTTP/1.1 204 No\r\ncontent-length: 2\r\n\r\n'],
-    ['chunks lied', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nok\r\n0\r\n\r\n'],
-  ])('when %s', async (_, answer) => {
-    const peer = await answering(answer)
+    ['the receiver closes it', OK.replace('OK', 'OK\r\nconnection: close')],
+    ['the receiver speaks HTTP/1.0', OK.replace('1.1', '1.0')],
+    ['its keep-alive time is nearly over', OK.replace('OK', 'OK\r\nkeep-alive: timeout=2')],
+    ['a second response follows the first', `${OK}HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n`],
+    ['a stray line follows the response', `${OK}\r\n`],
+    ['a 204 has a body', 'HTTP/1.1 204 No\r\ncontent-length: 2\r\n\r\n'],
+    [
+      'chunk sizes are wrong',
+      'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nok\r\n0\r\n\r\n',
+    ],
+  ])('when %s', async (_, response) => {
+    const peer = await responding(response)
     const { post } = httpClient()
     expect((await post(peer.url, {}, '1')).error).toBe('')
     await peer.all[0]!.closed
-    expect(await post(peer.url, {}, '2')).toMatchObject({ status: 200, answer: 'ok' })
+    expect(await post(peer.url, {}, '2')).toMatchObject({ status: 200, responseBody: 'ok' })
     expect(peer.all).toHaveLength(2)
   })
 
-  test('when a second answer comes while it is free', async () => {
-    const peer = await answering()
+  test('when a second response arrives while it is idle', async () => {
+    const peer = await responding()
     const { post } = httpClient()
     expect((await post(peer.url, {}, '1')).status).toBe(200)
     const [first] = peer.all
@@ -80,25 +83,25 @@ describe('a connection is not used again', () => {
     expect(peer.all).toHaveLength(2)
   })
 
-  test.each(['closed', 'closed at once', 'answered'])(
-    'when it was %s and nothing of it is read yet',
+  test.each(['closed', 'reset', 'written to'])(
+    'when the receiver has %s it and that is not read yet',
     async (how) => {
-      const peer = await answering()
+      const peer = await responding()
       const { post } = httpClient()
       expect((await post(peer.url, {}, '1')).status).toBe(200)
       const { socket } = peer.all[0]!
-      // Free for as long as it takes to be looked at before it is used.
+      // Idle for long enough that the client checks it before reuse.
       const sinceMs = performance.now()
       while (performance.now() - sinceMs < 5) {}
       if (how === 'closed') socket.destroy()
-      else if (how === 'closed at once') socket.resetAndDestroy()
+      else if (how === 'reset') socket.resetAndDestroy()
       else socket.write('HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n')
-      expect(await post(peer.url, {}, '2')).toMatchObject({ status: 200, answer: 'ok' })
+      expect(await post(peer.url, {}, '2')).toMatchObject({ status: 200, responseBody: 'ok' })
       expect(peer.all).toHaveLength(2)
     },
   )
 
-  test('when it answered before it was asked', async () => {
+  test('when a response arrived before the request', async () => {
     const peer = await receiver(async (accepted) => {
       accepted.socket.write(OK)
       await accepted.requests(1)
@@ -111,8 +114,8 @@ describe('a connection is not used again', () => {
     expect(peer.all).toHaveLength(2)
   })
 
-  test('when it is not needed for as long as the receiver keeps it', async () => {
-    const peer = await answering(OK.replace('OK', 'OK\r\nkeep-alive: timeout=3'))
+  test('when it was idle for the receiver’s keep-alive time', async () => {
+    const peer = await responding(OK.replace('OK', 'OK\r\nkeep-alive: timeout=3'))
     const { post } = httpClient()
     expect((await post(peer.url, {}, '1')).status).toBe(200)
     await peer.all[0]!.closed
@@ -121,9 +124,9 @@ describe('a connection is not used again', () => {
   })
 })
 
-test('of very many endpoints, the one used longest ago has its connections closed', async () => {
+test('the connections of the least recently used endpoint close beyond the maximum', async () => {
   const kept = OK.replace('OK', 'OK\r\nkeep-alive: timeout=600')
-  const peer = await answering(...Array<string>(501).fill(kept))
+  const peer = await responding(...Array<string>(501).fill(kept))
   const { postTo } = httpClient()
   for (let i = 0; i < 501; i++) expect((await postTo(`ep_${i}`, peer.url)).status).toBe(200)
   await peer.all[0]!.closed
@@ -131,8 +134,8 @@ test('of very many endpoints, the one used longest ago has its connections close
   expect(peer.all).toHaveLength(501)
 }, 30_000)
 
-test('endpoints share no connection, though they have one URL', async () => {
-  const peer = await answering()
+test('endpoints with the same URL share no connection', async () => {
+  const peer = await responding()
   const { postTo } = httpClient()
   for (const endpoint of ['ep_1', 'ep_2']) {
     expect((await postTo(endpoint, peer.url)).status).toBe(200)
@@ -140,20 +143,20 @@ test('endpoints share no connection, though they have one URL', async () => {
   expect(peer.all).toHaveLength(2)
 })
 
-test('an endpoint that moves leaves its connections, when what is in progress has ended', async () => {
-  const held = await receiver(() => undefined)
-  const peer = await answering()
+test('after a change of URL, old connections close once their requests have finished', async () => {
+  const slow = await receiver(() => undefined)
+  const peer = await responding()
   const { postTo } = httpClient()
-  const before = postTo('ep_1', held.url)
-  await until(async () => held.all[0]?.text())
+  const before = postTo('ep_1', slow.url)
+  await until(async () => slow.all[0]?.text())
   expect((await postTo('ep_1', peer.url)).status).toBe(200)
-  held.all[0]!.socket.write(OK)
+  slow.all[0]!.socket.write(OK)
   expect((await before).status).toBe(200)
-  await held.all[0]!.closed
+  await slow.all[0]!.closed
 })
 
-test('what takes too long to connect is given up, and never sent', async () => {
-  const peer = await answering()
+test('a request that takes too long to connect times out, and is never sent', async () => {
+  const peer = await responding()
   const resolved = Promise.withResolvers<typeof LOOPBACK>()
   const { post } = httpClient({ resolve: () => resolved.promise, timeoutMs: 100 })
   const { error } = await post(`http://late.example:${peer.port}/`, {}, '1')
@@ -163,7 +166,7 @@ test('what takes too long to connect is given up, and never sent', async () => {
   expect(peer.all.filter((accepted) => accepted.text() !== '')).toHaveLength(1)
 })
 
-test('a TLS connection is used again', async () => {
+test('a TLS connection is reused', async () => {
   const certificate = makeCertificate()
   const folder = await makeFolder('webhooks')
   closing.push(() => rm(folder, { recursive: true }))
@@ -184,39 +187,39 @@ test('a TLS connection is used again', async () => {
   expect(connections).toBe(1)
 })
 
-test('a free connection does not keep the process going', async () => {
-  const peer = await answering(OK.replace('OK', 'OK\r\nkeep-alive: timeout=600'))
+test('an idle connection does not keep the process alive', async () => {
+  const peer = await responding(OK.replace('OK', 'OK\r\nkeep-alive: timeout=600'))
   expect(await posted(peer.url, 1, {})).toEqual({ code: 0, output: '200ok ' })
 })
 
-describe('an answer', () => {
-  test('comes after informational ones', async () => {
-    const peer = await answering(
+describe('a response', () => {
+  test('may follow informational responses', async () => {
+    const peer = await responding(
       `${'HTTP/1.1 102 Wait\r\n\r\n'.repeat(9)}HTTP/1.1 103 Early Hints\r\n\r\n${OK}`,
     )
     const { post } = httpClient({ concurrency: 1 })
     for (let i = 0; i < 3; i++) {
-      expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, answer: 'ok' })
+      expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, responseBody: 'ok' })
     }
     expect(peer.all).toHaveLength(1)
   })
 
   test.each([
-    ['switches to something else', 'HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n'],
-    ['is informational for ever', 'HTTP/1.1 102 Wait\r\n\r\n'.repeat(500)],
+    ['switches protocols', 'HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n'],
+    ['is informational without end', 'HTTP/1.1 102 Wait\r\n\r\n'.repeat(500)],
     ['has two lengths', OK.replace('OK', 'OK\r\ncontent-length: 3')],
     ['has a length and chunks', OK.replace('OK', 'OK\r\ntransfer-encoding: chunked')],
     ['has lines that end with LF', OK.replaceAll('\r', '')],
     ['has a folded header', OK.replace('OK', 'OK\r\nx: y\r\n z')],
-  ])('that %s is not HTTP', async (_, answer) => {
-    const peer = await answering(answer)
+  ])('that %s is not HTTP', async (_, response) => {
+    const peer = await responding(response)
     const { post } = httpClient()
     const outcome = await post(peer.url, {}, '1')
-    expect(outcome).toMatchObject({ status: undefined, error: 'the answer is not HTTP' })
+    expect(outcome).toMatchObject({ status: undefined, error: 'the response is not HTTP' })
     await peer.all[0]!.closed
   })
 
-  test('may end with the connection, in good order or not', async () => {
+  test('may end with the connection, closed or reset', async () => {
     const peer = await receiver(async ({ socket, requests }, index) => {
       await requests(1)
       socket.write('HTTP/1.1 200 OK\r\n\r\nall of it', () => {
@@ -225,11 +228,11 @@ describe('an answer', () => {
       })
     })
     const { post } = httpClient()
-    expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, answer: 'all of it' })
+    expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, responseBody: 'all of it' })
     expect(await post(peer.url, {}, '2')).toMatchObject({ status: 200, error: '' })
   })
 
-  test.each(['reset', 'closed'])('that is %s within its head is none', async (how) => {
+  test.each(['reset', 'closed'])('that is %s within its headers counts as none', async (how) => {
     const peer = await receiver(async ({ socket, requests }) => {
       await requests(1)
       socket.write(OK.slice(0, 30), () => {
@@ -239,26 +242,26 @@ describe('an answer', () => {
     })
     const { error, status } = await httpClient().post(peer.url, {}, '1')
     expect({ error, status }).toEqual({
-      error: 'connection closed without an answer',
+      error: 'connection closed without a response',
       status: undefined,
     })
   })
 
-  test('that is not whole when all is closed is none, and nothing is sent any more', async () => {
+  test('that is incomplete when the client closes counts as none, and no more are sent', async () => {
     const peer = await receiver(({ socket }) => socket.write('HTTP/1.1 200 OK\r\n'))
     const { post, close } = httpClient()
-    const under = post(peer.url, {}, '1')
+    const pending = post(peer.url, {}, '1')
     const [accepted] = await until(async () => (peer.all.length > 0 ? peer.all : undefined))
     await accepted!.requests(1)
     await close()
-    expect(await under).toMatchObject({ status: undefined, error: 'the service stopped' })
+    expect(await pending).toMatchObject({ status: undefined, error: 'the service stopped' })
     await accepted!.closed
     expect((await post(peer.url, {}, '2')).error).toBe('the service stopped')
     expect(peer.all).toHaveLength(1)
   })
 })
 
-/** Posts so many times from a process of its own. @returns how it ended, and its outcomes */
+/** Posts the given number of times from a child process. @returns its exit code and outcomes */
 async function posted(url: string, times: number, environment: NodeJS.ProcessEnv) {
   const src = join(import.meta.dirname, '../../../src/webhooks')
   const script = `
@@ -268,8 +271,9 @@ async function posted(url: string, times: number, environment: NodeJS.ProcessEnv
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const { post } = createHttpClient({ rules, timeoutMs: 15_000, resolve })
     for (let i = 0; i < ${times}; i++) {
-      const { status, answer, error } = await post({ endpointId: 'ep_1', url: '${url}', concurrency: 1 }, {}, '1')
-      process.stdout.write(status + answer + error + ' ')
+      const to = { endpointId: 'ep_1', url: '${url}', concurrency: 1 }
+      const { status, responseBody, error } = await post(to, {}, '1')
+      process.stdout.write(status + responseBody + error + ' ')
     }`
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     env: { ...process.env, ...environment },

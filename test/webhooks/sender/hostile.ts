@@ -3,16 +3,16 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { makeCertificate } from './certificate.ts'
 
-/** A receiver that behaves badly until it heals. */
+/** A receiver that misbehaves until it heals. */
 export interface HostileReceiver {
   readonly url: string
-  /** Requests that came. */
+  /** The number of requests received. */
   readonly requests: number
-  /** Connections that are open now. */
+  /** The number of open connections. */
   readonly open: number
-  /** Ids that were acknowledged, once it had healed. */
+  /** The ids acknowledged since it healed. */
   readonly acknowledged: ReadonlySet<string>
-  /** From now on it acknowledges; what it holds, it cuts off. */
+  /** Acknowledges from now on, and closes its open connections. */
   heal(): void
   close(): Promise<void>
 }
@@ -23,18 +23,18 @@ const TEN_MIB = Buffer.alloc(10 * 1_024 * 1_024, 'x')
 
 /** How receivers misbehave. */
 export const HOSTILITIES = {
-  'answers 500': (_request, response) => response.writeHead(500).end('no'),
+  'responds with 500': (_request, response) => response.writeHead(500).end('no'),
   hangs: () => undefined,
-  'trickles its answer': (request, response) => {
+  'trickles its response': (request, response) => {
     response.socket?.write('HTTP/1.1 200 OK\r\n')
     const timer = setInterval(() => response.socket?.write('x-a: 1\r\n'), 100)
     request.socket.once('close', () => clearInterval(timer))
   },
-  'answers 10 MiB': (_request, response) => response.writeHead(500).end(TEN_MIB),
+  'responds with 10 MiB': (_request, response) => response.writeHead(500).end(TEN_MIB),
   'closes the connection': (request) => request.socket.destroy(),
 } satisfies Record<string, Misbehave>
 
-/** One that redirects to somewhere inside. */
+/** Redirects to an internal URL. */
 export function redirectTo(url: string): Misbehave {
   return (_request, response) => response.writeHead(307, { location: url }).end()
 }
@@ -43,7 +43,7 @@ export function startHostile(misbehave: Misbehave): Promise<HostileReceiver> {
   return start(misbehave, (listener) => createServer(listener), 'http')
 }
 
-/** One whose certificate nobody trusts and that has expired. */
+/** A receiver whose certificate is untrusted and expired. */
 export function startBrokenTls(): Promise<HostileReceiver> {
   const certificate = makeCertificate({ fromMs: 0, toMs: Date.UTC(2000, 0, 1) })
   return start(

@@ -11,7 +11,7 @@ async function receiver() {
   return started
 }
 
-/** A peer that speaks no proper HTTP. @returns its URL */
+/** A peer that does not speak proper HTTP. @returns its URL */
 async function rawServer(onConnection: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
@@ -32,7 +32,7 @@ async function rawServer(onConnection: (socket: Socket) => void): Promise<string
 }
 
 describe('a request', () => {
-  test('carries the headers and the body as they are given', async () => {
+  test('carries the given headers and body', async () => {
     const peer = await receiver()
     peer.answer({ status: 202, body: 'thanks' })
     const outcome = await httpClient().post(
@@ -40,13 +40,18 @@ describe('a request', () => {
       { 'webhook-id': 'evt_1' },
       '{"ệ":1}',
     )
-    expect(outcome).toEqual({ status: 202, answer: 'thanks', error: '', retryAfter: undefined })
+    expect(outcome).toEqual({
+      status: 202,
+      responseBody: 'thanks',
+      error: '',
+      retryAfter: undefined,
+    })
     const request = await peer.next()
     expect(request).toMatchObject({ path: '/a?b=c', rawBody: '{"ệ":1}' })
     expect(request.headers['webhook-id']).toBe('evt_1')
   })
 
-  test('is not sent to where a literal address leads', async () => {
+  test('is not sent to a refused literal address, in any spelling', async () => {
     const peer = await receiver()
     const port = new URL(peer.url).port
     const strict = httpClient({ cidrs: [] })
@@ -74,11 +79,11 @@ describe('a request', () => {
 
   test('goes to the address that was checked, and the name is resolved once', async () => {
     const peer = await receiver()
-    const answers = ['127.0.0.1', '10.0.0.1']
+    const addresses = ['127.0.0.1', '10.0.0.1']
     const asked: string[] = []
     const resolve: Resolve = async (hostname) => {
       asked.push(hostname)
-      return [{ address: answers.shift() ?? '10.0.0.1', family: 4 }]
+      return [{ address: addresses.shift() ?? '10.0.0.1', family: 4 }]
     }
     const url = `http://rebind.example:${new URL(peer.url).port}/`
     const outcome = await httpClient({ resolve }).post(url, {}, '')
@@ -100,11 +105,11 @@ describe('a request', () => {
     expect(error).toBe(`refused: resolves to ${kind}`)
   })
 
-  test('is checked anew at every connection', async () => {
+  test('is checked at every connection', async () => {
     const peer = await receiver()
     peer.answer({ status: 200, headers: { connection: 'close' } })
-    const answers = ['127.0.0.1', '10.0.0.1']
-    const resolve: Resolve = async () => [{ address: answers.shift() ?? '', family: 4 }]
+    const addresses = ['127.0.0.1', '10.0.0.1']
+    const resolve: Resolve = async () => [{ address: addresses.shift() ?? '', family: 4 }]
     const made = httpClient({ resolve })
     const url = `http://rebind.example:${new URL(peer.url).port}/`
     expect((await made.post(url, {}, '')).status).toBe(200)
@@ -122,7 +127,7 @@ describe('a request', () => {
     expect(error).toBe('refused: resolves to no address')
   })
 
-  test('is not sent through http where only https is allowed', async () => {
+  test('is not sent over http if only https is allowed', async () => {
     const made = httpClient({ allowHttp: false })
     const { error } = await made.post('http://example.com/', {}, '')
     expect(error).toBe('refused: the URL must be an https URL')
@@ -132,7 +137,7 @@ describe('a request', () => {
 describe('a connection', () => {
   const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n'
 
-  test('is used again, and there are as many as requests that the endpoint may get at once', async () => {
+  test('is reused, and there are at most as many as concurrent requests', async () => {
     const sockets: Socket[] = []
     const url = await rawServer((socket) => {
       sockets.push(socket)
@@ -140,14 +145,14 @@ describe('a connection', () => {
     })
     const { post } = httpClient({ concurrency: 4 })
     for (let i = 0; i < 5; i++) expect((await post(url, {}, 'a')).status).toBe(204)
-    // The next request may begin while the connection of the one before is being put back.
+    // A request may start while the connection of the previous one is being returned to the pool.
     expect(sockets.length).toBeLessThanOrEqual(2)
     const outcomes = await Promise.all(Array.from({ length: 8 }, () => post(url, {}, 'b')))
     expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill(204))
     expect(sockets).toHaveLength(4)
   })
 
-  test('that the receiver has closed, at once or while it was free, is replaced', async () => {
+  test('that the receiver closed, at once or while idle, is replaced', async () => {
     const sockets: Socket[] = []
     const url = await rawServer((socket) => {
       sockets.push(socket)
@@ -168,7 +173,7 @@ describe('a connection', () => {
     expect(sockets).toHaveLength(3)
   })
 
-  test('that was given up for its time does not take the next request', async () => {
+  test('that timed out does not get the next request', async () => {
     const sockets: Socket[] = []
     const url = await rawServer((socket) => {
       sockets.push(socket)
@@ -181,8 +186,8 @@ describe('a connection', () => {
   })
 })
 
-describe('an answer', () => {
-  test.each([301, 302, 303, 307, 308])('of %d is not followed', async (status) => {
+describe('a response', () => {
+  test.each([301, 302, 303, 307, 308])('with %d is not followed', async (status) => {
     const [peer, target] = [await receiver(), await receiver()]
     peer.answer({ status, headers: { location: target.url } })
     const outcome = await httpClient().post(peer.url, {}, '')
@@ -190,14 +195,19 @@ describe('an answer', () => {
     expect(target.requests).toHaveLength(0)
   })
 
-  test.each([400, 404, 410, 429, 500, 503])('of %d is a failure', async (status) => {
+  test.each([400, 404, 410, 429, 500, 503])('with %d is a failure', async (status) => {
     const peer = await receiver()
     peer.answer({ status, headers: { 'retry-after': '7' }, body: 'no' })
     const outcome = await httpClient().post(peer.url, {}, '')
-    expect(outcome).toEqual({ status, answer: 'no', error: `answered ${status}`, retryAfter: '7' })
+    expect(outcome).toEqual({
+      status,
+      responseBody: 'no',
+      error: `responded with ${status}`,
+      retryAfter: '7',
+    })
   })
 
-  test('is kept up to 4 KiB, and not read to the end when it has none', async () => {
+  test('is stored up to 4 KiB, and not read to the end if it is endless', async () => {
     let sentBytes = 0
     const url = await rawServer((socket) => {
       socket.once('data', () => {
@@ -213,7 +223,7 @@ describe('an answer', () => {
       })
     })
     const outcome = await httpClient().post(url, {}, '')
-    expect(outcome).toMatchObject({ status: 200, error: '', answer: 'x'.repeat(4_096) })
+    expect(outcome).toMatchObject({ status: 200, error: '', responseBody: 'x'.repeat(4_096) })
     expect(sentBytes).toBeLessThan(20_000_000)
   })
 
@@ -229,17 +239,17 @@ describe('an answer', () => {
       })
     })
     const { error } = await httpClient().post(url, {}, '')
-    expect(error).toBe('the headers of the answer are too large')
+    expect(error).toBe('the response headers are too large')
   })
 
-  test('that does not come is a time-out', async () => {
+  test('that does not arrive is a timeout', async () => {
     const peer = await receiver()
     peer.answer('hang')
     const { error, status } = await httpClient({ timeoutMs: 200 }).post(peer.url, {}, '')
     expect({ error, status }).toEqual({ error: 'timed out after 0.2 s', status: undefined })
   })
 
-  test('whose headers trickle is a time-out', async () => {
+  test('whose headers trickle is a timeout', async () => {
     const url = await rawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n')
       const timer = setInterval(() => socket.write('x-a: 1\r\n'), 50)
@@ -249,7 +259,7 @@ describe('an answer', () => {
     expect(error).toBe('timed out after 0.3 s')
   })
 
-  test('that acknowledges counts although its body trickles or breaks off', async () => {
+  test('that acknowledges counts even if its body trickles or breaks off', async () => {
     const trickling = await rawServer((socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nok')
@@ -263,38 +273,38 @@ describe('an answer', () => {
     const one = await httpClient({ timeoutMs: 300 }).post(trickling, {}, '')
     expect(one).toMatchObject({ status: 200, error: '' })
     const other = await httpClient().post(broken, {}, '')
-    expect(other).toMatchObject({ status: 200, error: '', answer: 'ok' })
+    expect(other).toMatchObject({ status: 200, error: '', responseBody: 'ok' })
   })
 
-  test('that is not HTTP is told so', async () => {
+  test('that is not HTTP is reported as such', async () => {
     const url = await rawServer((socket) => {
       socket.once('data', () => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
     })
-    expect((await httpClient().post(url, {}, '')).error).toBe('the answer is not HTTP')
+    expect((await httpClient().post(url, {}, '')).error).toBe('the response is not HTTP')
   })
 })
 
-describe('no answer', () => {
-  test('because nobody listens is told so', async () => {
+describe('no response', () => {
+  test('because the connection was refused is reported as such', async () => {
     const peer = await receiver()
     await peer.close()
     expect((await httpClient().post(peer.url, {}, '')).error).toBe('connection refused')
   })
 
-  test('because the connection was closed is told so', async () => {
+  test('because the connection was closed is reported as such', async () => {
     const peer = await receiver()
     peer.answer('close')
     const { error } = await httpClient().post(peer.url, {}, '')
-    expect(error).toBe('connection closed without an answer')
+    expect(error).toBe('connection closed without a response')
   })
 
-  test('because the peer speaks no TLS is told so', async () => {
+  test('because the receiver does not speak TLS is reported as such', async () => {
     const peer = await receiver()
     const { error } = await httpClient().post(peer.url.replace('http', 'https'), {}, '')
     expect(error).toBe('TLS handshake failed')
   })
 
-  test('because the name is unknown is told so', async () => {
+  test('because the name is unknown is reported as such', async () => {
     const resolve: Resolve = async () => {
       throw Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })
     }
@@ -307,7 +317,7 @@ describe('no answer', () => {
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'TLS certificate is for another host name'],
     ['DEPTH_ZERO_SELF_SIGNED_CERT', 'TLS certificate is self-signed'],
     ['SOMETHING_ELSE', 'the request failed (SOMETHING_ELSE)'],
-  ])('because of %s says "%s"', (code, text) => {
+  ])('because of %s is reported as "%s"', (code, text) => {
     expect(failureText(Object.assign(new Error(), { code }))).toBe(text)
     expect(failureText(new Error('outer', { cause: Object.assign(new Error(), { code }) }))).toBe(
       text,

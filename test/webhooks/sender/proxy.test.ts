@@ -19,7 +19,7 @@ async function receiver() {
   return { ...started, port: new URL(started.url).port }
 }
 
-/** The names that this machine knows, beside the proxy's own. */
+/** Resolves these names, and the proxy's own. */
 const knows =
   (names: Readonly<Record<string, string>>): Resolve =>
   async (hostname) => {
@@ -30,7 +30,7 @@ const knows =
   }
 
 describe('with an egress proxy', () => {
-  test('requests go through it, by the name of the receiver, on connections that are kept', async () => {
+  test('requests go through it by host name, on connections that are reused', async () => {
     const [egress, peer] = [await proxy(), await receiver()]
     const { post } = httpClient({
       proxyUrl: `http://proxy.internal:${egress.port}`,
@@ -48,7 +48,7 @@ describe('with an egress proxy', () => {
     expect(request.headers.host).toBe(`receiver.example:${peer.port}`)
   })
 
-  test('it is told its user and password, which the receiver is not', async () => {
+  test('its user and password are sent to it, and not to the receiver', async () => {
     const [egress, peer] = [await proxy(), await receiver()]
     const { post } = httpClient({
       proxyUrl: `http://us%40er:p%3Ass@proxy.internal:${egress.port}`,
@@ -60,7 +60,7 @@ describe('with an egress proxy', () => {
     expect(JSON.stringify((await peer.next()).headers)).not.toContain(credentials)
   })
 
-  test('TLS is spoken with the receiver, whose certificate is checked', async () => {
+  test('TLS is end to end with the receiver, whose certificate is verified', async () => {
     let requests = 0
     const server = createServer(makeCertificate(), (_request, response) => {
       requests += 1
@@ -79,7 +79,7 @@ describe('with an egress proxy', () => {
     expect(egress.targets).toEqual([`receiver.example:${port}`])
   })
 
-  test('what can be seen here to lead inside is refused here', async () => {
+  test('URLs known here to be internal are refused before the proxy', async () => {
     const [egress, peer] = [await proxy(), await receiver()]
     const { post } = httpClient({
       proxyUrl: `http://proxy.internal:${egress.port}`,
@@ -95,16 +95,16 @@ describe('with an egress proxy', () => {
       ].map((url) => post(url, {}, '1')),
     )
     expect(outcomes.map(({ error }) => error)).toEqual([
-      'refused: the URL must be a public address, and it is a loopback address (127.0.0.1)',
-      'refused: the URL must be a public address, and it is this machine (localhost)',
-      'refused: the URL must not hold a user name or password',
+      'refused: the URL must be a public address, but is a loopback address (127.0.0.1)',
+      'refused: the URL must be a public address, but is this machine (localhost)',
+      'refused: the URL must not contain a user name or password',
       'refused: resolves to a private address (10.0.0.1)',
     ])
     expect(egress.targets).toEqual([])
     expect((await post(`http://outside.example:${peer.port}/`, {}, '1')).status).toBe(200)
   })
 
-  test('what it refuses is told, and its password is not', async () => {
+  test('its refusals are reported, and its password is not', async () => {
     const egress = await proxy((target) => (target.startsWith('refused') ? 403 : 407))
     const { post, close } = httpClient({
       proxyUrl: `http://user:hidden@proxy.internal:${egress.port}`,
@@ -114,16 +114,19 @@ describe('with an egress proxy', () => {
       (await post('http://refused.example/', {}, '1')).error,
       (await post('https://other.example/', {}, '1')).error,
     ]
-    expect(errors).toEqual(['the egress proxy answered 403', 'the egress proxy answered 407'])
+    expect(errors).toEqual([
+      'the egress proxy responded with 403',
+      'the egress proxy responded with 407',
+    ])
     expect(egress.targets).toEqual(['refused.example:80', 'other.example:443'])
     await egress.close()
     expect((await post('http://third.example/', {}, '1')).error).toBe(
-      'the egress proxy does not answer',
+      'the egress proxy does not respond',
     )
     await close()
   })
 
-  test('a receiver that it does not reach holds up no other', async () => {
+  test('a receiver that it cannot reach delays no other', async () => {
     const peer = await receiver()
     const egress = await proxy((target) => (target.startsWith('hangs') ? 'hangs' : undefined))
     const { post } = httpClient({

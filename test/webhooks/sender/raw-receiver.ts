@@ -6,7 +6,7 @@ import { createHttpClient } from '../../../src/webhooks/sender/http-client.ts'
 
 export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
 
-/** What is closed after each test, the last first. */
+/** Resources closed after each test, last first. */
 export const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
@@ -14,8 +14,8 @@ afterEach(async () => {
 
 export const LOOPBACK = [{ address: '127.0.0.1', family: 4 }]
 
-interface PosterSettings {
-  /** Non-public ranges that are opened. */
+interface ClientSettings {
+  /** Non-public ranges that are allowed. */
   readonly cidrs?: readonly string[]
   readonly allowHttp?: boolean
   readonly resolve?: Resolve
@@ -24,8 +24,8 @@ interface PosterSettings {
   readonly concurrency?: number
 }
 
-/** Posts to URLs, each of an endpoint of its own. */
-export function httpClient(settings: PosterSettings = {}) {
+/** A client that posts to URLs, each with its own endpoint. */
+export function httpClient(settings: ClientSettings = {}) {
   const { cidrs = ['127.0.0.0/8'], allowHttp = true, concurrency = 10, ...options } = settings
   const made = createHttpClient({
     rules: { allowHttp, guard: createAddressGuard(cidrs) },
@@ -44,39 +44,39 @@ export function httpClient(settings: PosterSettings = {}) {
   }
 }
 
-/** A connection that the receiver has. */
+/** A connection that the receiver has accepted. */
 interface Accepted {
   readonly socket: Socket
-  /** What came so far. */
+  /** Everything received so far. */
   text(): string
-  /** When so many requests with a body of one byte came. */
+  /** Resolves once that many requests with a body of one byte have arrived. */
   requests(count: number): Promise<void>
   readonly closed: Promise<unknown>
 }
 
-/** A receiver that does with each of its connections what it is told. */
+/** A TCP receiver that calls the function with each connection. */
 export async function receiver(onConnection: (accepted: Accepted, index: number) => void) {
   const all: Accepted[] = []
   const server = createServer((socket) => {
     let text = ''
-    const looks = new Set<() => void>()
+    const checks = new Set<() => void>()
     socket.on('error', () => {})
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1')
-      for (const look of looks) look()
+      for (const check of checks) check()
     })
     const accepted: Accepted = {
       socket,
       text: () => text,
       requests: (count) =>
         new Promise((resolve) => {
-          const look = () => {
+          const check = () => {
             if (text.split(/content-length: 1\r\n\r\n./).length <= count) return
-            looks.delete(look)
+            checks.delete(check)
             resolve()
           }
-          looks.add(look)
-          look()
+          checks.add(check)
+          check()
         }),
       closed: new Promise((resolve) => socket.once('close', resolve)),
     }
@@ -95,12 +95,12 @@ export async function receiver(onConnection: (accepted: Accepted, index: number)
   return { url: `http://127.0.0.1:${port}/`, port, all }
 }
 
-/** Answers each request with the next of these, and then with OK. */
-export function answering(...answers: string[]) {
+/** Responds to each request with the next of these, and then with OK. */
+export function responding(...responses: string[]) {
   return receiver(async (accepted) => {
     for (let count = 1; ; count++) {
       await accepted.requests(count)
-      accepted.socket.write(answers.shift() ?? OK)
+      accepted.socket.write(responses.shift() ?? OK)
     }
   })
 }

@@ -4,9 +4,9 @@ import type { Outcome } from '../../../src/webhooks/sender/http-client.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
 import { encrypter, paymentEvent, silent, timeText } from '../fixture.ts'
 
-const ACKNOWLEDGED: Outcome = { status: 200, answer: '', error: '', retryAfter: undefined }
+const ACKNOWLEDGED: Outcome = { status: 200, responseBody: '', error: '', retryAfter: undefined }
 
-test('a place of the log that is another event’s after a restore has that event’s body', async () => {
+test('a position reused by another event after a restore gets that event’s body', async () => {
   const bodies: string[] = []
   const send = createSender({
     encrypter,
@@ -21,7 +21,7 @@ test('a place of the log that is another event’s after a restore has that even
     },
   })
   const deliver = ({ id, kind, businessId, payload }: ReturnType<typeof paymentEvent>) => {
-    const place = { position: 7n, businessSequence: 3n, occurredAtMs: 0, live: true }
+    const logged = { position: 7n, businessSequence: 3n, occurredAtMs: 0, live: true }
     const secretsEncrypted = [encryptSecret(encrypter, 'ep_1', newSecret())]
     return send({
       startedAtMs: 0,
@@ -34,7 +34,7 @@ test('a place of the log that is another event’s after a restore has that even
         url: 'https://example.com/',
         concurrency: 1,
         secretsEncrypted,
-        entry: { ...place, eventId: id, businessId, kind, payload },
+        entry: { ...logged, eventId: id, businessId, kind, payload },
       },
     })
   }

@@ -7,7 +7,7 @@ import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
 
 const nowSeconds = () => Math.floor(Date.now() / 1_000)
 
-test('signatures verify with the Standard Webhooks library, whatever the body', () => {
+test('signatures verify with the Standard Webhooks library for any body', () => {
   fc.assert(
     fc.property(fc.json(), (body) => {
       const secret = newSecret()
@@ -23,7 +23,7 @@ test('signatures verify with the Standard Webhooks library, whatever the body', 
   )
 })
 
-test('the signature is the one that the library makes', () => {
+test('the signature equals that of the library', () => {
   const secret = newSecret()
   const at = new Date(1_795_000_000_000)
   const headers = signedHeaders({
@@ -35,7 +35,7 @@ test('the signature is the one that the library makes', () => {
   expect(headers['webhook-signature']).toBe(new Webhook(secret).sign('evt_1', at, '{"a":"Ệ"}'))
 })
 
-test('each live secret has a signature, and the earlier header is of the newest', () => {
+test('each active secret has a signature, and the x-wiaxy header is signed with the newest', () => {
   const [newest, oldest] = [newSecret(), newSecret()]
   const body = '{"event":"PAYMENT_NOTIFICATION"}'
   const timestampSeconds = nowSeconds()

@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-/** Posts to an https receiver with that certificate. */
+/** Posts to an https receiver with the certificate. */
 async function postTo(certificate: TestCertificate, host = '127.0.0.1') {
   let requests = 0
   const server = createServer(certificate, (_request, response) => {
@@ -35,7 +35,7 @@ async function postTo(certificate: TestCertificate, host = '127.0.0.1') {
   return { error, requests }
 }
 
-test('a certificate of no known authority is refused, and nothing is sent', async () => {
+test('a self-signed certificate is refused, and nothing is sent', async () => {
   const outcome = await postTo(makeCertificate())
   expect(outcome).toEqual({ error: 'TLS certificate is self-signed', requests: 0 })
 })

@@ -12,10 +12,10 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/delivery.proto.
  */
 export const file_inflow_webhook_v1_delivery: GenFile = /*@__PURE__*/
-  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9kZWxpdmVyeS5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7gIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhMKC2VuZHBvaW50X2lkGAIgASgJEhAKCGV2ZW50X2lkGAMgASgJEhIKCmV2ZW50X2tpbmQYBCABKAkSMQoGc3RhdHVzGAUgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZmFpbHVyZRgKIAEoCRIyCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQikQEKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEi4KCnN0YXJ0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxhdGVuY3lfbXMYAyABKAUSEwoLc3RhdHVzX2NvZGUYBCABKAUSDgoGYW5zd2VyGAUgASgJEg0KBWVycm9yGAYgASgJKokBCg5EZWxpdmVyeVN0YXR1cxIfChtERUxJVkVSWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdERUxJVkVSWV9TVEFUVVNfUEVORElORxABEh0KGURFTElWRVJZX1NUQVRVU19ERUxJVkVSRUQQAhIaChZERUxJVkVSWV9TVEFUVVNfRkFJTEVEEANiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9kZWxpdmVyeS5wcm90bxIRaW5mbG93LndlYmhvb2sudjEi7gIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhMKC2VuZHBvaW50X2lkGAIgASgJEhAKCGV2ZW50X2lkGAMgASgJEhIKCmV2ZW50X2tpbmQYBCABKAkSMQoGc3RhdHVzGAUgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXMSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZmFpbHVyZRgKIAEoCRIyCg5sYXRlc3RfYXR0ZW1wdBgLIAEoCzIaLmluZmxvdy53ZWJob29rLnYxLkF0dGVtcHQimAEKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEi4KCnN0YXJ0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxhdGVuY3lfbXMYAyABKAUSEwoLc3RhdHVzX2NvZGUYBCABKAUSFQoNcmVzcG9uc2VfYm9keRgFIAEoCRINCgVlcnJvchgGIAEoCSqJAQoORGVsaXZlcnlTdGF0dXMSHwobREVMSVZFUllfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVMSVZFUllfU1RBVFVTX1BFTkRJTkcQARIdChlERUxJVkVSWV9TVEFUVVNfREVMSVZFUkVEEAISGgoWREVMSVZFUllfU1RBVFVTX0ZBSUxFRBADYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * One event on its way to one endpoint.
+ * The delivery of one event to one endpoint.
  *
  * @generated from message inflow.webhook.v1.Delivery
  */
@@ -35,64 +35,64 @@ export type Delivery = Message<"inflow.webhook.v1.Delivery"> & {
   endpointId: string;
 
   /**
-   * The event, which is also the webhook-id; empty when the event was deleted for its age.
+   * The event, which is also the webhook-id; empty once retention has deleted the event.
    *
    * @generated from field: string event_id = 3;
    */
   eventId: string;
 
   /**
-   * The event's kind; empty when the event was deleted for its age.
+   * The event's kind; empty once retention has deleted the event.
    *
    * @generated from field: string event_kind = 4;
    */
   eventKind: string;
 
   /**
-   * How far it is.
+   * The state of the delivery.
    *
    * @generated from field: inflow.webhook.v1.DeliveryStatus status = 5;
    */
   status: DeliveryStatus;
 
   /**
-   * How many attempts were made.
+   * The number of attempts made.
    *
    * @generated from field: int32 attempt_count = 6;
    */
   attemptCount: number;
 
   /**
-   * When the event was taken up for the endpoint.
+   * When the delivery was created.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When the next attempt is due, or, while one is under way, when it counts as lost. Absent when
-   * it is completed.
+   * When the next attempt is due or, while one is in progress, when its lease ends. Absent once the
+   * delivery is completed.
    *
    * @generated from field: google.protobuf.Timestamp due_at = 8;
    */
   dueAt?: Timestamp | undefined;
 
   /**
-   * When it was delivered or given up.
+   * When the delivery became DELIVERED or FAILED.
    *
    * @generated from field: google.protobuf.Timestamp completed_at = 9;
    */
   completedAt?: Timestamp | undefined;
 
   /**
-   * Why it was given up: "the last attempt failed", "the endpoint was removed", …
+   * Why the delivery failed: "the last attempt failed", "the endpoint was removed", …
    *
    * @generated from field: string failure = 10;
    */
   failure: string;
 
   /**
-   * The latest attempt; absent before the first.
+   * The latest attempt; absent before the first one.
    *
    * @generated from field: inflow.webhook.v1.Attempt latest_attempt = 11;
    */
@@ -107,48 +107,48 @@ export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_delivery, 0);
 
 /**
- * One request to an endpoint and what came of it.
+ * One request to an endpoint, and its outcome.
  *
  * @generated from message inflow.webhook.v1.Attempt
  */
 export type Attempt = Message<"inflow.webhook.v1.Attempt"> & {
   /**
-   * 1, 2, 3 … in its delivery.
+   * 1, 2, 3 … within the delivery.
    *
    * @generated from field: int32 number = 1;
    */
   number: number;
 
   /**
-   * When the request was begun.
+   * When the request started.
    *
    * @generated from field: google.protobuf.Timestamp started_at = 2;
    */
   startedAt?: Timestamp | undefined;
 
   /**
-   * How long it took, answer included.
+   * Duration in milliseconds, the response included.
    *
    * @generated from field: int32 latency_ms = 3;
    */
   latencyMs: number;
 
   /**
-   * HTTP status of the answer; 0 when there was none.
+   * HTTP status of the response; 0 if there was none.
    *
    * @generated from field: int32 status_code = 4;
    */
   statusCode: number;
 
   /**
-   * The first 4 KiB of the answer's body.
+   * The first 4 KiB of the response body.
    *
-   * @generated from field: string answer = 5;
+   * @generated from field: string response_body = 5;
    */
-  answer: string;
+  responseBody: string;
 
   /**
-   * Why it failed, in plain words: "timed out after 15 s"; empty when it did not.
+   * Why the attempt failed, such as "timed out after 15 s"; empty if it succeeded.
    *
    * @generated from field: string error = 6;
    */
@@ -163,10 +163,10 @@ export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_delivery, 1);
 
 /**
- * How far a delivery is.
+ * The state of a delivery.
  *
  *   PENDING ── acknowledged ──▶ DELIVERED
- *   PENDING ── given up ──▶ FAILED
+ *   PENDING ── out of attempts, or undeliverable ──▶ FAILED
  *   DELIVERED, FAILED ── Redeliver ──▶ PENDING
  *   FAILED ── Recover ──▶ PENDING
  *
@@ -174,28 +174,28 @@ export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
  */
 export const DeliveryStatus = {
   /**
-   * Not stated.
+   * Not specified.
    *
    * @generated from enum value: DELIVERY_STATUS_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Due, under way, or waiting for its next attempt.
+   * Due, in progress, or waiting for its next attempt.
    *
    * @generated from enum value: DELIVERY_STATUS_PENDING = 1;
    */
   PENDING: 1,
 
   /**
-   * Acknowledged by an answer of 2xx.
+   * Acknowledged with a 2xx response.
    *
    * @generated from enum value: DELIVERY_STATUS_DELIVERED = 2;
    */
   DELIVERED: 2,
 
   /**
-   * Given up.
+   * Not delivered, and not retried any more.
    *
    * @generated from enum value: DELIVERY_STATUS_FAILED = 3;
    */
@@ -203,10 +203,10 @@ export const DeliveryStatus = {
 } as const;
 
 /**
- * How far a delivery is.
+ * The state of a delivery.
  *
  *   PENDING ── acknowledged ──▶ DELIVERED
- *   PENDING ── given up ──▶ FAILED
+ *   PENDING ── out of attempts, or undeliverable ──▶ FAILED
  *   DELIVERED, FAILED ── Redeliver ──▶ PENDING
  *   FAILED ── Recover ──▶ PENDING
  *

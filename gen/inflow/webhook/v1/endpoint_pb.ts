@@ -2,7 +2,7 @@
 // @generated from file inflow/webhook/v1/endpoint.proto (package inflow.webhook.v1, syntax proto3)
 /* eslint-disable */
 
-// Webhooks: telling businesses.
+// Webhooks: events sent to businesses over HTTP.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -17,7 +17,7 @@ export const file_inflow_webhook_v1_endpoint: GenFile = /*@__PURE__*/
   fileDesc("CiBpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludC5wcm90bxIRaW5mbG93LndlYmhvb2sudjEitQMKCEVuZHBvaW50EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgsKA3VybBgDIAEoCRINCgVraW5kcxgEIAMoCRITCgtkZXNjcmlwdGlvbhgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCgZzdGF0dXMYByABKA4yIS5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludFN0YXR1cxI6Cg9kaXNhYmxlZF9yZWFzb24YCCABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EaXNhYmxlZFJlYXNvbhIvCgtkaXNhYmxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLY29uY3VycmVuY3kYCyABKAUSMQoHc2VjcmV0cxgMIAMoCzIgLmluZmxvdy53ZWJob29rLnYxLlNpZ25pbmdTZWNyZXQSDAoEbGl2ZRgNIAEoCCJvCg1TaWduaW5nU2VjcmV0Ei4KCmNyZWF0ZWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKmwKDkVuZHBvaW50U3RhdHVzEh8KG0VORFBPSU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0VORFBPSU5UX1NUQVRVU19FTkFCTEVEEAESHAoYRU5EUE9JTlRfU1RBVFVTX0RJU0FCTEVEEAIqhwEKDkRpc2FibGVkUmVhc29uEh8KG0RJU0FCTEVEX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGURJU0FCTEVEX1JFQVNPTl9SRVFVRVNURUQQARIYChRESVNBQkxFRF9SRUFTT05fR09ORRACEhsKF0RJU0FCTEVEX1JFQVNPTl9GQUlMSU5HEANiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * An address of a business that events are posted to.
+ * A URL of a business that events are posted to.
  *
  * @generated from message inflow.webhook.v1.Endpoint
  */
@@ -37,22 +37,22 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
   businessId: string;
 
   /**
-   * The address.
+   * The URL.
    *
    * @generated from field: string url = 3;
    */
   url: string;
 
   /**
-   * The kinds of events it receives; empty: all that a business does not cause itself, which is
-   * all but ACCOUNT_CREATED.
+   * The event kinds it receives; empty: all except ACCOUNT_CREATED, which the business causes
+   * itself.
    *
    * @generated from field: repeated string kinds = 4;
    */
   kinds: string[];
 
   /**
-   * What it is for.
+   * A description for operators.
    *
    * @generated from field: string description = 5;
    */
@@ -66,51 +66,50 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Whether events are sent to it.
+   * Whether events are sent to the endpoint.
    *
    * @generated from field: inflow.webhook.v1.EndpointStatus status = 7;
    */
   status: EndpointStatus;
 
   /**
-   * Why it is disabled.
+   * Why the endpoint is disabled.
    *
    * @generated from field: inflow.webhook.v1.DisabledReason disabled_reason = 8;
    */
   disabledReason: DisabledReason;
 
   /**
-   * When it was disabled; absent when it is enabled.
+   * When it was disabled; absent while it is enabled.
    *
    * @generated from field: google.protobuf.Timestamp disabled_at = 9;
    */
   disabledAt?: Timestamp | undefined;
 
   /**
-   * When the first attempt failed of those since the last success; absent when the last attempt
-   * went well, or none was made yet.
+   * When the first attempt since the last success failed; absent if the last attempt succeeded or
+   * none was made yet.
    *
    * @generated from field: google.protobuf.Timestamp failing_since = 10;
    */
   failingSince?: Timestamp | undefined;
 
   /**
-   * How many requests it gets at once, at the most, from each instance of the service.
+   * The most concurrent requests it gets from each instance of the service.
    *
    * @generated from field: int32 concurrency = 11;
    */
   concurrency: number;
 
   /**
-   * The signing secrets that are live, the newest first. What they are is shown once, when they are
-   * made.
+   * The active signing secrets, newest first. Their values are returned once, at creation.
    *
    * @generated from field: repeated inflow.webhook.v1.SigningSecret secrets = 12;
    */
   secrets: SigningSecret[];
 
   /**
-   * Whether it receives the events of live mode; false: those of test mode.
+   * Whether it receives the events of live mode (true) or of test mode (false).
    *
    * @generated from field: bool live = 13;
    */
@@ -125,20 +124,20 @@ export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint, 0);
 
 /**
- * A secret that requests are signed with.
+ * A secret that signs requests.
  *
  * @generated from message inflow.webhook.v1.SigningSecret
  */
 export type SigningSecret = Message<"inflow.webhook.v1.SigningSecret"> & {
   /**
-   * When it was made.
+   * When it was created.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 1;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it stops signing, after a rotation; absent for the newest.
+   * When it stops signing, after a rotation; absent for the newest secret.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
@@ -155,14 +154,14 @@ export const SigningSecretSchema: GenMessage<SigningSecret> = /*@__PURE__*/
 /**
  * Whether events are sent to an endpoint.
  *
- *   ENABLED ── UpdateEndpoint, an answer of 410, or five days without a success ──▶ DISABLED
+ *   ENABLED ── UpdateEndpoint, a 410 response, or five days without a success ──▶ DISABLED
  *   DISABLED ── UpdateEndpoint ──▶ ENABLED
  *
  * @generated from enum inflow.webhook.v1.EndpointStatus
  */
 export const EndpointStatus = {
   /**
-   * Not stated.
+   * Not specified.
    *
    * @generated from enum value: ENDPOINT_STATUS_UNSPECIFIED = 0;
    */
@@ -176,7 +175,7 @@ export const EndpointStatus = {
   ENABLED: 1,
 
   /**
-   * Events are held for it for as long as retries last, and then given up; they can be recovered.
+   * Deliveries are paused for as long as retries last, and then fail; Recover sends them again.
    *
    * @generated from enum value: ENDPOINT_STATUS_DISABLED = 2;
    */
@@ -186,7 +185,7 @@ export const EndpointStatus = {
 /**
  * Whether events are sent to an endpoint.
  *
- *   ENABLED ── UpdateEndpoint, an answer of 410, or five days without a success ──▶ DISABLED
+ *   ENABLED ── UpdateEndpoint, a 410 response, or five days without a success ──▶ DISABLED
  *   DISABLED ── UpdateEndpoint ──▶ ENABLED
  *
  * @generated from enum inflow.webhook.v1.EndpointStatus
@@ -206,28 +205,28 @@ export const EndpointStatusSchema: GenEnum<EndpointStatus> = /*@__PURE__*/
  */
 export const DisabledReason = {
   /**
-   * It is not.
+   * The endpoint is enabled.
    *
    * @generated from enum value: DISABLED_REASON_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Somebody asked for it, by UpdateEndpoint.
+   * An operator disabled it with UpdateEndpoint.
    *
    * @generated from enum value: DISABLED_REASON_REQUESTED = 1;
    */
   REQUESTED: 1,
 
   /**
-   * It answered 410 Gone.
+   * The receiver responded with 410 Gone.
    *
    * @generated from enum value: DISABLED_REASON_GONE = 2;
    */
   GONE: 2,
 
   /**
-   * No attempt went well for five days.
+   * No attempt succeeded for five days.
    *
    * @generated from enum value: DISABLED_REASON_FAILING = 3;
    */

@@ -21,7 +21,7 @@ export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
   fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIs8BChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAESHgoLY29uY3VycmVuY3kYBSABKAVCCbpIBhoEGDIoABIMCgR0ZXN0GAYgASgIIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIOCgZzZWNyZXQYAiABKAkijQMKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEhwKA3VybBgCIAEoCUIKukgHcgUQARjQD0gAiAEBEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIRCglhbGxfa2luZHMYBCABKAgSIgoLZGVzY3JpcHRpb24YBSABKAlCCLpIBXIDGMgBSAGIAQESIwoLY29uY3VycmVuY3kYBiABKAVCCbpIBhoEGDIoAUgCiAEBEhQKB2VuYWJsZWQYByABKAhIA4gBATpfukhcGloKD2tpbmRzLmFsbF9raW5kcxIcbXVzdCBiZSBlbXB0eSB3aXRoIGFsbF9raW5kcxopIXRoaXMuYWxsX2tpbmRzIHx8IHRoaXMua2luZHMuc2l6ZSgpID09IDBCBgoEX3VybEIOCgxfZGVzY3JpcHRpb25CDgoMX2NvbmN1cnJlbmN5QgoKCF9lbmFibGVkIkcKFlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCIzChRMaXN0RW5kcG9pbnRzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBIkcKFUxpc3RFbmRwb2ludHNSZXNwb25zZRIuCgllbmRwb2ludHMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCI0ChVEZWxldGVFbmRwb2ludFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASIYChZEZWxldGVFbmRwb2ludFJlc3BvbnNlIm8KE1JvdGF0ZVNlY3JldFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBARI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiVQoUUm90YXRlU2VjcmV0UmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEi0KCGVuZHBvaW50GAIgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiMwoUU2VuZFRlc3RFdmVudFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASIpChVTZW5kVGVzdEV2ZW50UmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkitgIKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBIcCgtlbmRwb2ludF9pZBgBIAEoCUIHukgEcgIYQBIZCghldmVudF9pZBgCIAEoCUIHukgEcgIYQBI7CgZzdGF0dXMYAyABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeVN0YXR1c0IIukgFggECEAESHQoJcGFnZV9zaXplGAQgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YBSABKAlCCLpIBXIDGPQDOmq6SGcaZQoXZW5kcG9pbnRfaWQub3JfZXZlbnRfaWQSG2lzIHJlcXVpcmVkLCBvciBldmVudF9pZCBpcxotdGhpcy5lbmRwb2ludF9pZCAhPSAnJyB8fCB0aGlzLmV2ZW50X2lkICE9ICcnImIKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USLwoKZGVsaXZlcmllcxgBIAMoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIxChJHZXREZWxpdmVyeVJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJyChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0Ii8KEFJlZGVsaXZlclJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJCChFSZWRlbGl2ZXJSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5ImAKDlJlY292ZXJSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESMQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQga6SAPIAQEiJAoPUmVjb3ZlclJlc3BvbnNlEhEKCXJlY292ZXJlZBgBIAEoAzLqCgoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoYBCg1TZW5kVGVzdEV2ZW50EicuaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISoAEKDkxpc3REZWxpdmVyaWVzEiguaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSI5kAIBirUYMggCEgVhZG1pbhIEcmVhZBohKh8KDwoLZW5kcG9pbnRfaWQQAgoMCghldmVudF9pZBAEEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEnQKB1JlY292ZXISIS5pbmZsb3cud2ViaG9vay52MS5SZWNvdmVyUmVxdWVzdBoiLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint]);
 
 /**
- * What to add.
+ * The endpoint to create.
  *
  * @generated from message inflow.webhook.v1.CreateEndpointRequest
  */
@@ -34,35 +34,35 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
   businessId: string;
 
   /**
-   * The address, at most 2,000 characters: https, and outside production http too.
+   * The URL, at most 2,000 characters: https, and outside production http too.
    *
    * @generated from field: string url = 2;
    */
   url: string;
 
   /**
-   * The kinds of events it receives; empty: all but ACCOUNT_CREATED.
+   * The event kinds it receives; empty: all except ACCOUNT_CREATED.
    *
    * @generated from field: repeated string kinds = 3;
    */
   kinds: string[];
 
   /**
-   * What it is for, at most 200 characters.
+   * A description for operators, at most 200 characters.
    *
    * @generated from field: string description = 4;
    */
   description: string;
 
   /**
-   * How many requests it gets at once, at the most, from each instance: 1 to 50; 0 means 10.
+   * The most concurrent requests from each instance: 1 to 50; 0 means 10.
    *
    * @generated from field: int32 concurrency = 5;
    */
   concurrency: number;
 
   /**
-   * Whether it receives the events of test mode, and none of live mode; false: the other way round.
+   * Whether it receives only the events of test mode (true) or of live mode (false).
    *
    * @generated from field: bool test = 6;
    */
@@ -77,7 +77,7 @@ export const CreateEndpointRequestSchema: GenMessage<CreateEndpointRequest> = /*
   messageDesc(file_inflow_webhook_v1_webhook_service, 0);
 
 /**
- * What was added.
+ * The created endpoint.
  *
  * @generated from message inflow.webhook.v1.CreateEndpointResponse
  */
@@ -90,7 +90,7 @@ export type CreateEndpointResponse = Message<"inflow.webhook.v1.CreateEndpointRe
   endpoint?: Endpoint | undefined;
 
   /**
-   * Its signing secret, "whsec_…", shown this once.
+   * Its signing secret, "whsec_…", returned only here.
    *
    * @generated from field: string secret = 2;
    */
@@ -105,7 +105,7 @@ export const CreateEndpointResponseSchema: GenMessage<CreateEndpointResponse> = 
   messageDesc(file_inflow_webhook_v1_webhook_service, 1);
 
 /**
- * What to change; what is absent stays.
+ * The fields to change; absent fields keep their values.
  *
  * @generated from message inflow.webhook.v1.UpdateEndpointRequest
  */
@@ -118,42 +118,42 @@ export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointReq
   endpointId: string;
 
   /**
-   * The address. Deliveries that are pending go there too.
+   * The URL. Pending deliveries are sent to it too.
    *
    * @generated from field: optional string url = 2;
    */
   url?: string | undefined;
 
   /**
-   * The kinds of events it receives from now on; empty: as before.
+   * The event kinds it receives from now on; empty: unchanged.
    *
    * @generated from field: repeated string kinds = 3;
    */
   kinds: string[];
 
   /**
-   * From now on it receives what an endpoint does that was created without kinds.
+   * Receive the default kinds from now on: those of an endpoint created without kinds.
    *
    * @generated from field: bool all_kinds = 4;
    */
   allKinds: boolean;
 
   /**
-   * What it is for, at most 200 characters.
+   * A description for operators, at most 200 characters.
    *
    * @generated from field: optional string description = 5;
    */
   description?: string | undefined;
 
   /**
-   * How many requests it gets at once, at the most, from each instance: 1 to 50.
+   * The most concurrent requests from each instance: 1 to 50.
    *
    * @generated from field: optional int32 concurrency = 6;
    */
   concurrency?: number | undefined;
 
   /**
-   * Whether events are sent to it. Enabling one forgets that it was failing.
+   * Whether events are sent to it. Enabling an endpoint resets its failure history.
    *
    * @generated from field: optional bool enabled = 7;
    */
@@ -168,13 +168,13 @@ export const UpdateEndpointRequestSchema: GenMessage<UpdateEndpointRequest> = /*
   messageDesc(file_inflow_webhook_v1_webhook_service, 2);
 
 /**
- * What was changed.
+ * The updated endpoint.
  *
  * @generated from message inflow.webhook.v1.UpdateEndpointResponse
  */
 export type UpdateEndpointResponse = Message<"inflow.webhook.v1.UpdateEndpointResponse"> & {
   /**
-   * The endpoint as it now is.
+   * The endpoint after the change.
    *
    * @generated from field: inflow.webhook.v1.Endpoint endpoint = 1;
    */
@@ -189,7 +189,7 @@ export const UpdateEndpointResponseSchema: GenMessage<UpdateEndpointResponse> = 
   messageDesc(file_inflow_webhook_v1_webhook_service, 3);
 
 /**
- * Whose endpoints to list.
+ * The business whose endpoints to list.
  *
  * @generated from message inflow.webhook.v1.ListEndpointsRequest
  */
@@ -210,7 +210,7 @@ export const ListEndpointsRequestSchema: GenMessage<ListEndpointsRequest> = /*@_
   messageDesc(file_inflow_webhook_v1_webhook_service, 4);
 
 /**
- * The endpoints asked for.
+ * The endpoints of the business.
  *
  * @generated from message inflow.webhook.v1.ListEndpointsResponse
  */
@@ -231,7 +231,7 @@ export const ListEndpointsResponseSchema: GenMessage<ListEndpointsResponse> = /*
   messageDesc(file_inflow_webhook_v1_webhook_service, 5);
 
 /**
- * Which endpoint to remove.
+ * The endpoint to delete.
  *
  * @generated from message inflow.webhook.v1.DeleteEndpointRequest
  */
@@ -252,7 +252,7 @@ export const DeleteEndpointRequestSchema: GenMessage<DeleteEndpointRequest> = /*
   messageDesc(file_inflow_webhook_v1_webhook_service, 6);
 
 /**
- * The endpoint is gone.
+ * Empty.
  *
  * @generated from message inflow.webhook.v1.DeleteEndpointResponse
  */
@@ -267,7 +267,7 @@ export const DeleteEndpointResponseSchema: GenMessage<DeleteEndpointResponse> = 
   messageDesc(file_inflow_webhook_v1_webhook_service, 7);
 
 /**
- * Whose secret to make anew.
+ * The endpoint whose secret to rotate.
  *
  * @generated from message inflow.webhook.v1.RotateSecretRequest
  */
@@ -280,7 +280,7 @@ export type RotateSecretRequest = Message<"inflow.webhook.v1.RotateSecretRequest
   endpointId: string;
 
   /**
-   * How long the secrets before go on signing, up to 30 days; absent: 24 hours.
+   * How long the earlier secrets also sign, up to 30 days; absent: 24 hours.
    *
    * @generated from field: google.protobuf.Duration overlap = 2;
    */
@@ -295,20 +295,20 @@ export const RotateSecretRequestSchema: GenMessage<RotateSecretRequest> = /*@__P
   messageDesc(file_inflow_webhook_v1_webhook_service, 8);
 
 /**
- * The secret that was made.
+ * The new secret.
  *
  * @generated from message inflow.webhook.v1.RotateSecretResponse
  */
 export type RotateSecretResponse = Message<"inflow.webhook.v1.RotateSecretResponse"> & {
   /**
-   * The new signing secret, "whsec_…", shown this once.
+   * The new signing secret, "whsec_…", returned only here.
    *
    * @generated from field: string secret = 1;
    */
   secret: string;
 
   /**
-   * The endpoint as it now is.
+   * The endpoint after the change.
    *
    * @generated from field: inflow.webhook.v1.Endpoint endpoint = 2;
    */
@@ -323,7 +323,7 @@ export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@_
   messageDesc(file_inflow_webhook_v1_webhook_service, 9);
 
 /**
- * Where to send a test event.
+ * The endpoint to send a test event to.
  *
  * @generated from message inflow.webhook.v1.SendTestEventRequest
  */
@@ -344,7 +344,7 @@ export const SendTestEventRequestSchema: GenMessage<SendTestEventRequest> = /*@_
   messageDesc(file_inflow_webhook_v1_webhook_service, 10);
 
 /**
- * The event that was recorded; it is sent next.
+ * The recorded event, which is sent next.
  *
  * @generated from message inflow.webhook.v1.SendTestEventResponse
  */
@@ -365,41 +365,41 @@ export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*
   messageDesc(file_inflow_webhook_v1_webhook_service, 11);
 
 /**
- * Which deliveries to list.
+ * The deliveries to list.
  *
  * @generated from message inflow.webhook.v1.ListDeliveriesRequest
  */
 export type ListDeliveriesRequest = Message<"inflow.webhook.v1.ListDeliveriesRequest"> & {
   /**
-   * To this endpoint, also when it was removed.
+   * Only deliveries to this endpoint, which may be deleted.
    *
    * @generated from field: string endpoint_id = 1;
    */
   endpointId: string;
 
   /**
-   * Of this event.
+   * Only deliveries of this event.
    *
    * @generated from field: string event_id = 2;
    */
   eventId: string;
 
   /**
-   * In this state only; unspecified: in any.
+   * Only deliveries in this state; unspecified: in any state.
    *
    * @generated from field: inflow.webhook.v1.DeliveryStatus status = 3;
    */
   status: DeliveryStatus;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The maximum number of deliveries, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 4;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page.
    *
    * @generated from field: string page_token = 5;
    */
@@ -420,15 +420,15 @@ export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*
  */
 export type ListDeliveriesResponse = Message<"inflow.webhook.v1.ListDeliveriesResponse"> & {
   /**
-   * The deliveries, of the newest event first.
+   * The deliveries, those of the newest event first.
    *
    * @generated from field: repeated inflow.webhook.v1.Delivery deliveries = 1;
    */
   deliveries: Delivery[];
 
   /**
-   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
-   * hold fewer than were asked for, or none, though more follow.
+   * The token of the next page; empty on the last page. A page scans a bounded number of
+   * deliveries: it may hold fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -443,7 +443,7 @@ export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = 
   messageDesc(file_inflow_webhook_v1_webhook_service, 13);
 
 /**
- * Which delivery to return.
+ * The delivery to return.
  *
  * @generated from message inflow.webhook.v1.GetDeliveryRequest
  */
@@ -464,7 +464,7 @@ export const GetDeliveryRequestSchema: GenMessage<GetDeliveryRequest> = /*@__PUR
   messageDesc(file_inflow_webhook_v1_webhook_service, 14);
 
 /**
- * The delivery asked for.
+ * The requested delivery.
  *
  * @generated from message inflow.webhook.v1.GetDeliveryResponse
  */
@@ -477,7 +477,7 @@ export type GetDeliveryResponse = Message<"inflow.webhook.v1.GetDeliveryResponse
   delivery?: Delivery | undefined;
 
   /**
-   * Its latest attempts, at most 100, in order.
+   * Its latest attempts, at most 100, oldest first.
    *
    * @generated from field: repeated inflow.webhook.v1.Attempt attempts = 2;
    */
@@ -492,7 +492,7 @@ export const GetDeliveryResponseSchema: GenMessage<GetDeliveryResponse> = /*@__P
   messageDesc(file_inflow_webhook_v1_webhook_service, 15);
 
 /**
- * Which delivery to send again.
+ * The delivery to send again.
  *
  * @generated from message inflow.webhook.v1.RedeliverRequest
  */
@@ -513,13 +513,13 @@ export const RedeliverRequestSchema: GenMessage<RedeliverRequest> = /*@__PURE__*
   messageDesc(file_inflow_webhook_v1_webhook_service, 16);
 
 /**
- * The delivery is due.
+ * The delivery, which is due now.
  *
  * @generated from message inflow.webhook.v1.RedeliverResponse
  */
 export type RedeliverResponse = Message<"inflow.webhook.v1.RedeliverResponse"> & {
   /**
-   * The delivery as it now is.
+   * The delivery after the change.
    *
    * @generated from field: inflow.webhook.v1.Delivery delivery = 1;
    */
@@ -534,13 +534,13 @@ export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE_
   messageDesc(file_inflow_webhook_v1_webhook_service, 17);
 
 /**
- * What to send again.
+ * The deliveries to send again.
  *
  * @generated from message inflow.webhook.v1.RecoverRequest
  */
 export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
   /**
-   * To this endpoint.
+   * Only deliveries to this endpoint.
    *
    * @generated from field: string endpoint_id = 1;
    */
@@ -562,13 +562,13 @@ export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_webhook_service, 18);
 
 /**
- * The deliveries are due.
+ * The number of deliveries that are due now.
  *
  * @generated from message inflow.webhook.v1.RecoverResponse
  */
 export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
   /**
-   * How many are sent again.
+   * How many deliveries are sent again.
    *
    * @generated from field: int64 recovered = 1;
    */
@@ -583,17 +583,16 @@ export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_webhook_service, 19);
 
 /**
- * Webhook endpoints and what was delivered to them, for operators.
+ * Webhook endpoints and their deliveries, for operators.
  *
  * @generated from service inflow.webhook.v1.WebhookService
  */
 export const WebhookService: GenService<{
   /**
-   * Adds an endpoint and makes its signing secret. It receives the events recorded from now on.
+   * Creates an endpoint and its signing secret. It receives the events recorded from now on.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for an address that may never be called),
-   * NOT_FOUND (not_found: the business), RESOURCE_EXHAUSTED (too_many_endpoints: 50 a business
-   * in each mode).
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
+   * (not_found: the business), RESOURCE_EXHAUSTED (too_many_endpoints: 50 per business and mode).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.CreateEndpoint
    */
@@ -603,11 +602,11 @@ export const WebhookService: GenService<{
     output: typeof CreateEndpointResponseSchema;
   },
   /**
-   * Changes what is stated of an endpoint, and leaves the rest. Enabling one makes what was held
-   * for it go out; what was given up meanwhile comes back by Recover.
+   * Changes the fields that are set, and keeps the others. Enabling an endpoint sends its paused
+   * deliveries; those that failed meanwhile are sent again by Recover.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for an address that may never be called),
-   * NOT_FOUND (not_found).
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
+   * (not_found).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.UpdateEndpoint
    */
@@ -629,7 +628,7 @@ export const WebhookService: GenService<{
     output: typeof ListEndpointsResponseSchema;
   },
   /**
-   * Removes an endpoint. What was not delivered to it yet is dropped.
+   * Deletes an endpoint. Its pending deliveries are dropped.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -641,11 +640,11 @@ export const WebhookService: GenService<{
     output: typeof DeleteEndpointResponseSchema;
   },
   /**
-   * Makes a new signing secret. The ones before go on signing beside it for the overlap, so that
-   * receivers can change over at their own time.
+   * Creates a new signing secret. The earlier ones also sign during the overlap, so that receivers
+   * can switch in their own time.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), RESOURCE_EXHAUSTED
-   * (too_many_secrets: five are live; an overlap of 0 ends the earlier ones).
+   * (too_many_secrets: five are active; an overlap of 0 ends the earlier ones).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.RotateSecret
    */
@@ -655,8 +654,8 @@ export const WebhookService: GenService<{
     output: typeof RotateSecretResponseSchema;
   },
   /**
-   * Sends an event of kind ENDPOINT_TEST, through the log and the queue as any other, to this
-   * endpoint alone and whatever kinds it asks for.
+   * Sends an event of kind ENDPOINT_TEST to this endpoint only, whatever kinds it receives. The
+   * event passes through the event log and the delivery queue like any other.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (endpoint_disabled).
@@ -669,7 +668,7 @@ export const WebhookService: GenService<{
     output: typeof SendTestEventResponseSchema;
   },
   /**
-   * Lists the deliveries to an endpoint, or of an event, newest first.
+   * Lists the deliveries to an endpoint or of an event, newest first.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -693,12 +692,12 @@ export const WebhookService: GenService<{
     output: typeof GetDeliveryResponseSchema;
   },
   /**
-   * Sends a delivery again, at once and with the whole schedule of retries before it, also when it
-   * was acknowledged before. One that is due or under way already is left as it is.
+   * Sends a delivery again at once, with the full retry schedule ahead of it, even if it was
+   * acknowledged before. A delivery that is already due or in progress does not change.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the delivery, or its
-   * endpoint was removed), FAILED_PRECONDITION (endpoint_disabled; event_expired: the event was
-   * deleted for its age).
+   * endpoint was deleted), FAILED_PRECONDITION (endpoint_disabled; event_expired: retention has
+   * deleted the event).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.Redeliver
    */
@@ -708,9 +707,9 @@ export const WebhookService: GenService<{
     output: typeof RedeliverResponseSchema;
   },
   /**
-   * Sends again what an endpoint did not acknowledge since a time: deliveries that were given up,
-   * and those that wait for a retry. Repeating it is safe; after an interruption it goes on where
-   * it ended. Events that were deleted for their age are left out.
+   * Sends again what an endpoint has not acknowledged since a time: deliveries that failed and
+   * deliveries that wait for a retry. Repeating the call is safe; after an interruption it continues
+   * where it stopped. Skips events that retention has deleted.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (endpoint_disabled).
