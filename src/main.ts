@@ -1,1 +1,23 @@
-app/launch/main.ts
+// Node before 22.18 cannot read TypeScript, and so could not say which version is needed. This file
+// is plain JavaScript, in a folder of CommonJS, where also an old Node reads it, whatever its ending.
+// `src/main.ts` is a link to it.
+{
+  const { enableCompileCache } = require('node:module')
+  const { join } = require('node:path')
+
+  const root = join(__dirname, '../../..')
+  const needed = require(join(root, 'package.json')).engines.node.replace('>=', '')
+  const [majorMin, minorMin] = needed.split('.').map(Number)
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const tooOld = major < majorMin || (major === majorMin && minor < minorMin)
+  if (tooOld || !process.features.typescript) {
+    const found = process.versions.node
+    process.stderr.write(
+      `inflow: Node ${needed} or newer is needed, and this is ${found}; npm ci brings one, and npm start uses it\n`,
+    )
+    process.exit(1)
+  }
+  // In the installation's own folder, as code that anyone may plant in a shared one would run.
+  enableCompileCache(join(root, 'node_modules/.cache/inflow'))
+  import('../run.ts').then(({ run }) => run(process.env))
+}

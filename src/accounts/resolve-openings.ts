@@ -46,7 +46,8 @@ async function resolve(
     const end = await openAtBank({
       account,
       idType,
-      idNumber: idNumberEncrypted && encrypter.open(idNumberEncrypted, identityContext(account.id)),
+      idNumber:
+        idNumberEncrypted && encrypter.decrypt(idNumberEncrypted, identityContext(account.id)),
       alias: await aliasOf(account.businessId),
       attempt,
       before,

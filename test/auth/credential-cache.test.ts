@@ -4,7 +4,7 @@ import { createCredentialCache, type Found } from '../../src/auth/credential-cac
 function setUp() {
   let nowMs = 1_000_000
   let asked = 0
-  let answer: Found<string> | undefined = { who: 'ada', expiresAtMs: undefined }
+  let answer: Found<string> | undefined = { value: 'ada', expiresAtMs: undefined }
   const trust = createCredentialCache<string>({ now: () => nowMs })
   const waiting: (() => void)[] = []
   return {
@@ -56,16 +56,16 @@ test('what was not found is asked for again each time', async () => {
   const { ask, answerWith, asked } = setUp()
   answerWith(undefined)
   expect(await ask()).toBeUndefined()
-  answerWith({ who: 'ada', expiresAtMs: undefined })
+  answerWith({ value: 'ada', expiresAtMs: undefined })
   expect(await ask()).toBe('ada')
   expect(asked()).toBe(2)
 })
 
 test('an expired credential is nobody’s, and a remembered one ends with its time', async () => {
   const { ask, pass, answerWith, nowMs, asked } = setUp()
-  answerWith({ who: 'ada', expiresAtMs: nowMs() })
+  answerWith({ value: 'ada', expiresAtMs: nowMs() })
   expect(await ask()).toBeUndefined()
-  answerWith({ who: 'ada', expiresAtMs: nowMs() + 100 })
+  answerWith({ value: 'ada', expiresAtMs: nowMs() + 100 })
   expect(await ask()).toBe('ada')
   pass(99)
   expect(await ask()).toBe('ada')

@@ -51,13 +51,13 @@ test('uses are written in the background, and never back in time', async () => {
   const [one, other] = [open(20), open(20)]
   one.start()
   other.start()
-  one.note(keyId, 2_000_000)
+  one.record(keyId, 2_000_000)
   await until(
     () => lastUsedMs(id),
     (atMs) => atMs === 2_000_000,
   )
-  other.note(keyId, 1_000_000)
-  other.note('key_nobody', 3_000_000)
+  other.record(keyId, 1_000_000)
+  other.record('key_nobody', 3_000_000)
   await other.stop()
   expect(await lastUsedMs(id)).toBe(2_000_000)
 })
@@ -69,7 +69,7 @@ test('a key that somebody else is changing is passed over, and nobody waits', as
     await client.query('begin')
     await client.query('select from api_key where id = $1 for update', [keyIdOf(key)])
     const uses = open(60_000)
-    uses.note(keyIdOf(key)!, 2_000_000)
+    uses.record(keyIdOf(key)!, 2_000_000)
     await uses.stop()
     await client.query('rollback')
   } finally {
@@ -88,7 +88,7 @@ test('while the database is away uses are kept, and written when it is back', as
     const uses = createKeyUses({ pool: database.relaxedPool, log: heard, everyMs: 20 })
     running.add(uses)
     await wire.cut()
-    uses.note(keyIdOf(key)!, 2_000_000)
+    uses.record(keyIdOf(key)!, 2_000_000)
     uses.start()
     await until(
       async () => failures.length,

@@ -58,7 +58,7 @@ describe('authentication by key', () => {
         },
       },
       clock: { now: () => nowMs },
-      used: (...use) => used.push(use),
+      onUse: (...use) => used.push(use),
     })
     return async (secret: string, address = '198.51.100.1') => find(secret, address)
   }

@@ -38,7 +38,7 @@ const PACE: StreamPace = { checkpointMs: 60_000, streamMs: 60_000 }
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
   pace: StreamPace = PACE,
-  standing: CredentialStatus = { stands: async () => true, end: () => undefined },
+  standing: CredentialStatus = { isValid: async () => true, end: () => undefined },
 ) {
   const dependencies = {
     pool: db.database.pool,
@@ -279,7 +279,7 @@ test('a stream ends when its credential stands no longer, and not while that can
     throw new Error('the database is away')
   }
   const running = open({}, PACE, {
-    stands: () => {
+    isValid: () => {
       asked += 1
       return stands()
     },
@@ -298,7 +298,7 @@ test('a stream whose credential falls hands out nothing more, also to who does n
   const ended = Promise.withResolvers<unknown>()
   let stands = true
   const stream = open({ start: { case: 'beginning', value: true } }, PACE, {
-    stands: async () => stands,
+    isValid: async () => stands,
     end: ended.resolve,
   })
   await publish(3)
@@ -313,7 +313,7 @@ test('a stream that is over is not ended again for its credential', async () => 
   let asked = 0
   const end = vi.fn()
   const stream = open({}, PACE, {
-    stands: async () => {
+    isValid: async () => {
       asked += 1
       return true
     },
@@ -323,12 +323,12 @@ test('a stream that is over is not ended again for its credential', async () => 
   await vi.waitFor(() => expect(asked).toBeGreaterThan(0), 5_000)
   await stream.return(undefined)
   const askedThen = asked
-  const other = open({}, PACE, { stands: async () => false, end })
+  const other = open({}, PACE, { isValid: async () => false, end })
   await other.next()
   await expect(other.next()).rejects.toMatchObject({ reason: 'unauthorized' })
   // By the time that one which began later is ended, theirs would have been.
   const ended = Promise.withResolvers<unknown>()
-  await open({}, PACE, { stands: async () => false, end: ended.resolve }).next()
+  await open({}, PACE, { isValid: async () => false, end: ended.resolve }).next()
   await ended.promise
   expect(asked).toBe(askedThen)
   expect(end).not.toHaveBeenCalled()

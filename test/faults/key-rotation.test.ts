@@ -29,8 +29,8 @@ const ACCOUNTS = 20_000
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
 const asText = (key: Buffer) => key.toString('base64')
-const oldSealer = createEncrypter(OLD)
-const newSealer = createEncrypter(NEW)
+const oldEncrypter = createEncrypter(OLD)
+const newEncrypter = createEncrypter(NEW)
 
 const db = useDatabase()
 /** What the business's endpoint was sent. */
@@ -116,17 +116,17 @@ async function rotate(verb: 'rotate' | 'status', killAfter = Number.POSITIVE_INF
   })
   const closed = once(child, 'close')
   if (killAfter !== Number.POSITIVE_INFINITY) {
-    await until(resealedCount, (count) => count >= killAfter, 60_000)
+    await until(countReEncrypted, (count) => count >= killAfter, 60_000)
     child.kill('SIGKILL')
   }
   const [code, signal] = await closed
   return { code, signal, output, errors }
 }
 
-async function resealedCount(): Promise<number> {
+async function countReEncrypted(): Promise<number> {
   const { rows } = await db.database.pool.query(
     'select count(*)::int as count from account where substr(id_number_encrypted, 1, 5) = $1',
-    [newSealer.head],
+    [newEncrypter.head],
   )
   return rows[0].count
 }
@@ -145,8 +145,8 @@ async function insertOldAccounts(businessId: string): Promise<void> {
       idType: 'nin',
       idNumber,
     } as const
-    const hash = oldSealer.fingerprint(detailsText(details)).subarray(5)
-    const sealed = oldSealer.seal(idNumber, identityContext(id))
+    const hash = oldEncrypter.fingerprint(detailsText(details)).subarray(5)
+    const sealed = oldEncrypter.encrypt(idNumber, identityContext(id))
     return { id, number: `T${String(index).padStart(9, '0')}`, sealed, hash, at: index }
   })
   await db.database.pool.query(
@@ -239,7 +239,7 @@ test('a master key is rotated under load, although the rotation is killed half-w
 
   // Phase 3, killed twice on its way, while one instance still encrypts with the old key.
   const first = await rotate('rotate', 1_000)
-  const killedAt = await resealedCount()
+  const killedAt = await countReEncrypted()
   expect(first).toMatchObject({ signal: 'SIGKILL' })
   expect(killedAt).toBeLessThan(ACCOUNTS)
   expect(await rotate('rotate', killedAt + 1_000)).toMatchObject({ signal: 'SIGKILL' })
@@ -257,8 +257,8 @@ test('a master key is rotated under load, although the rotation is killed half-w
   // Phase 4: nothing is left of the old key.
   const status = await rotate('status')
   expect(status.code, status.errors).toBe(0)
-  expect(status.output).toMatch(new RegExp(`^${newSealer.keyId} +current`, 'm'))
-  expect(status.output).toMatch(new RegExp(`^${oldSealer.keyId} +may be removed`, 'm'))
+  expect(status.output).toMatch(new RegExp(`^${newEncrypter.keyId} +current`, 'm'))
+  expect(status.output).toMatch(new RegExp(`^${oldEncrypter.keyId} +may be removed`, 'm'))
   await expectNothingOfTheOldKey()
 
   // And all is as it was: without the old key, repeats are recognized, and secrets sign.
@@ -297,14 +297,16 @@ async function expectNothingOfTheOldKey(): Promise<void> {
     'select id, id_number_encrypted, id_number_hash, details_hash from account',
   )
   expect(rows.length).toBeGreaterThan(ACCOUNTS)
-  const isNew = (bytes: Buffer) => bytes.subarray(0, 5).equals(newSealer.head)
+  const isNew = (bytes: Buffer) => bytes.subarray(0, 5).equals(newEncrypter.head)
   for (const row of rows) {
     const all = [row.id_number_encrypted, row.id_number_hash, row.details_hash].every(isNew)
     if (!all) expect(row).toBe('made with the new key')
-    expect(newSealer.open(row.id_number_encrypted, identityContext(row.id))).toMatch(/^\d{11}$/)
+    expect(newEncrypter.decrypt(row.id_number_encrypted, identityContext(row.id))).toMatch(
+      /^\d{11}$/,
+    )
   }
   const secrets = await db.database.pool.query('select sealed from webhook_secret')
   expect(secrets.rows.every((row) => isNew(row.sealed))).toBe(true)
   const keys = await db.database.pool.query('select id from master_key')
-  expect(keys.rows).toEqual([{ id: newSealer.keyId }])
+  expect(keys.rows).toEqual([{ id: newEncrypter.keyId }])
 }

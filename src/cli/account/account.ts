@@ -7,7 +7,6 @@ import {
   ListAccountsResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { answer } from '../answer.ts'
 import {
   addBusinessOption,
   addModeOptions,
@@ -19,8 +18,9 @@ import {
   type PageOptions,
 } from '../options.ts'
 import { note } from '../output.ts'
+import { printResponse } from '../print-response.ts'
 import { readSecret } from '../read-secret.ts'
-import { calling } from '../service.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { rows, whole } from './account-columns.ts'
 import { addAccountEnds } from './end-account.ts'
@@ -86,7 +86,7 @@ interface CreateOptions {
   readonly test?: boolean
 }
 
-const createAccount = calling<CreateOptions>(async (service, options) => {
+const createAccount = serviceAction<CreateOptions>(async (service, options) => {
   const { reference, bank, firstName, lastName, email, phone } = options
   const response = await service.client(AccountService).createAccount({
     businessId: service.business(options.business),
@@ -101,14 +101,14 @@ const createAccount = calling<CreateOptions>(async (service, options) => {
     idNumber:
       options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
   })
-  answer(options, CreateAccountResponseSchema, response, () => whole(response.account))
+  printResponse(options, CreateAccountResponseSchema, response, () => whole(response.account))
   if (response.replayed) note('It was open already.')
 })
 
-const getAccount = calling<{ business?: string }>(async (service, options, reference) => {
+const getAccount = serviceAction<{ business?: string }>(async (service, options, reference) => {
   const businessId = service.business(options.business)
   const response = await service.client(AccountService).getAccount({ businessId, reference })
-  answer(options, GetAccountResponseSchema, response, () => whole(response.account))
+  printResponse(options, GetAccountResponseSchema, response, () => whole(response.account))
 })
 
 interface ListOptions extends PageOptions, ModeOptions {
@@ -118,7 +118,7 @@ interface ListOptions extends PageOptions, ModeOptions {
   readonly idType?: IdType
 }
 
-const listAccounts = calling<ListOptions>(async (service, options) => {
+const listAccounts = serviceAction<ListOptions>(async (service, options) => {
   const response = await service.client(AccountService).listAccounts({
     businessId: options.business ?? '',
     status: options.status ?? AccountStatus.UNSPECIFIED,
@@ -129,6 +129,6 @@ const listAccounts = calling<ListOptions>(async (service, options) => {
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListAccountsResponseSchema, response, () => rows(response.accounts))
+  printResponse(options, ListAccountsResponseSchema, response, () => rows(response.accounts))
   notePage(response)
 })

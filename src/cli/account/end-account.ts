@@ -4,11 +4,11 @@ import {
   CloseAccountResponseSchema,
   ResolveAccountResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { answer } from '../answer.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption } from '../options.ts'
 import { note } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addVerb } from '../verb.ts'
 import { whole } from './account-columns.ts'
 
@@ -38,10 +38,10 @@ export function addAccountEnds(noun: Command): void {
     .action(resolveAccount)
 }
 
-const closeAccount = calling<{ business?: string }>(async (service, options, reference) => {
+const closeAccount = serviceAction<{ business?: string }>(async (service, options, reference) => {
   const businessId = service.business(options.business)
   const response = await service.client(AccountService).closeAccount({ businessId, reference })
-  answer(options, CloseAccountResponseSchema, response, () => whole(response.account))
+  printResponse(options, CloseAccountResponseSchema, response, () => whole(response.account))
 })
 
 interface ResolveOptions {
@@ -52,7 +52,7 @@ interface ResolveOptions {
   readonly notOpened?: boolean
 }
 
-const resolveAccount = calling<ResolveOptions>(async (service, options, reference) => {
+const resolveAccount = serviceAction<ResolveOptions>(async (service, options, reference) => {
   const { accountNumber, accountName = '', bankAccountId = '', notOpened } = options
   if ((accountNumber === undefined) === (notOpened !== true)) {
     throw new Failure(EXIT.usage, 'say either --account-number or --not-opened')
@@ -65,6 +65,6 @@ const resolveAccount = calling<ResolveOptions>(async (service, options, referenc
         ? { case: 'notOpened', value: true }
         : { case: 'opened', value: { accountNumber, accountName, bankAccountId } },
   })
-  answer(options, ResolveAccountResponseSchema, response, () => whole(response.account))
+  printResponse(options, ResolveAccountResponseSchema, response, () => whole(response.account))
   if (!response.account) note('Nothing was opened; the reference may be used again.')
 })

@@ -13,12 +13,12 @@ export function newSecret(): string {
 
 /** Encrypts a secret; it opens for the same endpoint alone. */
 export function encryptSecret(encrypter: Encrypter, endpointId: string, secret: string): Buffer {
-  return encrypter.seal(secret, context(endpointId))
+  return encrypter.encrypt(secret, context(endpointId))
 }
 
 /** @returns `whsec_<base64>`; throws when no known key sealed it for this endpoint */
 export function decryptSecret(encrypter: Encrypter, endpointId: string, sealed: Buffer): string {
-  return encrypter.open(sealed, context(endpointId))
+  return encrypter.decrypt(sealed, context(endpointId))
 }
 
 /** Opens sealed secrets: the bytes that sign. Those of busy endpoints are kept open. */

@@ -51,9 +51,9 @@ describe('instances that exchange what they spend', () => {
       () => new SharedBucket('b', limit, 0, (bucket, soon) => void (soon && urgent.add(bucket))),
     )
     const exchange = (bucket: SharedBucket, nowMs: number): void => {
-      common.owe(bucket.collect(), nowMs)
+      common.debit(bucket.collect(), nowMs)
       const level = common.remaining > 0 ? common.remaining : -debtOf(common)
-      bucket.hear(level, nowMs)
+      bucket.applyLevel(level, nowMs)
     }
     const admittedAt = Array<number>(durationMs).fill(0)
     for (let nowMs = 0; nowMs < durationMs; nowMs++) {
@@ -108,7 +108,7 @@ describe('the exchange', () => {
       return new Map(spendings.map(({ name, spent }) => [name, -spent]))
     }
     const exchange = createExchange({ share, clock, log })
-    const bucket = new SharedBucket('b', limit, 0, exchange.tell)
+    const bucket = new SharedBucket('b', limit, 0, exchange.report)
     expect(asked).toBe(0)
     for (let each = 0; each < 10; each++) expect(bucket.take(0)).toBe(true)
     await answered.promise
@@ -126,7 +126,7 @@ describe('the exchange', () => {
       return new Map(spendings.map(({ name, spent }) => [name, 100 - spent]))
     }
     const exchange = createExchange({ share, clock, log })
-    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.tell))
+    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.report))
     for (let each = 0; each < 5; each++) first!.take(0)
     for (let each = 0; each < 7; each++) second!.take(0)
     expect(await told.promise).toEqual([{ name: 'b', spent: 12, limit }])
@@ -139,7 +139,7 @@ describe('the exchange', () => {
     const tells = new Map<SharedBucket, number>()
     const tell = (bucket: SharedBucket, urgent: boolean): void => {
       tells.set(bucket, (tells.get(bucket) ?? 0) + 1)
-      exchange.tell(bucket, urgent)
+      exchange.report(bucket, urgent)
     }
     const few = { perSecond: 1, burst: 2 }
     const buckets = Array.from(
@@ -163,7 +163,7 @@ describe('the exchange', () => {
       clock,
       log,
     })
-    const bucket = new SharedBucket('b', limit, 0, exchange.tell)
+    const bucket = new SharedBucket('b', limit, 0, exchange.report)
     for (let each = 0; each < 10; each++) bucket.take(0)
     await exchange.stop()
     bucket.take(0)
@@ -174,7 +174,7 @@ describe('the exchange', () => {
 test('the buckets of 200,000 addresses are not all kept', () => {
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: limit, token: undefined, address: limit, failed: limit }
-  const limits = createRateLimits({ defaults, clock: { now: () => 0 }, tell: () => undefined })
+  const limits = createRateLimits({ defaults, clock: { now: () => 0 }, report: () => undefined })
   const first = limits.address('10.0.0.0')
   expect(first?.take(0)).toBe(true)
   for (let each = 0; each < 200_000; each++) {
@@ -191,7 +191,11 @@ test('who calls all the time stays proved, however many others are let in', () =
   let nowMs = 0
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
-  const limits = createRateLimits({ defaults, clock: { now: () => nowMs }, tell: () => undefined })
+  const limits = createRateLimits({
+    defaults,
+    clock: { now: () => nowMs },
+    report: () => undefined,
+  })
   const call = (keyId: string): void => {
     const caller = {
       kind: 'business',
@@ -207,6 +211,6 @@ test('who calls all the time stays proved, however many others are let in', () =
     call(`key-${each}`)
     nowMs += 10
   }
-  expect(limits.proved('Bearer busy')).toBe(true)
-  expect(limits.proved('Bearer key-0')).toBe(false)
+  expect(limits.recentlyAuthenticated('Bearer busy')).toBe(true)
+  expect(limits.recentlyAuthenticated('Bearer key-0')).toBe(false)
 })

@@ -93,19 +93,19 @@ describe('a token bucket', () => {
           nowMs += stepMs
           for (let each = 0; each < attempts; each++) bucket.take(nowMs)
         }
-        bucket.owe(owed, nowMs)
+        bucket.debit(owed, nowMs)
         const { remaining, resetSeconds, retryAfterSeconds } = bucket
         expect(remaining).toBeGreaterThanOrEqual(0)
         expect(remaining).toBeLessThanOrEqual(limit.burst)
         expect(retryAfterSeconds).toBeGreaterThanOrEqual(1)
         // As many as remain are let through, and not one more.
         const copy = new TokenBucket(limit, nowMs)
-        copy.owe(limit.burst - remaining, nowMs)
+        copy.debit(limit.burst - remaining, nowMs)
         expect(takeAll(bucket, nowMs)).toBe(remaining)
         expect(takeAll(copy, nowMs)).toBe(remaining)
         // After the wait there is one again, and after the reset it is full.
         const after = new TokenBucket(limit, nowMs)
-        after.owe(limit.burst - remaining, nowMs)
+        after.debit(limit.burst - remaining, nowMs)
         expect(bucket.has(nowMs + bucket.retryAfterSeconds * 1_000)).toBe(true)
         expect(after.has(nowMs + resetSeconds * 1_000)).toBe(true)
         expect(after.remaining).toBeGreaterThanOrEqual(limit.burst - 1)
@@ -115,7 +115,7 @@ describe('a token bucket', () => {
 
   test('owes at the most one burst, and pays before it lets anything through', () => {
     const bucket = new TokenBucket({ perSecond: 10, burst: 20 }, 0)
-    bucket.owe(1_000_000, 0)
+    bucket.debit(1_000_000, 0)
     expect([bucket.remaining, bucket.retryAfterSeconds, bucket.resetSeconds]).toEqual([0, 3, 4])
     expect(bucket.take(2_000)).toBe(false)
     expect(bucket.take(2_100)).toBe(true)
