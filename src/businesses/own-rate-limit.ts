@@ -27,8 +27,8 @@ export function changeRateLimit(
   change: { readonly [name in keyof OwnRateLimit]: number | undefined },
 ): OwnRateLimit {
   const perSecond = change.rateLimitPerSecond ?? own.rateLimitPerSecond ?? 0
-  const kept = change.rateLimitPerSecond === 0 ? 0 : (own.rateLimitBurst ?? 0)
-  const burst = change.rateLimitBurst ?? kept
+  const currentBurst = change.rateLimitPerSecond === 0 ? 0 : (own.rateLimitBurst ?? 0)
+  const burst = change.rateLimitBurst ?? currentBurst
   if (burst > FULL_SECONDS_MAX * perSecond) {
     const burstMax = FULL_SECONDS_MAX * perSecond
     const message =

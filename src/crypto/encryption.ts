@@ -110,8 +110,8 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       if (bytes.length === HASH_BYTES) {
         return ring.some((keys) => timingSafeEqual(hashWith(keys, text), bytes))
       }
-      const made = fingerprintWith(keysOf(bytes), text)
-      return made.length === bytes.length && timingSafeEqual(made, bytes)
+      const expected = fingerprintWith(keysOf(bytes), text)
+      return expected.length === bytes.length && timingSafeEqual(expected, bytes)
     },
     use(keys) {
       ring = deriveRing(keys)
