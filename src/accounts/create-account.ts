@@ -150,7 +150,7 @@ function newReservation(
     phone: request.phone,
     idType: request.idType ?? null,
     idNumberEncrypted: request.idNumber
-      ? encrypter.seal(request.idNumber, identityContext(id))
+      ? encrypter.encrypt(request.idNumber, identityContext(id))
       : null,
     idNumberHash: request.idNumber
       ? encrypter.fingerprint(identityText(request.idType, request.idNumber))

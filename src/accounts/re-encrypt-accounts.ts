@@ -34,8 +34,8 @@ export function encryptedAccounts(pool: Pool): EncryptedRows {
   return {
     name: 'accounts',
     async reEncrypt(encrypter, after, limit) {
-      const { rows, last, looked } = await readStale(pool, encrypter, after, limit)
-      return { ...(await reEncryptAll(pool, encrypter, rows)), looked, next: last }
+      const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
+      return { ...(await reEncryptAll(pool, encrypter, rows)), scanned, next: last }
     },
     countByKey: () =>
       countByKey(
@@ -50,7 +50,7 @@ export function encryptedAccounts(pool: Pool): EncryptedRows {
               then encode(substr(details_hash, 2, 4), 'hex') else '' end, count(*)
             from account group by 1`,
       ),
-    async fits(encrypter) {
+    async matchesKeys(encrypter) {
       const result = await pool.query<EncryptedAccount>(`select ${COLUMNS} from account limit 1`)
       const row = result.rows[0]
       return row && reEncryptAccount(encrypter, row) !== undefined
@@ -87,31 +87,31 @@ export async function hashIdentityNumbers(
 
 /** Reads the next accounts and returns those with a value that is not under the current key. */
 async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
-  const result = await pool.query<EncryptedAccount & { last: string | null; looked: number }>(
+  const result = await pool.query<EncryptedAccount & { last: string | null; scanned: number }>(
     `with page as (select ${COLUMNS} from account where id > $1 order by id limit $2)
-      select l.last, l.looked, p.*
-      from (select max(id) as last, count(*)::int as looked from page) l
+      select l.last, l.scanned, p.*
+      from (select max(id) as last, count(*)::int as scanned from page) l
       left join page p on length(details_hash) <> ${FINGERPRINT_BYTES}
         or substr(details_hash, 1, 5) <> $3 or substr(id_number_encrypted, 1, 5) <> $3
         or (id_number_encrypted is not null
           and (id_number_hash is null or substr(id_number_hash, 1, 5) <> $3))`,
     [after, limit, encrypter.head],
   )
-  const { last = null, looked = 0 } = result.rows[0] ?? {}
-  return { rows: result.rows.filter((row) => row.id !== null), last: last ?? undefined, looked }
+  const { last = null, scanned = 0 } = result.rows[0] ?? {}
+  return { rows: result.rows.filter((row) => row.id !== null), last: last ?? undefined, scanned }
 }
 
 async function reEncryptAll(
   pool: Pool,
   encrypter: Encrypter,
   rows: readonly EncryptedAccount[],
-): Promise<Pick<ReEncryptedPage, 'reEncrypted' | 'left' | 'unreadable'>> {
+): Promise<Pick<ReEncryptedPage, 'reEncrypted' | 'skipped' | 'unreadable'>> {
   const all = rows.map((row) => reEncryptAccount(encrypter, row))
   const reEncryptedAccounts = all.filter((each) => each !== undefined)
   const unreadable = rows.filter((_, index) => all[index] === undefined).map((row) => row.id)
   const reEncrypted =
     reEncryptedAccounts.length === 0 ? 0 : await replaceUnchanged(pool, reEncryptedAccounts)
-  return { reEncrypted, left: reEncryptedAccounts.length - reEncrypted, unreadable }
+  return { reEncrypted, skipped: reEncryptedAccounts.length - reEncrypted, unreadable }
 }
 
 /** @returns undefined if no known key decrypts the values, or they do not match the details */
@@ -121,7 +121,7 @@ function reEncryptAccount(
 ): ReEncryptedAccount | undefined {
   try {
     const sealed = row.id_number_encrypted
-    const idNumber = sealed ? encrypter.open(sealed, identityContext(row.id)) : undefined
+    const idNumber = sealed ? encrypter.decrypt(sealed, identityContext(row.id)) : undefined
     const idType = row.id_type ?? undefined
     const details = detailsText({
       bank: row.bank,
@@ -136,7 +136,7 @@ function reEncryptAccount(
     const text = idNumber && identityText(idType, idNumber)
     return {
       before: row,
-      idNumberEncrypted: idNumber ? encrypter.seal(idNumber, identityContext(row.id)) : null,
+      idNumberEncrypted: idNumber ? encrypter.encrypt(idNumber, identityContext(row.id)) : null,
       idNumberHash: text ? encrypter.fingerprint(text) : null,
       detailsHash: encrypter.fingerprint(details),
     }

@@ -46,7 +46,8 @@ async function retryOpening(
     const outcome = await openAtBank({
       account,
       idType,
-      idNumber: idNumberEncrypted && encrypter.open(idNumberEncrypted, identityContext(account.id)),
+      idNumber:
+        idNumberEncrypted && encrypter.decrypt(idNumberEncrypted, identityContext(account.id)),
       alias: await aliasOf(account.businessId),
       attempt,
       priorState,

@@ -46,7 +46,7 @@ export function composePipeline(options: Options): Pipeline {
       limitArrivals(limits, clock, policyOf),
       authentication(
         {
-          secretKey: createAuthenticateKey({ store: businesses, clock, used: keyUses.note }),
+          secretKey: createAuthenticateKey({ store: businesses, clock, onUse: keyUses.record }),
           token: createAuthenticateToken({
             pool,
             relaxedPool: database.relaxedPool,

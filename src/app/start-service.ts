@@ -28,7 +28,7 @@ import type { Config } from '../config/config.ts'
 import { type Clock, createTimeText } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { createEncrypter, type KeyRing } from '../crypto/encryption.ts'
-import { createKnownKeys } from '../crypto/key-holder.ts'
+import { createKeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { createListener } from '../events/listener.ts'
 import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
@@ -105,7 +105,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, database, clock, log, link } = options
   const { pool } = database
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
-  const knownKeys = createKnownKeys({
+  const keyHeartbeat = createKeyHeartbeat({
     id: newId('ins', clock.now()),
     pool,
     encrypter,
@@ -113,7 +113,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     log,
     reread: options.rereadKeys,
   })
-  await knownKeys.start()
+  await keyHeartbeat.start()
   const timeText = createTimeText(config.displayTimeZone)
   const metrics = createMetrics()
   // What every worker would tell alike is left to the one that is asked.
@@ -173,7 +173,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const settlements = createSettlements({ database, clock, log, onCommit })
   const check = createCheck()
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
-  const limits = createRateLimits({ defaults: config.rateLimits, clock, tell: exchange.tell })
+  const limits = createRateLimits({ defaults: config.rateLimits, clock, report: exchange.report })
 
   const implementations = [
     implement(ThirdPartyService, createThirdPartyRpc({ database, timeText, createAccount })),
@@ -246,7 +246,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { http, grpc } = await openServers({
     ...{ config, invokers, notifications, exposition, ready, log, tls },
   }).catch(async (error: unknown) => {
-    await knownKeys.stop()
+    await keyHeartbeat.stop()
     throw error
   })
   registerServerMetrics(metrics, { http, grpc })
@@ -288,7 +288,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         payments.stop(),
         hashing,
       ])
-      await Promise.all([knownKeys.stop(), exchange.stop()])
+      await Promise.all([keyHeartbeat.stop(), exchange.stop()])
     },
   }
 }

@@ -7,72 +7,72 @@ import {
 import { assert, Fault } from '../core/errors.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
-/** What an internal token allows. `admin` allows everything internal. */
+/** The scopes of an internal token. `admin` allows every internal method. */
 export const SCOPES = ['admin', 'payments:write', 'read', 'events:subscribe'] as const
 
 export type Scope = (typeof SCOPES)[number]
 
-/** A business, known by one of its secret keys. */
+/** A business, authenticated by one of its secret keys. */
 export interface BusinessCaller {
   readonly kind: 'business'
   readonly businessId: string
-  /** Whether the key opens live mode; false: test mode. Neither shows anything of the other. */
+  /** The mode of the key: true for live, false for test. A mode sees nothing of the other. */
   readonly live: boolean
   readonly keyId: string
-  /** How often each key of the business may call; undefined: as often as any. */
+  /** The rate limit of each key of the business; undefined: the default. */
   readonly rateLimit: RateLimit | undefined
 }
 
-/** An internal service or operator, known by a token. */
+/** An internal service or operator, authenticated by a token. */
 export interface InternalCaller {
   readonly kind: 'internal'
-  /** `bootstrap` for the token of the settings, which is of no row. */
+  /** `bootstrap` for ADMIN_TOKEN, which has no row. */
   readonly tokenId: string
   readonly name: string
   readonly scopes: ReadonlySet<Scope>
-  /** The only businesses there are for this caller; undefined: all. */
+  /** The businesses that the token is restricted to; undefined: all. */
   readonly businessIds?: ReadonlySet<string> | undefined
 }
 
-/** The id of the token of the settings. */
+/** The id of ADMIN_TOKEN, the token of the settings. */
 export const BOOTSTRAP = 'bootstrap'
 
-/** Who calls. */
+/** The authenticated caller of a method. */
 export type Caller = BusinessCaller | InternalCaller
 
-/** The caller of the call under way; undefined where none is needed. */
+/** The caller of the current call; undefined if the method needs no credential. */
 export const callerKey = createContextKey<Caller | undefined>(undefined)
 
-/** For how long a stream may go on. */
+/** Whether a stream may continue. */
 export interface CredentialStatus {
-  /** Whether the credential of the call still stands; to be asked now and then. */
-  readonly stands: () => Promise<boolean>
-  /** Ends the call from outside, whatever it or its caller waits for. */
+  /** Checks whether the credential of the call is still valid. Streams call it periodically. */
+  readonly isValid: () => Promise<boolean>
+  /** Ends the call from outside, whatever it or its caller is waiting for. */
   readonly end: (fault: Fault) => void
 }
 
-/** The standing of the call under way. */
+/** The credential status of the current call. */
 export const credentialStatusKey = createContextKey<CredentialStatus>({
-  stands: async () => true,
+  isValid: async () => true,
   end: () => undefined,
 })
 
-/** Where a call comes from. */
+/** Where a call came from. */
 export interface CallSource {
-  /** The network address at the other end of the connection. */
+  /** The network address of the peer. */
   readonly address: string
   readonly requestId: string
 }
 
-/** The source of the call under way. The doors put it there: it is their `CallContext`. */
+/** The source of the current call. The servers set it: it is their `CallContext`. */
 export const callSourceKey: ContextKey<CallSource | undefined> = createContextKey<
   CallSource | undefined
 >(undefined)
 
 /**
- * Refuses a part of a method that is for administrators alone.
+ * Refuses callers without the scope `admin`, for parts of a method that need it.
  *
- * @param what the part, as the text names it
+ * @param what the part, as the error text names it
  * @throws Fault permission_denied
  */
 export function requireAdmin(context: HandlerContext, what: string): void {
@@ -81,31 +81,31 @@ export function requireAdmin(context: HandlerContext, what: string): void {
   throw new Fault('permission_denied', `The token lacks the scope admin, which ${what} needs`)
 }
 
-/** The business that calls. Only for methods that the access table opens to businesses alone. */
+/** Returns the calling business. Only for methods whose policy requires a secret key. */
 export function callingBusiness(context: HandlerContext): BusinessCaller {
   const caller = context.values.get(callerKey)
-  assert(caller?.kind === 'business', 'the access table lets only businesses call this method')
+  assert(caller?.kind === 'business', 'the policy lets only businesses call this method')
   return caller
 }
 
-/** The businesses that the caller is restricted to; undefined: it is not. */
+/** Returns the businesses that the caller's token is restricted to; undefined: all. */
 export function restrictionOf(values: ContextValues): ReadonlySet<string> | undefined {
   const caller = values.get(callerKey)
   return caller?.kind === 'internal' ? caller.businessIds : undefined
 }
 
-/** Who makes a change, and from where: what the audit log keeps of it. */
+/** Who made a change, and from where, as the audit log records it. */
 export interface Actor extends CallSource {
   readonly kind: 'token' | 'secret_key' | 'bootstrap' | 'system'
-  /** Of the token or key; empty for the other kinds. */
+  /** The id of the token or key; empty for the other kinds. */
   readonly id: string
   readonly name: string
 }
 
-/** The service itself, where nobody calls. */
+/** The service itself, for changes without a caller. */
 export const SYSTEM: Actor = { kind: 'system', id: '', name: '', address: '', requestId: '' }
 
-/** Who makes the call under way. */
+/** Returns the actor of the current call. */
 export function actorOf({ values }: HandlerContext): Actor {
   const caller = values.get(callerKey)
   const source = values.get(callSourceKey)

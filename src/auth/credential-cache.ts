@@ -1,86 +1,85 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
 
-/** How long a credential is trusted without asking anew: a revoked one is refused within this. */
-const TRUST_MS = 800
+/** How long a credential stays cached. A revoked credential is refused within this time. */
+const CACHED_MS = 800
 
-/** How many credentials are remembered. */
-const REMEMBERED_MAX = 20_000
+/** The most credentials that are cached. */
+const CREDENTIALS_MAX = 20_000
 
-/** Whom a credential was found to be of. */
-export interface Found<Who> {
-  readonly who: Who
-  /** Milliseconds since the Unix epoch; undefined: it does not expire. */
+/** The result of looking a credential up. */
+export interface Found<Value> {
+  readonly value: Value
+  /** Milliseconds since the Unix epoch; undefined: the credential does not expire. */
   readonly expiresAtMs: number | undefined
 }
 
 /**
- * Whom a credential is of: what was found less than a second ago, at once, or what `find` finds
- * now. Calls that need the same answer at the same time ask once.
+ * Returns the value of a credential: at once if it was found less than a second ago, else from
+ * `find`. Concurrent calls for one credential share one call of `find`.
  */
-export type CredentialCache<Who> = (
+export type CredentialCache<Value> = (
   credential: string,
-  find: () => Promise<Found<Who> | undefined>,
-) => Who | undefined | Promise<Who | undefined>
+  find: () => Promise<Found<Value> | undefined>,
+) => Value | undefined | Promise<Value | undefined>
 
-interface Remembered<Who> {
-  readonly who: Who
-  readonly askedMs: number
+interface Cached<Value> {
+  readonly value: Value
+  readonly startedMs: number
   readonly untilMs: number
 }
 
-interface Question<Who> {
-  readonly answer: Promise<Who | undefined>
-  readonly askedMs: number
+interface Lookup<Value> {
+  readonly result: Promise<Value | undefined>
+  readonly startedMs: number
 }
 
 /**
- * Remembers credentials by their text for as long as they are trusted, so that a request costs one
- * look into a map. Hashing the text for each request instead would keep it out of this map, and
- * guard nothing: whoever reads this memory finds the same texts in the requests that brought them.
- * Nor does the time of a look-up tell of a credential: the map compares texts only where their
- * hashes, seeded anew in each process, are equal. Texts that were not proved right are never kept,
- * and the others are purged when their time is over.
+ * Caches credentials by their text, so that a request costs one map look-up. Hashing the text for
+ * each request would keep it out of this map but protect nothing: an attacker who reads this memory
+ * finds the same texts in the requests. The time of a look-up reveals nothing about a credential
+ * either: the map compares texts only if their hashes, seeded per process, are equal. Only
+ * credentials that were found are cached, and they are purged when they expire from the cache.
  */
-export function createCredentialCache<Who>(clock: Clock): CredentialCache<Who> {
-  const remembered = new LRUCache<string, Remembered<Who>>({
-    max: REMEMBERED_MAX,
-    // lru-cache still gives what is exactly as old as this.
-    ttl: TRUST_MS - 1,
+export function createCredentialCache<Value>(clock: Clock): CredentialCache<Value> {
+  const cache = new LRUCache<string, Cached<Value>>({
+    max: CREDENTIALS_MAX,
+    // lru-cache still returns an entry whose age is exactly the ttl.
+    ttl: CACHED_MS - 1,
     ttlAutopurge: true,
     ttlResolution: 0,
     perf: clock,
   })
-  const asking = new Map<string, Question<Who>>()
+  const lookups = new Map<string, Lookup<Value>>()
 
-  const ask = async (
+  const lookUp = async (
     credential: string,
-    find: () => Promise<Found<Who> | undefined>,
-    askedMs: number,
-  ): Promise<Who | undefined> => {
+    find: () => Promise<Found<Value> | undefined>,
+    startedMs: number,
+  ): Promise<Value | undefined> => {
     const found = await find()
     if (found === undefined) return undefined
     const untilMs = found.expiresAtMs ?? Number.POSITIVE_INFINITY
-    if (untilMs <= askedMs) return undefined
-    // From the question on, not from the answer: a revocation in between has not been seen.
-    remembered.set(credential, { who: found.who, askedMs, untilMs }, { start: askedMs })
-    return found.who
+    if (untilMs <= startedMs) return undefined
+    // Cached from the start of the look-up: it has not seen a revocation that came after its start.
+    cache.set(credential, { value: found.value, startedMs, untilMs }, { start: startedMs })
+    return found.value
   }
   return (credential, find) => {
-    const askedMs = clock.now()
-    const known = remembered.get(credential)
-    if (known && known.askedMs <= askedMs && askedMs < known.untilMs) return known.who
-    const underWay = asking.get(credential)
-    if (underWay !== undefined && isRecent(underWay.askedMs, askedMs)) return underWay.answer
-    const answer = ask(credential, find, askedMs).finally(() => {
-      if (asking.get(credential)?.answer === answer) asking.delete(credential)
+    const startedMs = clock.now()
+    const cached = cache.get(credential)
+    if (cached && cached.startedMs <= startedMs && startedMs < cached.untilMs) return cached.value
+    const current = lookups.get(credential)
+    if (current !== undefined && isRecent(current.startedMs, startedMs)) return current.result
+    const result = lookUp(credential, find, startedMs).finally(() => {
+      if (lookups.get(credential)?.result === result) lookups.delete(credential)
     })
-    asking.set(credential, { answer, askedMs })
-    return answer
+    lookups.set(credential, { result, startedMs })
+    return result
   }
 }
 
-/** Whether a time is less than the trust ago. A clock that was set back must not prolong that. */
+/** Whether a time is less than CACHED_MS ago. A clock that was set back must not extend this. */
 function isRecent(thenMs: number, nowMs: number): boolean {
-  return thenMs <= nowMs && nowMs < thenMs + TRUST_MS
+  return thenMs <= nowMs && nowMs < thenMs + CACHED_MS
 }

@@ -1,48 +1,48 @@
 import { Fault } from '../core/errors.ts'
 import type { CredentialStatus } from './caller.ts'
 
-/** How often a stream asks whether its credential still stands. */
-const STANDING_MS = 800
+/** How often a stream checks its credential. */
+const CHECK_MS = 800
 
-/** How long a stream has to end by itself. One whose subscriber does not read cannot. */
+/** How long a stream has to end by itself. It cannot if its subscriber does not read. */
 const END_MS = 250
 
 export interface CredentialWatch {
-  /** Aborts when the credential no longer stands, with the Fault to end the stream with. */
-  readonly lost: AbortSignal
+  /** Aborts when the credential is no longer valid, with the Fault to end the stream with. */
+  readonly revoked: AbortSignal
   stop(): void
 }
 
 /**
- * Watches the credential of a stream, also while the subscriber does not take what it is sent: the
- * stream is then ended for it.
+ * Watches the credential of a stream. If the credential is no longer valid and the stream does not
+ * end by itself, because its subscriber does not read, the watch ends it.
  *
- * @param over aborts when the stream has ended
+ * @param ended aborts when the stream has ended
  */
 export function watchCredential(
-  { stands, end }: CredentialStatus,
-  over: AbortSignal,
+  { isValid, end }: CredentialStatus,
+  ended: AbortSignal,
 ): CredentialWatch {
-  const lost = new AbortController()
-  let asking = false
+  const revoked = new AbortController()
+  let checking = false
   let ending: NodeJS.Timeout | undefined
-  const look = async (): Promise<void> => {
-    if (over.aborted) return stop()
-    if (asking) return
-    asking = true
-    // While the database is away nobody can be revoked, and nothing new can be read either.
-    const standing = await stands().catch(() => true)
-    asking = false
-    if (standing || over.aborted) return
+  const check = async (): Promise<void> => {
+    if (ended.aborted) return stop()
+    if (checking) return
+    checking = true
+    // While the database is unavailable, no credential can be revoked and no event can be read.
+    const valid = await isValid().catch(() => true)
+    checking = false
+    if (valid || ended.aborted) return
     clearInterval(timer)
     const fault = new Fault('unauthorized', 'The token was revoked or has expired')
     ending = setTimeout(() => end(fault), END_MS)
-    lost.abort(fault)
+    revoked.abort(fault)
   }
-  const timer = setInterval(() => void look(), STANDING_MS)
+  const timer = setInterval(() => void check(), CHECK_MS)
   const stop = (): void => {
     clearInterval(timer)
     clearTimeout(ending)
   }
-  return { lost: lost.signal, stop }
+  return { revoked: revoked.signal, stop }
 }

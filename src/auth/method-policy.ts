@@ -23,7 +23,7 @@ export type TenantScope =
   | { readonly by: 'filtered'; readonly field?: string }
   | { readonly by: 'owned'; readonly fields: Readonly<Record<string, Resource>> }
 
-/** Which credential a method needs, and which scope: any of `scopes`, or `admin`. */
+/** The credential that a method needs. A token needs any of `scopes`, or `admin`. */
 export type MethodPolicy =
   | { readonly credential: 'secret key' }
   | {
@@ -32,7 +32,7 @@ export type MethodPolicy =
       readonly tenantScope: TenantScope
     }
 
-/** Returns the policy of a method. It is on the path of every call. */
+/** Returns the policy of a method. Every call uses it. */
 export type PolicyOf = (method: DescMethod) => MethodPolicy
 
 const RESOURCES: Readonly<Record<ResourceMessage, Resource | undefined>> = {
@@ -45,10 +45,10 @@ const RESOURCES: Readonly<Record<ResourceMessage, Resource | undefined>> = {
 }
 
 /**
- * Reads the policies of all methods from the contract, so that a service with a method that has
- * none does not start.
+ * Reads the policies of all methods from the contract. The service does not start if a method has
+ * no policy.
  *
- * @throws Error when a method has no policy, or one that does not fit its request
+ * @throws Error when a method has no policy, or its policy does not match its request
  */
 export function readPolicies(methods: readonly DescMethod[]): PolicyOf {
   const policies = new Map(methods.map((method) => [method, readPolicy(method)]))
@@ -59,7 +59,7 @@ export function readPolicies(methods: readonly DescMethod[]): PolicyOf {
   }
 }
 
-/** @throws Error when the method has no policy, or one that does not fit its request */
+/** @throws Error when the method has no policy, or its policy does not match its request */
 export function readPolicy(method: DescMethod): MethodPolicy {
   const name = `${method.parent.typeName}.${method.name}`
   if (!hasOption(method, policy)) {

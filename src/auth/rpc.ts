@@ -12,14 +12,14 @@ import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
 export function createAdminRpc(database: Database, clock: Clock): ServiceImpl<typeof AdminService> {
   return {
     async issueToken(request, context) {
-      const wanted = {
+      const requested = {
         name: request.name,
         description: request.description,
         scopes: request.scopes as Scope[],
         businessIds: request.businessIds,
         expiresAt: request.expiresAt && timestampDate(request.expiresAt),
       }
-      const { token, secret } = await issueToken(database, clock, wanted, actorOf(context))
+      const { token, secret } = await issueToken(database, clock, requested, actorOf(context))
       return { token: toTokenMessage(token), secret }
     },
     async revokeToken({ tokenId }, context) {

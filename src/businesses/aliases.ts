@@ -1,26 +1,26 @@
 import { LRUCache } from 'lru-cache'
-import { noSuchBusiness } from './get-business.ts'
+import { businessNotFound } from './get-business.ts'
 import type { BusinessStore } from './store.ts'
 
 const ALIASES_MAX = 10_000
 
-/** How long an alias is used without asking the database: a change is seen within this. */
-const TRUST_MS = 800
+/** How long an alias stays cached. A change takes effect within this time. */
+const CACHED_MS = 800
 
-/** What a business's account names begin with. Throws Fault not_found for an unknown business. */
+/** Returns the prefix of a business's account names. Throws Fault not_found if it is unknown. */
 export type AliasOf = (businessId: string) => Promise<string>
 
-/** Remembers what it found for less than a second, as UpdateBusiness may change it anywhere. */
+/** Caches aliases for less than a second, as UpdateBusiness may change them at any instance. */
 export function createAliasOf(store: BusinessStore): AliasOf {
-  // The cache goes by a monotonic time: a clock that is set back prolongs nothing.
-  const remembered = new LRUCache<string, string>({ max: ALIASES_MAX, ttl: TRUST_MS })
+  // The cache uses a monotonic clock: setting the system clock back does not extend an entry.
+  const cache = new LRUCache<string, string>({ max: ALIASES_MAX, ttl: CACHED_MS })
   return async (businessId) => {
-    const known = remembered.get(businessId)
-    if (known !== undefined) return known
+    const cached = cache.get(businessId)
+    if (cached !== undefined) return cached
     const start = performance.now()
     const alias = await store.findAlias(businessId)
-    if (alias === undefined) throw noSuchBusiness()
-    remembered.set(businessId, alias, { start })
+    if (alias === undefined) throw businessNotFound()
+    cache.set(businessId, alias, { start })
     return alias
   }
 }

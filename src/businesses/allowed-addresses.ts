@@ -2,14 +2,14 @@ import { isIP } from 'node:net'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
 
-/** Tells whether a key works from an address. */
+/** Whether a key may be used from an address. */
 export type AllowsAddress = (address: string) => boolean
 
 /**
- * Reads the ranges that an operator gave: "203.0.113.0/24", "2001:db8::/32", or single addresses.
+ * Parses address ranges: "203.0.113.0/24", "2001:db8::/32", or single addresses.
  *
- * @returns them in one form, `<address>/<bits>`, each once
- * @throws Fault validation_failed naming every one that is no range
+ * @returns the ranges in canonical form, `<address>/<bits>`, without duplicates
+ * @throws Fault validation_failed naming each invalid range
  */
 export function readAllowedCidrs(texts: readonly string[]): readonly string[] {
   const faults: FieldFault[] = []
@@ -33,9 +33,10 @@ function readCidr(text: string): string | undefined {
 }
 
 /**
- * An IPv4 address is the same one in its IPv6 form (::ffff:203.0.113.7), on either side.
+ * Creates the check of a key's address ranges. An IPv4 address equals its IPv6 form
+ * (::ffff:203.0.113.7), in ranges and addresses alike.
  *
- * @param cidrs as `readAllowedCidrs` returns them; none: from anywhere
+ * @param cidrs as `readAllowedCidrs` returns them; empty: any address
  */
 export function createAllowsAddress(cidrs: readonly string[]): AllowsAddress {
   if (cidrs.length === 0) return () => true

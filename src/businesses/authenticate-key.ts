@@ -6,52 +6,52 @@ import { type AllowsAddress, createAllowsAddress } from './allowed-addresses.ts'
 import { keyIdOf, matchesHash } from './secret-key.ts'
 import type { BusinessStore } from './store.ts'
 
-/** A key that the database knew. */
+/** A valid key. */
 interface KnownKey {
   readonly caller: BusinessCaller
   readonly allows: AllowsAddress
-  /** Whether it was told already that the key is in use. */
-  noted: boolean
+  /** Whether `onUse` was called for this cache entry. */
+  reported: boolean
 }
 
 interface Dependencies {
   readonly store: BusinessStore
   readonly clock: Clock
-  /** A key was used, at epoch milliseconds; told once for each time that it is trusted. */
-  readonly used: (keyId: string, atMs: number) => void
+  /** Called with epoch milliseconds when a key is used, once per entry of the credential cache. */
+  readonly onUse: (keyId: string, atMs: number) => void
 }
 
 /**
- * Finds the business of a secret key; undefined for a wrong, expired or revoked one. Throws Fault
- * address_not_allowed for one that does not work from the caller's address.
+ * Returns the business of a secret key; undefined if the key is wrong, expired or revoked. Throws
+ * Fault address_not_allowed if the key may not be used from the caller's address.
  */
 export type AuthenticateKey = (
   secret: string,
   address: string,
 ) => BusinessCaller | undefined | Promise<BusinessCaller | undefined>
 
-export function createAuthenticateKey({ store, clock, used }: Dependencies): AuthenticateKey {
-  const trust = createCredentialCache<KnownKey>(clock)
+export function createAuthenticateKey({ store, clock, onUse }: Dependencies): AuthenticateKey {
+  const cache = createCredentialCache<KnownKey>(clock)
   const admit = (known: KnownKey | undefined, address: string): BusinessCaller | undefined => {
     if (known === undefined) return undefined
     if (!known.allows(address)) {
-      throw new Fault('address_not_allowed', `The key does not work from the address ${address}`)
+      throw new Fault('address_not_allowed', `The key may not be used from the address ${address}`)
     }
-    if (!known.noted) {
-      known.noted = true
-      used(known.caller.keyId, clock.now())
+    if (!known.reported) {
+      known.reported = true
+      onUse(known.caller.keyId, clock.now())
     }
     return known.caller
   }
   return (secret, address) => {
-    const known = trust(secret, () => proveKey(store, secret))
+    const known = cache(secret, () => verifyKey(store, secret))
     if (known instanceof Promise) return known.then((found) => admit(found, address))
     return admit(known, address)
   }
 }
 
-/** Asks the database for the key that a text claims to be. */
-async function proveKey(
+/** Reads the key that a secret names from the database and compares its hash. */
+async function verifyKey(
   store: BusinessStore,
   secret: string,
 ): Promise<Found<KnownKey> | undefined> {
@@ -61,10 +61,10 @@ async function proveKey(
   if (key === undefined || !matchesHash(secret, key.secretHash) || key.revoked) return undefined
   const { businessId, live, rateLimit } = key
   return {
-    who: {
+    value: {
       caller: { kind: 'business', businessId, live, keyId, rateLimit },
       allows: createAllowsAddress(key.allowedCidrs),
-      noted: false,
+      reported: false,
     },
     expiresAtMs: key.expiresAtMs,
   }

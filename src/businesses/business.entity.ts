@@ -7,9 +7,9 @@ export const BusinessEntity = defineEntity({
     id: p.text().primary(),
     name: p.text(),
     alias: p.text(),
-    /** How often each of its keys may call; null: as often as any. */
+    /** The sustained requests per second of each key; null: the default. */
     rateLimitPerSecond: p.integer().nullable(),
-    /** What may come at once after a pause; null: twice of what is sustained. */
+    /** The most requests at once after a pause; null: twice the sustained rate. */
     rateLimitBurst: p.integer().nullable(),
     createdAt: p.datetime(3),
   },

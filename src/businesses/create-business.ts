@@ -8,7 +8,7 @@ import { addKey } from './keys.ts'
 
 interface CreateBusiness {
   readonly name: string
-  /** What account names begin with; empty: the name, shortened. */
+  /** The prefix of account names; empty: the name, shortened. */
   readonly alias: string
 }
 
@@ -30,8 +30,8 @@ export async function createBusiness(
       rateLimitPerSecond: null,
       rateLimitBurst: null,
     })
-    const first = { businessId: business.id, live: true, allowedCidrs: [], expiresAt: undefined }
-    const { key, secretKey } = addKey(em, first, now)
+    const liveKey = { businessId: business.id, live: true, allowedCidrs: [], expiresAt: undefined }
+    const { key, secretKey } = addKey(em, liveKey, now)
     await appendAudit(em, actor, {
       action: 'business.create',
       targetId: business.id,
@@ -42,7 +42,7 @@ export async function createBusiness(
   })
 }
 
-/** The first 40 characters of a name, whole ones, without the separator of account names. */
+/** The first 40 code points of a name, without the separator of account names. */
 function shorten(name: string): string {
   const plain = name.replaceAll('/', ' ').replaceAll(/\s+/gu, ' ').trim()
   return [...plain].slice(0, 40).join('').trim() || 'Inflow'

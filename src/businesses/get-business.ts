@@ -4,26 +4,26 @@ import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 
-/** @throws Fault not_found when there is no such business */
+/** @throws Fault not_found when the business does not exist */
 export async function getBusiness(database: Database, businessId: string): Promise<Business> {
   return findBusiness(database.orm.em.fork(), businessId)
 }
 
-/** The same, inside a transaction. */
+/** Like getBusiness, inside a transaction. */
 export async function findBusiness(em: EntityManager, businessId: string): Promise<Business> {
   const business = await em.findOne(BusinessEntity, businessId)
-  if (!business) throw noSuchBusiness()
+  if (!business) throw businessNotFound()
   return business
 }
 
-export function noSuchBusiness(): Fault {
+export function businessNotFound(): Fault {
   return new Fault('not_found', 'There is no such business')
 }
 
 /**
- * Businesses, newest first; one more than the page holds, when there is one.
+ * Returns businesses, newest first: one row more than the page size if there are more.
  *
- * @param only the ids of those that there are for the caller; undefined: all
+ * @param only the ids that the caller's token is restricted to; undefined: all
  */
 export async function listBusinesses(
   database: Database,

@@ -3,58 +3,58 @@ import type { Logger } from 'pino'
 import { createLoop } from '../core/loop.ts'
 import { writeKeyUses } from './store.ts'
 
-/** Between two statements that write down which keys were used. */
-const EVERY_MS = 30_000
+/** The interval between two writes of key uses. */
+const INTERVAL_MS = 30_000
 
-/** How many keys wait to be written down; of more, nothing is told until the next time. */
+/** The most keys that wait for the next write; uses of further keys are dropped. */
 const KEYS_MAX = 20_000
 
-/** When keys were last used, for their owners to see which are in use. */
+/** Records when keys were last used, so that their owners see which are in use. */
 export interface KeyUses {
-  /** Cheap, and does not wait. @param atMs epoch milliseconds */
-  note(keyId: string, atMs: number): void
+  /** Records a use. Cheap, and does not wait. @param atMs epoch milliseconds */
+  record(keyId: string, atMs: number): void
   start(): void
-  /** Writes down what is left. */
+  /** Stops the loop and writes what is pending. */
   stop(): Promise<void>
 }
 
 interface Options {
-  /** One whose commits need not wait for the disk: what a crash undoes is of no account. */
+  /** A pool whose commits do not wait for the disk: losing some uses in a crash is acceptable. */
   readonly pool: Pool
   readonly log: Logger
   readonly everyMs?: number
 }
 
-/** Gathers uses in memory and writes them in the background, all in one statement. */
-export function createKeyUses({ pool, log, everyMs = EVERY_MS }: Options): KeyUses {
-  let waiting = new Map<string, number>()
-  const note = (keyId: string, atMs: number): void => {
-    if (waiting.size < KEYS_MAX || waiting.has(keyId)) waiting.set(keyId, atMs)
+/** Collects uses in memory and writes them in the background, all in one statement. */
+export function createKeyUses({ pool, log, everyMs = INTERVAL_MS }: Options): KeyUses {
+  let pending = new Map<string, number>()
+  const record = (keyId: string, atMs: number): void => {
+    if (pending.size < KEYS_MAX || pending.has(keyId)) pending.set(keyId, atMs)
   }
   const write = async (): Promise<void> => {
-    const uses = waiting
+    const uses = pending
     if (uses.size === 0) return
-    waiting = new Map()
+    pending = new Map()
     try {
       await writeKeyUses(pool, uses)
     } catch (error) {
-      for (const [keyId, atMs] of uses) if (!waiting.has(keyId)) note(keyId, atMs)
+      for (const [keyId, atMs] of uses) if (!pending.has(keyId)) record(keyId, atMs)
       throw error
     }
   }
   const loop = createLoop({
-    name: 'uses of keys',
+    name: 'key uses',
     log,
     everyMs,
     turn: async () => void (await write()),
   })
   return {
-    note,
+    record,
     start: loop.start,
     async stop() {
       await loop.stop()
       await write().catch((error: unknown) => {
-        log.warn({ err: error, keys: waiting.size }, 'uses of keys were not written down')
+        log.warn({ err: error, keys: pending.size }, 'could not write when keys were last used')
       })
     },
   }

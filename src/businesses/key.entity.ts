@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from './business.entity.ts'
 
-/** A secret key: of the secret itself only the hash is kept. */
+/** A secret key. Only the hash of the secret is stored. */
 export const KeyEntity = defineEntity({
   name: 'Key',
   tableName: 'api_key',
@@ -14,9 +14,9 @@ export const KeyEntity = defineEntity({
     createdAt: p.datetime(3),
     expiresAt: p.datetime(3).nullable(),
     revokedAt: p.datetime(3).nullable(),
-    /** The ranges of addresses it works from, in their normal form; none: from anywhere. */
+    /** The address ranges that the key may be used from, in canonical form; empty: any address. */
     allowedCidrs: p.array(),
-    /** Some half a minute late, and never written in a request's way. */
+    /** Up to half a minute late, as it is written in the background. */
     lastUsedAt: p.datetime(3).nullable(),
   },
   indexes: [{ properties: ['business', 'id'] }],

@@ -13,68 +13,68 @@ import { findBusiness, getBusiness } from './get-business.ts'
 import { type Key, KeyEntity } from './key.entity.ts'
 import { newSecretKey } from './secret-key.ts'
 
-/** What a new key is to be. */
+/** The key to issue. */
 interface NewKey {
   readonly businessId: string
   readonly live: boolean
-  /** Ranges of addresses, as an operator writes them; none: from anywhere. */
+  /** Address ranges, as an operator writes them; empty: any address. */
   readonly allowedCidrs: readonly string[]
   readonly expiresAt: Date | undefined
 }
 
-/** A key, and its secret, which cannot be had again. */
+/** A new key, and its secret, which cannot be read again. */
 export interface IssuedKey {
   readonly key: Key
   readonly secretKey: string
 }
 
 /**
- * Issues one more key of a business.
+ * Issues another key of a business.
  *
  * @throws Fault not_found (the business), validation_failed (the ranges)
  */
 export async function issueKey(
   database: Database,
   clock: Clock,
-  wanted: NewKey,
+  requested: NewKey,
   actor: Actor,
 ): Promise<IssuedKey> {
-  const allowedCidrs = readAllowedCidrs(wanted.allowedCidrs)
+  const allowedCidrs = readAllowedCidrs(requested.allowedCidrs)
   const nowMs = clock.now()
   return database.orm.em.fork().transactional(async (em) => {
-    await findBusiness(em, wanted.businessId)
-    const issued = addKey(em, { ...wanted, allowedCidrs }, nowMs)
+    await findBusiness(em, requested.businessId)
+    const issued = addKey(em, { ...requested, allowedCidrs }, nowMs)
     await appendAudit(em, actor, {
       action: 'key.issue',
       targetId: issued.key.id,
-      businessId: wanted.businessId,
-      details: factsOf(issued.key),
+      businessId: requested.businessId,
+      details: keyDetails(issued.key),
     })
     return issued
   })
 }
 
-/** Adds a key inside a transaction. @param wanted its ranges in their one form */
-export function addKey(em: EntityManager, wanted: NewKey, nowMs: number): IssuedKey {
+/** Adds a key inside a transaction. @param requested with address ranges in canonical form */
+export function addKey(em: EntityManager, requested: NewKey, nowMs: number): IssuedKey {
   const id = newId('key', nowMs)
-  const { secret, prefix, secretHash } = newSecretKey(id, wanted.live)
+  const { secret, prefix, secretHash } = newSecretKey(id, requested.live)
   const key = em.create(KeyEntity, {
     id,
-    business: wanted.businessId,
-    live: wanted.live,
+    business: requested.businessId,
+    live: requested.live,
     prefix,
     secretHash,
     createdAt: new Date(nowMs),
-    expiresAt: wanted.expiresAt ?? null,
+    expiresAt: requested.expiresAt ?? null,
     revokedAt: null,
-    allowedCidrs: [...wanted.allowedCidrs],
+    allowedCidrs: [...requested.allowedCidrs],
     lastUsedAt: null,
   })
   return { key, secretKey: secret }
 }
 
-/** What the audit log tells of a new key. */
-export function factsOf({ prefix, live, expiresAt, allowedCidrs }: Key) {
+/** The audit details of a new key. */
+export function keyDetails({ prefix, live, expiresAt, allowedCidrs }: Key) {
   return {
     prefix,
     live,
@@ -84,9 +84,9 @@ export function factsOf({ prefix, live, expiresAt, allowedCidrs }: Key) {
 }
 
 /**
- * Changes from where a key works.
+ * Changes the addresses that a key may be used from.
  *
- * @param ranges as an operator writes them; empty: from anywhere; undefined: as before
+ * @param ranges as an operator writes them; empty: any address; undefined: unchanged
  * @throws Fault validation_failed (the ranges), not_found, key_inactive
  */
 export async function updateKey(
@@ -112,9 +112,9 @@ export async function updateKey(
 }
 
 /**
- * Revokes a key. A repeat changes nothing.
+ * Revokes a key. Revoking it again changes nothing.
  *
- * @throws Fault not_found when there is no such key
+ * @throws Fault not_found when the key does not exist
  */
 export async function revokeKey(
   database: Database,
@@ -133,7 +133,7 @@ export async function revokeKey(
   })
 }
 
-/** Finds a key that works, and keeps others from changing it. @throws Fault not_found, key_inactive */
+/** Locks a key that is neither revoked nor expired. @throws Fault not_found, key_inactive */
 export async function lockActiveKey(em: EntityManager, keyId: string, nowMs: number): Promise<Key> {
   const key = await lockKey(em, keyId)
   if (key.revokedAt) throw new Fault('key_inactive', 'The key was revoked')
@@ -150,9 +150,9 @@ async function lockKey(em: EntityManager, keyId: string): Promise<Key> {
 }
 
 /**
- * The keys of a business, newest first; one more than the page holds, when there is one.
+ * Returns the keys of a business, newest first: one row more than the page size if there are more.
  *
- * @throws Fault not_found when there is no such business
+ * @throws Fault not_found when the business does not exist
  */
 export async function listKeys(
   database: Database,
@@ -166,7 +166,7 @@ export async function listKeys(
   return em.find(KeyEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
 }
 
-/** The business of a key; undefined when there is no such key. */
+/** Returns the business of a key; undefined if the key does not exist. */
 export async function keyOwner(pool: Pool, keyId: string): Promise<string | undefined> {
   const result = await pool.query<{ business_id: string }>({
     name: 'api-key-owner',

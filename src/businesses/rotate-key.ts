@@ -4,29 +4,29 @@ import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Key } from './key.entity.ts'
-import { addKey, factsOf, type IssuedKey, lockActiveKey } from './keys.ts'
+import { addKey, type IssuedKey, keyDetails, lockActiveKey } from './keys.ts'
 
-/** How long a key works on beside the one in its place, when the caller does not say. */
+/** How long the replaced key stays valid unless the caller states an overlap. */
 const OVERLAP_MS = 24 * 3_600_000
 
-interface RoundRobin {
+interface KeyRotation {
   readonly keyId: string
   /** Undefined: 24 hours. */
   readonly overlapMs: number | undefined
-  /** When the new key ends; undefined: never. */
+  /** When the new key expires; undefined: never. */
   readonly expiresAt: Date | undefined
 }
 
 /**
- * Issues a key in the place of another: of the same mode, for the same addresses. The other one
- * works on for the overlap, and never longer than it would have.
+ * Issues a key that replaces another, with the same mode and addresses. The replaced key stays
+ * valid for the overlap, but never longer than before.
  *
  * @throws Fault not_found, key_inactive
  */
 export async function rotateKey(
   database: Database,
   clock: Clock,
-  { keyId, overlapMs = OVERLAP_MS, expiresAt }: RoundRobin,
+  { keyId, overlapMs = OVERLAP_MS, expiresAt }: KeyRotation,
   actor: Actor,
 ): Promise<IssuedKey & { readonly replaced: Key }> {
   return database.orm.em.fork().transactional(async (em) => {
@@ -36,13 +36,13 @@ export async function rotateKey(
     const endsMs = Math.min(replaced.expiresAt?.getTime() ?? endMs, endMs)
     wrap(replaced).assign({ expiresAt: new Date(endsMs) })
     const { business, live, allowedCidrs } = replaced
-    const wanted = { businessId: business, live, allowedCidrs, expiresAt }
-    const issued = addKey(em, wanted, nowMs)
+    const requested = { businessId: business, live, allowedCidrs, expiresAt }
+    const issued = addKey(em, requested, nowMs)
     await appendAudit(em, actor, {
       action: 'key.rotate',
       targetId: keyId,
       businessId: business,
-      details: { overlapMs, keyId: issued.key.id, ...factsOf(issued.key) },
+      details: { overlapMs, keyId: issued.key.id, ...keyDetails(issued.key) },
     })
     return { ...issued, replaced }
   })

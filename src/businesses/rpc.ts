@@ -35,10 +35,10 @@ export function createBusinessRpc(
       const business = await updateBusiness(database, request, actorOf(context))
       return { business: toBusinessMessage(business) }
     },
-    async issueKey({ businessId, test, allowedCidrs, expiresAt: ends }, context) {
-      const expiresAt = ends && timestampDate(ends)
-      const wanted = { businessId, live: !test, allowedCidrs, expiresAt }
-      const { key, secretKey } = await issueKey(database, clock, wanted, actorOf(context))
+    async issueKey({ businessId, test, allowedCidrs, expiresAt: expires }, context) {
+      const expiresAt = expires && timestampDate(expires)
+      const requested = { businessId, live: !test, allowedCidrs, expiresAt }
+      const { key, secretKey } = await issueKey(database, clock, requested, actorOf(context))
       return { key: toKeyMessage(key), secretKey }
     },
     async updateKey({ keyId, allowedCidrs, anyAddress }, context) {
@@ -46,9 +46,9 @@ export function createBusinessRpc(
       const key = await updateKey(database, clock, keyId, ranges, actorOf(context))
       return { key: toKeyMessage(key) }
     },
-    async rotateKey({ keyId, overlap, expiresAt: ends }, context) {
+    async rotateKey({ keyId, overlap, expiresAt: expires }, context) {
       const overlapMs = overlap && durationMs(overlap)
-      const expiresAt = ends && timestampDate(ends)
+      const expiresAt = expires && timestampDate(expires)
       const rotated = await rotateKey(
         database,
         clock,

@@ -1,19 +1,19 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** A new secret key: what the business gets, and what is kept of it. */
+/** The secret of a new key, and the parts of it that are stored. */
 export interface NewSecretKey {
   readonly secret: string
-  /** What the secret begins with, to recognise it by. */
+  /** The first characters of the secret, to identify it by. */
   readonly prefix: string
   /** SHA-256 of the secret, 32 bytes. */
   readonly secretHash: Buffer
 }
 
-const FORM = /^sk_(?:live|test)_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/
+const PATTERN = /^sk_(?:live|test)_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/
 
 /**
- * @param keyId the key's identifier, `key_…`: its unique part is inside the secret
- * @param live whether it opens live mode; its beginning says so
+ * @param keyId the key's id, `key_…`; the secret contains its unique part
+ * @param live whether the key is for live mode; its prefix names the mode
  */
 export function newSecretKey(keyId: string, live: boolean): NewSecretKey {
   const mode = live ? 'sk_live_' : 'sk_test_'
@@ -23,14 +23,14 @@ export function newSecretKey(keyId: string, live: boolean): NewSecretKey {
   return { secret, prefix, secretHash: hashSecret(secret) }
 }
 
-/** SHA-256: enough for 256 random bits. */
+/** SHA-256: strong enough for 256 random bits. */
 function hashSecret(secret: string): Buffer {
   return createHash('sha256').update(secret).digest()
 }
 
-/** @returns the identifier of the key that the secret claims to be of; undefined when malformed */
+/** @returns the id of the key that the secret claims to belong to; undefined if malformed */
 export function keyIdOf(secret: string): string | undefined {
-  const unique = FORM.exec(secret)?.[1]
+  const unique = PATTERN.exec(secret)?.[1]
   return unique === undefined ? undefined : `key_${unique}`
 }
 

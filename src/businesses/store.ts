@@ -3,7 +3,7 @@ import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { toRateLimit } from './own-rate-limit.ts'
 
-/** What authentication needs of a key. */
+/** The columns of a key that authentication needs. */
 interface KeyRow {
   readonly businessId: string
   readonly live: boolean
@@ -14,10 +14,10 @@ interface KeyRow {
   readonly rateLimit: RateLimit | undefined
 }
 
-/** The hot statements on businesses; the rest goes through the ORM. */
+/** The frequent statements on businesses; the rest goes through the ORM. */
 export interface BusinessStore {
   findKey(keyId: string): Promise<KeyRow | undefined>
-  /** What the account names of a business begin with; undefined when there is no such business. */
+  /** Returns the prefix of a business's account names; undefined if the business does not exist. */
   findAlias(businessId: string): Promise<string | undefined>
 }
 
@@ -46,7 +46,7 @@ export function createBusinessStore(pool: Pool): BusinessStore {
       return {
         businessId: row.business_id,
         live: row.live,
-        // Copied, as it is kept, and the 64 KiB that the driver read it in are not.
+        // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
         secretHash: Uint8Array.from(row.secret_hash),
         expiresAtMs: row.expires_at_ms ?? undefined,
         revoked: row.revoked,
@@ -66,13 +66,13 @@ export function createBusinessStore(pool: Pool): BusinessStore {
 }
 
 /**
- * Writes down when keys were last used.
+ * Writes when keys were last used.
  *
  * @param uses epoch milliseconds by key id
  */
 export async function writeKeyUses(pool: Pool, uses: ReadonlyMap<string, number>): Promise<void> {
-  // What somebody else is writing at the moment is left to the next time: several instances write
-  // the same keys, and must neither wait for one another nor for an operator's transaction.
+  // Rows that are locked are skipped until the next write: several instances write the same keys,
+  // and must wait neither for one another nor for an operator's transaction.
   await pool.query({
     name: 'api-key-uses-write',
     text: `with used as (

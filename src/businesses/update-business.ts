@@ -3,22 +3,22 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { Database } from '../postgres/orm.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
-import { noSuchBusiness } from './get-business.ts'
+import { businessNotFound } from './get-business.ts'
 import { changeRateLimit } from './own-rate-limit.ts'
 
-/** What to change; what is absent stays. */
+/** The change; absent fields stay unchanged. */
 interface BusinessChange {
   readonly businessId: string
   readonly name?: string | undefined
-  /** For the accounts that are opened from now on: those that are open keep their names. */
+  /** Applies to accounts that are opened from now on; open accounts keep their names. */
   readonly alias?: string | undefined
-  /** 0: the default, and no burst of its own either. */
+  /** 0: the default rate and burst. */
   readonly rateLimitPerSecond?: number | undefined
-  /** 0: twice of what is sustained. */
+  /** 0: twice the sustained rate. */
   readonly rateLimitBurst?: number | undefined
 }
 
-/** @throws Fault not_found (no such business), validation_failed (a burst that fits no rate) */
+/** @throws Fault not_found, validation_failed (a burst that is too large or has no rate) */
 export async function updateBusiness(
   database: Database,
   { businessId, name, alias, rateLimitPerSecond, rateLimitBurst }: BusinessChange,
@@ -27,7 +27,7 @@ export async function updateBusiness(
   return database.orm.em.fork().transactional(async (em) => {
     const lockMode = LockMode.PESSIMISTIC_WRITE
     const business = await em.findOne(BusinessEntity, businessId, { lockMode })
-    if (!business) throw noSuchBusiness()
+    if (!business) throw businessNotFound()
     const details = {
       ...(name !== undefined && { name }),
       ...(alias !== undefined && { alias }),

@@ -6,7 +6,7 @@ import { note } from './output.ts'
 interface Noun {
   readonly name: string
   readonly summary: string
-  /** Adds the noun's verbs. Loaded only when the noun is used, as most bring a gRPC client along. */
+  /** Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client. */
   load(): Promise<(noun: Command) => void>
 }
 
@@ -38,12 +38,12 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'token',
-    summary: 'tokens of internal services and operators: issue, revoke, list',
+    summary: 'tokens for internal services and operators: issue, revoke, list',
     load: async () => (await import('./business/token.ts')).token,
   },
   {
     name: 'audit',
-    summary: 'who did what to what: list, verify',
+    summary: 'the audit log of administrative changes: list, verify',
     load: async () => (await import('./audit/audit.ts')).audit,
   },
   {
@@ -53,7 +53,7 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'transfer',
-    summary: 'transfers at the sandbox banks: simulate',
+    summary: 'transfers at the simulated banks: simulate',
     load: async () => (await import('./transaction/transfer.ts')).transfer,
   },
   {
@@ -68,12 +68,12 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'balance',
-    summary: 'show what a business has: pending, available, fees',
+    summary: 'show the balance of a business: pending, available, fees',
     load: async () => (await import('./settlement/balance.ts')).balance,
   },
   {
     name: 'statement',
-    summary: 'the books of a business and a period, as CSV or JSON',
+    summary: 'account statement of a business for a period, as CSV or JSON',
     load: async () => (await import('./settlement/statement.ts')).statement,
   },
   {
@@ -83,49 +83,49 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'holiday',
-    summary: 'days that are not working days: add, remove, list',
+    summary: 'holidays, which do not count as working days: add, remove, list',
     load: async () => (await import('./settlement/holiday.ts')).holiday,
   },
   {
     name: 'unmatched',
-    summary: 'payments that no open account was found for: list, assign, return',
+    summary: 'payments that match no open account: list, assign, return',
     load: async () => (await import('./reconciliation/unmatched.ts')).unmatched,
   },
   {
     name: 'reconcile',
-    summary: "compare a bank's statement with what is recorded, and record what is missing",
+    summary: "compare a bank's statement with the recorded payments, and record missing ones",
     load: async () => (await import('./reconciliation/reconcile.ts')).reconcile,
   },
   {
     name: 'webhook',
     summary:
-      'webhook endpoints: add, list, remove, update, rotate, test, listen; and what was sent to ' +
-      'them: deliveries, delivery, redeliver, recover',
+      'webhook endpoints: add, list, remove, update, rotate, test, listen; their deliveries: ' +
+      'deliveries, delivery, redeliver, recover',
     load: async () => (await import('./webhook/webhook.ts')).webhook,
   },
   {
     name: 'events',
-    summary: 'the log of events: tail, epoch bump',
+    summary: 'the event log: tail, epoch bump',
     load: async () => (await import('./events/events.ts')).events,
   },
   {
     name: 'doctor',
-    summary: 'look at settings, database, keys, events and service, and say what to do',
+    summary: 'check settings, database, keys, events, banks and service, and say what to do',
     load: async () => (await import('./service/doctor.ts')).doctor,
   },
   {
     name: 'fake-banks',
-    summary: 'run the four banks on this machine, for a service that serves them live',
+    summary: 'run fakes of the four banks on this machine, for a service with live banks',
     load: async () => (await import('./service/fake-banks.ts')).fakeBanks,
   },
 ]
 
 const HELP = `
-A running service is found through --url and --token, else INFLOW_GRPC_URL and INFLOW_TOKEN, else
-DATA_DIR/credentials.json (DATA_DIR is .inflow unless set). Over https, INFLOW_CA is a file with the
-authority to trust, and INFLOW_CERT and INFLOW_KEY are those of a certificate to show.
+The service is found through --url and --token, else INFLOW_GRPC_URL and INFLOW_TOKEN, else
+DATA_DIR/credentials.json (DATA_DIR defaults to .inflow). For https, INFLOW_CA names a file with the
+CA certificate of the service, and INFLOW_CERT and INFLOW_KEY the files of a client certificate.
 
-Exit codes: 0 success, 1 refused or failed, 2 wrong usage, 3 the service cannot be reached.
+Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 the service cannot be reached.
 
 Examples:
   inflow serve
@@ -150,9 +150,9 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
 /**
  * Describes the commands.
  *
- * @param wanted tells whether the verbs of a noun are needed, beside its name and summary
+ * @param isNeeded whether the verbs of a noun are needed, not only its name and summary
  */
-export async function createProgram(wanted: (noun: string) => boolean): Promise<Command> {
+export async function createProgram(isNeeded: (noun: string) => boolean): Promise<Command> {
   const program = new Command('inflow')
     .description('Operates Inflow, a virtual account payment service.')
     .version(packageJson.version, '-V, --version', 'print the version')
@@ -163,13 +163,13 @@ export async function createProgram(wanted: (noun: string) => boolean): Promise<
     .exitOverride()
   for (const { name, summary, load } of NOUNS) {
     const noun = program.command(name).description(summary).helpCommand(false)
-    if (wanted(name)) (await load())(noun)
+    if (isNeeded(name)) (await load())(noun)
   }
   return program
 }
 
 function report(error: unknown): number {
-  // Commander has printed its own; a help that was asked for is a success.
+  // Commander has printed the error. Requested help exits with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage
   if (error instanceof Failure) {
     note(`error: ${error.message}`)
@@ -181,7 +181,7 @@ function report(error: unknown): number {
   return EXIT.refused
 }
 
-/** Errors that the language throws are ours, and where they come from is all that helps. */
+/** Errors of the language are defects of this program, so their stack is printed. */
 function isDefect(error: unknown): error is Error {
   return [TypeError, ReferenceError, SyntaxError, RangeError].some((kind) => error instanceof kind)
 }

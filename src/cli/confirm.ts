@@ -2,21 +2,21 @@ import { createInterface } from 'node:readline'
 import { EXIT, Failure } from './failure.ts'
 
 interface Confirmation {
-  /** What is about to happen, in lines. */
+  /** What is about to happen, in one or more lines. */
   readonly question: string
-  /** What has to be typed. */
+  /** The word that confirms. */
   readonly word: string
 }
 
-/** A terminal, or what stands in for one. */
+/** A terminal, or a stream in its place. */
 interface Input extends NodeJS.ReadableStream {
   readonly isTTY?: boolean
 }
 
 /**
- * Asks a person to type a word before something that cannot be taken back.
+ * Asks the operator to type a word before an action that cannot be undone.
  *
- * @throws Failure when something else is typed, or when there is no person to ask
+ * @throws Failure when another text is typed, or the input is not a terminal
  */
 export async function confirm(
   input: Input,
@@ -24,7 +24,7 @@ export async function confirm(
   { question, word }: Confirmation,
 ): Promise<void> {
   if (input.isTTY !== true) {
-    throw new Failure(EXIT.usage, 'this needs a confirmation: add --yes')
+    throw new Failure(EXIT.usage, 'this command needs a confirmation: add --yes')
   }
   output.write(`${question}\n`)
   const lines = createInterface({ input, output })
@@ -32,9 +32,9 @@ export async function confirm(
     const typed = await new Promise<string>((resolve) => {
       lines.once('close', () => resolve(''))
       lines.once('SIGINT', () => resolve(''))
-      lines.question(`Type "${word}" to go on: `, resolve)
+      lines.question(`Type "${word}" to continue: `, resolve)
     })
-    if (typed.trim() !== word) throw new Failure(EXIT.refused, 'not confirmed: nothing was done')
+    if (typed.trim() !== word) throw new Failure(EXIT.refused, 'not confirmed: nothing was changed')
   } finally {
     lines.close()
   }

@@ -3,32 +3,32 @@ import { CsvError as ParseError, parse } from 'csv-parse'
 
 /** A record of a CSV file. */
 export interface CsvRecord {
-  /** Where it begins, from 1. */
+  /** The line on which the record starts, counted from 1. */
   readonly line: number
   readonly fields: readonly string[]
 }
 
-/** What is wrong with a CSV file, and where. */
+/** A syntax error in a CSV file, with its position. */
 export class CsvError extends Error {
   override readonly name = 'CsvError'
 }
 
-/** A record holds no more than this, however many lines it has. */
+/** The largest record, over all its lines. */
 const RECORD_BYTES_MAX = 65_536
 const FIELDS_MAX = 1_000
 
 /**
- * Reads CSV a record at a time, after RFC 4180: fields may be quoted, a quote in a quoted field is
- * doubled, and lines end in LF or CRLF. A quote anywhere else is an error, as the reader would have
- * to guess what follows. Empty lines are left out.
+ * Reads CSV a record at a time, by RFC 4180: fields may be quoted, a quote in a quoted field is
+ * doubled, and lines end in LF or CRLF. A quote anywhere else is an error, as its meaning would be
+ * a guess. Empty lines are skipped.
  *
- * @param chunks of text, without a byte order mark
- * @throws CsvError naming the line in which the record begins, and the column
+ * @param chunks text without a byte order mark
+ * @throws CsvError naming the line on which the record starts, and the column
  */
 export async function* readCsv(
   chunks: AsyncIterable<string> | Iterable<string>,
 ): AsyncGenerator<CsvRecord> {
-  // csv-parse counts CRLF in a quoted field as two lines; an editor counts one.
+  // csv-parse counts a CRLF in a quoted field as two lines, but an editor as one.
   let nextLine = 1
   const parser = parse({
     record_delimiter: ['\r\n', '\n'],
@@ -48,7 +48,7 @@ export async function* readCsv(
       return fields.length === 1 && fields[0] === '' ? undefined : [`${line}`, ...fields]
     },
   })
-  // A fault of the chunks or of the parser ends the iteration below; the callback has no more to do.
+  // An error of the chunks or the parser ends the iteration below, so the callback does nothing.
   pipeline(chunks, parser, () => {})
   try {
     for await (const [line, ...fields] of parser as AsyncIterable<string[]>) {
@@ -61,8 +61,8 @@ export async function* readCsv(
 
 const FAULTS: Readonly<Partial<Record<ParseError['code'], string>>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text after a closing quote',
-  INVALID_OPENING_QUOTE: 'a quote inside of a field that does not begin with one',
-  CSV_QUOTE_NOT_CLOSED: 'the quote does not end',
+  INVALID_OPENING_QUOTE: 'a quote inside an unquoted field',
+  CSV_QUOTE_NOT_CLOSED: 'the closing quote is missing',
   CSV_MAX_RECORD_SIZE: `the record is longer than ${RECORD_BYTES_MAX} bytes`,
 }
 

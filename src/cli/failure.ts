@@ -1,14 +1,14 @@
-/** What the command ends with. */
+/** The exit codes of the command. */
 export const EXIT = {
   /** The service refused or failed. */
   refused: 1,
-  /** Wrong usage, or a setting that is wrong. */
+  /** Invalid usage, or an invalid setting. */
   usage: 2,
-  /** The service is not running, not found, or does not answer. */
+  /** The service is not running, was not found, or does not respond. */
   unreachable: 3,
 } as const
 
-/** An end that the person can act on: told in the message, without a stack. */
+/** An error that the operator can act on. Printed without a stack. */
 export class Failure extends Error {
   override readonly name = 'Failure'
   readonly exitCode: number
@@ -17,7 +17,7 @@ export class Failure extends Error {
   /**
    * @param exitCode one of EXIT
    * @param message one line
-   * @param details one more line each
+   * @param details further lines
    */
   constructor(exitCode: number, message: string, details: readonly string[] = []) {
     super(message)

@@ -2,19 +2,19 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EXIT, Failure } from './failure.ts'
 
-/** Where the service is, and as whom to call it. */
+/** The address of the service, and the credential to call it with. */
 export interface ServiceAddress {
   /** http:// (HTTP/2 without TLS) or https:// */
   readonly url: string
-  /** Empty: the certificate says who calls. */
+  /** Empty: the client certificate authenticates the caller. */
   readonly token: string
-  /** The HTTP door, of a local service. */
+  /** The URL of the HTTP server; undefined unless the service is local. */
   readonly httpUrl: string | undefined
-  /** The demo business, of a local service. */
+  /** The demo business; undefined unless the service is local. */
   readonly businessId: string | undefined
 }
 
-/** What a local service leaves in its data folder. */
+/** The credentials file that a local service writes to its data folder. */
 interface Credentials {
   readonly url: string
   readonly token: string
@@ -23,10 +23,10 @@ interface Credentials {
 }
 
 /**
- * Finds the service: the options, else the environment, else the credentials file of a local one.
- * The token of the file is sent to the service of the file and to no other.
+ * Finds the service by the options, else the environment, else the credentials file of a local
+ * service. The token of the file is sent only to the service of the file.
  *
- * @throws Failure saying what to do
+ * @throws Failure that says what to do
  */
 export function findService(
   options: { readonly serviceUrl?: string; readonly token?: string },
@@ -37,12 +37,12 @@ export function findService(
   const givenToken = options.token ?? (env['INFLOW_TOKEN']?.trim() || undefined)
   if (givenUrl !== undefined) {
     const url = checkUrl(givenUrl, options.serviceUrl === undefined ? 'INFLOW_GRPC_URL' : '--url')
-    const local = readCredentials(path, 'ignore faults')
+    const local = readCredentials(path, 'ignore errors')
     const same = local?.url === url ? local : undefined
-    const certified = env['INFLOW_CERT']?.trim() ? '' : undefined
-    const token = givenToken ?? same?.token ?? certified
+    const certificateOnly = env['INFLOW_CERT']?.trim() ? '' : undefined
+    const token = givenToken ?? same?.token ?? certificateOnly
     if (token === undefined) {
-      throw new Failure(EXIT.usage, `no token for ${url}: give --token, or set INFLOW_TOKEN`)
+      throw new Failure(EXIT.usage, `no token for ${url}: pass --token, or set INFLOW_TOKEN`)
     }
     return { url, token, httpUrl: same?.httpUrl, businessId: same?.businessId }
   }
@@ -64,7 +64,7 @@ function checkUrl(text: string, source: string): string {
   return url.origin
 }
 
-function readCredentials(path: string, faults?: 'ignore faults'): Credentials | undefined {
+function readCredentials(path: string, onError?: 'ignore errors'): Credentials | undefined {
   try {
     const found: Record<string, unknown> = { ...JSON.parse(readFileSync(path, 'utf8')) }
     const { grpc_url: url, admin_token: token, business_id: businessId } = found
@@ -79,7 +79,7 @@ function readCredentials(path: string, faults?: 'ignore faults'): Credentials | 
       businessId: typeof businessId === 'string' ? businessId : undefined,
     }
   } catch (error) {
-    if (faults === 'ignore faults' || (error as NodeJS.ErrnoException).code === 'ENOENT') {
+    if (onError === 'ignore errors' || (error as NodeJS.ErrnoException).code === 'ENOENT') {
       return undefined
     }
     if (error instanceof Failure) throw error

@@ -2,11 +2,11 @@
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 
-// Halves the start-up time. The folder is the installation's own, as code that anyone may plant in
-// a shared one would run; where it cannot be written there is no cache.
+// Halves the start-up time. The folder belongs to the installation, because cached code in a shared
+// folder could be planted by other users. Without write permission there is no cache.
 enableCompileCache(join(import.meta.dirname, '../../node_modules/.cache/inflow'))
 
-// A reader that has seen enough (`| head`) is no fault.
+// A reader that closes the pipe early (`| head`) is not an error.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   process.exit(code === 'EPIPE' ? 0 : 1)
 })

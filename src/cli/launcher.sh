@@ -1,6 +1,6 @@
 #!/bin/sh
 # The `inflow` command, copied to node_modules/.bin/inflow by link.ts. It is a shell script because
-# an old Node cannot even read a TypeScript file, and so could not say what is missing.
+# an old Node cannot read a TypeScript file, and so could not report the required version.
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd) || exit 1
 node=$root/node_modules/.bin/node
 if [ ! -x "$node" ]; then

@@ -1,14 +1,14 @@
 import { chmodSync, copyFileSync, mkdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 
-// Run by npm after each installation: puts the command where `npx inflow` and scripts look for it.
+// Run by npm after each installation: installs the command where `npx inflow` and scripts find it.
 // npm links the commands of dependencies there, but not those of the project itself.
 const bin = join(import.meta.dirname, '../../node_modules/.bin')
 const draft = join(bin, `.inflow-${process.pid}`)
 
 mkdirSync(bin, { recursive: true })
 copyFileSync(join(import.meta.dirname, 'launcher.sh'), draft)
-// A download may have lost the execute bit.
+// A downloaded archive may lack the execute bit.
 chmodSync(draft, 0o755)
-// A rename replaces whatever has the name, also a symlink, which a copy would write through.
+// A rename replaces an existing symlink, while a copy would write through it.
 renameSync(draft, join(bin, 'inflow'))

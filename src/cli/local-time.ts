@@ -3,25 +3,25 @@ import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { createTimeText, type TimeText } from '../core/clock.ts'
 import { EXIT, Failure } from './failure.ts'
 
-/** Times as a person reads and writes them: in DISPLAY_TIME_ZONE, else in the machine's zone. */
+/** Formats and parses times in DISPLAY_TIME_ZONE, else in the time zone of the machine. */
 export const localTime = {
-  /** YYYY-MM-DD HH:MM:SS; empty when there is none. */
+  /** Returns YYYY-MM-DD HH:MM:SS; empty if undefined. */
   format: (at: Timestamp | undefined): string => (at ? times().format(timestampMs(at)) : ''),
-  /** Reads that form, or RFC 3339. */
+  /** Parses that form, or RFC 3339; undefined if invalid. */
   parse(text: string): Timestamp | undefined {
     const epochMs = times().parse(text)
     return epochMs === undefined ? undefined : timestampFromMs(epochMs)
   },
 }
 
-let known: TimeText | undefined
+let timeText: TimeText | undefined
 
 function times(): TimeText {
-  known ??= open(process.env['DISPLAY_TIME_ZONE']?.trim())
-  return known
+  timeText ??= create(process.env['DISPLAY_TIME_ZONE']?.trim())
+  return timeText
 }
 
-function open(zone: string | undefined): TimeText {
+function create(zone: string | undefined): TimeText {
   try {
     return createTimeText(zone || Intl.DateTimeFormat().resolvedOptions().timeZone)
   } catch {

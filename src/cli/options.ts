@@ -4,10 +4,10 @@ import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
 import { localTime } from './local-time.ts'
 import { note } from './output.ts'
 
-/** The most that one page of a list holds. */
+/** The largest page of a list. */
 const PAGE_SIZE_MAX = 200
 
-/** Options of lists that come in pages. */
+/** Options of paginated lists. */
 export interface PageOptions {
   readonly limit?: number
   readonly pageToken?: string
@@ -15,60 +15,63 @@ export interface PageOptions {
 
 export function addPageOptions(verb: Command): Command {
   return verb
-    .option('--limit <count>', `how many at the most, 1 to ${PAGE_SIZE_MAX} (default: 50)`, limit)
-    .option('--page-token <token>', 'go on where an earlier page ended')
+    .option('--limit <count>', `page size, 1 to ${PAGE_SIZE_MAX} (default: 50)`, limit)
+    .option('--page-token <token>', 'continue after an earlier page')
 }
 
-/** How many empty pages are passed over before the caller is asked to go on. */
+/** The most empty pages that are skipped before the command returns one. */
 const EMPTY_PAGES_MAX = 200
 
-/** The next page that has something to show: one may be empty though more follow. */
+/** Returns the next page that is not empty: a page may be empty although more follow. */
 export async function nextPage<Page extends { readonly nextPageToken: string }>(
   { pageToken = '' }: PageOptions,
-  ask: (pageToken: string) => Promise<Page>,
+  request: (pageToken: string) => Promise<Page>,
   isEmpty: (page: Page) => boolean,
 ): Promise<Page> {
-  let page = await ask(pageToken)
+  let page = await request(pageToken)
   for (let i = 0; i < EMPTY_PAGES_MAX && isEmpty(page) && page.nextPageToken !== ''; i++) {
-    page = await ask(page.nextPageToken)
+    page = await request(page.nextPageToken)
   }
   return page
 }
 
-/** Tells how to ask for the page after this one. */
+/** Prints how to request the next page. */
 export function notePage({ nextPageToken }: { readonly nextPageToken: string }): void {
-  if (nextPageToken !== '') note(`More follow: --page-token ${nextPageToken}`)
+  if (nextPageToken !== '') note(`More results: --page-token ${nextPageToken}`)
 }
 
-/** `--business`, of verbs that need one. */
+/** Adds `--business` to a verb that needs a business. */
 export function addBusinessOption(verb: Command): Command {
-  return verb.option('--business <id>', 'the business (default: the demo one of a local service)')
+  return verb.option(
+    '--business <id>',
+    'the business (default: the demo business of a local service)',
+  )
 }
 
-/** Options of lists of what is of live or of test mode. */
+/** Options that filter a list by mode. */
 export interface ModeOptions {
   readonly live?: boolean
   readonly test?: boolean
 }
 
-/** `--live` and `--test`; neither: both modes. */
+/** Adds `--live` and `--test`; without either, a list shows both modes. */
 export function addModeOptions(verb: Command): Command {
   return verb
-    .addOption(new Option('--live', 'of live mode only').conflicts('test'))
-    .option('--test', 'of test mode only')
+    .addOption(new Option('--live', 'live mode only').conflicts('test'))
+    .option('--test', 'test mode only')
 }
 
-/** The field of a request that the options ask for; none for both modes. */
+/** Returns the request field for the options; empty for both modes. */
 export function modeOf({ live, test }: ModeOptions): { readonly live?: boolean } {
   return live || test ? { live: live === true } : {}
 }
 
-/** What a table says of the mode of a thing. */
+/** Returns the name of the mode, for a table. */
 export function modeName({ live }: { readonly live: boolean }): string {
   return live ? 'live' : 'test'
 }
 
-/** An option whose value is one name of a protobuf enum, written without a prefix. */
+/** An option whose value is a name of a protobuf enum, without its prefix. */
 export function enumOption<Value extends number>(
   flags: string,
   description: string,
@@ -94,7 +97,7 @@ export function enumName<Value extends number>(
   return name?.slice(prefix.length) ?? String(value)
 }
 
-/** Naira as a person writes them → kobo. */
+/** Parses an amount in naira. @returns kobo */
 export function amount(text: string): bigint {
   const amountMinor = parseAmount(text)
   if (amountMinor === undefined || amountMinor === 0n || amountMinor > AMOUNT_MINOR_MAX) {
@@ -105,7 +108,7 @@ export function amount(text: string): bigint {
   return amountMinor
 }
 
-/** A time as a person writes it. */
+/** Parses a time. */
 export function time(text: string): Timestamp {
   const at = localTime.parse(text)
   if (!at) {
@@ -116,7 +119,7 @@ export function time(text: string): Timestamp {
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }
 
-/** A span of time as a person writes it → seconds. */
+/** Parses a duration such as 48h. @returns seconds */
 export function durationSeconds(text: string): number {
   const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text === '0' ? '0s' : text) ?? []
   if (count === undefined) throw new InvalidArgumentError('Must be like 48h, 30m, 90s, 2d or 0.')

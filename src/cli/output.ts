@@ -1,9 +1,9 @@
 import { styleText } from 'node:util'
 
-/** One column of a table, or one line of a single thing. */
+/** A column of a table, or a line of a single record. */
 export interface Column<Row> {
   readonly title: string
-  /** Numbers stand right-aligned in tables. */
+  /** Right-aligns the column in tables, for numbers. */
   readonly right?: boolean
   of(row: Row): string
 }
@@ -13,12 +13,12 @@ export function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-/** Tells the person something that is not the result. */
+/** Writes a message that is not part of the result to standard error. */
 export function note(text: string): void {
   process.stderr.write(`${visible(text)}\n`)
 }
 
-/** Rows under their titles, aligned. Without rows: nothing on standard output, and a note. */
+/** Formats rows as an aligned table. Without rows, returns an empty text and prints a note. */
 export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
   if (rows.length === 0) {
     note('None found.')
@@ -37,7 +37,7 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   return [styleText('bold', head), ...cells.map(line)].join('\n')
 }
 
-/** One thing, a line for each of its fields that has a value. */
+/** Formats one record: a line for each field that has a value. */
 export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
   const indent = Math.max(...columns.map((column) => column.title.length)) + 2
   return columns
@@ -47,21 +47,21 @@ export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
     .join('\n')
 }
 
-/** The columns of a part, as those of the whole that may lack it. */
-export function within<Whole, Part>(
-  columns: readonly Column<Part>[],
-  part: (whole: Whole) => Part | undefined,
-): Column<Whole>[] {
+/** Turns the columns of a nested record into columns of its parent, which may lack it. */
+export function nestedColumns<Parent, Nested>(
+  columns: readonly Column<Nested>[],
+  select: (parent: Parent) => Nested | undefined,
+): Column<Parent>[] {
   return columns.map((column) => ({
     ...column,
-    of(whole) {
-      const found = part(whole)
-      return found === undefined ? '' : column.of(found)
+    of(parent) {
+      const nested = select(parent)
+      return nested === undefined ? '' : column.of(nested)
     },
   }))
 }
 
-/** Names and narrations come from outside: what would steer the terminal is shown, not obeyed. */
+/** Replaces control characters, as names and narrations come from outside the service. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}')
 }
@@ -71,7 +71,7 @@ function pad(text: string, to: number, right: boolean): string {
   return right ? space + text : text + space
 }
 
-/** Columns on a terminal, but for wide scripts: accents that combine take none. */
+/** Returns the width on a terminal. Combining accents take no column; wide scripts count as one. */
 function width(text: string): number {
   return [...text.replace(/\p{Mn}/gu, '')].length
 }

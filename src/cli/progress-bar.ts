@@ -1,15 +1,15 @@
-/** How far something has come, drawn on a terminal. */
+/** A progress bar on a terminal. */
 export interface ProgressBar {
   /** @param done of `total` */
   show(text: string, done: number, total: number): void
-  /** Wipes it, so that what follows stands alone. */
+  /** Erases the bar, before other output. */
   end(): void
 }
 
 const WIDTH = 30
-const EVERY_MS = 100
+const REDRAW_MS = 100
 
-/** @param output nothing is written unless it is a terminal */
+/** @param output written to only if it is a terminal */
 export function createProgressBar(
   output: { readonly isTTY?: boolean; write(text: string): unknown },
   now: () => number,
@@ -18,7 +18,7 @@ export function createProgressBar(
   let drawn = false
   return {
     show(text, done, total) {
-      if (output.isTTY !== true || (now() - drawnMs < EVERY_MS && done < total)) return
+      if (output.isTTY !== true || (now() - drawnMs < REDRAW_MS && done < total)) return
       drawnMs = now()
       drawn = true
       const share = total === 0 ? 1 : Math.min(done / total, 1)

@@ -2,21 +2,21 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { EXIT, Failure } from './failure.ts'
 
-/** The longest line that is read. */
+/** The longest accepted line. */
 const LENGTH_MAX = 1_000
 
 /**
- * Reads one line from standard input. From a terminal it is asked for, and not shown as it is typed.
+ * Reads one line from standard input. On a terminal it prompts, and does not echo the input.
  *
- * @param what is asked for
- * @throws Failure when there is none
+ * @param what the prompt
+ * @throws Failure when the line is empty or too long
  */
 export async function readSecret(what: string): Promise<string> {
   const { stdin, stderr } = process
-  const asked = stdin.isTTY === true
-  if (asked) stderr.write(`${what}: `)
+  const prompted = stdin.isTTY === true
+  if (prompted) stderr.write(`${what}: `)
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const lines = createInterface({ input: stdin, output: silent, terminal: asked })
+  const lines = createInterface({ input: stdin, output: silent, terminal: prompted })
   try {
     const typed = await new Promise<string>((resolve) => {
       lines.once('line', resolve)
@@ -25,11 +25,11 @@ export async function readSecret(what: string): Promise<string> {
     })
     const text = typed.trim()
     if (text === '' || text.length > LENGTH_MAX) {
-      throw new Failure(EXIT.usage, `${what}: nothing came from standard input`)
+      throw new Failure(EXIT.usage, `${what}: standard input has no valid line`)
     }
     return text
   } finally {
     lines.close()
-    if (asked) stderr.write('\n')
+    if (prompted) stderr.write('\n')
   }
 }

@@ -2,11 +2,11 @@ import type { Command } from 'commander'
 
 interface VerbText {
   readonly summary: string
-  /** What follows "inflow " in the example of the help. */
+  /** The example of the help text, without the leading "inflow ". */
   readonly example: string
 }
 
-/** Adds a verb. @param usage its name and operands */
+/** Adds a verb to a noun. @param usage its name and operands */
 export function addVerb(noun: Command, usage: string, { summary, example }: VerbText): Command {
   return noun
     .command(usage)
@@ -15,19 +15,22 @@ export function addVerb(noun: Command, usage: string, { summary, example }: Verb
     .addHelpText('after', `\nExample:\n  inflow ${example}`)
 }
 
-/** Gives every verb of a noun the options of a call. */
+/** Adds the options of a service call to every verb of a noun. */
 export function addServiceOptions(noun: Command): void {
   for (const verb of noun.commands) addOwnServiceOptions(verb)
 }
 
-/** Gives a command the options of a call. A verb's own `--url` is something else. */
+/** Adds the options of a service call to a command. A verb's own `--url` has another meaning. */
 export function addOwnServiceOptions(verb: Command): Command {
   const taken = verb.options.some((option) => option.long === '--url')
   return verb
     .option(
       `${taken ? '' : '--url, '}--service-url <url>`,
-      'gRPC address of the service (default: INFLOW_GRPC_URL, else the local one)',
+      'gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)',
     )
-    .option('--token <token>', 'internal token (default: INFLOW_TOKEN, else the local one)')
-    .option('--json', 'print JSON, as the service answers')
+    .option(
+      '--token <token>',
+      'internal token (default: INFLOW_TOKEN, else that of the local service)',
+    )
+    .option('--json', 'print the response of the service as JSON')
 }

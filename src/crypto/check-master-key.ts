@@ -1,23 +1,23 @@
 import type { Pool } from 'pg'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter } from './encryption.ts'
-import { deleteUnheldMasterKey, insertMasterKey, listMasterKeys } from './store.ts'
+import { deleteUnusedMasterKey, insertMasterKey, listMasterKeys } from './store.ts'
 
-/** What is encrypted to know a key again. */
+/** Encrypted under each registered key. Only the same key decrypts it. */
 const KNOWN_TEXT = 'inflow'
 
 const contextOf = (keyId: string) => `master key ${keyId}`
 
-/** The keys are not those that the database was encrypted with. */
+/** The configured keys are not the ones that the database was encrypted with. */
 export class MasterKeyError extends Error {
   override readonly name = 'MasterKeyError'
 }
 
 /**
- * Sees that the keys fit the database: every key that something in it may be made with is known.
- * A database that was not told of any yet is asked for one row of each table.
+ * Checks that the encrypter knows every master key that the database may be encrypted with. If no
+ * key is registered yet, checks one row of each table instead.
  *
- * @throws MasterKeyError, in one line
+ * @throws MasterKeyError with a message of one line
  */
 export async function checkMasterKey(
   pool: Pool,
@@ -25,34 +25,34 @@ export async function checkMasterKey(
   tables: readonly EncryptedRows[],
 ): Promise<void> {
   const keys = await listMasterKeys(pool)
-  const unknown = keys.filter((key) => !opens(encrypter, key.id, key.knownText))
+  const unknown = keys.filter((key) => !decryptsKnownText(encrypter, key.id, key.knownText))
   if (keys.length > 0 && unknown.length === keys.length) throw wrongKey()
   if (unknown.length > 0) {
     const ids = unknown.map((key) => key.id).join(', ')
     throw new MasterKeyError(
-      `MASTER_KEY_PREVIOUS lacks the key ${ids}, with which some of this database is encrypted: ` +
-        'add it, or finish with it (inflow master-key rotate)',
+      `MASTER_KEY_PREVIOUS lacks the key ${ids}, which may encrypt part of this database: ` +
+        'add it, or finish its rotation with inflow master-key rotate',
     )
   }
   if (keys.length > 0) return
-  for (const table of tables) if ((await table.fits(encrypter)) === false) throw wrongKey()
+  for (const table of tables) if ((await table.matchesKeys(encrypter)) === false) throw wrongKey()
 }
 
-/** Says in the database that the current key is in use. @returns whether nobody had said so */
+/** Registers the current key in the database. @returns whether it was not registered before */
 export function registerMasterKey(pool: Pool, encrypter: Encrypter): Promise<boolean> {
   const id = encrypter.keyId
-  return insertMasterKey(pool, { id, knownText: encrypter.seal(KNOWN_TEXT, contextOf(id)) })
+  return insertMasterKey(pool, { id, knownText: encrypter.encrypt(KNOWN_TEXT, contextOf(id)) })
 }
 
-/** Takes that back, for a key that nothing was made with; unless an instance has it by now. */
-export function withdrawMasterKey(pool: Pool, encrypter: Encrypter): Promise<void> {
-  return deleteUnheldMasterKey(pool, encrypter.keyId)
+/** Unregisters a key that has encrypted nothing yet, unless an instance uses it by now. */
+export function unregisterMasterKey(pool: Pool, encrypter: Encrypter): Promise<void> {
+  return deleteUnusedMasterKey(pool, encrypter.keyId)
 }
 
-function opens(encrypter: Encrypter, id: string, knownText: Buffer): boolean {
+function decryptsKnownText(encrypter: Encrypter, id: string, knownText: Buffer): boolean {
   if (!encrypter.knownKeyIds.includes(id)) return false
   try {
-    return encrypter.open(knownText, contextOf(id)) === KNOWN_TEXT
+    return encrypter.decrypt(knownText, contextOf(id)) === KNOWN_TEXT
   } catch {
     return false
   }

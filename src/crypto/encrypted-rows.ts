@@ -1,38 +1,38 @@
 import type { Pool } from 'pg'
 import type { Encrypter } from './encryption.ts'
 
-/** The rows of a table that hold what was made under the master key. */
+/** A table with columns that are encrypted or hashed under the master key. */
 export interface EncryptedRows {
-  /** For people: "accounts". */
+  /** A name for operators: "accounts". */
   readonly name: string
   /**
-   * Looks at the next rows, and makes anew what is not of the encrypter's current key. Safe beside
-   * writers and beside itself: what was changed in between, or is locked, is left for later.
+   * Scans the next rows, and re-encrypts those that are not under the encrypter's current key. Safe
+   * to run concurrently with writers and with itself: rows that changed or are locked are skipped.
    *
-   * @param after where the page before ended; '' at the beginning
+   * @param after the cursor of the previous page; '' for the first page
    */
   reEncrypt(encrypter: Encrypter, after: string, limit: number): Promise<ReEncryptedPage>
-  /** How many values there are of each key id; '' for hashes that are without one, or missing. */
+  /** The number of values by key id; '' counts hashes that name no key or are missing. */
   countByKey(): Promise<ReadonlyMap<string, number>>
-  /** Whether the encrypter's keys made what some row holds; undefined without any row. */
-  fits(encrypter: Encrypter): Promise<boolean | undefined>
+  /** Whether the encrypter's keys decrypt some row; undefined if there is no row. */
+  matchesKeys(encrypter: Encrypter): Promise<boolean | undefined>
 }
 
 export interface ReEncryptedPage {
-  readonly looked: number
+  readonly scanned: number
   readonly reEncrypted: number
-  /** Rows that have to be looked at again. */
-  readonly left: number
-  /** The ids of rows that no known key opens, or that are not what they were. */
+  /** Rows that were locked or changed meanwhile, and need another run. */
+  readonly skipped: number
+  /** The ids of rows that no known key decrypts, or whose content does not match its hash. */
   readonly unreadable: readonly string[]
-  /** Where to go on; undefined at the end. */
+  /** The cursor of the next page; undefined on the last page. */
   readonly next: string | undefined
 }
 
-/** A count looks at every row of a table. */
+/** A count scans every row of a table. */
 const COUNT_TIMEOUT = '10min'
 
-/** Runs a statement that gives rows of (key_id, count), which may take minutes. */
+/** Runs a statement that returns rows of (key_id, count). It may take minutes. */
 export async function countByKey(pool: Pool, text: string): Promise<Map<string, number>> {
   const client = await pool.connect()
   try {

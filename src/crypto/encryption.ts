@@ -9,46 +9,46 @@ import {
 } from 'node:crypto'
 import { assert } from '../core/errors.ts'
 
-/** The master keys that are known, 32 bytes each. */
+/** The known master keys, 32 bytes each. */
 export interface KeyRing {
-  /** The one that encrypts. */
+  /** The key that encrypts. */
   readonly current: Buffer
-  /** Those that open beside it: earlier ones, and at the beginning of a rotation the next one. */
+  /** Keys that only decrypt: earlier keys, and at the start of a rotation the next key. */
   readonly others: readonly Buffer[]
 }
 
-/** Encrypts what must not be readable in the database, and hashes what must only be compared. */
+/** Encrypts values that the database must not show, and hashes values that are only compared. */
 export interface Encrypter {
-  /** Names the current key, and tells nothing of it: 8 hexadecimal digits. */
+  /** The id of the current key, 8 hexadecimal digits. It reveals nothing about the key. */
   readonly keyId: string
-  /** Of the current key and the others. */
+  /** The ids of the current key and the others. */
   readonly knownKeyIds: readonly string[]
   /**
    * AES-256-GCM under a key derived from the current master key.
    *
-   * @param context what the text belongs to; it opens only with the same
+   * @param context what the text belongs to; decryption needs the same context
    * @returns version, key id, nonce, tag and ciphertext
    */
-  seal(text: string, context: string): Buffer
-  /** @throws when the key is not known, the context differs or the bytes were changed */
-  open(sealed: Uint8Array, context: string): string
-  /** Keyed hash: equal for equal texts, and of no use without the key. Version, key id, 32 bytes. */
+  encrypt(text: string, context: string): Buffer
+  /** @throws when the key is unknown, the context differs or the bytes were changed */
+  decrypt(ciphertext: Uint8Array, context: string): string
+  /** A keyed hash: equal for equal texts, useless without the key. Version, key id, 32 bytes. */
   fingerprint(text: string): Buffer
-  /** The hashes of a text under each known key, for a search while a rotation is under way. */
+  /** The hashes of a text under each known key, to search by while a rotation is in progress. */
   fingerprints(text: string): readonly Buffer[]
   /**
-   * Whether a fingerprint is of the text, whichever known key it was made with.
+   * Whether a fingerprint is of the text, under any known key.
    *
-   * @throws when its key is not known
+   * @throws when the key of the fingerprint is unknown
    */
   matches(text: string, fingerprint: Uint8Array): boolean
-  /** Begins everything that is made with the current key: version and key id. */
+  /** The first bytes of every ciphertext and hash under the current key: version and key id. */
   readonly head: Buffer
-  /** From now on, uses these keys. */
+  /** Replaces the known keys. */
   use(keys: KeyRing): void
 }
 
-/** The length of fingerprints. The first release made them without version and key id. */
+/** The length of a fingerprint. The first release made fingerprints without version and key id. */
 export const FINGERPRINT_BYTES = 37
 
 const VERSION = 1
@@ -58,11 +58,11 @@ const TAG_BYTES = 16
 const HASH_BYTES = 32
 const HEAD_BYTES = 1 + KEY_ID_BYTES
 
-/** What is derived from one master key. */
+/** The keys derived from one master key. */
 interface Keys {
   readonly id: string
   readonly head: Buffer
-  readonly sealing: Buffer
+  readonly encryption: Buffer
   readonly hashing: Buffer
 }
 
@@ -70,9 +70,9 @@ interface Keys {
 export function createEncrypter(current: Buffer, others: readonly Buffer[] = []): Encrypter {
   let ring = deriveRing({ current, others })
   const keysOf = (bytes: Buffer): Keys => {
-    assert(bytes[0] === VERSION, 'the sealed text has a known version')
+    assert(bytes[0] === VERSION, 'the ciphertext has a known version')
     const found = ring.find((keys) => bytes.subarray(0, HEAD_BYTES).equals(keys.head))
-    assert(found, 'the master key that sealed it is known')
+    assert(found, 'the master key of the ciphertext is known')
     return found
   }
   return {
@@ -85,19 +85,19 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
     get head() {
       return ring[0].head
     },
-    seal(text, context) {
-      const { head, sealing } = ring[0]
+    encrypt(text, context) {
+      const { head, encryption } = ring[0]
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv('aes-256-gcm', sealing, nonce).setAAD(Buffer.from(context))
+      const cipher = createCipheriv('aes-256-gcm', encryption, nonce).setAAD(Buffer.from(context))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([head, nonce, cipher.getAuthTag(), body])
     },
-    open(sealed, context) {
-      const bytes = Buffer.from(sealed)
-      const { sealing } = keysOf(bytes)
+    decrypt(ciphertext, context) {
+      const bytes = Buffer.from(ciphertext)
+      const { encryption } = keysOf(bytes)
       const nonce = bytes.subarray(HEAD_BYTES, HEAD_BYTES + NONCE_BYTES)
       const tag = bytes.subarray(HEAD_BYTES + NONCE_BYTES, HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
-      const decipher = createDecipheriv('aes-256-gcm', sealing, nonce)
+      const decipher = createDecipheriv('aes-256-gcm', encryption, nonce)
         .setAAD(Buffer.from(context))
         .setAuthTag(tag)
       const body = bytes.subarray(HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
@@ -110,8 +110,8 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       if (bytes.length === HASH_BYTES) {
         return ring.some((keys) => timingSafeEqual(hashWith(keys, text), bytes))
       }
-      const made = fingerprintWith(keysOf(bytes), text)
-      return made.length === bytes.length && timingSafeEqual(made, bytes)
+      const expected = fingerprintWith(keysOf(bytes), text)
+      return expected.length === bytes.length && timingSafeEqual(expected, bytes)
     },
     use(keys) {
       ring = deriveRing(keys)
@@ -119,7 +119,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
   }
 }
 
-/** A key that is named twice counts once. The current one comes first. */
+/** Removes duplicate keys. The current key comes first. */
 function deriveRing({ current, others }: KeyRing): readonly [Keys, ...Keys[]] {
   const first = deriveKeys(current)
   const ring: [Keys, ...Keys[]] = [first]
@@ -136,7 +136,7 @@ function deriveKeys(masterKey: Buffer): Keys {
   return {
     id: id.toString('hex'),
     head: Buffer.concat([Buffer.of(VERSION), id]),
-    sealing: derive('sealing'),
+    encryption: derive('sealing'),
     hashing: derive('fingerprint'),
   }
 }

@@ -3,46 +3,46 @@ import { join } from 'node:path'
 import { readIfPresent, writePrivate } from '../core/private-file.ts'
 import type { KeyRing } from './encryption.ts'
 
-/** The key that encrypts, and beside it those that it followed, one a line, the latest first. */
+/** The file of the current key, and the file of earlier keys: one per line, newest first. */
 const CURRENT = 'master.key'
 const PREVIOUS = 'master.key.previous'
 
-/** How many earlier keys may be known at once. */
+/** The most earlier keys that may be kept at once. */
 export const PREVIOUS_MAX = 5
 
 /**
- * The master keys of the data folder; the first is made at the first start.
+ * Reads the master keys of the data folder. The first start creates the first key.
  *
- * @throws Error when a file is damaged, or is not there and must be
+ * @throws Error when a file is damaged, or is missing and must exist
  */
 export async function readKeyFiles(
   dataDir: string,
-  absent: 'make it' | 'must exist' = 'make it',
+  ifMissing: 'create' | 'must exist' = 'create',
 ): Promise<KeyRing> {
-  // In this order: a rotation writes the earlier keys first, so the current one is never missed.
-  const [kept] = await readKeys(dataDir, CURRENT)
+  // A rotation writes the earlier keys first. Reading in this order never misses the current key.
+  const [stored] = await readKeys(dataDir, CURRENT)
   const others = await readKeys(dataDir, PREVIOUS)
-  if (kept !== undefined) return { current: kept, others }
-  if (absent === 'must exist') throw new Error(`${join(dataDir, CURRENT)} is not there`)
+  if (stored !== undefined) return { current: stored, others }
+  if (ifMissing === 'must exist') throw new Error(`${join(dataDir, CURRENT)} does not exist`)
   const current = randomBytes(32)
   await writeKeys(dataDir, CURRENT, [current])
   return { current, others }
 }
 
-/** Makes a new current key, and keeps the one before it. */
+/** Creates a new current key, and keeps the previous one among the earlier keys. */
 export async function replaceKeyFile(dataDir: string): Promise<KeyRing> {
   const { current, others } = await readKeyFiles(dataDir)
   const earlier = [current, ...others.filter((key) => !key.equals(current))]
   if (earlier.length > PREVIOUS_MAX)
-    throw new Error(`${PREVIOUS} holds ${PREVIOUS_MAX} keys already`)
+    throw new Error(`${PREVIOUS} already contains ${PREVIOUS_MAX} keys`)
   const next = randomBytes(32)
-  // A crash in between leaves the current key in both, which does no harm.
+  // A crash in between leaves the current key in both files, which is harmless.
   await writeKeys(dataDir, PREVIOUS, earlier)
   await writeKeys(dataDir, CURRENT, [next])
   return { current: next, others: earlier }
 }
 
-/** Throws the earlier keys away. */
+/** Deletes the earlier keys. */
 export async function dropPreviousKeys(dataDir: string): Promise<void> {
   await writeKeys(dataDir, PREVIOUS, [])
 }
@@ -50,10 +50,10 @@ export async function dropPreviousKeys(dataDir: string): Promise<void> {
 async function readKeys(dataDir: string, name: string): Promise<Buffer[]> {
   const text = await readIfPresent(join(dataDir, name))
   const lines = text?.split('\n').filter((line) => line.trim() !== '') ?? []
-  if (name === CURRENT && text !== undefined && lines.length !== 1) throw broken(dataDir, name)
+  if (name === CURRENT && text !== undefined && lines.length !== 1) throw invalidFile(dataDir, name)
   return lines.map((line) => {
     const key = Buffer.from(line.trim(), 'base64')
-    if (key.length !== 32) throw broken(dataDir, name)
+    if (key.length !== 32) throw invalidFile(dataDir, name)
     return key
   })
 }
@@ -62,6 +62,6 @@ function writeKeys(dataDir: string, name: string, keys: readonly Buffer[]): Prom
   return writePrivate(dataDir, name, keys.map((key) => `${key.toString('base64')}\n`).join(''))
 }
 
-function broken(dataDir: string, name: string): Error {
-  return new Error(`${join(dataDir, name)} does not hold base64 of 32 bytes`)
+function invalidFile(dataDir: string, name: string): Error {
+  return new Error(`${join(dataDir, name)} does not contain base64 of 32 bytes`)
 }

@@ -1,28 +1,28 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
-/** A master key that something in the database may be made with. It never holds the key. */
+/** A master key that may encrypt values in the database. The key itself is never stored. */
 export const MasterKeyEntity = defineEntity({
   name: 'MasterKey',
   tableName: 'master_key',
   properties: {
     /** 8 hexadecimal digits. */
     id: p.text().primary(),
-    /** A text that everybody knows, encrypted: who opens it has the key. */
+    /** A constant text, encrypted. Only the same key decrypts it. */
     knownText: p.blob(),
     createdAt: p.datetime(3),
   },
 })
 
-/** A running instance, and the keys that it has. */
+/** A running instance, and the keys that it knows. */
 export const KeyHolderEntity = defineEntity({
   name: 'KeyHolder',
   tableName: 'master_key_holder',
   properties: {
     id: p.text().primary(),
-    /** The one that it encrypts with. */
+    /** The key that the instance encrypts with. */
     currentKeyId: p.text(),
     knownKeyIds: p.array(),
-    /** By the database's clock. An instance that ends well removes itself. */
+    /** By the database's clock. An instance that shuts down cleanly deletes its row. */
     seenAt: p.datetime(3),
   },
 })

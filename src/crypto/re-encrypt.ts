@@ -2,69 +2,69 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter } from './encryption.ts'
 
-/** Rows of one statement, and so of one commit. */
+/** Rows per statement, and so per commit. */
 const PAGE_ROWS = 500
 
-/** How often the whole table is walked: rows that others are busy with are left for the next walk. */
-const WALKS_MAX = 10
-const WALK_AGAIN_MS = 500
+/** The most runs over a table. Each run skips rows that are locked, and the next tries them again. */
+const RUNS_MAX = 10
+const RERUN_DELAY_MS = 500
 
-/** How many rows that cannot be read are named. */
-const UNREADABLE_NAMED = 10
+/** The most unreadable rows that the result names. */
+const UNREADABLE_IDS_MAX = 10
 
 export interface Progress {
   readonly table: string
-  readonly looked: number
+  readonly scanned: number
   readonly reEncrypted: number
 }
 
 export interface ReEncryptionResult {
   readonly reEncrypted: number
   readonly unreadable: number
-  /** The ids of the first of them. */
+  /** The ids of the first unreadable rows. */
   readonly unreadableIds: readonly string[]
 }
 
 /**
- * Makes everything anew that is not of the encrypter's current key, a page at a time. It can be ended
- * at any moment and begun again: what is done is passed over.
+ * Re-encrypts every value that is not under the encrypter's current key, a page at a time. It may be
+ * interrupted at any moment and run again: rows that are done are skipped.
  *
- * @param tell called after each page
+ * @param onProgress called after each page
  */
 export async function reEncrypt(
   tables: readonly EncryptedRows[],
   encrypter: Encrypter,
-  tell: (progress: Progress) => void,
+  onProgress: (progress: Progress) => void,
 ): Promise<ReEncryptionResult> {
   let reEncrypted = 0
   const unreadable = new Set<string>()
   for (const table of tables) {
-    for (let walk = 1; walk <= WALKS_MAX; walk++) {
-      const done = await walkTable(table, encrypter, tell, unreadable)
+    for (let run = 1; run <= RUNS_MAX; run++) {
+      const done = await runTable(table, encrypter, onProgress, unreadable)
       reEncrypted += done.reEncrypted
-      if (done.left === 0) break
-      await wait(WALK_AGAIN_MS)
+      if (done.skipped === 0) break
+      await wait(RERUN_DELAY_MS)
     }
   }
-  const unreadableIds = [...unreadable].slice(0, UNREADABLE_NAMED)
+  const unreadableIds = [...unreadable].slice(0, UNREADABLE_IDS_MAX)
   return { reEncrypted, unreadable: unreadable.size, unreadableIds }
 }
 
-async function walkTable(
+async function runTable(
   table: EncryptedRows,
   encrypter: Encrypter,
-  tell: (progress: Progress) => void,
+  onProgress: (progress: Progress) => void,
   unreadable: Set<string>,
-): Promise<{ readonly reEncrypted: number; readonly left: number }> {
-  const sum = { looked: 0, reEncrypted: 0, left: 0 }
+): Promise<{ readonly reEncrypted: number; readonly skipped: number }> {
+  const sum = { scanned: 0, reEncrypted: 0, skipped: 0 }
   let after: string | undefined = ''
   while (after !== undefined) {
     const page = await table.reEncrypt(encrypter, after, PAGE_ROWS)
-    sum.looked += page.looked
+    sum.scanned += page.scanned
     sum.reEncrypted += page.reEncrypted
-    sum.left += page.left
+    sum.skipped += page.skipped
     for (const id of page.unreadable) unreadable.add(id)
-    tell({ table: table.name, looked: sum.looked, reEncrypted: sum.reEncrypted })
+    onProgress({ table: table.name, scanned: sum.scanned, reEncrypted: sum.reEncrypted })
     after = page.next
   }
   return sum

@@ -19,7 +19,7 @@ export async function listMasterKeys(pool: Pool): Promise<MasterKey[]> {
   return result.rows.map((row) => ({ id: row.id, knownText: row.known_text }))
 }
 
-/** The first one to insert a key wins; what it wrote says the same. @returns whether it was us */
+/** Inserts a key unless it exists. @returns whether this call inserted it */
 export async function insertMasterKey(pool: Pool, key: MasterKey): Promise<boolean> {
   const { rowCount } = await pool.query(
     `insert into master_key (id, known_text, created_at) values ($1, $2, clock_timestamp())
@@ -33,8 +33,8 @@ export async function deleteMasterKey(pool: Pool, id: string): Promise<void> {
   await pool.query('delete from master_key where id = $1', [id])
 }
 
-/** Unless an instance encrypts with it. */
-export async function deleteUnheldMasterKey(pool: Pool, id: string): Promise<void> {
+/** Deletes a key unless an instance encrypts with it. */
+export async function deleteUnusedMasterKey(pool: Pool, id: string): Promise<void> {
   await pool.query(
     `delete from master_key where id = $1
       and not exists (select from master_key_holder where current_key_id = $1)`,
@@ -42,10 +42,10 @@ export async function deleteUnheldMasterKey(pool: Pool, id: string): Promise<voi
   )
 }
 
-/** Says that an instance is there, and forgets those that were not heard of for a day. */
-export async function touchHolder(pool: Pool, holder: KeyHolder): Promise<void> {
+/** Records that an instance runs, and deletes instances that have not reported for a day. */
+export async function upsertHolder(pool: Pool, holder: KeyHolder): Promise<void> {
   await pool.query(
-    `with gone as (
+    `with expired as (
         delete from master_key_holder where seen_at < clock_timestamp() - interval '1 day'
       )
       insert into master_key_holder (id, current_key_id, known_key_ids, seen_at)
@@ -60,7 +60,7 @@ export async function deleteHolder(pool: Pool, id: string): Promise<void> {
   await pool.query('delete from master_key_holder where id = $1', [id])
 }
 
-/** The instances that were heard of in the last seconds. */
+/** Returns the instances that reported in the last `withinSeconds`. */
 export async function listHolders(pool: Pool, withinSeconds: number): Promise<KeyHolder[]> {
   const result = await pool.query<{
     id: string

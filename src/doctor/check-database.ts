@@ -8,12 +8,12 @@ const VERSION_MIN = 150_000
 const SKEW_WARN_MS = 1_000
 const SKEW_FAIL_MS = 30_000
 
-/** A transaction that is open for longer keeps dead rows, and holds the event log up. */
+/** A transaction that is open for longer keeps dead rows, and delays the event log. */
 const OPEN_WARN_SECONDS = 300
 
 type Findings = ReturnType<typeof createFindings>
 
-/** The server: its version, what keeps commits, its room, its clock, and the schema in it. */
+/** Checks the server: version, durability, connections, clock, long transactions and schema. */
 export async function checkDatabase(
   { pool, orm, url }: Database,
   now: () => number,
@@ -73,29 +73,34 @@ async function readSettings(pool: Pool): Promise<Settings> {
 }
 
 function checkServer(host: string, settings: Settings, findings: Findings): void {
-  const what = `PostgreSQL ${settings.version_text} at ${host}`
+  const server = `PostgreSQL ${settings.version_text} at ${host}`
   if (settings.version < VERSION_MIN)
-    findings.fail(`${what} is too old`, 'use PostgreSQL 15 or newer')
+    findings.fail(`${server} is too old`, 'use PostgreSQL 15 or newer')
   else if (settings.standby) {
-    findings.fail(`${what} is a standby, which takes no writes`, 'set DATABASE_URL to the primary')
-  } else findings.ok(`${what} answers; its time zone is ${settings.timezone}`)
+    findings.fail(
+      `${server} is a standby, which accepts no writes`,
+      'set DATABASE_URL to the primary',
+    )
+  } else findings.ok(`${server} is reachable; its time zone is ${settings.timezone}`)
 }
 
 function checkDurability(settings: Settings, findings: Findings): void {
-  const wrong = (['fsync', 'full_page_writes'] as const).filter((name) => settings[name] !== 'on')
-  for (const name of wrong) {
+  const disabled = (['fsync', 'full_page_writes'] as const).filter(
+    (name) => settings[name] !== 'on',
+  )
+  for (const name of disabled) {
     findings.fail(
-      `${name} is off: a power failure may lose or damage payments that were acknowledged`,
+      `${name} is off: a power failure may lose or corrupt acknowledged payments`,
       `set ${name}=on in postgresql.conf, and reload`,
     )
   }
   if (settings.synchronous_commit === 'off') {
     findings.fail(
-      'synchronous_commit is off: a crash may lose the last payments that were acknowledged',
+      'synchronous_commit is off: a crash may lose the latest acknowledged payments',
       `alter role … reset synchronous_commit, or set it to on in postgresql.conf`,
     )
-  } else if (wrong.length === 0) {
-    findings.ok('what is committed is on disk: fsync, full_page_writes and synchronous_commit')
+  } else if (disabled.length === 0) {
+    findings.ok('commits are durable: fsync, full_page_writes and synchronous_commit are on')
   }
 }
 
@@ -104,12 +109,12 @@ function checkConnections(
   workers: number,
   findings: Findings,
 ): void {
-  const own = connectionsOfService(workers)
-  const whose = workers === 1 ? 'an instance' : `an instance with ${workers} workers`
-  const found = `${used} of ${max} connections are in use; ${whose} takes up to ${own}`
-  if (max < own) {
-    findings.fail(found, `set max_connections to at least ${own + 10}`)
-  } else if (max - used < own) {
+  const needed = connectionsOfService(workers)
+  const instance = workers === 1 ? 'an instance' : `an instance with ${workers} workers`
+  const found = `${used} of ${max} connections are in use; ${instance} needs up to ${needed}`
+  if (max < needed) {
+    findings.fail(found, `set max_connections to at least ${needed + 10}`)
+  } else if (max - used < needed) {
     findings.warn(found, 'raise max_connections before another instance starts')
   } else findings.ok(found)
 }
@@ -122,11 +127,11 @@ async function checkClock(pool: Pool, now: () => number, findings: Findings): Pr
   const afterMs = now()
   const halfMs = (afterMs - beforeMs) / 2
   const skewMs = Math.abs((result.rows[0]?.ms ?? 0) - beforeMs - halfMs)
-  // What the question took may be all on one way.
-  const certainMs = Math.max(0, skewMs - halfMs)
-  const found = `the clock of the database differs by ${certainMs < 1 ? 'less than 1' : certainMs.toFixed(0)} ms`
-  const advice = 'let both machines keep time with NTP (chrony, systemd-timesyncd)'
-  if (certainMs > SKEW_FAIL_MS) findings.fail(found, advice)
-  else if (certainMs > SKEW_WARN_MS) findings.warn(found, advice)
+  // The whole round trip may have been in one direction.
+  const skewMinMs = Math.max(0, skewMs - halfMs)
+  const found = `the clock of the database differs by ${skewMinMs < 1 ? 'less than 1' : skewMinMs.toFixed(0)} ms`
+  const advice = 'synchronize the clocks of both machines with NTP (chrony, systemd-timesyncd)'
+  if (skewMinMs > SKEW_FAIL_MS) findings.fail(found, advice)
+  else if (skewMinMs > SKEW_WARN_MS) findings.warn(found, advice)
   else findings.ok(found)
 }

@@ -9,13 +9,13 @@ const BACKLOG_WARN_SECONDS = 60
 const BACKLOG_FAIL_SECONDS = 900
 const DAY_SECONDS = 86_400
 
-/** How long events and webhooks wait, and whether old events are deleted. */
+/** Checks how long events and webhooks wait, and whether old events are deleted. */
 export async function checkEvents(
   pool: Pool,
   eventRetentionDays: number,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Events')
-  const tell = (
+  const report = (
     seconds: number,
     [warn, fail]: readonly number[],
     found: string,
@@ -27,31 +27,31 @@ export async function checkEvents(
   }
   const lag = await readLag(pool)
   const waitSeconds = Math.max(0, lag?.seconds ?? 0)
-  tell(
+  report(
     waitSeconds,
     [LAG_WARN_SECONDS, LAG_FAIL_SECONDS],
     lag?.rows
-      ? `${count(lag.rows)} events wait for their place in the log, the oldest for ${text(waitSeconds)}`
-      : `every event has its place in the log, which ends at ${lag?.position ?? 0}`,
-    'see that an instance runs; a transaction that is open for long, in any database, holds it up',
+      ? `${count(lag.rows)} events wait for a position in the log, the oldest for ${text(waitSeconds)}`
+      : `every event has a position in the log, which ends at ${lag?.position ?? 0}`,
+    'check that an instance runs; a long-open transaction in any database of the server delays it',
   )
   const backlog = await readBacklog(pool)
-  tell(
+  report(
     backlog.oldestSeconds,
     [BACKLOG_WARN_SECONDS, BACKLOG_FAIL_SECONDS],
     backlog.due === 0
       ? 'no webhook is due'
       : `${count(backlog.due)} webhooks are due, the oldest for ${text(backlog.oldestSeconds)}`,
-    'see that an instance runs, and whether an endpoint is slow: inflow webhook deliveries',
+    'check that an instance runs, and whether an endpoint is slow: inflow webhook deliveries',
   )
   const ageSeconds = await readLogAge(pool)
-  tell(
+  report(
     ageSeconds ?? 0,
     [(eventRetentionDays + 1) * DAY_SECONDS],
     ageSeconds === undefined
-      ? 'no event is kept yet'
-      : `the oldest event that is kept is ${text(ageSeconds)} old; EVENT_RETENTION_DAYS is ${eventRetentionDays}`,
-    'what is not delivered yet is kept: find the endpoint with inflow webhook deliveries',
+      ? 'there are no events yet'
+      : `the oldest event is ${text(ageSeconds)} old; EVENT_RETENTION_DAYS is ${eventRetentionDays}`,
+    'undelivered events are kept: find the endpoint with inflow webhook deliveries',
   )
   return findings.all
 }

@@ -3,43 +3,47 @@ import { Agent, request } from 'undici'
 import { type ClientTls, secure } from '../client/credentials.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** How long a door has to answer. */
-const ANSWER_MS = 5_000
+/** The time that a server has to respond. */
+const RESPONSE_TIMEOUT_MS = 5_000
 
-/** `SERVING` in the answer of grpc.health.v1.Health: field 1, value 1. */
+/** `SERVING` in a response of grpc.health.v1.Health: field 1, value 1. */
 const SERVING = Buffer.from([0x08, 0x01])
 
 interface Servers {
   readonly grpcUrl: string
-  /** Undefined: not known. */
+  /** Undefined: unknown. */
   readonly httpUrl: string | undefined
-  /** For both, where they speak TLS. */
+  /** For https URLs. */
   readonly tls: ClientTls
 }
 
-/** Whether a running service says that it serves. @param doors undefined: none was found */
-export async function checkService(doors: Servers | undefined): Promise<readonly Finding[]> {
+/** Checks the health of a running service. @param servers undefined: no service was found */
+export async function checkService(servers: Servers | undefined): Promise<readonly Finding[]> {
   const findings = createFindings('Service')
-  if (doors === undefined) {
+  if (servers === undefined) {
     findings.warn('no running service was found', 'start one: npm start, or inflow serve')
     return findings.all
   }
-  const { grpcUrl, httpUrl, tls } = doors
-  const health = await askHealth(grpcUrl, tls)
-  if (health === undefined) findings.ok(`gRPC at ${grpcUrl} serves`)
+  const { grpcUrl, httpUrl, tls } = servers
+  const fault = await checkHealth(grpcUrl, tls)
+  if (fault === undefined) findings.ok(`gRPC at ${grpcUrl} is healthy`)
   else {
-    findings.fail(`gRPC at ${grpcUrl} does not serve: ${health}`, 'start it, or see its log')
+    findings.fail(`gRPC at ${grpcUrl} is not healthy: ${fault}`, 'start it, or check its log')
   }
   if (httpUrl !== undefined) {
-    const fault = await askReady(httpUrl, tls)
-    if (fault === undefined) findings.ok(`HTTP at ${httpUrl} is ready`)
-    else findings.fail(`HTTP at ${httpUrl} is not ready: ${fault}`, 'see its log, and its database')
+    const notReady = await checkReadiness(httpUrl, tls)
+    if (notReady === undefined) findings.ok(`HTTP at ${httpUrl} is ready`)
+    else
+      findings.fail(
+        `HTTP at ${httpUrl} is not ready: ${notReady}`,
+        'check its log and its database',
+      )
   }
   return findings.all
 }
 
-/** @returns what is wrong */
-function askHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefined> {
+/** @returns what is wrong; undefined: nothing */
+function checkHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefined> {
   const { protocol, host } = new URL(grpcUrl)
   const channel =
     protocol === 'https:'
@@ -53,27 +57,27 @@ function askHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefined>
       same,
       same,
       Buffer.alloc(0),
-      { deadline: Date.now() + ANSWER_MS },
-      (error, answer) => {
+      { deadline: Date.now() + RESPONSE_TIMEOUT_MS },
+      (error, response) => {
         client.close()
         if (error) resolve(error.details)
-        else resolve(answer?.equals(SERVING) ? undefined : 'it is shutting down')
+        else resolve(response?.equals(SERVING) ? undefined : 'it is shutting down')
       },
     )
   })
 }
 
-/** @returns what is wrong */
-async function askReady(httpUrl: string, tls: ClientTls): Promise<string | undefined> {
+/** @returns what is wrong; undefined: nothing */
+async function checkReadiness(httpUrl: string, tls: ClientTls): Promise<string | undefined> {
   const dispatcher = new Agent({ connect: tls })
   try {
-    const signal = AbortSignal.timeout(ANSWER_MS)
+    const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
     const { statusCode, body } = await request(new URL('/readyz', httpUrl), { dispatcher, signal })
     await body.dump()
     return statusCode === 200 ? undefined : `status ${statusCode}`
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    return message || code || 'nobody answers'
+    return message || code || 'no response'
   } finally {
     await dispatcher.destroy()
   }

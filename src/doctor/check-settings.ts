@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** A token or key with fewer different characters was hardly made at random. */
+/** A token or key with fewer distinct characters is not random. */
 const DISTINCT_MIN = 12
 const TOKEN_LENGTH_MIN = 32
 
@@ -12,18 +12,18 @@ const DAY_MS = 86_400_000
 const EXPIRY_NOTICE_DAYS = 14
 
 interface Settings {
-  /** Undefined when they cannot be read. */
+  /** Undefined when the settings are invalid. */
   readonly config: Config | undefined
   readonly findings: readonly Finding[]
 }
 
-/** Whether the settings can be read, and which of them are weak where they are used. */
+/** Checks whether the settings are valid, and which of them are weak. */
 export function checkSettings(env: NodeJS.ProcessEnv): Settings {
   const findings = createFindings('Settings')
   try {
     const config = readConfig(env)
     const { host, httpPort, grpcPort } = config
-    findings.ok(`all can be read: HTTP at ${host}:${httpPort}, gRPC at ${host}:${grpcPort}`)
+    findings.ok(`all settings are valid: HTTP at ${host}:${httpPort}, gRPC at ${host}:${grpcPort}`)
     checkAddress(config, findings)
     checkSecrets(config, findings)
     checkOperation(config, findings)
@@ -31,7 +31,7 @@ export function checkSettings(env: NodeJS.ProcessEnv): Settings {
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const fault of error.faults)
-      findings.fail(fault, 'the service does not start until it is right')
+      findings.fail(fault, 'the service does not start until this is fixed')
     return { config: undefined, findings: findings.all }
   }
 }
@@ -44,25 +44,25 @@ function checkAddress(
 ): void {
   if (tls !== undefined) checkCertificate(tls.cert, findings)
   if (isLoopback(host)) {
-    findings.ok('both doors are open to this machine alone')
+    findings.ok('both servers listen on this machine only')
     return
   }
   if (tls === undefined) {
     findings.warn(
-      `HOST ${host} opens the doors to others, and what goes through them is not encrypted`,
-      'set TLS_CERT and TLS_KEY, or end TLS in a proxy before them that alone can reach them',
+      `HOST ${host} exposes the servers to the network without encryption`,
+      'set TLS_CERT and TLS_KEY, or terminate TLS in a proxy that alone can reach the servers',
     )
   }
   if (grpcReflection) {
     findings.warn(
-      'GRPC_REFLECTION shows the contract to whoever reaches the gRPC door',
-      'set GRPC_REFLECTION=off, unless its callers need it',
+      'GRPC_REFLECTION shows the API to every client that reaches the gRPC server',
+      'set GRPC_REFLECTION=off, unless callers need it',
     )
   }
   if (databaseUrl === undefined) {
     findings.warn(
-      'the embedded database serves others than this machine',
-      'it is for development: set DATABASE_URL for anything else',
+      'the embedded database is used by a service that other machines can reach',
+      'it is for development only: otherwise set DATABASE_URL',
     )
   }
 }
@@ -72,30 +72,30 @@ function checkCertificate(file: string, findings: Findings): void {
     const { validToDate } = new X509Certificate(readFileSync(file))
     const leftDays = Math.floor((validToDate.getTime() - Date.now()) / DAY_MS)
     const until = validToDate.toISOString().slice(0, 10)
-    const advice = 'put a new one in its place, and send the service SIGHUP'
+    const advice = 'replace it, and send the service SIGHUP'
     if (leftDays < 0) findings.fail(`TLS_CERT expired on ${until}`, advice)
     else if (leftDays < EXPIRY_NOTICE_DAYS) findings.warn(`TLS_CERT expires on ${until}`, advice)
     else findings.ok(`TLS_CERT is valid until ${until}`)
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)
-    findings.fail(`TLS_CERT cannot be read: ${text}`, 'name a file of PEM')
+    findings.fail(`TLS_CERT cannot be read: ${text}`, 'set it to a PEM file')
   }
 }
 
 function checkSecrets({ adminToken, masterKey, databaseUrl }: Config, findings: Findings): void {
   if (adminToken !== undefined && (adminToken.length < TOKEN_LENGTH_MIN || isWeak(adminToken))) {
     findings.warn(
-      'ADMIN_TOKEN is short or regular, and opens everything',
-      'make one with: openssl rand -base64 32',
+      'ADMIN_TOKEN is short or not random, and allows everything',
+      'create one with: openssl rand -base64 32',
     )
   }
   if (adminToken === undefined && databaseUrl !== undefined) {
-    findings.ok('ADMIN_TOKEN is not set: only issued tokens open the internal methods')
+    findings.ok('ADMIN_TOKEN is not set: only issued tokens may call the internal methods')
   }
   if (masterKey !== undefined && isWeak(masterKey.toString('latin1'))) {
     findings.fail(
-      'MASTER_KEY is not random, so what it encrypts can be read by guessing it',
-      'make one with: openssl rand -base64 32, and rotate to it: inflow master-key rotate',
+      'MASTER_KEY is not random, so an attacker may guess it and decrypt the data',
+      'create one with: openssl rand -base64 32, and rotate to it: inflow master-key rotate',
     )
   }
 }
@@ -106,8 +106,8 @@ function checkOperation(config: Config, findings: Findings): void {
   const codes = simulated.map(([code]) => code).join(', ')
   if (simulated.length > 0 && databaseUrl !== undefined) {
     findings.warn(
-      `simulated banks: ${codes}; no real money arrives there`,
-      'set BANKS when it should',
+      `simulated banks: ${codes}; they receive no real money`,
+      'set BANKS to use the live banks',
     )
   } else {
     findings.ok(simulated.length > 0 ? `simulated banks: ${codes}` : 'all banks are live')
@@ -115,19 +115,19 @@ function checkOperation(config: Config, findings: Findings): void {
   const cores = availableParallelism()
   if (workers > cores) {
     findings.warn(
-      `WORKERS ${workers} is more than the ${cores} cores of this machine: they take turns`,
-      'set WORKERS to the number of cores, less what the database takes where it runs here too',
+      `WORKERS ${workers} is more than the ${cores} cores of this machine`,
+      'set WORKERS to the number of cores, minus those that a database on this machine needs',
     )
-  } else if (workers > 1) findings.ok(`${workers} workers serve at these ports`)
+  } else if (workers > 1) findings.ok(`${workers} workers serve these ports`)
   if (['debug', 'trace', 'silent'].includes(logLevel)) {
-    const why = logLevel === 'silent' ? 'hides what goes wrong' : 'costs time and room'
-    findings.warn(`LOG_LEVEL ${logLevel} ${why}`, 'set LOG_LEVEL=info')
+    const effect = logLevel === 'silent' ? 'hides errors' : 'costs time and disk space'
+    findings.warn(`LOG_LEVEL ${logLevel} ${effect}`, 'set LOG_LEVEL=info')
   }
-  const open = webhookAllowedCidrs.filter((cidr) => /\/[0-7]$/.test(cidr))
-  if (open.length > 0) {
+  const wide = webhookAllowedCidrs.filter((cidr) => /\/[0-7]$/.test(cidr))
+  if (wide.length > 0) {
     findings.warn(
-      `WEBHOOK_ALLOWED_CIDRS ${open.join(', ')} lets webhooks reach nearly anything in your network`,
-      'name the ranges of the receivers alone',
+      `WEBHOOK_ALLOWED_CIDRS ${wide.join(', ')} lets webhooks reach almost every host of your network`,
+      'name only the ranges of the receivers',
     )
   }
 }

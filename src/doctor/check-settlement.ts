@@ -2,10 +2,10 @@ import type { Pool } from 'pg'
 import { listDue } from '../settlement/runs/list-due.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** What is due is settled within seconds; a million payments take minutes. */
+/** Due settlements complete within seconds; a million payments take minutes. */
 const LATE_MS = 3_600_000
 
-/** Whether what is due is settled. */
+/** Checks whether due settlements have completed. */
 export async function checkSettlement(pool: Pool, nowMs: number): Promise<readonly Finding[]> {
   const findings = createFindings('Settlement')
   const lateMs = nowMs - LATE_MS
@@ -18,16 +18,23 @@ export async function checkSettlement(pool: Pool, nowMs: number): Promise<readon
   )
   const { running = 0, requests = 0 } = rows[0] ?? {}
   let overdue = 0
-  for await (const _book of listDue(pool, lateMs, false)) overdue += 1
+  for await (const _due of listDue(pool, lateMs, false)) overdue += 1
   const advice =
-    'see that an instance runs, and its log for "settling failed": inflow ledger verify'
+    'check that an instance runs, and its log for settlement errors; then: inflow ledger verify'
   if (overdue > 0) {
-    findings.warn(`${overdue} businesses have been due for settlement for an hour`, advice)
+    findings.warn(
+      `${overdue} businesses have been due for settlement for more than an hour`,
+      advice,
+    )
   }
-  if (running > 0) findings.warn(`${running} settlements have been running for an hour`, advice)
+  if (running > 0)
+    findings.warn(`${running} settlements have been running for more than an hour`, advice)
   if (requests > 0) {
-    findings.warn(`${requests} requests to settle have been going on for an hour`, advice)
+    findings.warn(
+      `${requests} settlement requests have been in progress for more than an hour`,
+      advice,
+    )
   }
-  if (overdue + running + requests === 0) findings.ok('what is due is settled')
+  if (overdue + running + requests === 0) findings.ok('no settlement is overdue')
   return findings.all
 }

@@ -1,7 +1,7 @@
-/** How bad it is: `fail` is or soon will be a loss of service or of secrets. */
+/** The severity: `fail` means that service or secrets are, or soon will be, lost. */
 export type Level = 'ok' | 'warn' | 'fail'
 
-/** What was looked at, in the order in which it is told. */
+/** The area of a check, in the order of the report. */
 export type Area =
   | 'Settings'
   | 'Data folder'
@@ -12,13 +12,13 @@ export type Area =
   | 'Settlement'
   | 'Service'
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
   readonly area: Area
   readonly level: Level
-  /** What was found, in one line. */
+  /** The finding, in one line. */
   readonly found: string
-  /** What to do; empty when there is nothing to do. */
+  /** What the operator should do; empty: nothing. */
   readonly advice: string
 }
 

@@ -52,7 +52,7 @@ export async function* subscribe(
   const { epoch } = state
   const watch = watchCredential(credential, cancelled)
   try {
-    const signal = AbortSignal.any([cancelled, draining, watch.lost])
+    const signal = AbortSignal.any([cancelled, draining, watch.revoked])
     const endsMs = performance.now() + timing.streamMs * (0.9 + 0.2 * random())
     let position = await startPosition(pool, request, state)
     let checkpointMs = performance.now() + timing.checkpointMs
@@ -74,7 +74,7 @@ export async function* subscribe(
         await tail.wait(position, Math.max(untilMs - performance.now(), 0), signal)
       }
     }
-    watch.lost.throwIfAborted()
+    watch.revoked.throwIfAborted()
     if (!cancelled.aborted) yield toCheckpointItem(position, epoch)
   } finally {
     watch.stop()

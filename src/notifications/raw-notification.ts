@@ -14,7 +14,7 @@ export function encryptNotification(
 ): Buffer {
   const kept = Object.entries(headers).filter(([name]) => !LEFT_OUT.has(name))
   const raw = { headers: Object.fromEntries(kept), body: rawBody.toString('base64'), pathSecret }
-  return encrypter.seal(JSON.stringify(raw), contextOf(id))
+  return encrypter.encrypt(JSON.stringify(raw), contextOf(id))
 }
 
 /** @throws when it was sealed under another key */
@@ -23,7 +23,7 @@ export function decryptNotification(
   id: string,
   sealed: Buffer,
 ): BankNotification {
-  const { headers, body, pathSecret } = JSON.parse(encrypter.open(sealed, contextOf(id))) as {
+  const { headers, body, pathSecret } = JSON.parse(encrypter.decrypt(sealed, contextOf(id))) as {
     readonly headers: Record<string, string>
     readonly body: string
     readonly pathSecret: string
@@ -38,7 +38,7 @@ export function reEncryptNotification(
   sealed: Uint8Array,
 ): Buffer | undefined {
   try {
-    return encrypter.seal(encrypter.open(sealed, contextOf(id)), contextOf(id))
+    return encrypter.encrypt(encrypter.decrypt(sealed, contextOf(id)), contextOf(id))
   } catch {
     return undefined
   }

@@ -14,7 +14,7 @@ export function encryptedNotifications(pool: Pool): EncryptedRows {
   return {
     name: 'bank notifications',
     async reEncrypt(encrypter, after, limit) {
-      const { rows, last, looked } = await readStale(pool, encrypter, after, limit)
+      const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
       const all = rows.map((row) => ({
         row,
         sealed: reEncryptNotification(encrypter, row.id, row.sealed),
@@ -22,7 +22,7 @@ export function encryptedNotifications(pool: Pool): EncryptedRows {
       const remade = all.flatMap(({ row, sealed }) => (sealed ? [{ row, sealed }] : []))
       const unreadable = all.flatMap(({ row, sealed }) => (sealed ? [] : [row.id]))
       const reEncrypted = remade.length === 0 ? 0 : await replace(pool, remade)
-      return { looked, reEncrypted, left: remade.length - reEncrypted, unreadable, next: last }
+      return { scanned, reEncrypted, skipped: remade.length - reEncrypted, unreadable, next: last }
     },
     countByKey: () =>
       countByKey(
@@ -30,7 +30,7 @@ export function encryptedNotifications(pool: Pool): EncryptedRows {
         `select encode(substr(sealed, 2, 4), 'hex') as key_id, count(*)
           from bank_notification group by 1`,
       ),
-    async fits(encrypter) {
+    async matchesKeys(encrypter) {
       const { rows } = await pool.query<EncryptedNotification>(
         'select id, sealed from bank_notification limit 1',
       )
@@ -44,20 +44,20 @@ async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit:
   const result = await pool.query<{
     id: string | null
     sealed: Buffer
-    looked: number
+    scanned: number
     last: string | null
   }>(
     `with page as (
         select id, sealed from bank_notification where id > $1 order by id limit $2
       )
-      select p.*, l.looked, l.last
-      from (select count(*)::int as looked, max(id) as last from page) l
+      select p.*, l.scanned, l.last
+      from (select count(*)::int as scanned, max(id) as last from page) l
       left join page p on substr(p.sealed, 1, 5) <> $3`,
     [after, limit, encrypter.head],
   )
-  const { last = null, looked = 0 } = result.rows[0] ?? {}
+  const { last = null, scanned = 0 } = result.rows[0] ?? {}
   const rows = result.rows.flatMap(({ id, sealed }) => (id === null ? [] : [{ id, sealed }]))
-  return { rows, last: last ?? undefined, looked }
+  return { rows, last: last ?? undefined, scanned }
 }
 
 /** Replaces what is still as it was read, and not locked. @returns how many rows were replaced */

@@ -98,5 +98,5 @@ test('the command reads the number from standard input, which other users cannot
   expect(await running.exit()).toBe(0)
   const empty = startInflow(['account', 'list', '--id-number', '-'], { env })
   expect(await empty.exit()).toBe(2)
-  expect(empty.stderr()).toBe('error: Identity number: nothing came from standard input\n')
+  expect(empty.stderr()).toBe('error: Identity number: standard input has no valid line\n')
 })

@@ -24,8 +24,8 @@ test('an identity number is encrypted, bound to its account, and in no table as 
   const [one, two] = rows
   expect(one.id_type).toBe('bvn')
   const encrypter = createEncrypter(MASTER_KEY)
-  expect(encrypter.open(one.id_number_encrypted, `id_number ${one.id}`)).toBe(ID_NUMBER)
-  expect(() => encrypter.open(one.id_number_encrypted, `id_number ${two.id}`)).toThrow()
+  expect(encrypter.decrypt(one.id_number_encrypted, `id_number ${one.id}`)).toBe(ID_NUMBER)
+  expect(() => encrypter.decrypt(one.id_number_encrypted, `id_number ${two.id}`)).toThrow()
   expect(one.id_number_encrypted.equals(two.id_number_encrypted)).toBe(false)
 
   const { rows: tables } = await pool.query(

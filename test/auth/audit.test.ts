@@ -20,8 +20,8 @@ const OPERATOR: Actor = {
   requestId: 'req_1',
 }
 
-/** The database's own superuser may switch the guards off: what is done then has to show. */
-async function behindTheGuards(...statements: [string, ...unknown[]][]): Promise<void> {
+/** Changes rows with the triggers disabled, as a superuser can. Verification must detect it. */
+async function withoutTriggers(...statements: [string, ...unknown[]][]): Promise<void> {
   await inTransaction(pool(), async (client) => {
     await client.query('set local session_replication_role = replica')
     for (const [sql, ...values] of statements) await client.query(sql, values)
@@ -74,7 +74,7 @@ beforeAll(async () => {
 })
 
 describe('appending', () => {
-  test('whatever the entries say, the database hashes them as everybody else can', async () => {
+  test('the database computes the same hash as a client, whatever the entries contain', async () => {
     const before = await countEntries()
     const text = fc
       .string({ unit: 'grapheme', maxLength: 40 })
@@ -105,7 +105,7 @@ describe('appending', () => {
     expect(await firstBad()).toBeUndefined()
   })
 
-  test('many at once: numbers are dense, and each follows the one before', async () => {
+  test('concurrent appends get dense numbers, each chained to the previous entry', async () => {
     const before = await countEntries()
     await Promise.all(Array.from({ length: 60 }, (_, index) => append(`key_at_once_${index}`)))
     const { entries } = await readAll()
@@ -115,26 +115,26 @@ describe('appending', () => {
     expect(await firstBad()).toBeUndefined()
   })
 
-  test('what is undone leaves neither an entry nor a gap', async () => {
+  test('a rolled back append leaves neither an entry nor a gap', async () => {
     const before = await readAll()
-    const undone = db.database.orm.em.fork().transactional(async (em) => {
-      await appendAudit(em, SYSTEM, { action: 'key.revoke', targetId: 'key_undone' })
-      throw new Error('undone')
+    const rolledBack = db.database.orm.em.fork().transactional(async (em) => {
+      await appendAudit(em, SYSTEM, { action: 'key.revoke', targetId: 'key_rolled_back' })
+      throw new Error('rolled back')
     })
-    await expect(undone).rejects.toThrow('undone')
+    await expect(rolledBack).rejects.toThrow('rolled back')
     expect(await readAll()).toEqual(before)
     await append('key_after')
     expect(await firstBad()).toBeUndefined()
   })
 
-  test('details that are too long are told by their length', async () => {
+  test('replaces a value that is too long by its length', async () => {
     await append('key_long', { name: 'x', kinds: ['y'.repeat(5_000)] })
     const { entries } = await readAll()
     expect(JSON.parse(entries.at(-1)!.details)).toEqual({ name: 'x', kinds: '5004 bytes' })
     expect(await firstBad()).toBeUndefined()
   })
 
-  test('numbers, times and hashes are not the caller’s to say', async () => {
+  test('overwrites numbers, times and hashes that an insert states', async () => {
     const before = await countEntries()
     await pool().query(
       `insert into audit_entry (number, at, actor_kind, actor_id, actor_name, address, request_id,
@@ -164,7 +164,7 @@ describe('the database refuses', () => {
   })
 })
 
-/** What somebody could do to a row whose guards are off: a column, and what it is set to. */
+/** Changes that an attacker could make without the triggers: a column, and its new value. */
 const FIELDS: Readonly<Record<string, fc.Arbitrary<string>>> = {
   number: fc.constant('number + 1000000'),
   at: fc.integer({ min: 1, max: 1e9 }).map((ms) => `at + interval '${ms} ms'`),
@@ -187,16 +187,16 @@ const COLUMNS = Object.keys(FIELDS).join(', ')
 const change = fc
   .constantFrom(...Object.keys(FIELDS))
   .chain((name) => FIELDS[name]!.map((value) => `${name} = ${value}`))
-const place = fc.integer({ min: 1, max: COUNT })
+const entryNumber = fc.integer({ min: 1, max: COUNT })
 
-/** Tampers, looks which entry is told, and puts everything back as it was. */
+/** Tampers, returns the number of the reported entry, and restores all entries. */
 async function tampered(...statements: [string, ...unknown[]][]): Promise<bigint | undefined> {
   await pool().query('create table if not exists kept as select * from audit_entry')
   try {
-    await behindTheGuards(...statements)
+    await withoutTriggers(...statements)
     return await firstBad()
   } finally {
-    await behindTheGuards(
+    await withoutTriggers(
       ['delete from audit_entry'],
       [`insert into audit_entry (${COLUMNS}) select ${COLUMNS} from kept`],
       ['drop table kept'],
@@ -205,10 +205,10 @@ async function tampered(...statements: [string, ...unknown[]][]): Promise<bigint
 }
 
 describe('verification names the first entry that', () => {
-  test('was changed, whichever its field', async () => {
+  test('was changed, in any field', async () => {
     const names = new Set<string>()
     await fc.assert(
-      fc.asyncProperty(place, change, async (number, set) => {
+      fc.asyncProperty(entryNumber, change, async (number, set) => {
         names.add(set.split(' ')[0]!)
         const sql = `update audit_entry set ${set} where number = $1`
         expect(await tampered([sql, number])).toBe(BigInt(number))
@@ -224,10 +224,10 @@ describe('verification names the first entry that', () => {
     expect(await firstBad()).toBeUndefined()
   })
 
-  test('was changed with its hash made anew: the one after it no longer follows', async () => {
+  test('was changed and hashed again: the next entry no longer follows', async () => {
     expect(
       await tampered(
-        ["update audit_entry set actor_name = 'somebody else' where number = 5"],
+        ["update audit_entry set actor_name = 'another actor' where number = 5"],
         ['update audit_entry e set hash = audit_hash(e) where number = 5'],
       ),
     ).toBe(6n)
@@ -235,7 +235,7 @@ describe('verification names the first entry that', () => {
 
   test('is missing', async () => {
     await fc.assert(
-      fc.asyncProperty(place, fc.integer({ min: 0, max: 3 }), async (first, more) => {
+      fc.asyncProperty(entryNumber, fc.integer({ min: 0, max: 3 }), async (first, more) => {
         const sql = 'delete from audit_entry where number between $1 and $2'
         expect(await tampered([sql, first, first + more])).toBe(BigInt(first))
       }),
@@ -243,23 +243,26 @@ describe('verification names the first entry that', () => {
     )
   })
 
-  test('changed places with another', async () => {
+  test('was swapped with another', async () => {
     const swap = `update audit_entry set number = -number where number in ($1, $2)`
     const back = `update audit_entry set number = case number when -$1 then $2 else $1 end
       where number < 0`
     await fc.assert(
-      fc.asyncProperty(fc.uniqueArray(place, { minLength: 2, maxLength: 2 }), async (pair) => {
-        const [a, b] = pair as [number, number]
-        const values = [a, b] as const
-        expect(
-          await tampered([swap, ...values], [back.replaceAll(/\$(\d)/g, '$$$1::int'), ...values]),
-        ).toBe(BigInt(Math.min(a, b)))
-      }),
+      fc.asyncProperty(
+        fc.uniqueArray(entryNumber, { minLength: 2, maxLength: 2 }),
+        async (pair) => {
+          const [a, b] = pair as [number, number]
+          const values = [a, b] as const
+          expect(
+            await tampered([swap, ...values], [back.replaceAll(/\$(\d)/g, '$$$1::int'), ...values]),
+          ).toBe(BigInt(Math.min(a, b)))
+        },
+      ),
       { numRuns: 10 },
     )
   })
 
-  test('was taken from the end', async () => {
+  test('was removed from the end', async () => {
     const last = BigInt(await countEntries())
     expect(await tampered([`delete from audit_entry where number = ${last}`])).toBe(last)
     expect(await tampered(['delete from audit_entry'])).toBe(1n)

@@ -3,128 +3,128 @@ import { createCredentialCache, type Found } from '../../src/auth/credential-cac
 
 function setUp() {
   let nowMs = 1_000_000
-  let asked = 0
-  let answer: Found<string> | undefined = { who: 'ada', expiresAtMs: undefined }
-  const trust = createCredentialCache<string>({ now: () => nowMs })
+  let lookups = 0
+  let stored: Found<string> | undefined = { value: 'ada', expiresAtMs: undefined }
+  const cache = createCredentialCache<string>({ now: () => nowMs })
   const waiting: (() => void)[] = []
   return {
-    ask: (digest = 'd') =>
-      trust(digest, async () => {
-        asked += 1
-        return answer
+    lookUp: (credential = 'd') =>
+      cache(credential, async () => {
+        lookups += 1
+        return stored
       }),
-    /** Answers when `release` is called. */
-    askSlowly: () =>
-      trust('d', async () => {
-        asked += 1
-        const found = answer
+    /** Returns when `release` is called. */
+    lookUpSlowly: () =>
+      cache('d', async () => {
+        lookups += 1
+        const found = stored
         await new Promise<void>((resolve) => waiting.push(resolve))
         return found
       }),
     fail: () =>
-      trust('d', async () => {
-        asked += 1
-        throw new Error('away')
+      cache('d', async () => {
+        lookups += 1
+        throw new Error('unavailable')
       }),
     release: () => {
       for (const resolve of waiting.splice(0)) resolve()
     },
-    pass: (ms: number) => {
+    advance: (ms: number) => {
       nowMs += ms
     },
-    answerWith: (found: Found<string> | undefined) => {
-      answer = found
+    setStored: (found: Found<string> | undefined) => {
+      stored = found
     },
-    asked: () => asked,
+    lookups: () => lookups,
     nowMs: () => nowMs,
   }
 }
 
-test('what was found is trusted for less than a second from the question on', async () => {
-  const { ask, pass, answerWith, asked } = setUp()
-  expect(await ask()).toBe('ada')
-  answerWith(undefined)
-  pass(799)
-  expect(await ask()).toBe('ada')
-  expect(asked()).toBe(1)
-  pass(1)
-  expect(await ask()).toBeUndefined()
-  expect(asked()).toBe(2)
+test('caches a credential for less than a second after the look-up started', async () => {
+  const { lookUp, advance, setStored, lookups } = setUp()
+  expect(await lookUp()).toBe('ada')
+  setStored(undefined)
+  advance(799)
+  expect(await lookUp()).toBe('ada')
+  expect(lookups()).toBe(1)
+  advance(1)
+  expect(await lookUp()).toBeUndefined()
+  expect(lookups()).toBe(2)
 })
 
-test('what was not found is asked for again each time', async () => {
-  const { ask, answerWith, asked } = setUp()
-  answerWith(undefined)
-  expect(await ask()).toBeUndefined()
-  answerWith({ who: 'ada', expiresAtMs: undefined })
-  expect(await ask()).toBe('ada')
-  expect(asked()).toBe(2)
+test('looks an unknown credential up again each time', async () => {
+  const { lookUp, setStored, lookups } = setUp()
+  setStored(undefined)
+  expect(await lookUp()).toBeUndefined()
+  setStored({ value: 'ada', expiresAtMs: undefined })
+  expect(await lookUp()).toBe('ada')
+  expect(lookups()).toBe(2)
 })
 
-test('an expired credential is nobody’s, and a remembered one ends with its time', async () => {
-  const { ask, pass, answerWith, nowMs, asked } = setUp()
-  answerWith({ who: 'ada', expiresAtMs: nowMs() })
-  expect(await ask()).toBeUndefined()
-  answerWith({ who: 'ada', expiresAtMs: nowMs() + 100 })
-  expect(await ask()).toBe('ada')
-  pass(99)
-  expect(await ask()).toBe('ada')
-  pass(1)
-  expect(await ask()).toBeUndefined()
-  expect(asked()).toBe(3)
+test('refuses an expired credential, also while it is cached', async () => {
+  const { lookUp, advance, setStored, nowMs, lookups } = setUp()
+  setStored({ value: 'ada', expiresAtMs: nowMs() })
+  expect(await lookUp()).toBeUndefined()
+  setStored({ value: 'ada', expiresAtMs: nowMs() + 100 })
+  expect(await lookUp()).toBe('ada')
+  advance(99)
+  expect(await lookUp()).toBe('ada')
+  advance(1)
+  expect(await lookUp()).toBeUndefined()
+  expect(lookups()).toBe(3)
 })
 
-test('those who ask at the same time ask once, unless the question is too old by then', async () => {
-  const { askSlowly, release, pass, asked, answerWith } = setUp()
-  const together = [askSlowly(), askSlowly(), askSlowly()]
-  expect(asked()).toBe(1)
-  pass(800)
-  answerWith(undefined)
-  const later = askSlowly()
-  expect(asked()).toBe(2)
+test('shares one look-up between concurrent calls, unless it started too long ago', async () => {
+  const { lookUpSlowly, release, advance, lookups, setStored } = setUp()
+  const together = [lookUpSlowly(), lookUpSlowly(), lookUpSlowly()]
+  expect(lookups()).toBe(1)
+  advance(800)
+  setStored(undefined)
+  const later = lookUpSlowly()
+  expect(lookups()).toBe(2)
   release()
   expect(await Promise.all(together)).toEqual(['ada', 'ada', 'ada'])
   expect(await later).toBeUndefined()
 })
 
-test('a clock that is set back prolongs no trust, and no question is joined that is older', async () => {
-  const { ask, askSlowly, release, pass, answerWith, asked } = setUp()
-  expect(await ask()).toBe('ada')
-  answerWith(undefined)
-  pass(-3_600_000)
-  expect(await ask()).toBeUndefined()
-  const before = askSlowly()
-  pass(-1)
-  const after = askSlowly()
-  expect(asked()).toBe(4)
+test('a clock that is set back extends no cache entry, and no look-up from its future is shared', async () => {
+  const { lookUp, lookUpSlowly, release, advance, setStored, lookups } = setUp()
+  expect(await lookUp()).toBe('ada')
+  setStored(undefined)
+  advance(-3_600_000)
+  expect(await lookUp()).toBeUndefined()
+  const before = lookUpSlowly()
+  advance(-1)
+  const after = lookUpSlowly()
+  expect(lookups()).toBe(4)
   release()
   await Promise.all([before, after])
 })
 
-test('what is known is told at once, and of many only the latest are', async () => {
-  const { ask, asked } = setUp()
-  await ask('first')
-  expect(ask('first')).toBe('ada')
-  for (let each = 0; each < 10_000; each++) await ask(`${each}`)
-  expect(await ask('first')).toBe('ada')
-  expect(asked()).toBe(10_001)
-  for (let each = 0; each < 20_000; each++) await ask(`other-${each}`)
-  await ask('first')
-  expect(asked()).toBe(30_002)
+test('returns a cached credential synchronously, and evicts the oldest of too many', async () => {
+  const { lookUp, lookups } = setUp()
+  await lookUp('first')
+  expect(lookUp('first')).toBe('ada')
+  for (let each = 0; each < 10_000; each++) await lookUp(`${each}`)
+  expect(await lookUp('first')).toBe('ada')
+  expect(lookups()).toBe(10_001)
+  for (let each = 0; each < 20_000; each++) await lookUp(`other-${each}`)
+  await lookUp('first')
+  expect(lookups()).toBe(30_002)
 })
 
-test('an answer that came too late is not trusted any more', async () => {
-  const { askSlowly, release, pass, ask, answerWith } = setUp()
-  const slow = askSlowly()
-  pass(900)
-  answerWith(undefined)
+test('does not cache the result of a look-up that took too long', async () => {
+  const { lookUpSlowly, release, advance, lookUp, setStored } = setUp()
+  const slow = lookUpSlowly()
+  advance(900)
+  setStored(undefined)
   release()
   expect(await slow).toBe('ada')
-  expect(await ask()).toBeUndefined()
+  expect(await lookUp()).toBeUndefined()
 })
 
-test('a failure is told to those who wait, and not remembered', async () => {
-  const { fail, ask } = setUp()
-  await expect(Promise.all([fail(), fail()])).rejects.toThrow('away')
-  expect(await ask()).toBe('ada')
+test('reports a failed look-up to all waiting calls, and does not cache it', async () => {
+  const { fail, lookUp } = setUp()
+  await expect(Promise.all([fail(), fail()])).rejects.toThrow('unavailable')
+  expect(await lookUp()).toBe('ada')
 })

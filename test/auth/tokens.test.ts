@@ -23,7 +23,7 @@ async function issue(more: object = {}) {
 }
 
 describe('a token', () => {
-  test('is told by its form', () => {
+  test('is recognized by its format', () => {
     const id = newId('tok', Date.now())
     const { secret, prefix } = newTokenSecret(id)
     expect(secret).toMatch(/^it_[0-9a-z]{26}_[A-Za-z0-9_-]{43}$/)
@@ -34,7 +34,7 @@ describe('a token', () => {
     }
   })
 
-  test('is shown once, and only its hash is kept', async () => {
+  test('is returned once, and only its hash is stored', async () => {
     const { secret, id } = await issue({ description: 'reads', scopes: ['read', 'payments:write'] })
     const { rows } = await service.database.pool.query(
       `select t::text as text from internal_token t
@@ -58,7 +58,7 @@ describe('a token', () => {
     expect(JSON.stringify(tokens[0]!.prefix)).not.toContain(part)
   })
 
-  test('opens what its scopes say, until it is revoked', async () => {
+  test('allows what its scopes allow, until it is revoked', async () => {
     const { id, secret } = await issue()
     const businesses = service.client(BusinessService, secret)
     await businesses.listBusinesses({})
@@ -70,12 +70,12 @@ describe('a token', () => {
     expect(await admin().revokeToken({ tokenId: id })).toEqual(revoked)
     await until(
       () => businesses.listBusinesses({}).catch(ConnectError.from),
-      (answer) => answer instanceof ConnectError && answer.code === Code.Unauthenticated,
+      (result) => result instanceof ConnectError && result.code === Code.Unauthenticated,
       2_000,
     )
   })
 
-  test('is listed newest first, page by page, each once', async () => {
+  test('is listed once, newest first, over all pages', async () => {
     const made: string[] = []
     for (let index = 0; index < 7; index++) made.push((await issue()).id)
     const listed: string[] = []
@@ -90,7 +90,7 @@ describe('a token', () => {
     expect(listed).toEqual(expect.arrayContaining(made))
   })
 
-  test('says when it was last used, and its use is written down once a minute at the most', async () => {
+  test('shows when it was last used, written at most once a minute', async () => {
     const { id, secret, token } = await issue()
     expect(token.lastUsedAt).toBeUndefined()
     const lastUsed = async () => {
@@ -119,7 +119,7 @@ describe('issuing is refused', () => {
       { businessIds: Array.from({ length: 101 }, (_, i) => `b${i}`) },
       'businessIds',
     ],
-    ['no such business', { businessIds: ['biz_nobody'] }, 'businessIds[0]'],
+    ['an unknown business', { businessIds: ['biz_nobody'] }, 'businessIds[0]'],
   ])('%s', async (_name, more, field) => {
     const before = (await admin().listTokens({ pageSize: 1 })).tokens
     const error = await issue(more).catch(ConnectError.from)
@@ -128,22 +128,22 @@ describe('issuing is refused', () => {
     expect((await admin().listTokens({ pageSize: 1 })).tokens).toEqual(before)
   })
 
-  test('to all but unrestricted admins', async () => {
+  test('to all callers but unrestricted admins', async () => {
     const { id: businessId } = await service.business()
     for (const more of [
       { scopes: ['read', 'payments:write', 'events:subscribe'] },
       { scopes: ['admin'], businessIds: [businessId] },
     ]) {
       const { secret, id } = await issue(more)
-      const wanted = { name: 'more', scopes: ['admin'] }
+      const requested = { name: 'more', scopes: ['admin'] }
       const denied = { code: Code.PermissionDenied }
-      await expect(admin(secret).issueToken(wanted)).rejects.toMatchObject(denied)
+      await expect(admin(secret).issueToken(requested)).rejects.toMatchObject(denied)
       await expect(admin(secret).revokeToken({ tokenId: id })).rejects.toMatchObject(denied)
     }
   })
 })
 
-test('the token of the settings is no token that could be revoked', async () => {
+test('ADMIN_TOKEN cannot be revoked', async () => {
   await expect(admin().revokeToken({ tokenId: 'bootstrap' })).rejects.toMatchObject({
     code: Code.NotFound,
   })
@@ -167,7 +167,7 @@ describe('authentication by token', () => {
     nowMs = Date.now()
   })
 
-  test('trusts a token without asking again for less than a second, and no longer', async () => {
+  test('caches a token for less than a second', async () => {
     const { id, secret } = await issue()
     const find = authenticate()
     expect(await find(secret)).toMatchObject({ kind: 'internal', tokenId: id, name: 'ledger' })
@@ -177,7 +177,7 @@ describe('authentication by token', () => {
     expect(await find(secret)).toBeUndefined()
   })
 
-  test('ends with the time of the token, also of a remembered one', async () => {
+  test('refuses an expired token, also while it is cached', async () => {
     const expiresAt = timestampFromMs(nowMs + 60_000)
     const { secret } = await issue({ expiresAt })
     const find = authenticate()
@@ -189,7 +189,7 @@ describe('authentication by token', () => {
     expect(await find(secret)).toBeUndefined()
   })
 
-  test('does not take a token of the right id and another secret', async () => {
+  test('refuses a token with a known id and another secret', async () => {
     const { id, secret } = await issue()
     const forged = newTokenSecret(id).secret
     const find = authenticate()
@@ -198,14 +198,14 @@ describe('authentication by token', () => {
     expect(await find(forged)).toBeUndefined()
   })
 
-  test('knows the businesses that a token is restricted to', async () => {
+  test('returns the businesses that a token is restricted to', async () => {
     const { id: businessId } = await service.business()
     const { secret } = await issue({ businessIds: [businessId] })
     expect(await authenticate()(secret)).toMatchObject({ businessIds: new Set([businessId]) })
     expect((await authenticate()((await issue()).secret))!.businessIds).toBeUndefined()
   })
 
-  test('knows no bootstrap token where there is none', async () => {
+  test('accepts no bootstrap token if none is set', async () => {
     expect(await authenticate()(ADMIN_TOKEN)).toMatchObject({ tokenId: 'bootstrap' })
     const none = authenticate({ bootstrapToken: undefined })
     expect(await none(ADMIN_TOKEN)).toBeUndefined()
@@ -213,7 +213,7 @@ describe('authentication by token', () => {
   })
 })
 
-test('the streams of a revoked token end at every instance, and those of others go on', async () => {
+test('ends the streams of a revoked token at every instance, and no others', async () => {
   const instance = await startInstance(service.url)
   try {
     const revoked = await issue({ scopes: ['events:subscribe'] })
@@ -223,9 +223,9 @@ test('the streams of a revoked token end at every instance, and those of others 
       return client.subscribe({})[Symbol.asyncIterator]()
     }
     const ending = [open(revoked.secret, service), open(revoked.secret, instance)]
-    const standing = open(kept.secret, instance)
-    // The first item is a checkpoint: the subscription stands.
-    for (const stream of [...ending, standing]) expect((await stream.next()).done).toBe(false)
+    const unaffected = open(kept.secret, instance)
+    // The first item is a checkpoint: the subscription is established.
+    for (const stream of [...ending, unaffected]) expect((await stream.next()).done).toBe(false)
     const startedMs = performance.now()
     await admin().revokeToken({ tokenId: revoked.id })
     for (const stream of ending) {
@@ -237,14 +237,14 @@ test('the streams of a revoked token end at every instance, and those of others 
       ...{ reference: 'r', email: 'a@example.com', phone: '08012345678' },
       ...{ firstName: 'A', lastName: 'O', bank: '9PSB' },
     })
-    expect((await standing.next()).value.item.case).toBe('event')
-    await standing.return?.()
+    expect((await unaffected.next()).value.item.case).toBe('event')
+    await unaffected.return?.()
   } finally {
     await instance.close()
   }
 })
 
-test('the stream of a revoked token ends although its subscriber does not read', async () => {
+test('ends the stream of a revoked token although its subscriber does not read', async () => {
   const instance = await startInstance(service.url)
   const { hostname, port } = new URL(instance.httpUrl)
   const socket = connect(Number(port), hostname)
@@ -260,14 +260,14 @@ test('the stream of a revoked token ends although its subscriber does not read',
       20_000,
     )
     const open = async () => {
-      const answer = await fetch(`${instance.httpUrl}/metrics`, {
+      const response = await fetch(`${instance.httpUrl}/metrics`, {
         headers: { connection: 'close' },
       })
-      return Number(/^inflow_connections\{server="http"\} (\d+)$/m.exec(await answer.text())?.[1])
+      return Number(/^inflow_connections\{server="http"\} (\d+)$/m.exec(await response.text())?.[1])
     }
     expect(await open()).toBe(2)
     await admin().revokeToken({ tokenId: id })
-    // That of the metrics is left.
+    // The connection of the metrics request remains.
     await until(open, (count) => count === 1)
   } finally {
     socket.destroy()

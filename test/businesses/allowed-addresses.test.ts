@@ -11,17 +11,17 @@ const textOf4 = (bytes: readonly number[]) => bytes.join('.')
 const textOf6 = (words: readonly number[]) => words.map((each) => each.toString(16)).join(':')
 
 /** The first bits of an address, as a text of 0 and 1: what a range compares. */
-const begins = (parts: readonly number[], width: number, length: number) =>
+const firstBits = (parts: readonly number[], width: number, length: number) =>
   parts
     .map((part) => part.toString(2).padStart(width, '0'))
     .join('')
     .slice(0, length)
 
-test('an IPv4 range holds the addresses that begin as it does, in either form of them', () => {
+test('an IPv4 range contains the addresses with its prefix, in IPv4 and IPv6 form', () => {
   fc.assert(
     fc.property(ipv4, ipv4, bits(32), (network, address, length) => {
       const allows = createAllowsAddress(readAllowedCidrs([`${textOf4(network)}/${length}`]))
-      const inside = begins(network, 8, length) === begins(address, 8, length)
+      const inside = firstBits(network, 8, length) === firstBits(address, 8, length)
       expect(allows(textOf4(address))).toBe(inside)
       expect(allows(`::ffff:${textOf4(address)}`)).toBe(inside)
       expect(allows(textOf4(network))).toBe(true)
@@ -29,7 +29,7 @@ test('an IPv4 range holds the addresses that begin as it does, in either form of
   )
 })
 
-test('an IPv6 range holds the addresses that begin as it does, with an interface or without', () => {
+test('an IPv6 range contains the addresses with its prefix, with or without a zone', () => {
   const near = fc.tuple(ipv6, bits(128), fc.nat(127)).map(([words, length, flip]) => {
     const other = [...words]
     other[flip >> 4] = other[flip >> 4]! ^ (1 << (15 - (flip & 15)))
@@ -38,7 +38,7 @@ test('an IPv6 range holds the addresses that begin as it does, with an interface
   fc.assert(
     fc.property(near, ({ words, other, length }) => {
       const allows = createAllowsAddress(readAllowedCidrs([`${textOf6(words)}/${length}`]))
-      const inside = begins(words, 16, length) === begins(other, 16, length)
+      const inside = firstBits(words, 16, length) === firstBits(other, 16, length)
       expect(allows(textOf6(other))).toBe(inside)
       expect(allows(`${textOf6(other)}%eth0`)).toBe(inside)
       expect(allows(textOf6(words))).toBe(true)
@@ -46,13 +46,13 @@ test('an IPv6 range holds the addresses that begin as it does, with an interface
   )
 })
 
-test('ranges are kept in one form, each once; a single address is a range', () => {
+test('ranges are returned in canonical form without duplicates; a single address is a range', () => {
   expect(
     readAllowedCidrs([' 203.0.113.7 ', '203.0.113.7/32', '2001:DB8::/032', '2001:db8::1']),
   ).toEqual(['203.0.113.7/32', '2001:db8::/32', '2001:db8::1/128'])
 })
 
-test('an IPv4 range in its IPv6 form holds the same addresses', () => {
+test('an IPv4 range in its IPv6 form contains the same addresses', () => {
   const allows = createAllowsAddress(readAllowedCidrs(['::ffff:10.0.0.0/104']))
   expect([allows('10.255.0.1'), allows('::ffff:10.0.0.1'), allows('11.0.0.1')]).toEqual([
     true,
@@ -62,7 +62,7 @@ test('an IPv4 range in its IPv6 form holds the same addresses', () => {
 })
 
 test.each(['', '10.0.0.0/', '10.0.0.0/33', '10.0.0/8', '::/129', 'fe80::1%eth0', 'example.com'])(
-  '"%s" is no range, and is named by its place',
+  '"%s" is refused as a range, naming its field',
   (text) => {
     expect(() => readAllowedCidrs(['10.0.0.0/8', text])).toThrow(
       expect.objectContaining({
@@ -73,7 +73,7 @@ test.each(['', '10.0.0.0/', '10.0.0.0/33', '10.0.0/8', '::/129', 'fe80::1%eth0',
   },
 )
 
-test('without ranges every address will do; with one, nothing that is no address', () => {
+test('no ranges allow every address; ranges never allow an invalid address', () => {
   expect(createAllowsAddress([])('anything')).toBe(true)
   const allows = createAllowsAddress(['0.0.0.0/0', '::/0'])
   expect(['', 'unix', '1.2.3', '1.2.3.4, 5.6.7.8'].map(allows)).toEqual([

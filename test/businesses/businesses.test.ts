@@ -8,7 +8,7 @@ const service = useService()
 
 const businesses = () => service.client(BusinessService)
 
-describe('what account names begin with', () => {
+describe('the prefix of account names', () => {
   test.each([
     ['Acme', '', 'Acme'],
     ['Acme Stores Limited', 'Acme', 'Acme'],
@@ -24,7 +24,7 @@ describe('what account names begin with', () => {
   })
 })
 
-test('businesses are listed newest first, page by page, each once', async () => {
+test('lists each business once, newest first, over all pages', async () => {
   const made: string[] = []
   for (let index = 0; index < 12; index++) made.unshift((await service.business()).id)
   const listed: string[] = []
@@ -39,24 +39,24 @@ test('businesses are listed newest first, page by page, each once', async () => 
   expect(listed).toEqual([...listed].sort().reverse())
 })
 
-test('a business is found by its id, to the letter', async () => {
+test('returns a business by its id', async () => {
   const { business } = await businesses().createBusiness({ name: 'Ọjà' })
   const found = await businesses().getBusiness({ businessId: business!.id })
   expect(found.business).toEqual(business)
 })
 
-describe('a business that is changed', () => {
+describe('updating a business', () => {
   const nameOn = async (httpUrl: string, key: string, reference: string): Promise<string> => {
-    const answer = await fetch(`${httpUrl}/v2/thirdparty/generateVirtualAccount/`, {
+    const response = await fetch(`${httpUrl}/v2/thirdparty/generateVirtualAccount/`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
       body: JSON.stringify(creation({ reference })),
     })
-    const { data } = (await answer.json()) as { data: { account: { account_name: string }[] } }
+    const { data } = (await response.json()) as { data: { account: { account_name: string }[] } }
     return data.account[0]!.account_name
   }
 
-  test('gives new accounts its new alias within a second at every instance, and old ones keep theirs', async () => {
+  test('applies a new alias to new accounts within a second at every instance, and to no old ones', async () => {
     const other = await startInstance(service.url)
     try {
       const { id, key } = await service.business('Before')
@@ -81,7 +81,7 @@ describe('a business that is changed', () => {
     }
   })
 
-  test('keeps what was not named', async () => {
+  test('leaves absent fields unchanged', async () => {
     const { id } = await service.business('Before')
     const change = { businessId: id, name: 'Ọjà' }
     const { business } = await businesses().updateBusiness(change)
@@ -96,7 +96,7 @@ describe('a business that is changed', () => {
     [{ alias: '' }, 'alias'],
     [{ alias: 'a/b' }, 'alias'],
     [{ alias: 'x'.repeat(41) }, 'alias'],
-  ])('is refused %j, and stays as it was', async (change, field) => {
+  ])('with %j is refused, and changes nothing', async (change, field) => {
     const { id } = await service.business('Before')
     const refused = businesses().updateBusiness({ businessId: id, ...change })
     await expect(refused).rejects.toThrow(`Invalid request: ${field}`)

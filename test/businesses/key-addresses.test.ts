@@ -9,7 +9,7 @@ import { useService } from '../support/service.ts'
 
 const service = useService()
 const businesses = () => service.client(BusinessService)
-/** An instance that takes this machine for its proxy. */
+/** An instance that trusts this machine as a proxy. */
 let proxied: Instance
 
 beforeAll(async () => {
@@ -24,9 +24,9 @@ async function keyFor(...allowedCidrs: string[]) {
   return { keyId: key!.id, secretKey }
 }
 
-/** The REST answer to a caller whom a proxy says to be at an address. */
+/** Calls over REST as a proxy that forwards for an address. */
 async function from(at: { httpUrl: string }, secretKey: string, forwardedFor?: string) {
-  const answer = await send(at.httpUrl, {
+  const response = await send(at.httpUrl, {
     path: '/v2/thirdparty/listEvents/',
     headers: {
       'content-type': 'application/json',
@@ -35,11 +35,11 @@ async function from(at: { httpUrl: string }, secretKey: string, forwardedFor?: s
     },
     body: '{}',
   })
-  return { status: answer.status, code: JSON.parse(answer.text).code as string | undefined }
+  return { status: response.status, code: JSON.parse(response.text).code as string | undefined }
 }
 
-describe('a key that works from some addresses', () => {
-  test('is let in from them at every door', async () => {
+describe('a key that is allowed from some addresses', () => {
+  test('is accepted from them over every protocol', async () => {
     const { secretKey } = await keyFor('127.0.0.0/8')
     expect(await from(service, secretKey)).toEqual({ status: 200, code: undefined })
     for (const client of [service.client, service.connectClient]) {
@@ -49,7 +49,7 @@ describe('a key that works from some addresses', () => {
     }
   })
 
-  test('is refused from elsewhere at every door, by the same reason', async () => {
+  test('is refused from other addresses over every protocol, with the same reason', async () => {
     const { secretKey } = await keyFor('203.0.113.0/24', '2001:db8::/32')
     expect(await from(service, secretKey)).toEqual({ status: 403, code: 'address_not_allowed' })
     for (const client of [service.client, service.connectClient]) {
@@ -58,7 +58,7 @@ describe('a key that works from some addresses', () => {
     }
   })
 
-  test('follows a change within a second, there and back', async () => {
+  test('follows a change of its addresses within a second, in both directions', async () => {
     const { keyId, secretKey } = await keyFor('203.0.113.0/24')
     const at = () => from(service, secretKey)
     expect(await at()).toMatchObject({ status: 403 })
@@ -73,8 +73,8 @@ describe('a key that works from some addresses', () => {
   })
 })
 
-describe('who calls by way of a proxy', () => {
-  test('is who a trusted proxy says, at both protocols of the HTTP door', async () => {
+describe('the address of a caller behind a proxy', () => {
+  test('is the address that a trusted proxy states, over both protocols of the HTTP server', async () => {
     const { secretKey } = await keyFor('203.0.113.0/24')
     expect(await from(proxied, secretKey, '203.0.113.9')).toMatchObject({ status: 200 })
     expect(await from(proxied, secretKey, '::ffff:203.0.113.9')).toMatchObject({ status: 200 })
@@ -86,20 +86,20 @@ describe('who calls by way of a proxy', () => {
     expect(await client.listEvents({}, { headers })).toMatchObject({ status: true })
   })
 
-  test('is the last whom no trusted proxy vouched for: what a caller adds in front is not believed', async () => {
+  test('is the last address that is no trusted proxy: addresses that the caller adds are ignored', async () => {
     const { secretKey } = await keyFor('203.0.113.0/24')
     const forged = '203.0.113.9, 198.51.100.1'
     expect(await from(proxied, secretKey, forged)).toMatchObject({ status: 403 })
     expect(await from(proxied, secretKey, '203.0.113.9, 127.0.0.9')).toMatchObject({ status: 200 })
   })
 
-  test('is whoever connects, where no proxy is trusted', async () => {
+  test('is the peer address if no proxy is trusted', async () => {
     const { secretKey } = await keyFor('203.0.113.0/24')
     expect(await from(service, secretKey, '203.0.113.9')).toMatchObject({ status: 403 })
   })
 })
 
-test('more than 50 ranges are refused, and no key is made', async () => {
+test('refuses more than 50 ranges, and issues no key', async () => {
   const { id } = await service.business()
   const allowedCidrs = Array.from({ length: 51 }, (_, index) => `10.0.0.${index}`)
   const issued = businesses().issueKey({ businessId: id, allowedCidrs })

@@ -18,7 +18,7 @@ afterEach(async () => {
   running.clear()
 })
 
-function open(everyMs: number): KeyUses {
+function create(everyMs: number): KeyUses {
   const uses = createKeyUses({ pool: service.database.relaxedPool, log, everyMs })
   running.add(uses)
   return uses
@@ -29,10 +29,10 @@ async function lastUsedMs(businessId: string): Promise<number | undefined> {
   return keys[0]?.lastUsedAt && timestampMs(keys[0].lastUsedAt)
 }
 
-test('a key shows when it was last used, once the instance has written it down', async () => {
+test('a key shows when it was last used, once the instance has written it', async () => {
   const { id, key } = await service.business()
   const instance = await startInstance(service.url)
-  const beganMs = Date.now()
+  const startedMs = Date.now()
   await fetch(`${instance.httpUrl}/v2/thirdparty/listEvents/`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
@@ -41,35 +41,35 @@ test('a key shows when it was last used, once the instance has written it down',
   expect(await lastUsedMs(id)).toBeUndefined()
   await instance.close()
   const usedMs = await lastUsedMs(id)
-  expect(usedMs).toBeGreaterThanOrEqual(beganMs)
+  expect(usedMs).toBeGreaterThanOrEqual(startedMs)
   expect(usedMs).toBeLessThanOrEqual(Date.now())
 })
 
-test('uses are written in the background, and never back in time', async () => {
+test('writes uses in the background, and never moves a use back in time', async () => {
   const { id, key } = await service.business()
   const keyId = keyIdOf(key)!
-  const [one, other] = [open(20), open(20)]
+  const [one, other] = [create(20), create(20)]
   one.start()
   other.start()
-  one.note(keyId, 2_000_000)
+  one.record(keyId, 2_000_000)
   await until(
     () => lastUsedMs(id),
     (atMs) => atMs === 2_000_000,
   )
-  other.note(keyId, 1_000_000)
-  other.note('key_nobody', 3_000_000)
+  other.record(keyId, 1_000_000)
+  other.record('key_nobody', 3_000_000)
   await other.stop()
   expect(await lastUsedMs(id)).toBe(2_000_000)
 })
 
-test('a key that somebody else is changing is passed over, and nobody waits', async () => {
+test('skips a key that is locked by another transaction, without waiting', async () => {
   const { id, key } = await service.business()
   const client = await service.database.pool.connect()
   try {
     await client.query('begin')
     await client.query('select from api_key where id = $1 for update', [keyIdOf(key)])
-    const uses = open(60_000)
-    uses.note(keyIdOf(key)!, 2_000_000)
+    const uses = create(60_000)
+    uses.record(keyIdOf(key)!, 2_000_000)
     await uses.stop()
     await client.query('rollback')
   } finally {
@@ -78,17 +78,17 @@ test('a key that somebody else is changing is passed over, and nobody waits', as
   expect(await lastUsedMs(id)).toBeUndefined()
 })
 
-test('while the database is away uses are kept, and written when it is back', async () => {
+test('keeps uses while the database is unavailable, and writes them afterwards', async () => {
   const { id, key } = await service.business()
   const wire = await startWire(service.url)
   const database = await openDatabase(wire.url, 2)
   try {
     const failures: string[] = []
-    const heard = pino({}, { write: (line: string) => void failures.push(line) })
-    const uses = createKeyUses({ pool: database.relaxedPool, log: heard, everyMs: 20 })
+    const failureLog = pino({}, { write: (line: string) => void failures.push(line) })
+    const uses = createKeyUses({ pool: database.relaxedPool, log: failureLog, everyMs: 20 })
     running.add(uses)
     await wire.cut()
-    uses.note(keyIdOf(key)!, 2_000_000)
+    uses.record(keyIdOf(key)!, 2_000_000)
     uses.start()
     await until(
       async () => failures.length,

@@ -13,7 +13,7 @@ describe('a secret key', () => {
   test.each([
     ['live', true],
     ['test', false],
-  ])('of %s mode is told by its form, and matches its own hash alone', (mode, live) => {
+  ])('of %s mode is recognized by its format, and matches only its own hash', (mode, live) => {
     const id = newId('key', Date.now())
     const { secret, prefix, secretHash } = newSecretKey(id, live)
     expect(secret).toMatch(new RegExp(`^sk_${mode}_[0-9a-z]{26}_[A-Za-z0-9_-]{43}$`))
@@ -27,13 +27,13 @@ describe('a secret key', () => {
   })
 
   test.each(['', 'sk_live_', 'sk_test_x', `sk_live_${'0'.repeat(26)}_short`, 'x'.repeat(1_000)])(
-    '"%s" is of no key',
+    '"%s" names no key',
     (text) => {
       expect(keyIdOf(text)).toBeUndefined()
     },
   )
 
-  test('is in no table: neither it nor what follows its prefix', async () => {
+  test('is stored nowhere: neither the secret nor the part after its prefix', async () => {
     const { key } = await service.business()
     const { rows } = await service.database.pool.query('select a::text from api_key a')
     const secretPart = key.slice(-43)
@@ -46,19 +46,19 @@ describe('a secret key', () => {
 describe('authentication by key', () => {
   let nowMs: number
   let used: (readonly [keyId: string, atMs: number])[]
-  let asked: number
+  let lookups: number
   const authenticate = () => {
     const store = createBusinessStore(service.database.pool)
     const find = createAuthenticateKey({
       store: {
         ...store,
         findKey(keyId) {
-          asked += 1
+          lookups += 1
           return store.findKey(keyId)
         },
       },
       clock: { now: () => nowMs },
-      used: (...use) => used.push(use),
+      onUse: (...use) => used.push(use),
     })
     return async (secret: string, address = '198.51.100.1') => find(secret, address)
   }
@@ -66,10 +66,10 @@ describe('authentication by key', () => {
   beforeEach(() => {
     nowMs = Date.now()
     used = []
-    asked = 0
+    lookups = 0
   })
 
-  test('trusts a key without asking again for less than a second, and no longer', async () => {
+  test('caches a key for less than a second', async () => {
     const { id, key } = await service.business()
     const find = authenticate()
     expect(await find(key)).toMatchObject({ kind: 'business', businessId: id })
@@ -81,7 +81,7 @@ describe('authentication by key', () => {
     expect(await find(key)).toBeUndefined()
   })
 
-  test('does not trust a key for longer because the clock was set back', async () => {
+  test('does not cache a key for longer when the clock is set back', async () => {
     const { key } = await service.business()
     const find = authenticate()
     expect(await find(key)).toBeDefined()
@@ -90,25 +90,25 @@ describe('authentication by key', () => {
     expect(await find(key)).toBeUndefined()
   })
 
-  test('asks once for all the requests that come while it asks', async () => {
+  test('shares one look-up between concurrent requests', async () => {
     const { id, key } = await service.business()
     const find = authenticate()
     const found = await Promise.all(Array.from({ length: 50 }, () => find(key)))
     expect(found.every((caller) => caller?.businessId === id)).toBe(true)
-    expect(asked).toBe(1)
+    expect(lookups).toBe(1)
   })
 
-  test('does not answer a request by a question that was asked before a revocation', async () => {
+  test('does not share a look-up that started before a possible revocation', async () => {
     const { key } = await service.business()
     const find = authenticate()
     const first = find(key)
     nowMs += 800
     await find(key)
     await first
-    expect(asked).toBe(2)
+    expect(lookups).toBe(2)
   })
 
-  test('tells of a use once for each time that the key is trusted', async () => {
+  test('reports a use once per cache entry', async () => {
     const { key } = await service.business()
     const find = authenticate()
     const beganMs = nowMs
@@ -122,7 +122,7 @@ describe('authentication by key', () => {
     ])
   })
 
-  test('lets a key in from its addresses alone, without telling of the others as uses', async () => {
+  test('accepts a key only from its addresses, and reports no use from others', async () => {
     const { id } = await service.business()
     const { secretKey } = await service.client(BusinessService).issueKey({
       businessId: id,
@@ -137,10 +137,10 @@ describe('authentication by key', () => {
     expect(used).toEqual([])
     expect(await find(secretKey, '::ffff:203.0.113.9')).toMatchObject({ businessId: id })
     expect(used).toHaveLength(1)
-    expect(asked).toBe(1)
+    expect(lookups).toBe(1)
   })
 
-  test('ends with the time of the key, also of a remembered one', async () => {
+  test('refuses an expired key, also while it is cached', async () => {
     const { id } = await service.business()
     const expiresAt = timestampFromMs(nowMs + 60_000)
     const { secretKey, key } = await service
@@ -155,7 +155,7 @@ describe('authentication by key', () => {
     expect(await find(secretKey)).toBeUndefined()
   })
 
-  test('does not take a key of the right id and another secret', async () => {
+  test('refuses a key with a known id and another secret', async () => {
     const { key } = await service.business()
     const forged = newSecretKey(keyIdOf(key)!, true).secret
     const find = authenticate()

@@ -17,40 +17,40 @@ afterAll(() => other?.close())
 
 const DAY_MS = 86_400_000
 
-/** What an empty list of events answers with a key: 200 when the key works. */
-const ask = (key: string): Promise<RestAnswer> => service.post('listEvents/', key, {})
+/** Lists events with a key: status 200 if the key is valid. */
+const call = (key: string): Promise<RestAnswer> => service.post('listEvents/', key, {})
 
-async function askOther(key: string): Promise<number> {
-  const answer = await fetch(`${other.httpUrl}/v2/thirdparty/listEvents/`, {
+async function callOther(key: string): Promise<number> {
+  const response = await fetch(`${other.httpUrl}/v2/thirdparty/listEvents/`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
     body: '{}',
   })
-  return answer.status
+  return response.status
 }
 
 describe('a rotated key', () => {
-  test('works on for the overlap beside the new one, which is of its mode and addresses', async () => {
+  test('stays valid for the overlap; the new key has the same mode and addresses', async () => {
     const { id } = await service.business()
     const allowedCidrs = ['127.0.0.0/8', '2001:db8::/32']
     const first = await businesses().issueKey({ businessId: id, test: true, allowedCidrs })
-    const beganMs = Date.now()
+    const startedMs = Date.now()
     const rotated = await businesses().rotateKey({ keyId: first.key!.id })
     expect(rotated.key).toMatchObject({ businessId: id, live: false, allowedCidrs })
     expect(rotated.key!.expiresAt).toBeUndefined()
     expect(rotated.secretKey).toMatch(/^sk_test_/)
     expect(rotated.replaced!.id).toBe(first.key!.id)
     const endsMs = timestampMs(rotated.replaced!.expiresAt!)
-    expect(endsMs - beganMs - DAY_MS).toBeGreaterThanOrEqual(-1)
+    expect(endsMs - startedMs - DAY_MS).toBeGreaterThanOrEqual(-1)
     expect(endsMs - Date.now() - DAY_MS).toBeLessThanOrEqual(1)
     for (const key of [first.secretKey, rotated.secretKey]) {
-      expect(await ask(key)).toMatchObject({ status: 200 })
+      expect(await call(key)).toMatchObject({ status: 200 })
     }
     const { keys } = await businesses().listKeys({ businessId: id })
     expect(keys.slice(0, 2)).toEqual([rotated.key, rotated.replaced])
   })
 
-  test('never ends later than it would have', async () => {
+  test('never expires later than before', async () => {
     const { id } = await service.business()
     const expiresAt = timestampFromMs(Date.now() + 3_600_000)
     const { key } = await businesses().issueKey({ businessId: id, expiresAt })
@@ -66,33 +66,34 @@ describe('a rotated key', () => {
     expect(timestampMs(sooner.replaced!.expiresAt!)).toBeLessThan(timestampMs(expiresAt))
   })
 
-  test('without an overlap ends within a second at every instance, and cannot be rotated', async () => {
+  test('without an overlap expires within a second at every instance, and cannot be rotated', async () => {
     const { key } = await service.business()
-    expect([(await ask(key)).status, await askOther(key)]).toEqual([200, 200])
+    expect([(await call(key)).status, await callOther(key)]).toEqual([200, 200])
     const keyId = `key_${key.split('_')[2]}`
     const { secretKey } = await businesses().rotateKey({ keyId, overlap: { seconds: 0n } })
     const rotatedMs = performance.now()
-    for (const look of [async () => (await ask(key)).status, () => askOther(key)]) {
-      await until(look, (status) => status === 401)
+    for (const statusOf of [async () => (await call(key)).status, () => callOther(key)]) {
+      await until(statusOf, (status) => status === 401)
     }
-    // Loose, as a busy machine may be late to ask; what is trusted is less than a second.
+    // A loose bound, as a busy machine may call late; keys are cached for less than a second.
     expect(performance.now() - rotatedMs).toBeLessThan(5_000)
-    expect([(await ask(secretKey)).status, await askOther(secretKey)]).toEqual([200, 200])
+    expect([(await call(secretKey)).status, await callOther(secretKey)]).toEqual([200, 200])
     await expect(businesses().rotateKey({ keyId })).rejects.toThrow(/has expired/)
   })
 
-  test('is rotated by calls at once as by one after the other: each makes a key that works', async () => {
+  test('is rotated by concurrent calls: each issues a valid key', async () => {
     const { key } = await service.business()
     const keyId = `key_${key.split('_')[2]}`
     const rotated = await Promise.all(
       Array.from({ length: 5 }, () => businesses().rotateKey({ keyId })),
     )
     expect(new Set(rotated.map(({ secretKey }) => secretKey)).size).toBe(5)
-    for (const { secretKey } of rotated) expect(await ask(secretKey)).toMatchObject({ status: 200 })
+    for (const { secretKey } of rotated)
+      expect(await call(secretKey)).toMatchObject({ status: 200 })
   })
 })
 
-test('a revoked key can be neither rotated nor changed, and nothing comes of trying', async () => {
+test('a revoked key can be neither rotated nor changed', async () => {
   const { id } = await service.business()
   const { key } = await businesses().issueKey({ businessId: id })
   await businesses().revokeKey({ keyId: key!.id })
@@ -103,7 +104,7 @@ test('a revoked key can be neither rotated nor changed, and nothing comes of try
   expect(await businesses().listKeys({ businessId: id })).toEqual(before)
 })
 
-test('keys are listed newest first, page by page, each once', async () => {
+test('lists each key once, newest first, over all pages', async () => {
   const { id } = await service.business()
   for (let i = 0; i < 11; i++) await businesses().issueKey({ businessId: id })
   const listed: string[] = []

@@ -19,7 +19,7 @@ test('a token is issued, shown once, listed, used and revoked', async () => {
   const scopes = ['--scope', 'read', 'events:subscribe', '--business', businessId]
   const more = ['--description', 'follows events', '--expires-at', '2099-01-01T00:00:00Z']
   const issued = await run('token', 'issue', '--name', 'ledger', ...scopes, ...more)
-  expect(issued).toMatchObject({ code: 0, stderr: 'The token is shown this once: keep it.\n' })
+  expect(issued).toMatchObject({ code: 0, stderr: 'The token is shown only once: store it now.\n' })
   const secret = /^Token +(it_\S+)$/m.exec(issued.stdout)?.[1] ?? ''
   const id = /^Id +(tok_\S+)$/m.exec(issued.stdout)?.[1] ?? ''
   expect(issued.stdout).toMatch(/^Scopes +read events:subscribe$/m)
@@ -46,13 +46,13 @@ test('a token is issued, shown once, listed, used and revoked', async () => {
   expect(refused.stderr).toMatch(/\(unauthorized\)\n$/)
 })
 
-test('a scope that there is not is wrong usage that names those that there are', async () => {
+test('an unknown scope is invalid usage; the error names the known scopes', async () => {
   const wrong = await run('token', 'issue', '--name', 'x', '--scope', 'root')
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
   expect(wrong.stderr).toContain('admin, payments:write, read, events:subscribe')
 })
 
-test('the audit log is listed, newest first, and by what is asked for', async () => {
+test('the audit log is listed, newest first, with filters', async () => {
   const { key } = JSON.parse((await run('key', 'issue', '--business', businessId, '--json')).stdout)
   await run('key', 'revoke', key.id)
   const listed = await run('audit', 'list', '--target', key.id)
@@ -78,7 +78,7 @@ async function verify(...options: string[]) {
   return { ...outcome, answer: JSON.parse(outcome.stdout) }
 }
 
-async function behindTheGuards(sql: string): Promise<void> {
+async function withoutTriggers(sql: string): Promise<void> {
   await inTransaction(service.database.pool, async (client) => {
     await client.query('set local session_replication_role = replica')
     await client.query(sql)
@@ -104,28 +104,28 @@ test('the audit log is verified over many pages, and the head is remembered', as
 
 test('a log that was tampered with fails, with the first bad entry', async () => {
   const { answer: before } = await verify()
-  await behindTheGuards(`update audit_entry set actor_name = 'nobody' where number in (3, 300)`)
+  await withoutTriggers(`update audit_entry set actor_name = 'nobody' where number in (3, 300)`)
   const changed = await verify()
   expect(changed).toMatchObject({
     code: 1,
     stderr:
-      'error: the audit log is broken: entry 3 was changed: its hash is not that of what it says\n',
+      'error: the audit log is broken: entry 3 was changed: its hash does not match its content\n',
     answer: { intact: false, broken: { number: 3 }, head: { number: 2 } },
   })
-  await behindTheGuards(`update audit_entry set actor_name = 'bootstrap' where number = 3`)
-  await behindTheGuards(`update audit_entry set actor_name = '' where number = 300`)
+  await withoutTriggers(`update audit_entry set actor_name = 'bootstrap' where number = 3`)
+  await withoutTriggers(`update audit_entry set actor_name = '' where number = 300`)
   expect((await verify()).answer).toEqual(before)
 })
 
-test('entries that were taken from the end are missed by whoever remembers the head', async () => {
+test('entries that were removed from the end are detected with the head of an earlier run', async () => {
   const { answer: before } = await verify()
-  await behindTheGuards(`delete from audit_entry where number = ${before.head.number}`)
+  await withoutTriggers(`delete from audit_entry where number = ${before.head.number}`)
   expect(await verify()).toMatchObject({
     code: 1,
     answer: { broken: { number: before.head.number } },
   })
-  // Whoever can do that can also make the service forget the entry, and go on.
-  await behindTheGuards(
+  // An attacker who can do that can also reset the head, and new entries follow.
+  await withoutTriggers(
     `update audit_head set (number, hash) =
       (select number, hash from audit_entry order by number desc limit 1)`,
   )
@@ -133,14 +133,14 @@ test('entries that were taken from the end are missed by whoever remembers the h
   expect(await verify()).toMatchObject({ code: 0, answer: { intact: true } })
   expect(await verify('--expect-head', before.head.hash)).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('the expected head is not in it'),
+    stderr: expect.stringContaining('it lacks the expected head'),
     answer: { intact: false, broken: null },
   })
   const malformed = await run('audit', 'verify', '--expect-head', 'xyz')
   expect(malformed).toMatchObject({ code: 2, stdout: '' })
 })
 
-test('a token that is restricted to businesses cannot verify, and is told so', async () => {
+test('a token that is restricted to businesses cannot verify; the error says so', async () => {
   const scopes = ['--scope', 'admin', '--business', businessId, '--json']
   const issued = await run('token', 'issue', '--name', 'restricted', ...scopes)
   const { secret } = JSON.parse(issued.stdout)

@@ -28,7 +28,7 @@ async function openAccount(reference: string) {
   return { number: response.account!.accountNumber, reference: response.account!.reference }
 }
 
-/** A payment into the account, at a time of the test's choice. */
+/** Records a payment into an account at the given time. */
 async function pay(
   to: string,
   sessionId: string,
@@ -42,7 +42,7 @@ async function pay(
     sessionId,
     amountMinor,
     paidAt: { seconds: BigInt(Date.parse(paidAt) / 1000) },
-    // Payers write their own names: this one would clear the screen.
+    // Payers choose their own names: this one would clear the screen.
     payer: { name: 'Chidi\u001b[2J' },
     status,
   })
@@ -58,7 +58,7 @@ async function run(...args: string[]) {
 
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
 
-test('a list is an aligned table, with the way to its next page on standard error', async () => {
+test('a list is an aligned table, with the token of its next page on standard error', async () => {
   const { id } = await service.business('Later')
   const first = await run('business', 'list', '--limit', '1')
   expect(first.code).toBe(0)
@@ -66,14 +66,14 @@ test('a list is an aligned table, with the way to its next page on standard erro
   expect(first.stdout).toMatch(
     new RegExp(`^ID${space}  NAME   ALIAS  CREATED AT\n${id}  Later  Later  ${TIME}\n$`),
   )
-  const [, token] = /^More follow: --page-token (\S+)\n$/.exec(first.stderr) ?? []
+  const [, token] = /^More results: --page-token (\S+)\n$/.exec(first.stderr) ?? []
   const second = await run('business', 'list', '--limit', '1', '--page-token', token ?? '')
   // The accent takes no column of its own.
   expect(second.stdout).toMatch(/^ID +NAME {9}ALIAS {8}CREATED AT\n/)
   expect(second.stdout).toContain(`${businessId}  Acme\u0301 Stores  Acme\u0301 Stores  20`)
 })
 
-test('amounts stand right-aligned with two decimals, and control characters are shown', async () => {
+test('amounts are right-aligned with two decimals, and control characters are replaced', async () => {
   const { number, reference } = await openAccount('aligned')
   await pay(number, 'ALIGNED-1', 150_050n, '2026-11-02T10:00:00Z')
   await pay(number, 'ALIGNED-2', 7n, '2026-11-01T10:00:00Z', TransactionStatus.PENDING)
@@ -134,7 +134,7 @@ test('--json is one document with every field', async () => {
   })
 })
 
-test('times are those of DISPLAY_TIME_ZONE', async () => {
+test('times are shown in DISPLAY_TIME_ZONE', async () => {
   await pay(account.number, 'ZONE-1', 100n, '2026-11-20T10:00:00Z')
   const args = ['transaction', 'get', 'ZONE-1', '--business', businessId]
   const { stdout } = await inflow(args, { env: { ...env(), DISPLAY_TIME_ZONE: 'Africa/Lagos' } })
@@ -152,7 +152,7 @@ test('secrets are printed with a note that they are shown once, and keys are rev
   for (const { code, stderr } of [created, issued]) {
     expect({ code, stderr }).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/shown this once/),
+      stderr: expect.stringMatching(/shown (only|this) once/),
     })
   }
   const keyId = /^Id +(\S+)$/m.exec(issued.stdout)?.[1] ?? ''
@@ -171,16 +171,16 @@ test('a test key is issued for some addresses, changed, and rotated', async () =
   const allow = ['--allow', '203.0.113.0/24', '2001:DB8::1']
   const issued = await run('key', 'issue', '--business', id, '--test', ...allow)
   expect(issued.stdout).toMatch(/^Mode +test$/m)
-  expect(issued.stdout).toMatch(/^Works from +203\.0\.113\.0\/24,2001:db8::1\/128$/m)
+  expect(issued.stdout).toMatch(/^Allowed from +203\.0\.113\.0\/24,2001:db8::1\/128$/m)
   expect(issued.stdout).toMatch(/^Secret key +sk_test_\S+$/m)
   const keyId = idOf(issued.stdout)
   const updated = await run('key', 'update', keyId, '--any-address')
-  expect(updated.stdout).toMatch(/^Works from +anywhere$/m)
+  expect(updated.stdout).toMatch(/^Allowed from +anywhere$/m)
   const wrong = await run('key', 'update', keyId, '--allow', 'example.com')
   expect(wrong).toMatchObject({ code: 1, stderr: expect.stringMatching(/allowedCidrs\[0\]: must/) })
   const rotated = await run('key', 'rotate', keyId, '--overlap', '0')
   expect(rotated.stdout).toMatch(/^Secret key +sk_test_\S+$/m)
-  expect(rotated.stderr).toMatch(new RegExp(`^${keyId} works until ${TIME}\\.$`, 'm'))
+  expect(rotated.stderr).toMatch(new RegExp(`^${keyId} is valid until ${TIME}\\.$`, 'm'))
   const again = await run('key', 'rotate', keyId)
   expect(again).toMatchObject({
     code: 1,
@@ -188,10 +188,10 @@ test('a test key is issued for some addresses, changed, and rotated', async () =
   })
   const first = await run('key', 'list', '--business', id, '--limit', '1')
   expect(first.stdout).toContain(idOf(rotated.stdout))
-  expect(first.stderr).toMatch(/More follow: --page-token/)
+  expect(first.stderr).toMatch(/More results: --page-token/)
 })
 
-test('a business is renamed, and shown as it now is', async () => {
+test('a business is renamed, and shown after the change', async () => {
   const { id } = await service.business('Before')
   const renamed = await run('business', 'update', id, '--name', 'After', '--alias', 'Aft')
   expect(renamed.stdout).toMatch(/^Name +After$/m)
@@ -200,7 +200,7 @@ test('a business is renamed, and shown as it now is', async () => {
   expect(kept.stdout).toBe(renamed.stdout)
 })
 
-test('the keys of a business get a rate limit, and lose it again', async () => {
+test('the rate limit of a business is set and reset', async () => {
   const { id } = await service.business('Limited')
   const limit = async (text: string) => {
     const { stdout } = await run('business', 'update', id, '--rate-limit', text)
@@ -211,10 +211,10 @@ test('the keys of a business get a rate limit, and lose it again', async () => {
   expect(await limit('default')).toBeUndefined()
   const refused = await run('business', 'update', id, '--rate-limit', 'fast')
   expect(refused.code).not.toBe(0)
-  expect(refused.stderr).toContain('Must be like 500/1000 or 500, or default.')
+  expect(refused.stderr).toContain('Must be like 500/1000 or 500, or "default".')
 })
 
-test('lists show the mode, and are narrowed to one', async () => {
+test('lists show the mode, and are filtered by it', async () => {
   const { id } = await service.business('Modes')
   const create = ['account', 'create', '--business', id, '--reference', 'r-1', '--bank', '9PSB']
   const who = ['--first-name', 'Ada', '--last-name', 'Obi', '--email', 'a@b.co']

@@ -10,7 +10,7 @@ async function read(chunks: readonly string[]): Promise<(readonly string[])[]> {
 
 const field = fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', '\r', ' ', 'é', '😀') })
 
-test('what was written is read, quoted or not, however it comes in chunks', async () => {
+test('reads what was written, quoted or not, in chunks of any size', async () => {
   const needsQuotes = /[",\r\n]/
   await fc.assert(
     fc.asyncProperty(
@@ -31,24 +31,24 @@ test('what was written is read, quoted or not, however it comes in chunks', asyn
   )
 })
 
-describe('what is not CSV is refused with its place', () => {
+describe('invalid CSV is refused with its position', () => {
   test.each([
-    ['a,b\nc"d,e', 'line 2, column 1: a quote inside of a field'],
+    ['a,b\nc"d,e', 'line 2, column 1: a quote inside an unquoted field'],
     ['a,b\nc,"d"e', 'line 2, column 2: text after a closing quote'],
-    ['a,b\n\n"c,d\n', 'line 3, column 1: the quote does not end'],
-    ['a,b\r\n"1\r\n2",c\r\nd,"e', 'line 4, column 2: the quote does not end'],
+    ['a,b\n\n"c,d\n', 'line 3, column 1: the closing quote is missing'],
+    ['a,b\r\n"1\r\n2",c\r\nd,"e', 'line 4, column 2: the closing quote is missing'],
     ['a\rb', 'line 1, column 1: a carriage return'],
     ['a,b\n"c"\0d,e', 'line 2, column 1: a NUL character'],
     [`a,b\nc,${'x'.repeat(70_000)}`, 'line 2, column 2: the record is longer'],
     [`a,b\n"${'x\n'.repeat(40_000)}`, 'line 2, column 1: the record is longer'],
     [`a,b\n${','.repeat(70_000)}`, 'line 2, column 1001: a record has at most 1000 fields'],
-  ])('%j', async (text, place) => {
+  ])('%j', async (text, position) => {
     const message = await read([text]).then(String, (error: Error) => error.message)
-    expect(message).toContain(place)
+    expect(message).toContain(position)
   })
 })
 
-test('empty lines are left out, and lines are counted as an editor does', async () => {
+test('skips empty lines, and counts lines as an editor does', async () => {
   const lines: [number, readonly string[]][] = []
   for await (const { line, fields } of readCsv(['a,b\r\n\r\n"1\n2",x\n\ny,z'])) {
     lines.push([line, fields])

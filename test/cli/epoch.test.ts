@@ -46,7 +46,7 @@ test('without a terminal, does nothing unless --yes is given', async () => {
   expect(await inflow(['events', 'epoch', 'bump'], { env: env() })).toEqual({
     code: 2,
     stdout: '',
-    stderr: 'error: this needs a confirmation: add --yes\n',
+    stderr: 'error: this command needs a confirmation: add --yes\n',
   })
   expect(await currentEpoch()).toBe(before)
 })
@@ -68,7 +68,7 @@ test('requires the operator to type the word', async () => {
     const { input, output, written } = terminal(true)
     input.write(text)
     await confirm(input, output, ASKED)
-    expect(written()).toBe('This is for good.\nType "bump" to go on: ')
+    expect(written()).toBe('This is for good.\nType "bump" to continue: ')
   }
   for (const text of ['\n', 'yes\n', 'y\n', 'bumped\n', '']) {
     const { input, output } = terminal(true)
@@ -77,7 +77,7 @@ test('requires the operator to type the word', async () => {
     else input.write(text)
     await expect(confirm(input, output, ASKED)).rejects.toMatchObject({
       exitCode: 1,
-      message: 'not confirmed: nothing was done',
+      message: 'not confirmed: nothing was changed',
     })
   }
   const { input, output } = terminal(false)

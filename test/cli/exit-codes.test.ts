@@ -13,7 +13,7 @@ const CLOSED = { INFLOW_GRPC_URL: 'http://127.0.0.1:1', INFLOW_TOKEN: 't' }
 const service = useService()
 const open = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
 
-test('1: a refusal names its reason, and each field at fault on its own line', async () => {
+test('1: a refusal names its reason, and each invalid field on its own line', async () => {
   const { id } = await service.business()
   const missing = await inflow(['transaction', 'get', 'NONE', '--business', id], { env: open() })
   expect(missing).toMatchObject({ code: 1, stdout: '' })
@@ -38,20 +38,20 @@ test('1: a wrong token', async () => {
   }
 })
 
-test('1: a service that is away behind its door', async () => {
+test('1: a service whose database is unavailable', async () => {
   const database = new URL(service.url)
   const wire = await startProxy(database.host)
   database.host = wire.address
   const instance = await startInstance(database.href)
   onTestFinished(instance.close)
   await wire.block()
-  const away = await runHere(['business', 'list', '--url', instance.grpcUrl], open())
-  expect(away).toMatchObject({ code: 1, stdout: '' })
-  expect(away.stderr).toMatch(/^error: [^\n]+ \(unavailable\)\n {2}try again in 1 s\n$/)
+  const refused = await runHere(['business', 'list', '--url', instance.grpcUrl], open())
+  expect(refused).toMatchObject({ code: 1, stdout: '' })
+  expect(refused.stderr).toMatch(/^error: [^\n]+ \(unavailable\)\n {2}retry in 1 s\n$/)
 })
 
-test('1: a refusal without details tells its gRPC code', async () => {
-  // Some other gRPC server.
+test('1: a refusal without details names its gRPC code', async () => {
+  // Another gRPC server.
   const server = new Server()
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
@@ -93,17 +93,17 @@ test.each([
   ['an unknown bank', ['account', 'create', '--bank', 'GTB'], '9PSB, SAFEHAVEN, PROVIDUS, PALMPAY'],
   ['an unknown status', ['account', 'list', '--status', 'UNSPECIFIED'], '--status'],
   ['a page too large', ['business', 'list', '--limit', '201'], '--limit'],
-  ['a time that is none', ['transaction', 'list', '--from', 'yesterday'], '--from'],
+  ['an invalid time', ['transaction', 'list', '--from', 'yesterday'], '--from'],
   ['two starts', ['events', 'tail', '--cursor', 'c', '--from-beginning'], '--from-beginning'],
   ['an unknown noun', ['nonsense'], 'nonsense'],
   ['an unknown verb', ['business', 'destroy'], 'destroy'],
   ['an unknown option', ['business', 'list', '--colour'], '--colour'],
-  ['a noun without its verb', ['business'], 'Usage: inflow business'],
-  ['a nested noun without its verb', ['events', 'epoch'], 'Usage: inflow events epoch'],
+  ['a noun without a verb', ['business'], 'Usage: inflow business'],
+  ['a nested noun without a verb', ['events', 'epoch'], 'Usage: inflow events epoch'],
   ['no noun', [], 'Usage: inflow'],
   ['no business', ['key', 'list'], '--business'],
-  ['a URL that is none', ['business', 'list', '--url', 'localhost:50051'], '--url'],
-] as const)('2: %s is wrong usage that names what is wrong', async (_name, args, named) => {
+  ['an invalid URL', ['business', 'list', '--url', 'localhost:50051'], '--url'],
+] as const)('2: %s is invalid usage; the error names it', async (_name, args, named) => {
   const { code, stdout, stderr } = await runHere(args, CLOSED)
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toContain(named)
@@ -113,7 +113,7 @@ test('2: also as a process', async () => {
   expect(await inflow(['nonsense'])).toMatchObject({ code: 2, stdout: '' })
 })
 
-test('3: nobody listens, nobody is there, or it is another kind of server', async () => {
+test('3: nothing listens, the host is unknown, or it is another kind of server', async () => {
   const http = createServer((_request, response) => response.end('hello'))
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')

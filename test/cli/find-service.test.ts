@@ -39,14 +39,14 @@ test('the command finds a local service, and its demo business, in .inflow', asy
   expect(JSON.parse(given.stdout).keys).toMatchObject([{ businessId: other.id }])
 })
 
-test('the command finds it through DATA_DIR', async () => {
+test('the command finds a local service through DATA_DIR', async () => {
   const { id } = await service.business()
   const found = { ...credentials(service.grpcUrl, ADMIN_TOKEN), business_id: id }
   const { stdout } = await runHere(['key', 'list', '--json'], { DATA_DIR: dataDir(found) })
   expect(JSON.parse(stdout).keys).toMatchObject([{ businessId: id }])
 })
 
-test('without any, one line says what to do', async () => {
+test('without a service, one line says what to do', async () => {
   expect(await inflow(['business', 'list'])).toEqual({
     code: 3,
     stdout: '',
@@ -55,7 +55,7 @@ test('without any, one line says what to do', async () => {
   })
 })
 
-test('options go before the environment, and that before the file', () => {
+test('options override the environment, which overrides the file', () => {
   const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
   expect(findService({}, env)).toEqual({
     url: LOCAL,
@@ -77,15 +77,15 @@ test('options go before the environment, and that before the file', () => {
   })
 })
 
-test('the token of the file goes to the service of the file and to no other', () => {
+test('the token of the file is sent only to the service of the file', () => {
   const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
   expect(findService({ serviceUrl: `${LOCAL}/` }, env)).toMatchObject({ token: 'admin' })
   expect(() => findService({ serviceUrl: 'http://elsewhere:50051' }, env)).toThrow(
-    'no token for http://elsewhere:50051: give --token, or set INFLOW_TOKEN',
+    'no token for http://elsewhere:50051: pass --token, or set INFLOW_TOKEN',
   )
 })
 
-test('a file that is broken is named, and matters only where it is needed', () => {
+test('an invalid file is named, and matters only if it is needed', () => {
   for (const broken of ['{', 'null', { grpc_url: LOCAL }, credentials('nonsense')]) {
     const env = { DATA_DIR: dataDir(broken) }
     expect(() => findService({}, env)).toThrow(/credentials\.json/)

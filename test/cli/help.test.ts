@@ -76,7 +76,7 @@ test('a noun names its verbs in the list of commands', () => {
   }
 })
 
-test('help and version go to standard output, and are a success', async () => {
+test('help and version go to standard output with exit code 0', async () => {
   const help = await inflow(['--help'])
   expect(help).toMatchObject({ code: 0, stderr: '' })
   for (const noun of nouns) expect(help.stdout).toContain(`  ${noun.name()} `)

@@ -24,7 +24,7 @@ interface Outcome {
   readonly stderr: string
 }
 
-/** A project with nothing but the command, whose execute bits were lost. */
+/** A project with only the command, without execute bits. */
 function project({ ownNode = true } = {}): string {
   const root = temporaryFolder()
   mkdirSync(join(root, 'src/cli/deep'), { recursive: true })
@@ -54,7 +54,7 @@ function run(file: string, args: readonly string[], cwd: string, path = ''): Pro
 
 const link = (root: string) => run(process.execPath, ['src/cli/link.ts'], root)
 
-test('npx runs the command from the project and from below it, without the network', async () => {
+test('npx runs the command from the project and its subfolders, without the network', async () => {
   const root = project()
   expect(await link(root)).toEqual({ code: 0, stdout: '', stderr: '' })
   for (const folder of [root, join(root, 'src/cli/deep')]) {
@@ -64,7 +64,7 @@ test('npx runs the command from the project and from below it, without the netwo
   }
 })
 
-test('linking again replaces what is there, and writes through no symlink', async () => {
+test('linking again replaces the command, and never writes through a symlink', async () => {
   const root = project()
   const command = join(root, 'node_modules/.bin/inflow')
   symlinkSync('../../src/cli/inflow.ts', command)
@@ -75,7 +75,7 @@ test('linking again replaces what is there, and writes through no symlink', asyn
   expect(await link(root)).toMatchObject({ code: 0 })
 })
 
-test("the project's own Node runs it, also through a symlink elsewhere", async () => {
+test("the project's own Node runs the command, also through a symlink elsewhere", async () => {
   const root = project()
   await link(root)
   const elsewhere = join(temporaryFolder(), 'inflow')
@@ -84,7 +84,7 @@ test("the project's own Node runs it, also through a symlink elsewhere", async (
   expect(stdout).toBe(`["x"] ${process.execPath}\n`)
 })
 
-test('an old Node, without one of the project, gets one line that says what is needed', async () => {
+test('with an old Node and none in the project, one line names the required version', async () => {
   const root = project({ ownNode: false })
   await link(root)
   const command = join(root, 'node_modules/.bin/inflow')

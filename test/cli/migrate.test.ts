@@ -8,7 +8,7 @@ vi.setConfig({ testTimeout: 60_000 })
 
 const db = useDatabase()
 
-test('up makes the embedded database and its schema; status tells of both', async () => {
+test('up creates the embedded database and its schema; status reports both', async () => {
   const DATA_DIR = join(temporaryFolder(), 'data')
   const env = { DATA_DIR }
   const before = await inflow(['migrate', 'status'], { env })
@@ -24,7 +24,7 @@ test('up makes the embedded database and its schema; status tells of both', asyn
   expect(status.stdout).toMatch(/^MIGRATION +APPLIED AT\nMigration\d{14}_initial +\d{4}-/)
 })
 
-test('up to date, there is nothing to do; with --json one document says so', async () => {
+test('with a schema that is up to date, up changes nothing; --json prints one document', async () => {
   const env = { DATABASE_URL: db.url }
   expect(await runHere(['migrate', 'up'], env)).toEqual({
     code: 0,
@@ -39,13 +39,13 @@ test('up to date, there is nothing to do; with --json one document says so', asy
   expect(migrations.every(({ appliedAt }) => appliedAt !== null)).toBe(true)
 })
 
-test('a DATABASE_URL that is none, or where nobody listens, is told in one line', async () => {
+test('an invalid or unreachable DATABASE_URL is reported in one line', async () => {
   const wrong = await runHere(['migrate', 'status'], { DATABASE_URL: 'nonsense' })
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
   expect(wrong.stderr).toMatch(/^error: DATABASE_URL must be like postgres:.*\n$/)
   const DATABASE_URL = 'postgres://inflow:hidden@127.0.0.1:1/none'
-  const away = await runHere(['migrate', 'up'], { DATABASE_URL })
-  expect(away).toMatchObject({ code: 3, stdout: '' })
-  expect(away.stderr).toMatch(/^error: cannot reach the database at 127\.0\.0\.1:1.*\n$/)
-  expect(away.stderr).not.toContain('hidden')
+  const unreachable = await runHere(['migrate', 'up'], { DATABASE_URL })
+  expect(unreachable).toMatchObject({ code: 3, stdout: '' })
+  expect(unreachable.stderr).toMatch(/^error: cannot reach the database at 127\.0\.0\.1:1.*\n$/)
+  expect(unreachable.stderr).not.toContain('hidden')
 })

@@ -6,47 +6,50 @@ import { createEncrypter, FINGERPRINT_BYTES } from '../../src/crypto/encryption.
 const masterKey = randomBytes(32)
 const encrypter = createEncrypter(masterKey)
 
-describe('a sealed text', () => {
-  test('opens with the same key and context, whatever the text', () => {
+describe('an encrypted text', () => {
+  test('is decrypted with the same key and context, whatever the text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, context) => {
-        const sealed = createEncrypter(masterKey).seal(text, context)
-        expect(encrypter.open(sealed, context)).toBe(text)
-        expect(encrypter.open(new Uint8Array(sealed), context)).toBe(text)
+        const encrypted = createEncrypter(masterKey).encrypt(text, context)
+        expect(encrypter.decrypt(encrypted, context)).toBe(text)
+        expect(encrypter.decrypt(new Uint8Array(encrypted), context)).toBe(text)
       }),
     )
   })
 
-  test('is another one each time, and never holds the text', () => {
-    const copies = Array.from({ length: 1_000 }, () => encrypter.seal('12345678901', 'c'))
+  test('differs each time, and never contains the text', () => {
+    const copies = Array.from({ length: 1_000 }, () => encrypter.encrypt('12345678901', 'c'))
     expect(new Set(copies.map((copy) => copy.toString('hex'))).size).toBe(1_000)
     expect(copies.some((copy) => copy.includes('12345678901'))).toBe(false)
   })
 
-  test('does not open with another key or in another context', () => {
-    const sealed = encrypter.seal('text', 'id_number acc_1')
-    expect(() => encrypter.open(sealed, 'id_number acc_2')).toThrow()
-    expect(() => encrypter.open(sealed, '')).toThrow()
-    expect(() => createEncrypter(randomBytes(32)).open(sealed, 'id_number acc_1')).toThrow(
+  test('is not decrypted with another key or in another context', () => {
+    const encrypted = encrypter.encrypt('text', 'id_number acc_1')
+    expect(() => encrypter.decrypt(encrypted, 'id_number acc_2')).toThrow()
+    expect(() => encrypter.decrypt(encrypted, '')).toThrow()
+    expect(() => createEncrypter(randomBytes(32)).decrypt(encrypted, 'id_number acc_1')).toThrow(
       'master key',
     )
   })
 
-  test('does not open when any bit of it is changed, or any end is cut', () => {
-    const sealed = encrypter.seal('12345678901', 'c')
-    for (let bit = 0; bit < sealed.length * 8; bit++) {
-      const changed = Buffer.from(sealed)
+  test('is not decrypted when any bit is changed or the end is cut off', () => {
+    const encrypted = encrypter.encrypt('12345678901', 'c')
+    for (let bit = 0; bit < encrypted.length * 8; bit++) {
+      const changed = Buffer.from(encrypted)
       changed[bit >> 3]! ^= 1 << (bit & 7)
-      expect(() => encrypter.open(changed, 'c'), `bit ${bit}`).toThrow()
+      expect(() => encrypter.decrypt(changed, 'c'), `bit ${bit}`).toThrow()
     }
-    for (let length = 0; length < sealed.length; length++) {
-      expect(() => encrypter.open(sealed.subarray(0, length), 'c'), `${length} bytes`).toThrow()
+    for (let length = 0; length < encrypted.length; length++) {
+      expect(
+        () => encrypter.decrypt(encrypted.subarray(0, length), 'c'),
+        `${length} bytes`,
+      ).toThrow()
     }
   })
 })
 
 describe('a fingerprint', () => {
-  test('is equal for equal texts alone, and another under another key', () => {
+  test('is equal for equal texts only, and differs under another key', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (one, other) => {
         expect(encrypter.fingerprint(one).equals(encrypter.fingerprint(other))).toBe(one === other)

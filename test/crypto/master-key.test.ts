@@ -16,14 +16,14 @@ import { MASTER_KEY, useService } from '../support/service.ts'
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const service = useService()
-const asText = (key: Buffer) => key.toString('base64')
+const toBase64 = (key: Buffer) => key.toString('base64')
 const OTHER = randomBytes(32)
 
 async function openAccount(idNumber: string): Promise<string> {
   const { key } = await service.business()
   const body = creation({ bank: 'PALMPAY', idType: 'nin', idNumber })
-  const { body: answer } = await service.post('generateVirtualAccount/', key, body)
-  return answer.data.reference
+  const { body: response } = await service.post('generateVirtualAccount/', key, body)
+  return response.data.reference
 }
 
 async function stored(reference: string) {
@@ -37,8 +37,8 @@ async function stored(reference: string) {
 describe('a start', () => {
   const env = () => ({ DATABASE_URL: service.url, HTTP_PORT: '0', GRPC_PORT: '0' })
 
-  test('with another master key than the database’s ends at once, in one line', async () => {
-    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: asText(OTHER) } })
+  test('with a master key other than the database’s fails at once, with one line', async () => {
+    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(OTHER) } })
     expect(wrong).toEqual({
       code: 1,
       stdout: '',
@@ -46,20 +46,20 @@ describe('a start', () => {
     })
   })
 
-  test('without a key that is still needed names its id', async () => {
+  test('without a key that is still needed fails, naming its id', async () => {
     const { pool } = service.database
     await pool.query("insert into master_key values ('0badc0de', '\\x00', now())")
-    const lacking = await inflow(['serve'], { env: { ...env(), MASTER_KEY: asText(MASTER_KEY) } })
+    const lacking = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(MASTER_KEY) } })
     await pool.query("delete from master_key where id = '0badc0de'")
     expect(lacking).toMatchObject({ code: 1, stdout: '' })
     expect(lacking.stderr).toMatch(/^inflow: MASTER_KEY_PREVIOUS lacks the key 0badc0de, [^\n]+\n$/)
   })
 
-  test('at a database of before the keys were told is checked by what is in it', async () => {
+  test('with a database that has no registered key checks its encrypted rows', async () => {
     await openAccount('10000000001')
     const { pool } = service.database
     await pool.query('delete from master_key')
-    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: asText(OTHER) } })
+    const wrong = await inflow(['serve'], { env: { ...env(), MASTER_KEY: toBase64(OTHER) } })
     expect(wrong.stderr).toBe(
       'inflow: MASTER_KEY is not the one that this database was encrypted with\n',
     )
@@ -69,7 +69,7 @@ describe('a start', () => {
 })
 
 describe('a rotation', () => {
-  test('leaves alone what it cannot read, names it, and does the rest', async () => {
+  test('skips rows that it cannot decrypt, names them, and re-encrypts the rest', async () => {
     const references = await Promise.all([2, 3, 4].map((n) => openAccount(`1000000000${n}`)))
     const [damaged, moved, whole] = await Promise.all(references.map(stored))
     const { pool } = service.database
@@ -88,18 +88,18 @@ describe('a rotation', () => {
     expect(damagedNow.id_number_encrypted).toEqual(changed)
     expect(movedNow).toEqual(moved)
     expect(wholeNow.id_number_encrypted).not.toEqual(whole.id_number_encrypted)
-    expect(createEncrypter(OTHER).open(wholeNow.id_number_encrypted, `id_number ${whole.id}`)).toBe(
-      '10000000004',
-    )
-    // Back again, so that the service of these tests can go on.
+    expect(
+      createEncrypter(OTHER).decrypt(wholeNow.id_number_encrypted, `id_number ${whole.id}`),
+    ).toBe('10000000004')
+    // Rotate back, so that the service of these tests can continue.
     await reEncrypt(encryptedTables(pool), createEncrypter(MASTER_KEY, [OTHER]), () => undefined)
     const unreadable = [[damaged.id, moved.id]]
-    // One that was open is kept.
+    // An active account cannot be deleted.
     await pool.query("update account set status = 'PENDING' where id = any($1)", unreadable)
     await pool.query('delete from account where id = any($1)', unreadable)
   })
 
-  test('waits for nobody: a row that is locked is left for later', async () => {
+  test('skips a row that is locked, and re-encrypts it in a later run', async () => {
     const { id } = await stored(await openAccount('10000000005'))
     const client = await service.database.pool.connect()
     await client.query('begin')
@@ -107,11 +107,11 @@ describe('a rotation', () => {
     const table = encryptedAccounts(service.database.pool)
     const next = createEncrypter(OTHER, [MASTER_KEY])
     const page = await table.reEncrypt(next, '', 1_000)
-    expect(page).toMatchObject({ left: 1, unreadable: [], next: expect.any(String) })
+    expect(page).toMatchObject({ skipped: 1, unreadable: [], next: expect.any(String) })
     await client.query('rollback')
     client.release()
-    expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ left: 0, reEncrypted: 1 })
-    expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ left: 0, reEncrypted: 0 })
+    expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ skipped: 0, reEncrypted: 1 })
+    expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ skipped: 0, reEncrypted: 0 })
     await reEncrypt(
       encryptedTables(service.database.pool),
       createEncrypter(MASTER_KEY, [OTHER]),
@@ -124,36 +124,36 @@ describe('a rotation to a key that a running instance lacks', () => {
   const rotate = () =>
     runHere(['master-key', 'rotate'], {
       DATABASE_URL: service.url,
-      MASTER_KEY: asText(OTHER),
-      MASTER_KEY_PREVIOUS: asText(MASTER_KEY),
+      MASTER_KEY: toBase64(OTHER),
+      MASTER_KEY_PREVIOUS: toBase64(MASTER_KEY),
     })
   const otherId = createEncrypter(OTHER).keyId
 
-  test('is refused, and leaves nothing behind that the instance would stumble over', async () => {
+  test('is refused, and leaves no key registered that would stop the instance', async () => {
     const { pool } = service.database
     const before = await pool.query('select id from master_key')
     const refused = await rotate()
     expect(refused.code).toBe(1)
-    expect(refused.stderr).toMatch(/1 of the running instances lack the key .*nothing was changed/)
+    expect(refused.stderr).toMatch(/1 running instances lack the key .*nothing was changed/)
     expect((await pool.query('select id from master_key')).rows).toEqual(before.rows)
     expect(before.rows).not.toContainEqual({ id: otherId })
   })
 
-  test('is refused for as long as the instance runs, also after one that was killed', async () => {
+  test('is refused while the instance runs, also after an earlier rotation was killed', async () => {
     const { pool } = service.database
-    const sealed = createEncrypter(OTHER).seal('inflow', `master key ${otherId}`)
-    await pool.query('insert into master_key values ($1, $2, now())', [otherId, sealed])
-    const heardAt = async () => {
+    const encrypted = createEncrypter(OTHER).encrypt('inflow', `master key ${otherId}`)
+    await pool.query('insert into master_key values ($1, $2, now())', [otherId, encrypted])
+    const lastReportAt = async () => {
       const { rows } = await pool.query(
         'select extract(epoch from max(seen_at))::float8 as at from master_key_holder',
       )
       return rows[0].at as number
     }
-    const beganAt = await heardAt()
-    await until(heardAt, (at) => at > beganAt, 30_000)
+    const startedAt = await lastReportAt()
+    await until(lastReportAt, (at) => at > startedAt, 30_000)
     const refused = await rotate()
-    expect(refused.stderr).toMatch(/1 of the running instances lack the key/)
-    // What the killed one may have begun is not ours to take back.
+    expect(refused.stderr).toMatch(/1 running instances lack the key/)
+    // The killed rotation may have encrypted with the key, so it stays registered.
     const { rows } = await pool.query('select id from master_key where id = $1', [otherId])
     expect(rows).toHaveLength(1)
     await pool.query('delete from master_key where id = $1', [otherId])
@@ -174,20 +174,20 @@ describe('in a data folder', () => {
   })
 
   afterAll(async () => {
-    // Not killed: its database would be left behind.
+    // Stopped, not killed: a kill would leave its database running.
     await running?.stop()
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('the command makes the new key, and a running service takes it up', async () => {
+  test('the command creates the new key, and a running service reads it', async () => {
     const { httpUrl } = await start()
     const { secret_key: key } = JSON.parse(read('credentials.json'))
     const create = async (at: string) => {
       const body = JSON.stringify(
         creation({ bank: 'PALMPAY', idType: 'nin', idNumber: '1'.repeat(11) }),
       )
-      const answer = await send(at, { path: GENERATE, headers: asJson(key), body })
-      return [answer.status, answer.headers['idempotent-replayed']]
+      const response = await send(at, { path: GENERATE, headers: asJson(key), body })
+      return [response.status, response.headers['idempotent-replayed']]
     }
     expect(await create(httpUrl)).toEqual([200, undefined])
     const before = read('master.key')
@@ -196,7 +196,7 @@ describe('in a data folder', () => {
     const rotated = await runHere(['master-key', 'rotate'], env)
     expect(rotated.code, rotated.stderr).toBe(0)
     expect(rotated.stderr).toMatch(
-      /^Made a new key, ([0-9a-f]{8})\. .*\nEncrypting everything with the key \1\.\nWaiting for the running service/,
+      /^Created the key ([0-9a-f]{8})\. .*\nRe-encrypting everything with the key \1\.\nWaiting for the running service/,
     )
     expect(rotated.stdout).toMatch(/^[0-9a-f]{8} +current +1 +.*accounts/m)
     expect(read('master.key')).not.toBe(before)
@@ -206,7 +206,7 @@ describe('in a data folder', () => {
     }
     expect(await create(httpUrl)).toEqual([200, 'true'])
 
-    // Also without a service; and what was left half-way is gone on with, under the same key.
+    // Also without a running service.
     await running?.stop()
     const again = await runHere(['master-key', 'rotate'], env)
     expect(again.code, again.stderr).toBe(0)
@@ -215,7 +215,7 @@ describe('in a data folder', () => {
     await running?.stop()
   })
 
-  test('without a database there is nothing to rotate, and nothing is made', async () => {
+  test('without a database the command is refused, and creates nothing', async () => {
     const DATA_DIR = join(temporaryFolder(), 'data')
     const refused = await runHere(['master-key', 'rotate'], { DATA_DIR })
     expect(refused.code).toBe(1)

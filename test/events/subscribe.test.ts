@@ -38,7 +38,7 @@ const TIMING: StreamTiming = { checkpointMs: 60_000, streamMs: 60_000 }
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
   timing: StreamTiming = TIMING,
-  credential: CredentialStatus = { stands: async () => true, end: () => undefined },
+  credential: CredentialStatus = { isValid: async () => true, end: () => undefined },
 ) {
   const dependencies = {
     pool: db.database.pool,
@@ -279,7 +279,7 @@ test('a stream ends when its credential is revoked, but not while the database i
     throw new Error('the database is unavailable')
   }
   const running = open({}, TIMING, {
-    stands: () => {
+    isValid: () => {
       asked += 1
       return stands()
     },
@@ -298,7 +298,7 @@ test('a stream with a revoked credential yields no more events, even if events a
   const ended = Promise.withResolvers<unknown>()
   let stands = true
   const stream = open({ start: { case: 'beginning', value: true } }, TIMING, {
-    stands: async () => stands,
+    isValid: async () => stands,
     end: ended.resolve,
   })
   await publish(3)
@@ -313,7 +313,7 @@ test('a stream that has ended no longer checks its credential', async () => {
   let asked = 0
   const end = vi.fn()
   const stream = open({}, TIMING, {
-    stands: async () => {
+    isValid: async () => {
       asked += 1
       return true
     },
@@ -323,12 +323,12 @@ test('a stream that has ended no longer checks its credential', async () => {
   await vi.waitFor(() => expect(asked).toBeGreaterThan(0), 5_000)
   await stream.return(undefined)
   const askedThen = asked
-  const other = open({}, TIMING, { stands: async () => false, end })
+  const other = open({}, TIMING, { isValid: async () => false, end })
   await other.next()
   await expect(other.next()).rejects.toMatchObject({ reason: 'unauthorized' })
   // This later stream is ended by its credential, so the earlier ones would have been checked too.
   const ended = Promise.withResolvers<unknown>()
-  await open({}, TIMING, { stands: async () => false, end: ended.resolve }).next()
+  await open({}, TIMING, { isValid: async () => false, end: ended.resolve }).next()
   await ended.promise
   expect(asked).toBe(askedThen)
   expect(end).not.toHaveBeenCalled()

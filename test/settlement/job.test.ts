@@ -94,8 +94,8 @@ describe('a business that cannot be settled', () => {
     expect(await availableOf(more.id)).toBe(300n)
     const findings = await checkSettlement(instance.pool, clock.now() + 7_200_000)
     expect(findings.map(({ level, found }) => `${level}: ${found}`)).toEqual([
-      'warn: 1 settlements have been running for an hour',
-      'warn: 1 requests to settle have been going on for an hour',
+      'warn: 1 settlements have been running for more than an hour',
+      'warn: 1 settlement requests have been in progress for more than an hour',
     ])
     await tamper(
       `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,

@@ -180,10 +180,10 @@ describe('a payment that conflicts with the recorded one', () => {
     expect(metrics).toContain('inflow_payment_conflicts_total{bank="9PSB"} 4')
     const findings = await checkBankWork(service.database.pool, {}, Date.now())
     expect(findings.map(({ found }) => found)).toContain(
-      '4 payments were told of otherwise than they are recorded in the last 7 days',
+      '4 reported payments conflicted with recorded ones in the last 7 days',
     )
     const later = await checkBankWork(service.database.pool, {}, Date.now() + 8 * 86_400_000)
-    expect(JSON.stringify(later)).not.toContain('told of otherwise')
+    expect(JSON.stringify(later)).not.toContain('conflicted with')
   })
 })
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** What an entry of the audit log says, and the hash of the one before it. */
+/** The hashed fields of an audit entry, including the hash of the previous entry. */
 export interface HashedEntry {
   readonly number: bigint
   /** Milliseconds since the Unix epoch. */
@@ -20,12 +20,12 @@ export interface HashedEntry {
   readonly previousHash: string
 }
 
-/** What stands for the hash before the first entry. */
+/** The previous hash of the first entry. */
 export const NO_HASH = '0'.repeat(64)
 
 /**
- * The hash of an entry: SHA-256 of its fields in order, each as its length in bytes, ":", its text
- * and ",". The database computes the same when it appends (`audit_hash` in the migrations).
+ * Computes the hash of an entry: SHA-256 of its fields in order, each as its length in bytes, ":",
+ * its text and ",". The database computes the same on insert (`audit_hash` in the migrations).
  *
  * @returns 64 hexadecimal digits
  */

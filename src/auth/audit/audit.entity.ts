@@ -1,8 +1,8 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
 /**
- * The audit log: append-only, and chained by hashes. A trigger states number, time and hashes, so
- * that nothing is inserted outside of the chain: see the migration.
+ * The audit log: append-only, and chained by hashes. A trigger sets number, time and hashes, so
+ * that no entry can be inserted outside the chain: see the migration.
  */
 export const AuditEntryEntity = defineEntity({
   name: 'AuditEntry',
@@ -20,7 +20,7 @@ export const AuditEntryEntity = defineEntity({
     targetKind: p.text(),
     targetId: p.text(),
     businessId: p.text().nullable(),
-    /** A JSON object, as text: the hash is of these very characters. */
+    /** A JSON object, as text: the hash covers these exact characters. */
     details: p.text(),
     previousHash: p.blob(),
     hash: p.blob(),
@@ -41,7 +41,7 @@ export const AuditEntryEntity = defineEntity({
   ],
 })
 
-/** One row: the last entry of the audit log. Its lock puts appends one after the other. */
+/** One row: the last entry of the audit log. Its row lock serializes appends. */
 export const AuditHeadEntity = defineEntity({
   name: 'AuditHead',
   tableName: 'audit_head',

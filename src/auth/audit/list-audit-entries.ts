@@ -8,10 +8,10 @@ export interface AuditEntry extends HashedEntry {
   readonly hash: string
 }
 
-/** Which entries to list; what is undefined lets all through. Times in epoch milliseconds. */
+/** The entries to list; an undefined field does not filter. Times in epoch milliseconds. */
 export interface AuditFilter {
   readonly businessId: string | undefined
-  /** The only businesses that the caller may see entries of. */
+  /** The businesses that the caller's token is restricted to. */
   readonly allowed: readonly string[] | undefined
   readonly actorId: string | undefined
   readonly action: string | undefined
@@ -21,11 +21,11 @@ export interface AuditFilter {
   readonly oldestFirst: boolean
 }
 
-/** How many entries one page looks at, and as many of each business of a restricted token. */
-const ENTRIES_MAX = 1_000
+/** The most entries that a page scans; for a restricted token, per business. */
+const SCAN_ROWS_MAX = 1_000
 
-/** By how much the clock of a server may have been put back. */
-const CLOCKS_APART_MS = 60_000
+/** The most that a database clock may have been set back. */
+const CLOCK_SKEW_MS = 60_000
 
 interface Row {
   head_number: string
@@ -48,7 +48,7 @@ interface Row {
   hash: string
 }
 
-/** One page, and the last entry of the whole log at the time of reading. */
+/** Returns one page, and the last entry of the whole log at the time of reading. */
 export async function listAuditEntries(
   pool: Pool,
   filter: AuditFilter,
@@ -68,25 +68,26 @@ export async function listAuditEntries(
 }
 
 interface Bounds {
-  /** Before all entries of the period. */
+  /** A number before all entries of the period. */
   readonly above: bigint
-  /** After all entries of the period; undefined: it is open. */
+  /** A number after all entries of the period; undefined: the period has no end. */
   readonly below: bigint | undefined
 }
 
-/** Between which numbers the entries of a period are: times rise with numbers, but for clocks. */
+/** Finds the numbers around a period. Times rise with numbers, except when a clock is set back. */
 async function readBounds(pool: Pool, { fromMs, toMs }: AuditFilter): Promise<Bounds> {
   if (fromMs === undefined && toMs === undefined) return { above: 0n, below: undefined }
   const { rows } = await pool.query<{ number: string }>('select number from audit_head')
   const end = BigInt(rows[0]?.number ?? 0) + 1n
   return {
-    above: fromMs === undefined ? 0n : (await firstAt(pool, fromMs - CLOCKS_APART_MS, end)) - 1n,
-    below: toMs === undefined ? undefined : await firstAt(pool, toMs + CLOCKS_APART_MS, end),
+    above:
+      fromMs === undefined ? 0n : (await firstNumberAt(pool, fromMs - CLOCK_SKEW_MS, end)) - 1n,
+    below: toMs === undefined ? undefined : await firstNumberAt(pool, toMs + CLOCK_SKEW_MS, end),
   }
 }
 
-/** The first entry of a time or later, by halving: numbers are dense. @param end after the last one */
-async function firstAt(pool: Pool, atMs: number, end: bigint): Promise<bigint> {
+/** Finds the first entry at a time or later, by binary search. @param end after the last entry */
+async function firstNumberAt(pool: Pool, atMs: number, end: bigint): Promise<bigint> {
   let low = 1n
   let high = end
   while (low < high) {
@@ -102,7 +103,7 @@ async function firstAt(pool: Pool, atMs: number, end: bigint): Promise<bigint> {
   return low
 }
 
-/** In one statement, so that entries and head are of one moment. */
+/** Reads entries and head in one statement, so that both are of one snapshot. */
 async function readEntries(
   pool: Pool,
   filter: AuditFilter,
@@ -127,7 +128,7 @@ async function readEntries(
     range: source.range.join(' and '),
     filter: filtersOf(filter, bind).join(' and '),
     limit: bind(limit),
-    rowsMax: ENTRIES_MAX,
+    rowsMax: SCAN_ROWS_MAX,
   })
   const result = await pool.query<Row>(
     `with ${scan}
@@ -142,7 +143,7 @@ async function readEntries(
   return result.rows
 }
 
-/** Where the entries are read: by the index of the one thing asked for that has the fewest, as a rule. */
+/** Chooses the index to read by: that of the filter that usually matches the fewest entries. */
 function sourceOf(
   filter: AuditFilter,
   range: readonly string[],
@@ -162,12 +163,12 @@ function sourceOf(
   if (allowed === undefined) return { from, range }
   const each = `select e.* from unnest(${bind(allowed)}::text[]) as b(id) cross join lateral (
       select * from audit_entry where business_id = b.id and ${range.join(' and ')}
-      order by number ${order} limit ${ENTRIES_MAX}
+      order by number ${order} limit ${SCAN_ROWS_MAX}
     ) e`
   return { from: `(${each}) audit_entry`, range: ['true'] }
 }
 
-/** All that is asked for, on what was read. */
+/** The conditions of all filters, applied to the rows that were read. */
 function filtersOf(filter: AuditFilter, bind: (value: unknown) => string): readonly string[] {
   const { businessId, allowed, actorId, action, targetId, fromMs, toMs } = filter
   const conditions: string[] = ['true']

@@ -2,8 +2,8 @@ import ipaddr from 'ipaddr.js'
 import { parseAddress } from '../../net/address-ranges.ts'
 
 /**
- * What an address counts as. An IPv4 address is itself, also in its IPv6 form; of an IPv6 address
- * the first 64 bits count, as whoever has one commonly has all the others of its network.
+ * Returns the group that an address is rate limited by. An IPv4 address is its own group, also in
+ * its IPv6 form. IPv6 addresses are grouped by their first 64 bits, as a client usually has a /64.
  */
 export function addressGroup(text: string): string {
   if (!text.includes(':')) return text
@@ -15,7 +15,7 @@ export function addressGroup(text: string): string {
   return `${network.map((part) => part.toString(16)).join(':')}::/64`
 }
 
-/** Whether an address group is this machine. */
+/** Whether an address group is the loopback of this machine. */
 export function isLoopback(group: string): boolean {
   return group === '::1' || /^127(\.\d{1,3}){3}$/.test(group)
 }

@@ -3,21 +3,21 @@ import type { Clock } from '../../core/clock.ts'
 import { EXCHANGE_MS, type SharedBucket } from './shared-bucket.ts'
 import type { RateLimit } from './token-bucket.ts'
 
-/** What an instance spent of a bucket since it last told. */
+/** The tokens that an instance spent from a bucket since its last exchange. */
 export interface Spending {
   readonly name: string
   readonly spent: number
   readonly limit: RateLimit
 }
 
-/** Takes from the common buckets. @returns the tokens each then holds, by name */
+/** Spends from the shared buckets. @returns the tokens that remain in each, by name */
 export type Share = (spendings: readonly Spending[]) => Promise<ReadonlyMap<string, number>>
 
-/** Tells the other instances what is spent here, and learns what they spend, in the background. */
+/** Exchanges with the other instances, in the background, what each spends. */
 export interface Exchange {
-  /** A bucket has something to tell. Cheap, and does not wait. */
-  readonly tell: (bucket: SharedBucket, urgent: boolean) => void
-  /** Begins no more exchanges, and waits for the one under way. */
+  /** Reports that a bucket has spent tokens. Cheap, and does not wait. */
+  readonly report: (bucket: SharedBucket, urgent: boolean) => void
+  /** Starts no more exchanges, and waits for the one in progress. */
   stop(): Promise<void>
 }
 
@@ -27,49 +27,49 @@ interface Options {
   readonly log: Logger
 }
 
-/** How soon an exchange that is urgent follows the one before. */
+/** The delay of an urgent exchange after the previous one. */
 export const URGENT_MS = 25
 
-/** How long to wait when the others cannot be told. */
+/** The delay after an exchange failed. */
 const RETRY_MS = 1_000
 
-/** How many buckets are told of in one statement; the rest follow in the next. */
+/** The most buckets in one statement; the rest follow in the next. */
 const BUCKETS_MAX = 1_000
 
-/** How many buckets wait to be told of. The others hold for this instance by itself meanwhile. */
-const BUSY_MAX = 50 * BUCKETS_MAX
+/** The most buckets that wait for an exchange. The limits of others hold per instance meanwhile. */
+const PENDING_MAX = 50 * BUCKETS_MAX
 
 /**
  * Requests never wait for this: each instance spends from its own count of a bucket, and a
- * statement every EXCHANGE_MS takes what the busy ones spent from the common buckets, whose level
- * becomes the instance's count. While nothing is spent, nothing is asked.
+ * statement every EXCHANGE_MS takes what was spent from the shared buckets, whose level becomes the
+ * instance's count. While nothing is spent, no statement runs.
  *
- * What N instances admit together exceeds the limit by what the other N − 1 spend without having
- * told: at first a quarter of the burst and what comes in until an urgent exchange is over, and
- * while a caller stays at its limit rate × URGENT_MS each. That excess is owed (the common level
- * goes below zero, by one burst at most), so that later admissions make up for it: the rate holds
- * over time, whatever N. While the others cannot be reached, it holds for each by itself.
+ * Together, N instances exceed the limit by what the other N − 1 spend before they report it: at
+ * first a quarter of the burst plus what arrives until an urgent exchange completes, and while a
+ * caller stays at its limit, rate × URGENT_MS each. That excess is a debt (the shared level goes
+ * below zero, by one burst at most) that later admissions repay: over time the rate holds for any
+ * N. While the database is unavailable, the limit holds for each instance separately.
  *
- * Written by hand: no library shares buckets without asking the database on the way of a request. Nor
- * is it a loop: a timer runs only while something is spent, sooner where that is urgent.
+ * Written by hand: no library shares buckets without a database query in the request path. It is no
+ * loop either: a timer runs only while something is spent, and sooner if that is urgent.
  */
 export function createExchange({ share, clock, log }: Options): Exchange {
-  const busy = new Set<SharedBucket>()
+  const pending = new Set<SharedBucket>()
   let timer: NodeJS.Timeout | undefined
   let timerUrgent = false
-  let underWay: Promise<void> | undefined
+  let current: Promise<void> | undefined
   let urgent = false
   let failing = false
   let stopped = false
 
   const add = (bucket: SharedBucket): void => {
-    if (busy.size < BUSY_MAX || busy.has(bucket)) busy.add(bucket)
-    // It says so again when it next spends.
-    else bucket.putBack(bucket.collect())
+    if (pending.size < PENDING_MAX || pending.has(bucket)) pending.add(bucket)
+    // The bucket reports again when it next spends.
+    else bucket.restore(bucket.collect())
   }
   const exchange = async (): Promise<void> => {
-    const buckets = [...busy].slice(0, BUCKETS_MAX)
-    for (const bucket of buckets) busy.delete(bucket)
+    const buckets = [...pending].slice(0, BUCKETS_MAX)
+    for (const bucket of buckets) pending.delete(bucket)
     urgent = false
     const spent = buckets.map((bucket) => bucket.collect())
     try {
@@ -77,20 +77,24 @@ export function createExchange({ share, clock, log }: Options): Exchange {
       const nowMs = clock.now()
       for (const bucket of buckets) {
         const level = levels.get(bucket.name)
-        if (level !== undefined) bucket.hear(level, nowMs)
+        if (level !== undefined) bucket.applyLevel(level, nowMs)
       }
       failing = false
     } catch (error) {
       for (const [index, bucket] of buckets.entries()) {
-        bucket.putBack(spent[index] ?? 0)
+        bucket.restore(spent[index] ?? 0)
         add(bucket)
       }
-      if (!failing) log.warn({ err: error }, 'rate limits hold for each instance by itself')
+      if (!failing)
+        log.warn(
+          { err: error },
+          'rate limits cannot be shared: each instance enforces them separately',
+        )
       failing = true
     }
   }
   const schedule = (): void => {
-    if (stopped || underWay !== undefined || busy.size === 0) return
+    if (stopped || current !== undefined || pending.size === 0) return
     const soon = urgent && !failing
     if (timer !== undefined && (timerUrgent || !soon)) return
     clearTimeout(timer)
@@ -99,13 +103,13 @@ export function createExchange({ share, clock, log }: Options): Exchange {
   }
   const run = (): void => {
     timer = undefined
-    underWay = exchange().finally(() => {
-      underWay = undefined
+    current = exchange().finally(() => {
+      current = undefined
       schedule()
     })
   }
   return {
-    tell(bucket, isUrgent) {
+    report(bucket, isUrgent) {
       add(bucket)
       urgent ||= isUrgent
       schedule()
@@ -113,12 +117,12 @@ export function createExchange({ share, clock, log }: Options): Exchange {
     async stop() {
       stopped = true
       clearTimeout(timer)
-      await underWay
+      await current
     },
   }
 }
 
-/** A bucket that was forgotten and opened again has a namesake, and a statement takes a name once. */
+/** An evicted bucket may exist twice under one name, but a statement accepts a name only once. */
 function sumByName(
   buckets: readonly SharedBucket[],
   spent: readonly number[],

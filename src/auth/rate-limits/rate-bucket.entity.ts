@@ -1,12 +1,12 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
-/** What all instances together have left of a rate limit. It may be lost: buckets begin full. */
+/** A token bucket shared by all instances. A crash may lose it: buckets start full. */
 export const RateBucketEntity = defineEntity({
   name: 'RateBucket',
   tableName: 'rate_bucket',
   properties: {
     name: p.text().primary(),
-    /** As of `at`; below zero when more was admitted than should have been. */
+    /** As of `at`; negative if more was admitted than the limit allows. */
     tokens: p.double(),
     perSecond: p.double(),
     burst: p.double(),

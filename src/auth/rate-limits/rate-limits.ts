@@ -6,85 +6,95 @@ import { addressGroup, isLoopback } from './address-group.ts'
 import { SharedBucket } from './shared-bucket.ts'
 import type { RateLimit, TokenBucket } from './token-bucket.ts'
 
-/** The limits of everybody who has none of their own; undefined: none. */
+/** The default limits; undefined: no limit. */
 export interface DefaultLimits {
-  /** Of each secret key. */
+  /** For each secret key. */
   readonly key: RateLimit | undefined
-  /** Of each internal token. */
+  /** For each internal token. */
   readonly token: RateLimit | undefined
-  /** Of each address, over all secret keys used from it. */
+  /** For each address, over all secret keys used from it. */
   readonly address: RateLimit | undefined
-  /** Of the failed authentications from each address. */
+  /** For failed authentications, by address. */
   readonly failed: RateLimit | undefined
 }
 
-/** A request. Its headers are made when they are asked for, which is seldom. */
+/** A request. Its headers are built lazily, as they are rarely needed. */
 interface Credentialed {
   readonly header: Headers
 }
 
-/** The buckets of one instance. They are bounded in number: the ones unused longest are forgotten. */
+/** The buckets of one instance. Their number is bounded: the least recently used are evicted. */
 export interface RateLimits {
-  /** The bucket of all requests from an address; none where there is no limit. */
+  /** Returns the bucket of all requests from an address; undefined: no limit. */
   address(address: string): SharedBucket | undefined
-  /** The bucket of the failed authentications from an address; none before the first. */
+  /** Returns the bucket of failed authentications from an address; undefined before the first. */
   failures(address: string): TokenBucket | undefined
-  /** An authentication from an address failed. */
+  /** Counts a failed authentication from an address. */
   fail(address: string, credential: string): void
-  /** Whether a credential has let its caller in lately. */
-  proved(credential: string): boolean
-  /** The bucket of a caller that a request's credential let in; none where there is no limit. */
+  /** Whether a credential recently authenticated a caller. */
+  recentlyAuthenticated(credential: string): boolean
+  /** Returns the bucket of the authenticated caller of a request; undefined: no limit. */
   caller(caller: Caller, request: Credentialed): SharedBucket | undefined
 }
 
 interface Options {
   readonly defaults: DefaultLimits
   readonly clock: Clock
-  /** Called when a bucket has spent what the other instances should know of. */
-  readonly tell: (bucket: SharedBucket, urgent: boolean) => void
+  /** Called when a bucket has spent tokens that the other instances should learn of. */
+  readonly report: (bucket: SharedBucket, urgent: boolean) => void
 }
 
-/** Of each of the maps: some 10 MB when it is full. */
+/** The size of each map, about 10 MB when full. */
 const BUCKETS_MAX = 50_000
 
-/** How often it is written down anew that a credential lets its caller in. */
-const PROVE_MS = 60_000
+/** How often the credential of a caller is recorded as authenticated. */
+const RECORD_MS = 60_000
 
-/** A caller who was let in; `bucket` is missing where there is no limit. */
-interface Known {
+/** An authenticated caller; `bucket` is undefined if there is no limit. */
+interface KnownCaller {
   bucket: SharedBucket | undefined
-  /** The caller's own; undefined: the default. */
+  /** The limit of the caller itself; undefined: the default. */
   limit: RateLimit | undefined
-  provedAtMs: number
+  authenticatedAtMs: number
 }
 
 /**
- * This machine's own addresses have no limit but the ones of their keys and of failures: what calls
- * from there is a proxy that was not declared, or a program of the operator.
+ * Loopback addresses have no address limit, only the limits of their keys and of failures: their
+ * caller is a proxy that TRUSTED_PROXIES does not name, or a program of the operator.
  */
-export function createRateLimits({ defaults, clock, tell }: Options): RateLimits {
+export function createRateLimits({ defaults, clock, report }: Options): RateLimits {
   const max = BUCKETS_MAX
   const addresses = new LRUCache<string, SharedBucket | 'unlimited'>({ max })
   const failures = new LRUCache<string, SharedBucket>({ max })
-  const callers = new LRUCache<string, Known>({ max })
-  // Digests, so that no credential is kept for longer than authentication keeps it.
-  const proofs = new LRUCache<string, Known>({ max })
-  const open = (name: string, limit: RateLimit) => new SharedBucket(name, limit, clock.now(), tell)
-  const prove = (known: Known, { header }: Credentialed, nowMs: number): void => {
-    known.provedAtMs = nowMs
+  const callers = new LRUCache<string, KnownCaller>({ max })
+  // Keyed by digest, so that no credential stays in memory for longer than in the credential cache.
+  const authenticated = new LRUCache<string, KnownCaller>({ max })
+  const createBucket = (name: string, limit: RateLimit) =>
+    new SharedBucket(name, limit, clock.now(), report)
+  const recordAuthentication = (
+    known: KnownCaller,
+    { header }: Credentialed,
+    nowMs: number,
+  ): void => {
+    known.authenticatedAtMs = nowMs
     const credential = header.get('authorization')
-    if (credential !== null) proofs.set(digestOf(credential), known)
+    if (credential !== null) authenticated.set(digestOf(credential), known)
   }
-  const disprove = (digest: string): void => {
-    const known = proofs.get(digest)
-    // It may have been a right key at the wrong method: its next good call proves it again.
-    if (known !== undefined) known.provedAtMs = Number.NEGATIVE_INFINITY
-    proofs.delete(digest)
+  const forget = (digest: string): void => {
+    const known = authenticated.get(digest)
+    // It may be a valid key at the wrong method: its next successful call records it again.
+    if (known !== undefined) known.authenticatedAtMs = Number.NEGATIVE_INFINITY
+    authenticated.delete(digest)
   }
-  /** Opens the bucket of a caller, or goes on with it under another limit. */
-  const limitTo = (known: Known, name: string, limit: RateLimit | undefined, nowMs: number) => {
+  /** Creates the bucket of a caller, or changes the limit of its bucket. */
+  const limitTo = (
+    known: KnownCaller,
+    name: string,
+    limit: RateLimit | undefined,
+    nowMs: number,
+  ) => {
     if (limit === undefined) known.bucket = undefined
-    else if (known.bucket === undefined) known.bucket = open(name, limit)
+    else if (known.bucket === undefined) known.bucket = createBucket(name, limit)
     else known.bucket.change(limit, nowMs)
   }
   return {
@@ -93,7 +103,9 @@ export function createRateLimits({ defaults, clock, tell }: Options): RateLimits
       const group = addressGroup(address)
       let bucket = addresses.get(group)
       if (bucket === undefined) {
-        bucket = isLoopback(group) ? 'unlimited' : open(`address ${group}`, defaults.address)
+        bucket = isLoopback(group)
+          ? 'unlimited'
+          : createBucket(`address ${group}`, defaults.address)
         addresses.set(group, bucket)
       }
       return bucket === 'unlimited' ? undefined : bucket
@@ -101,13 +113,13 @@ export function createRateLimits({ defaults, clock, tell }: Options): RateLimits
     failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
     fail(address, credential) {
       if (defaults.failed === undefined) return
-      if (proofs.size > 0) disprove(digestOf(credential))
+      if (authenticated.size > 0) forget(digestOf(credential))
       const group = addressGroup(address)
-      const bucket = failures.get(group) ?? open(`failed ${group}`, defaults.failed)
+      const bucket = failures.get(group) ?? createBucket(`failed ${group}`, defaults.failed)
       failures.set(group, bucket)
-      bucket.owe(1, clock.now())
+      bucket.debit(1, clock.now())
     },
-    proved: (credential) => proofs.get(digestOf(credential)) !== undefined,
+    recentlyAuthenticated: (credential) => authenticated.get(digestOf(credential)) !== undefined,
     caller(caller, request) {
       const kind = caller.kind === 'business' ? 'key' : 'token'
       const id = caller.kind === 'business' ? caller.keyId : caller.tokenId
@@ -115,12 +127,13 @@ export function createRateLimits({ defaults, clock, tell }: Options): RateLimits
       const nowMs = clock.now()
       let known = callers.get(id)
       if (known === undefined || known.limit !== limit) {
-        known ??= { bucket: undefined, limit, provedAtMs: Number.NEGATIVE_INFINITY }
+        known ??= { bucket: undefined, limit, authenticatedAtMs: Number.NEGATIVE_INFINITY }
         known.limit = limit
         limitTo(known, `${kind} ${id}`, limit ?? defaults[kind], nowMs)
         callers.set(id, known)
       }
-      if (Math.abs(nowMs - known.provedAtMs) >= PROVE_MS) prove(known, request, nowMs)
+      if (Math.abs(nowMs - known.authenticatedAtMs) >= RECORD_MS)
+        recordAuthentication(known, request, nowMs)
       return known.bucket
     },
   }

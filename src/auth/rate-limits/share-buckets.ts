@@ -3,32 +3,32 @@ import { textArray } from '../../postgres/binary-arrays.ts'
 import type { Share, Spending } from './exchange.ts'
 import { FULL_SECONDS_MAX } from './token-bucket.ts'
 
-/** Between two statements that remove buckets which nobody uses. */
-const CLEAN_MS = 600_000
+/** The interval between two deletions of unused buckets. */
+const CLEAN_INTERVAL_MS = 600_000
 
 /**
- * Keeps the common buckets in PostgreSQL, by its clock.
+ * Keeps the shared buckets in PostgreSQL, by the database's clock.
  *
- * @param pool one whose commits need not wait for the disk
+ * @param pool a pool whose commits do not wait for the disk
  */
 export function createShareBuckets(pool: Pool): Share {
   let cleanedAtMs = performance.now()
   return async (spendings) => {
     const levels = await spend(pool, spendings)
-    if (performance.now() - cleanedAtMs > CLEAN_MS) {
+    if (performance.now() - cleanedAtMs > CLEAN_INTERVAL_MS) {
       cleanedAtMs = performance.now()
-      await removeIdle(pool)
+      await deleteIdle(pool)
     }
     return levels
   }
 }
 
-/** One statement, whatever the number of buckets. It is the rule of TokenBucket. */
+/** Spends from all buckets in one statement, by the same rule as TokenBucket. */
 async function spend(pool: Pool, spendings: readonly Spending[]) {
   const result = await pool.query<{ name: string; tokens: number }>({
     name: 'rate-bucket-spend',
-    // In the order of names, so that instances never wait for one another in a circle. Whoever
-    // waited comes with a time before the row's; by more than a second, the clock was set back.
+    // Ordered by name, so that instances cannot deadlock. A statement that waited for a lock has a
+    // time before the row's; if it is earlier by more than a second, the clock was set back.
     text: `insert into rate_bucket as b (name, tokens, per_second, burst, at)
       select name, burst - spent, per_second, burst, now()
       from unnest($1::text[], $2::float8[], $3::float8[], $4::float8[])
@@ -54,8 +54,8 @@ async function spend(pool: Pool, spendings: readonly Spending[]) {
   return new Map(result.rows.map((row) => [row.name, row.tokens]))
 }
 
-/** Removes what is full again by now, even from one burst below zero. */
-async function removeIdle(pool: Pool): Promise<void> {
+/** Deletes buckets that are full again by now, even from one burst below zero. */
+async function deleteIdle(pool: Pool): Promise<void> {
   await pool.query({
     text: `delete from rate_bucket where name in (
       select name from rate_bucket where at < now() - make_interval(secs => $1)

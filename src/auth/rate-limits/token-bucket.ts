@@ -1,21 +1,21 @@
-/** How often something may happen. */
+/** A rate limit, as of a token bucket. */
 export interface RateLimit {
-  /** What is sustained; more than 0. */
+  /** The sustained rate; more than 0. */
   readonly perSecond: number
-  /** What may come at once after a pause; at least 1. */
+  /** The most requests at once after a pause; at least 1. */
   readonly burst: number
 }
 
-/** No bucket takes longer than this to fill, so that whoever overdid it is not shut out for long. */
+/** The longest that a bucket may take to fill, so that no caller is locked out for longer. */
 export const FULL_SECONDS_MAX = 60
 
 /**
- * Holds up to `burst` tokens, gains `perSecond` of them, and lets through what finds one. So it
- * never lets through more than `burst + perSecond × seconds` in any span of time.
+ * Holds up to `burst` tokens and gains `perSecond` of them per second. A request takes a token, so
+ * any span of time admits at most `burst + perSecond × seconds` requests.
  *
- * Tokens may be owed: what is learnt of afterwards is taken nevertheless, down to one burst below
- * zero, and nothing is let through until it is paid. A clock that is set back neither gives tokens
- * nor stops them from coming.
+ * The level may be negative: a debit that is learnt of afterwards is charged in full, down to one
+ * burst below zero, and no request is admitted until it is repaid. A clock that is set back neither
+ * adds tokens nor stops the refill.
  */
 export class TokenBucket {
   #limit: RateLimit
@@ -23,7 +23,7 @@ export class TokenBucket {
   #tokens: number
   #atMs: number
 
-  /** Begins full. @param nowMs milliseconds of any steady origin */
+  /** Starts full. @param nowMs milliseconds since any fixed origin */
   constructor(limit: RateLimit, nowMs: number) {
     this.#limit = limit
     this.#limitText = String(limit.burst)
@@ -35,67 +35,67 @@ export class TokenBucket {
     return this.#limit
   }
 
-  /** The burst, as headers say it. */
+  /** The burst, as a header value. */
   get limitText(): string {
     return this.#limitText
   }
 
-  /** How many would be let through at once, as of when it was last asked. */
+  /** The requests that would be admitted at once, as of the last refill. */
   get remaining(): number {
     return Math.max(0, Math.floor(this.#tokens))
   }
 
-  /** Whole seconds until it is full again, as of when it was last asked. */
+  /** Whole seconds until the bucket is full again, as of the last refill. */
   get resetSeconds(): number {
     return Math.ceil((this.#limit.burst - this.#tokens) / this.#limit.perSecond)
   }
 
-  /** Whole seconds until one more is let through, at least 1, as of when it was last asked. */
+  /** Whole seconds until the next request is admitted, at least 1, as of the last refill. */
   get retryAfterSeconds(): number {
     return Math.max(1, Math.ceil((1 - this.#tokens) / this.#limit.perSecond))
   }
 
-  /** Takes a token. @returns false when there is none */
+  /** Takes a token. @returns false if there is none */
   take(nowMs: number): boolean {
     if (!this.has(nowMs)) return false
     this.#tokens -= 1
     return true
   }
 
-  /** Whether there is a token to take. */
+  /** Whether there is a token. */
   has(nowMs: number): boolean {
     if (nowMs !== this.#atMs) this.#refill(nowMs)
     return this.#tokens >= 1
   }
 
-  /** Takes tokens for what has happened already. */
-  owe(tokens: number, nowMs: number): void {
+  /** Charges tokens for requests that were admitted already. The level may become negative. */
+  debit(tokens: number, nowMs: number): void {
     this.#refill(nowMs)
-    this.#settle(this.#tokens - tokens)
+    this.#clamp(this.#tokens - tokens)
   }
 
-  /** Goes on from how many tokens there are by somebody else's count. */
-  adopt(tokens: number, nowMs: number): void {
+  /** Sets the level, as another source counts it. */
+  setLevel(tokens: number, nowMs: number): void {
     this.#atMs = nowMs
-    this.#settle(tokens)
+    this.#clamp(tokens)
   }
 
-  /** Goes on under another limit; what had been taken stays taken. */
+  /** Changes the limit; tokens that were taken stay taken. */
   change(limit: RateLimit, nowMs: number): void {
     this.#refill(nowMs)
     const taken = this.#limit.burst - this.#tokens
     this.#limit = limit
     this.#limitText = String(limit.burst)
-    this.#settle(limit.burst - taken)
+    this.#clamp(limit.burst - taken)
   }
 
   #refill(nowMs: number): void {
     const gained = (Math.max(0, nowMs - this.#atMs) / 1_000) * this.#limit.perSecond
     this.#atMs = nowMs
-    this.#settle(this.#tokens + gained)
+    this.#clamp(this.#tokens + gained)
   }
 
-  #settle(tokens: number): void {
+  #clamp(tokens: number): void {
     const { burst } = this.#limit
     this.#tokens = Math.max(-burst, Math.min(burst, tokens))
   }

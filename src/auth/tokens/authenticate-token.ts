@@ -3,22 +3,22 @@ import type { Pool } from 'pg'
 import type { Clock } from '../../core/clock.ts'
 import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
 import { createCredentialCache, type Found } from '../credential-cache.ts'
-import { findToken, noteTokenUse } from './store.ts'
+import { findToken, recordTokenUse } from './store.ts'
 import { hashToken, tokenIdOf } from './token-secret.ts'
 
-/** How exact `last_used_at` is. */
-const USE_NOTED_MS = 60_000
+/** The precision of `last_used_at`. */
+const USE_INTERVAL_MS = 60_000
 
 interface Dependencies {
   readonly pool: Pool
-  /** For notes that may be lost. */
+  /** For writes that a crash may lose. */
   readonly relaxedPool: Pool
   readonly clock: Clock
-  /** The token of the settings, of scope admin; undefined: there is none. */
+  /** ADMIN_TOKEN, which has the scope admin; undefined: not set. */
   readonly bootstrapToken: string | undefined
 }
 
-/** Finds the holder of a token; undefined for a wrong, expired or revoked one. */
+/** Returns the caller that a token belongs to; undefined if it is wrong, expired or revoked. */
 export type AuthenticateToken = (
   token: string,
 ) => InternalCaller | undefined | Promise<InternalCaller | undefined>
@@ -32,20 +32,20 @@ export function createAuthenticateToken(dependencies: Dependencies): Authenticat
     name: BOOTSTRAP,
     scopes: new Set(['admin']),
   }
-  const trust = createCredentialCache<InternalCaller>(clock)
+  const cache = createCredentialCache<InternalCaller>(clock)
   const find = async (token: string): Promise<Found<InternalCaller> | undefined> => {
     const digest = hashToken(token)
     if (expected !== undefined && timingSafeEqual(digest, expected)) {
-      return { who: bootstrap, expiresAtMs: undefined }
+      return { value: bootstrap, expiresAtMs: undefined }
     }
     const tokenId = tokenIdOf(token)
-    return tokenId === undefined ? undefined : proveToken(dependencies, tokenId, digest)
+    return tokenId === undefined ? undefined : verifyToken(dependencies, tokenId, digest)
   }
-  return (token) => trust(token, () => find(token))
+  return (token) => cache(token, () => find(token))
 }
 
-/** Asks the database for the token of an id. */
-async function proveToken(
+/** Reads the token of an id from the database and compares its hash. */
+async function verifyToken(
   { pool, relaxedPool, clock }: Dependencies,
   tokenId: string,
   digest: Buffer,
@@ -53,16 +53,16 @@ async function proveToken(
   const row = await findToken(pool, tokenId)
   if (row === undefined || row.revoked || !timingSafeEqual(digest, row.secretHash)) return undefined
   const nowMs = clock.now()
-  if (nowMs - (row.lastUsedAtMs ?? 0) >= USE_NOTED_MS) {
-    // Nobody waits for the note, and the next minute brings another.
-    noteTokenUse(relaxedPool, tokenId, nowMs).catch(() => undefined)
+  if (nowMs - (row.lastUsedAtMs ?? 0) >= USE_INTERVAL_MS) {
+    // The request does not wait for this write. If it fails, a later request writes it.
+    recordTokenUse(relaxedPool, tokenId, nowMs).catch(() => undefined)
   }
-  const who: InternalCaller = {
+  const caller: InternalCaller = {
     kind: 'internal',
     tokenId,
     name: row.name,
     scopes: new Set(row.scopes),
     businessIds: row.businessIds && new Set(row.businessIds),
   }
-  return { who, expiresAtMs: row.expiresAtMs }
+  return { value: caller, expiresAtMs: row.expiresAtMs }
 }

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Scope } from '../caller.ts'
 
-/** What authentication needs of a token. Times in milliseconds since the Unix epoch. */
+/** The columns of a token that authentication needs. Times in milliseconds since the Unix epoch. */
 export interface TokenRow {
   readonly name: string
   readonly secretHash: Uint8Array
@@ -33,7 +33,7 @@ export async function findToken(pool: Pool, tokenId: string): Promise<TokenRow |
   return (
     row && {
       name: row.name,
-      // Copied, as it is kept, and the 64 KiB that the driver read it in are not.
+      // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
       secretHash: Uint8Array.from(row.secret_hash),
       scopes: row.scopes,
       businessIds: row.business_ids ?? undefined,
@@ -44,10 +44,10 @@ export async function findToken(pool: Pool, tokenId: string): Promise<TokenRow |
   )
 }
 
-/** Notes that a token was used, unless that was noted as late as this by somebody else. */
-export async function noteTokenUse(pool: Pool, tokenId: string, nowMs: number): Promise<void> {
+/** Records when a token was used, unless another instance recorded a later use. */
+export async function recordTokenUse(pool: Pool, tokenId: string, nowMs: number): Promise<void> {
   await pool.query({
-    name: 'internal-token-used',
+    name: 'internal-token-record-use',
     text: `update internal_token set last_used_at = $2
       where id = $1 and (last_used_at is null or last_used_at < $2)`,
     values: [tokenId, new Date(nowMs)],

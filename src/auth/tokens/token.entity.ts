@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 
-/** A token of an internal service or an operator: of the secret itself only the hash is kept. */
+/** A token of an internal service or an operator. Only the hash of the secret is stored. */
 export const TokenEntity = defineEntity({
   name: 'Token',
   tableName: 'internal_token',
@@ -11,7 +11,7 @@ export const TokenEntity = defineEntity({
     prefix: p.text(),
     secretHash: p.blob(),
     scopes: p.array(),
-    /** The businesses it is restricted to; null: it is not. */
+    /** The businesses that the token is restricted to; null: not restricted. */
     businessIds: p.array().nullable(),
     createdAt: p.datetime(3),
     expiresAt: p.datetime(3).nullable(),
@@ -25,7 +25,7 @@ export const TokenEntity = defineEntity({
         "cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'read', 'events:subscribe']",
     },
     {
-      // An empty list must not be taken for no restriction.
+      // An empty list would be mistaken for no restriction.
       name: 'internal_token_business_ids',
       expression: 'cardinality(business_ids) > 0 and cardinality(business_ids) <= 100',
     },

@@ -10,7 +10,7 @@ import type { Actor, Scope } from '../caller.ts'
 import { type Token, TokenEntity } from './token.entity.ts'
 import { newTokenSecret } from './token-secret.ts'
 
-/** What to issue. */
+/** The token to issue. */
 interface NewToken {
   readonly name: string
   readonly description: string
@@ -23,20 +23,20 @@ interface NewToken {
 /**
  * Issues a token.
  *
- * @returns the token, and its secret, which cannot be had again
- * @throws Fault validation_failed (a business that there is not)
+ * @returns the token, and its secret, which cannot be read again
+ * @throws Fault validation_failed (an unknown business)
  */
 export async function issueToken(
   database: Database,
   clock: Clock,
-  wanted: NewToken,
+  requested: NewToken,
   actor: Actor,
 ): Promise<{ readonly token: Token; readonly secret: string }> {
-  await requireBusinesses(database, wanted.businessIds)
+  await requireBusinesses(database, requested.businessIds)
   const nowMs = clock.now()
   const id = newId('tok', nowMs)
   const { secret, prefix, secretHash } = newTokenSecret(id)
-  const { name, description, scopes, businessIds, expiresAt } = wanted
+  const { name, description, scopes, businessIds, expiresAt } = requested
   return database.orm.em.fork().transactional(async (em) => {
     const token = em.create(TokenEntity, {
       id,
@@ -68,15 +68,15 @@ async function requireBusinesses(database: Database, ids: readonly string[]): Pr
   const found = await listBusinesses(database, { limit: ids.length, after: undefined }, ids)
   const known = new Set(found.map((business) => business.id))
   const faults = ids.flatMap((id, index) =>
-    known.has(id) ? [] : [{ field: `businessIds[${index}]`, message: 'is no business' }],
+    known.has(id) ? [] : [{ field: `businessIds[${index}]`, message: 'is not a known business' }],
   )
   if (faults.length > 0) throw invalidFields(faults)
 }
 
 /**
- * Revokes a token. A repeat changes nothing.
+ * Revokes a token. Revoking it again changes nothing.
  *
- * @throws Fault not_found when there is no such token
+ * @throws Fault not_found when the token does not exist
  */
 export async function revokeToken(
   database: Database,
@@ -96,7 +96,7 @@ export async function revokeToken(
   })
 }
 
-/** Tokens, newest first; one more than the page holds, when there is one. */
+/** Returns tokens, newest first: one row more than the page size if there are more. */
 export async function listTokens(database: Database, page: Page): Promise<Token[]> {
   const after = page.after?.[0]
   return database.orm.em

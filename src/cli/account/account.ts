@@ -7,7 +7,6 @@ import {
   ListAccountsResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { answer } from '../answer.ts'
 import {
   addBusinessOption,
   addModeOptions,
@@ -19,8 +18,9 @@ import {
   type PageOptions,
 } from '../options.ts'
 import { note } from '../output.ts'
+import { printResponse } from '../print-response.ts'
 import { readSecret } from '../read-secret.ts'
-import { calling } from '../service.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { accountFields, accountTable } from './account-columns.ts'
 import { addCloseAccount } from './close-account.ts'
@@ -88,7 +88,7 @@ interface CreateOptions {
   readonly test?: boolean
 }
 
-const createAccount = calling<CreateOptions>(async (service, options) => {
+const createAccount = serviceAction<CreateOptions>(async (service, options) => {
   const { reference, bank, firstName, lastName, email, phone } = options
   const response = await service.client(AccountService).createAccount({
     businessId: service.business(options.business),
@@ -103,14 +103,14 @@ const createAccount = calling<CreateOptions>(async (service, options) => {
     idNumber:
       options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
   })
-  answer(options, CreateAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, CreateAccountResponseSchema, response, () => accountFields(response.account))
   if (response.replayed) note('The account was already open.')
 })
 
-const getAccount = calling<{ business?: string }>(async (service, options, reference) => {
+const getAccount = serviceAction<{ business?: string }>(async (service, options, reference) => {
   const businessId = service.business(options.business)
   const response = await service.client(AccountService).getAccount({ businessId, reference })
-  answer(options, GetAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, GetAccountResponseSchema, response, () => accountFields(response.account))
 })
 
 interface ListOptions extends PageOptions, ModeOptions {
@@ -120,7 +120,7 @@ interface ListOptions extends PageOptions, ModeOptions {
   readonly idType?: IdType
 }
 
-const listAccounts = calling<ListOptions>(async (service, options) => {
+const listAccounts = serviceAction<ListOptions>(async (service, options) => {
   const response = await service.client(AccountService).listAccounts({
     businessId: options.business ?? '',
     status: options.status ?? AccountStatus.UNSPECIFIED,
@@ -131,6 +131,6 @@ const listAccounts = calling<ListOptions>(async (service, options) => {
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListAccountsResponseSchema, response, () => accountTable(response.accounts))
+  printResponse(options, ListAccountsResponseSchema, response, () => accountTable(response.accounts))
   notePage(response)
 })

@@ -3,9 +3,9 @@ import {
   AccountService,
   CloseAccountResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { answer } from '../answer.ts'
+import { printResponse } from '../print-response.ts'
 import { addBusinessOption } from '../options.ts'
-import { calling } from '../service.ts'
+import { serviceAction } from '../service-action.ts'
 import { addVerb } from '../verb.ts'
 import { accountFields } from './account-columns.ts'
 
@@ -21,8 +21,8 @@ export function addCloseAccount(noun: Command): void {
     .action(closeAccount)
 }
 
-const closeAccount = calling<{ business?: string }>(async (service, options, reference) => {
+const closeAccount = serviceAction<{ business?: string }>(async (service, options, reference) => {
   const businessId = service.business(options.business)
   const response = await service.client(AccountService).closeAccount({ businessId, reference })
-  answer(options, CloseAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, CloseAccountResponseSchema, response, () => accountFields(response.account))
 })

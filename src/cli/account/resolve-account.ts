@@ -3,11 +3,11 @@ import {
   AccountService,
   ResolveAccountResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { answer } from '../answer.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption } from '../options.ts'
 import { note } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addVerb } from '../verb.ts'
 import { accountFields } from './account-columns.ts'
 
@@ -35,7 +35,7 @@ interface ResolveOptions {
   readonly notOpened?: boolean
 }
 
-const resolveAccount = calling<ResolveOptions>(async (service, options, reference) => {
+const resolveAccount = serviceAction<ResolveOptions>(async (service, options, reference) => {
   const { accountNumber, accountName = '', bankAccountId = '', notOpened } = options
   if ((accountNumber === undefined) === (notOpened !== true)) {
     throw new Failure(EXIT.usage, 'pass either --account-number or --not-opened')
@@ -48,6 +48,6 @@ const resolveAccount = calling<ResolveOptions>(async (service, options, referenc
         ? { case: 'notOpened', value: true }
         : { case: 'opened', value: { accountNumber, accountName, bankAccountId } },
   })
-  answer(options, ResolveAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, ResolveAccountResponseSchema, response, () => accountFields(response.account))
   if (!response.account) note('Nothing was opened; the reference may be used again.')
 })

@@ -2,20 +2,20 @@ import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { AuditEntry, AuditHead } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { auditHash, NO_HASH } from '../../auth/audit/audit-hash.ts'
 
-/** The first entry of the audit log that is not as it was appended. */
+/** The first entry of the audit log that is not intact. */
 export interface ChainBreak {
   readonly number: bigint
-  /** What is wrong, following "entry 5 …". */
+  /** What is wrong, as a predicate of "entry 5". */
   readonly why: string
 }
 
-/** Follows the audit log from its first entry on. */
+/** Verifies the hash chain of the audit log, from the first entry on. */
 export interface Chain {
-  /** Takes the next entry. @returns what is wrong with it, or before it */
+  /** Verifies the next entry. @returns what is wrong with it, or before it */
   follow(entry: AuditEntry): ChainBreak | undefined
-  /** Compares the end with what the service says is the last entry. */
+  /** Compares the last verified entry with the head that the service reports. */
   end(head: AuditHead): ChainBreak | undefined
-  /** The last entry that was good. */
+  /** The number of the last intact entry. */
   readonly number: bigint
   readonly hash: string
 }
@@ -28,10 +28,10 @@ export function createChain(): Chain {
       const next = number + 1n
       if (entry.number !== next) return { number: next, why: 'is missing' }
       if (entry.hash !== auditHash(toHashed(entry))) {
-        return { number: next, why: 'was changed: its hash is not that of what it says' }
+        return { number: next, why: 'was changed: its hash does not match its content' }
       }
       if (entry.previousHash !== hash) {
-        return { number: next, why: 'does not follow the entry before it: one of them was changed' }
+        return { number: next, why: 'does not follow the previous entry: one of them was changed' }
       }
       number = next
       hash = entry.hash
@@ -40,7 +40,7 @@ export function createChain(): Chain {
     end(head) {
       if (head.number > number) return { number: number + 1n, why: 'is missing' }
       if (head.number === number && head.hash === hash) return undefined
-      return { number, why: 'is not the last one that was appended' }
+      return { number, why: 'is not the last entry that was appended' }
     },
     get number() {
       return number

@@ -2,24 +2,24 @@ import { InvalidArgumentError } from 'commander'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note, print } from '../output.ts'
-import { calling, type Service } from '../service.ts'
+import { type Service, serviceAction } from '../service-action.ts'
 import { type Chain, type ChainBreak, createChain } from './audit-chain.ts'
 
 const PAGE_SIZE = 200
 
-/** After how many entries it is told how far it is. */
+/** Progress is printed after this many entries. */
 const PROGRESS_ENTRIES = 10_000n
 
-/** `inflow audit verify`: computes every hash anew, from what the entries say. */
-export const verifyAudit = calling<{ expectHead?: string }>(async (service, options) => {
+/** `inflow audit verify`: recomputes the hash of every entry from its content. */
+export const verifyAudit = serviceAction<{ expectHead?: string }>(async (service, options) => {
   const chain = createChain()
-  const { broken, expectedSeen } = await walk(service, chain, options.expectHead)
+  const { broken, expectedSeen } = await verifyEntries(service, chain, options.expectHead)
   const head = { number: Number(chain.number), hash: chain.hash }
   const failure = broken
     ? `entry ${broken.number} ${broken.why}`
     : expectedSeen
       ? undefined
-      : 'the expected head is not in it: entries were removed at its end, or it was made anew'
+      : 'it lacks the expected head: entries were removed at its end, or it was rewritten'
   if (options.json) {
     const first = broken ? { number: Number(broken.number), why: broken.why } : null
     print(JSON.stringify({ intact: failure === undefined, head, broken: first }, null, 2))
@@ -28,10 +28,12 @@ export const verifyAudit = calling<{ expectHead?: string }>(async (service, opti
     print(`Head      ${head.hash}`)
   }
   if (failure !== undefined) throw new Failure(EXIT.refused, `the audit log is broken: ${failure}`)
-  note('Keep the head elsewhere: --expect-head shows later that nothing before it has gone.')
+  note(
+    'Store the head elsewhere: with --expect-head, a later run proves that it is still complete.',
+  )
 })
 
-async function walk(
+async function verifyEntries(
   service: Service,
   chain: Chain,
   expected: string | undefined,
@@ -43,8 +45,8 @@ async function walk(
     const page = await admin.listAuditEntries({ oldestFirst: true, pageSize: PAGE_SIZE, pageToken })
     const { head } = page
     if (head === undefined) {
-      const why = 'only a token that is not restricted to businesses sees the whole audit log'
-      throw new Failure(EXIT.refused, why)
+      const reason = 'verification needs a token that is not restricted to businesses'
+      throw new Failure(EXIT.refused, reason)
     }
     for (const entry of page.entries) {
       const broken = chain.follow(entry)
@@ -60,7 +62,7 @@ async function walk(
   }
 }
 
-/** A hash as `audit verify` prints it. */
+/** Parses a hash as `audit verify` prints it. */
 export function headHash(text: string): string {
   if (!/^[0-9a-f]{64}$/i.test(text))
     throw new InvalidArgumentError('Must be 64 hexadecimal digits.')

@@ -5,11 +5,11 @@ import {
   ListAuditEntriesResponseSchema,
 } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import { addPageOptions, nextPage, notePage, type PageOptions, time } from '../options.ts'
 import { type Column, table } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { headHash, verifyAudit } from './audit-verify.ts'
 
@@ -28,26 +28,26 @@ const ROW: readonly Column<AuditEntry>[] = [
 export function audit(noun: Command): void {
   addPageOptions(
     addVerb(noun, 'list', {
-      summary: 'list who did what to what, newest first; --json has every field',
+      summary: 'list the entries of the audit log, newest first; --json prints every field',
       example: 'audit list --action key.revoke --from 2026-11-01T00:00:00Z',
     })
-      .option('--business <id>', 'that concerns this business')
-      .option('--actor <id>', 'by this token or key')
-      .option('--action <action>', 'of this kind, such as key.revoke')
-      .option('--target <id>', 'done to this key, token, endpoint, …')
-      .option('--from <time>', 'at this time or later', time)
-      .option('--to <time>', 'before this time', time)
-      .option('--oldest-first', 'oldest first'),
+      .option('--business <id>', 'only entries that concern this business')
+      .option('--actor <id>', 'only changes by this token or key')
+      .option('--action <action>', 'only this action, such as key.revoke')
+      .option('--target <id>', 'only changes of this key, token, endpoint, …')
+      .option('--from <time>', 'only entries at this time or later', time)
+      .option('--to <time>', 'only entries before this time', time)
+      .option('--oldest-first', 'list the oldest entries first'),
   ).action(listEntries)
   addVerb(noun, 'verify', {
     summary:
-      'verify that no entry of the audit log was changed, removed, moved or put in; prints the ' +
-      'hash of the last entry, and exits with 1 and the first bad entry when something was',
+      'verify that no entry of the audit log was changed, removed, moved or inserted; prints the ' +
+      'hash of the last entry; otherwise names the first bad entry and exits with 1',
     example: `audit verify --expect-head ${'5f'.repeat(32)}`,
   })
     .option(
       '--expect-head <hash>',
-      'a hash that an earlier run printed: it must be in the log still',
+      'a head that an earlier run printed; fails if the log no longer contains it',
       headHash,
     )
     .action(verifyAudit)
@@ -64,7 +64,7 @@ interface ListOptions extends PageOptions {
   readonly oldestFirst?: boolean
 }
 
-const listEntries = calling<ListOptions>(async (service, options) => {
+const listEntries = serviceAction<ListOptions>(async (service, options) => {
   const { from, to } = options
   const client = service.client(AdminService)
   const request = {
@@ -82,6 +82,8 @@ const listEntries = calling<ListOptions>(async (service, options) => {
     (pageToken) => client.listAuditEntries({ ...request, pageToken }),
     ({ entries }) => entries.length === 0,
   )
-  answer(options, ListAuditEntriesResponseSchema, response, () => table(response.entries, ROW))
+  printResponse(options, ListAuditEntriesResponseSchema, response, () =>
+    table(response.entries, ROW),
+  )
   notePage(response)
 })

@@ -7,11 +7,11 @@ import {
   ListBusinessesResponseSchema,
   UpdateBusinessResponseSchema,
 } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import { addPageOptions, notePage, type PageOptions } from '../options.ts'
-import { type Column, fields, note, table, within } from '../output.ts'
-import { calling } from '../service.ts'
+import { type Column, fields, nestedColumns, note, table } from '../output.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
 const COLUMNS: readonly Column<Business>[] = [
@@ -24,29 +24,29 @@ const COLUMNS: readonly Column<Business>[] = [
 const ALL: readonly Column<Business>[] = [...COLUMNS, { title: 'Rate limit', of: rateLimitText }]
 
 const CREATED: readonly Column<CreateBusinessResponse>[] = [
-  ...within(COLUMNS, (response: CreateBusinessResponse) => response.business),
+  ...nestedColumns(COLUMNS, (response: CreateBusinessResponse) => response.business),
   { title: 'Secret key', of: ({ secretKey }) => secretKey },
 ]
 
 /** `inflow business` */
 export function business(noun: Command): void {
   addVerb(noun, 'create', {
-    summary: 'create a business and its first secret key, which is shown this once',
+    summary: 'create a business and its first secret key, which is shown only once',
     example: 'business create --name "Acme Stores" --alias Acme',
   })
-    .requiredOption('--name <name>', 'its name, 1 to 100 characters')
-    .option('--alias <alias>', 'what account names begin with (default: the name, shortened)')
+    .requiredOption('--name <name>', 'name, 1 to 100 characters')
+    .option('--alias <alias>', 'prefix of account names (default: the name, shortened)')
     .action(createBusiness)
   addVerb(noun, 'update', {
-    summary: 'change a business; accounts that are open keep their names',
+    summary: 'change a business; open accounts keep their names',
     example: 'business update biz_01jd9w3k6t8v2x4z6b8d0f2h4j --alias Acme',
   })
-    .argument('<business-id>', 'the business, as `inflow business list` names it')
-    .option('--name <name>', 'its name, 1 to 100 characters')
-    .option('--alias <alias>', 'what account names begin with, 1 to 40 characters without /')
+    .argument('<business-id>', 'id of the business, see `inflow business list`')
+    .option('--name <name>', 'name, 1 to 100 characters')
+    .option('--alias <alias>', 'prefix of account names, 1 to 40 characters without /')
     .option(
       '--rate-limit <limit>',
-      'requests of each key: a second and at once, such as 500/1000, or 500; default: as any',
+      'requests per second and burst of each key, such as 500/1000 or 500, or "default"',
       rateLimit,
     )
     .action(updateBusiness)
@@ -59,11 +59,11 @@ export function business(noun: Command): void {
   addServiceOptions(noun)
 }
 
-const createBusiness = calling<{ name: string; alias?: string }>(async (service, options) => {
+const createBusiness = serviceAction<{ name: string; alias?: string }>(async (service, options) => {
   const { name, alias = '' } = options
   const response = await service.client(BusinessService).createBusiness({ name, alias })
-  answer(options, CreateBusinessResponseSchema, response, () => fields(response, CREATED))
-  note('The secret key is shown this once: keep it.')
+  printResponse(options, CreateBusinessResponseSchema, response, () => fields(response, CREATED))
+  note('The secret key is shown only once: store it now.')
 })
 
 interface UpdateOptions {
@@ -72,7 +72,7 @@ interface UpdateOptions {
   readonly rateLimit?: { rateLimitPerSecond: number; rateLimitBurst: number }
 }
 
-const updateBusiness = calling<UpdateOptions>(async (service, options, businessId) => {
+const updateBusiness = serviceAction<UpdateOptions>(async (service, options, businessId) => {
   const { name, alias, rateLimit } = options
   const response = await service.client(BusinessService).updateBusiness({
     businessId,
@@ -80,15 +80,17 @@ const updateBusiness = calling<UpdateOptions>(async (service, options, businessI
     ...(alias !== undefined && { alias }),
     ...rateLimit,
   })
-  answer(options, UpdateBusinessResponseSchema, response, () =>
+  printResponse(options, UpdateBusinessResponseSchema, response, () =>
     response.business ? fields(response.business, ALL) : '',
   )
 })
 
-const listBusinesses = calling<PageOptions>(async (service, options) => {
+const listBusinesses = serviceAction<PageOptions>(async (service, options) => {
   const { limit: pageSize = 0, pageToken = '' } = options
   const response = await service.client(BusinessService).listBusinesses({ pageSize, pageToken })
-  answer(options, ListBusinessesResponseSchema, response, () => table(response.businesses, COLUMNS))
+  printResponse(options, ListBusinessesResponseSchema, response, () =>
+    table(response.businesses, COLUMNS),
+  )
   notePage(response)
 })
 
@@ -97,12 +99,12 @@ function rateLimitText({ rateLimitPerSecond, rateLimitBurst }: Business): string
   return rateLimitBurst === 0 ? `${rateLimitPerSecond}` : `${rateLimitPerSecond}/${rateLimitBurst}`
 }
 
-/** A limit as a person writes it; the burst that is not stated is taken away. */
+/** Parses a rate limit. Without a burst, the burst is reset to its default. */
 function rateLimit(text: string) {
   const [, perSecond, burst = '0'] = /^(\d{1,7})(?:\/(\d{1,8}))?$/.exec(text) ?? []
   if (text === 'default') return { rateLimitPerSecond: 0, rateLimitBurst: 0 }
   if (perSecond === undefined) {
-    throw new InvalidArgumentError('Must be like 500/1000 or 500, or default.')
+    throw new InvalidArgumentError('Must be like 500/1000 or 500, or "default".')
   }
   return { rateLimitPerSecond: Number(perSecond), rateLimitBurst: Number(burst) }
 }

@@ -9,17 +9,17 @@ import {
 } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { Token } from '../../../gen/inflow/admin/v1/token_pb.ts'
 import { SCOPES } from '../../auth/caller.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import { addPageOptions, notePage, type PageOptions, time } from '../options.ts'
-import { type Column, fields, note, table, within } from '../output.ts'
-import { calling } from '../service.ts'
+import { type Column, fields, nestedColumns, note, table } from '../output.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
-const ROW: readonly Column<Token>[] = [
+const COLUMNS: readonly Column<Token>[] = [
   { title: 'Id', of: ({ id }) => id },
   { title: 'Name', of: ({ name }) => name },
-  { title: 'Begins with', of: ({ prefix }) => prefix },
+  { title: 'Prefix', of: ({ prefix }) => prefix },
   { title: 'Scopes', of: ({ scopes }) => scopes.join(' ') },
   { title: 'Businesses', of: ({ businessIds }) => businessIds.join(' ') },
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
@@ -28,43 +28,43 @@ const ROW: readonly Column<Token>[] = [
   { title: 'Last used at', of: ({ lastUsedAt }) => localTime.format(lastUsedAt) },
 ]
 
-const WHOLE: readonly Column<Token>[] = [
-  ...ROW,
+const FULL: readonly Column<Token>[] = [
+  ...COLUMNS,
   { title: 'Description', of: ({ description }) => description },
 ]
 
 const ISSUED: readonly Column<IssueTokenResponse>[] = [
-  ...within(WHOLE, (response: IssueTokenResponse) => response.token),
+  ...nestedColumns(FULL, (response: IssueTokenResponse) => response.token),
   { title: 'Token', of: ({ secret }) => secret },
 ]
 
 /** `inflow token` */
 export function token(noun: Command): void {
   addVerb(noun, 'issue', {
-    summary: 'issue a token for an internal service or an operator; it is shown this once',
+    summary: 'issue a token for an internal service or an operator; it is shown only once',
     example:
       'token issue --name ledger --scope read events:subscribe \\\n' +
       '    --business biz_01jd9w3k6t8v2x4z6b8d0f2h4j --expires-at 2027-01-01T00:00:00Z',
   })
-    .requiredOption('--name <name>', 'whose it is: the name of a service or a person')
+    .requiredOption('--name <name>', 'name of the service or operator that uses the token')
     .addOption(
-      new Option('--scope <scopes...>', 'what it allows')
+      new Option('--scope <scopes...>', 'scopes of the token')
         .choices([...SCOPES])
         .makeOptionMandatory(),
     )
-    .option('--business <ids...>', 'for these businesses alone (default: for all)')
-    .option('--description <text>', 'what it is for')
-    .option('--expires-at <time>', 'when it stops working (default: never)', time)
+    .option('--business <ids...>', 'restrict the token to these businesses (default: all)')
+    .option('--description <text>', 'purpose of the token')
+    .option('--expires-at <time>', 'expiry of the token (default: never)', time)
     .action(issueToken)
   addVerb(noun, 'revoke', {
-    summary: 'revoke a token; repeating it is safe',
+    summary: 'revoke a token; safe to repeat',
     example: 'token revoke tok_01jd9w3k6t8v2x4z6b8d0f2h4j',
   })
-    .argument('<token-id>', 'the token, as `inflow token list` names it')
+    .argument('<token-id>', 'id of the token, see `inflow token list`')
     .action(revokeToken)
   addPageOptions(
     addVerb(noun, 'list', {
-      summary: 'list tokens, newest first, also those that no longer work',
+      summary: 'list tokens, newest first, including expired and revoked ones',
       example: 'token list',
     }),
   ).action(listTokens)
@@ -79,7 +79,7 @@ interface IssueOptions {
   readonly expiresAt?: Timestamp
 }
 
-const issueToken = calling<IssueOptions>(async (service, options) => {
+const issueToken = serviceAction<IssueOptions>(async (service, options) => {
   const response = await service.client(AdminService).issueToken({
     name: options.name,
     description: options.description ?? '',
@@ -87,20 +87,20 @@ const issueToken = calling<IssueOptions>(async (service, options) => {
     businessIds: [...new Set(options.business)],
     ...(options.expiresAt && { expiresAt: options.expiresAt }),
   })
-  answer(options, IssueTokenResponseSchema, response, () => fields(response, ISSUED))
-  note('The token is shown this once: keep it.')
+  printResponse(options, IssueTokenResponseSchema, response, () => fields(response, ISSUED))
+  note('The token is shown only once: store it now.')
 })
 
-const revokeToken = calling<object>(async (service, options, tokenId) => {
+const revokeToken = serviceAction<object>(async (service, options, tokenId) => {
   const response = await service.client(AdminService).revokeToken({ tokenId })
-  answer(options, RevokeTokenResponseSchema, response, () =>
-    response.token ? fields(response.token, WHOLE) : '',
+  printResponse(options, RevokeTokenResponseSchema, response, () =>
+    response.token ? fields(response.token, FULL) : '',
   )
 })
 
-const listTokens = calling<PageOptions>(async (service, options) => {
+const listTokens = serviceAction<PageOptions>(async (service, options) => {
   const { limit: pageSize = 0, pageToken = '' } = options
   const response = await service.client(AdminService).listTokens({ pageSize, pageToken })
-  answer(options, ListTokensResponseSchema, response, () => table(response.tokens, ROW))
+  printResponse(options, ListTokensResponseSchema, response, () => table(response.tokens, COLUMNS))
   notePage(response)
 })

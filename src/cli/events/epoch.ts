@@ -2,13 +2,13 @@ import {
   BumpEpochResponseSchema,
   EventService,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
-import { answer } from '../answer.ts'
 import { confirm } from '../confirm.ts'
 import { note } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 
 /** `inflow events epoch bump` */
-export const bumpEpoch = calling<{ yes?: boolean }>(async (service, options) => {
+export const bumpEpoch = serviceAction<{ yes?: boolean }>(async (service, options) => {
   if (options.yes !== true) {
     await confirm(process.stdin, process.stderr, {
       question:
@@ -18,6 +18,6 @@ export const bumpEpoch = calling<{ yes?: boolean }>(async (service, options) => 
     })
   }
   const response = await service.client(EventService).bumpEpoch({})
-  answer(options, BumpEpochResponseSchema, response, () => `Epoch ${response.epoch}`)
+  printResponse(options, BumpEpochResponseSchema, response, () => `Epoch ${response.epoch}`)
   note('Cursors of earlier epochs are refused; the error carries a safe cursor to resume from.')
 })

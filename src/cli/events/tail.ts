@@ -3,12 +3,12 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
 import type { Interruption, SubscribeOptions } from '../../client/subscribe.ts'
 import { formatAmount } from '../../core/money.ts'
-import { toJsonForm } from '../answer.ts'
 import type { Failure } from '../failure.ts'
 import { localTime } from '../local-time.ts'
 import { type ModeOptions, modeOf } from '../options.ts'
 import { note, visible } from '../output.ts'
-import { calling, refused, type Service, unreachable } from '../service.ts'
+import { toJsonForm } from '../print-response.ts'
+import { refused, type Service, serviceAction, unreachable } from '../service-action.ts'
 
 /** How long the service may be unavailable before the command fails. */
 const UNAVAILABLE_MAX_MS = 10 * 60_000
@@ -22,7 +22,7 @@ interface TailOptions extends ModeOptions {
 }
 
 /** `inflow events tail` */
-export const tail = calling<TailOptions>(async (service, options) => {
+export const tail = serviceAction<TailOptions>(async (service, options) => {
   // Imported here, because only this verb needs it and the others start faster without it.
   const { subscribe, SubscriptionRefused } = await import('../../client/subscribe.ts')
   const stop = new AbortController()
@@ -34,7 +34,7 @@ export const tail = calling<TailOptions>(async (service, options) => {
   const subscription: SubscribeOptions = {
     addresses: [addressOf(service.url)],
     token: service.token,
-    ...(service.url.startsWith('https:') && { tls: service.trust }),
+    ...(service.url.startsWith('https:') && { tls: service.tls }),
     start: startOf(options),
     kinds: options.kind ?? [],
     businessIds: options.business ?? [],

@@ -14,7 +14,7 @@ import { localTime } from '../local-time.ts'
 import { enumName, enumOption, time } from '../options.ts'
 import { note, print } from '../output.ts'
 import { createProgressBar, type ProgressBar } from '../progress-bar.ts'
-import { calling, type Service } from '../service.ts'
+import { type Service, serviceAction } from '../service-action.ts'
 import { parseColumns, type StatementColumn } from '../settlement/statement-columns.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 import { readStatement, type StatementFormat, type StatementLine } from './bank-statement.ts'
@@ -72,7 +72,7 @@ export function reconcile(noun: Command): void {
   addOwnServiceOptions(noun)
 }
 
-const reconcileFile = calling<ReconcileOptions>(async (service, options) => {
+const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) => {
   const { bank, file, columns = new Map(), dates, unit, apply = false } = options
   const bankName = enumName(bank, Bank, 'BANK_')
   const format: StatementFormat = { bank: bankName, file, columns, dates, unit }

@@ -12,7 +12,6 @@ import {
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -24,7 +23,8 @@ import {
   type PageOptions,
 } from '../options.ts'
 import { type Column, fields, table } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { TRANSACTION_COLUMNS } from '../transaction/transaction.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
@@ -75,7 +75,7 @@ export function unmatched(noun: Command): void {
   addServiceOptions(noun)
 }
 
-const listUnmatched = calling<PageOptions & { bank?: Bank }>(async (service, options) => {
+const listUnmatched = serviceAction<PageOptions & { bank?: Bank }>(async (service, options) => {
   const client = service.client(ReconciliationService)
   const request = {
     bank: options.bank ?? Bank.BANK_UNSPECIFIED,
@@ -86,7 +86,7 @@ const listUnmatched = calling<PageOptions & { bank?: Bank }>(async (service, opt
     (pageToken) => client.listUnmatchedPayments({ ...request, pageToken }),
     ({ payments }) => payments.length === 0,
   )
-  answer(options, ListUnmatchedPaymentsResponseSchema, response, () =>
+  printResponse(options, ListUnmatchedPaymentsResponseSchema, response, () =>
     table(response.payments, ROW),
   )
   notePage(response)
@@ -98,24 +98,28 @@ interface AssignOptions {
   readonly note?: string
 }
 
-const assignUnmatched = calling<AssignOptions>(async (service, options, unmatchedPaymentId) => {
-  const response = await service.client(ReconciliationService).assignUnmatchedPayment({
-    unmatchedPaymentId,
-    businessId: service.business(options.business),
-    reference: options.reference,
-    note: options.note ?? '',
-  })
-  answer(options, AssignUnmatchedPaymentResponseSchema, response, () =>
-    response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
-  )
-})
+const assignUnmatched = serviceAction<AssignOptions>(
+  async (service, options, unmatchedPaymentId) => {
+    const response = await service.client(ReconciliationService).assignUnmatchedPayment({
+      unmatchedPaymentId,
+      businessId: service.business(options.business),
+      reference: options.reference,
+      note: options.note ?? '',
+    })
+    printResponse(options, AssignUnmatchedPaymentResponseSchema, response, () =>
+      response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
+    )
+  },
+)
 
-const returnUnmatched = calling<{ note: string }>(async (service, options, unmatchedPaymentId) => {
-  const { note } = options
-  const response = await service
-    .client(ReconciliationService)
-    .returnUnmatchedPayment({ unmatchedPaymentId, note })
-  answer(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
-    response.payment ? fields(response.payment, WHOLE) : '',
-  )
-})
+const returnUnmatched = serviceAction<{ note: string }>(
+  async (service, options, unmatchedPaymentId) => {
+    const { note } = options
+    const response = await service
+      .client(ReconciliationService)
+      .returnUnmatchedPayment({ unmatchedPaymentId, note })
+    printResponse(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
+      response.payment ? fields(response.payment, WHOLE) : '',
+    )
+  },
+)

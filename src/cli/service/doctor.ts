@@ -17,7 +17,7 @@ import type { Database } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
 import { note, print, visible } from '../output.ts'
-import { readTrust } from '../trust.ts'
+import { readTlsOptions } from '../tls.ts'
 import { withDatabase } from './open-database.ts'
 
 interface DoctorOptions {
@@ -37,50 +37,50 @@ export function doctor(noun: Command): void {
     .helpOption('-h, --help', 'show help')
     .option(
       '--url, --service-url <url>',
-      'gRPC address of the service (default: INFLOW_GRPC_URL, else the local one)',
+      'gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)',
     )
     .option('--json', 'print one JSON document: {"findings": [{area, level, found, advice}]}')
     .addHelpText(
       'after',
-      '\nIt changes nothing, with a running service or without one. Run it with the settings of the\n' +
-        'service. Exit code 1 when anything fails.\n\nExample:\n  inflow doctor',
+      '\nIt changes nothing, and works with or without a running service. Run it with the settings\n' +
+        'of the service. The exit code is 1 if a check fails.\n\nExample:\n  inflow doctor',
     )
-    .action(examine)
+    .action(runChecks)
 }
 
-async function examine({ serviceUrl, json }: DoctorOptions): Promise<void> {
+async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
   const { config, findings: settings } = checkSettings(process.env)
   const findings = [...settings]
   if (config !== undefined) {
     if (config.databaseUrl === undefined) {
-      findings.push(...(await guarded('Data folder', () => checkFolder(config.dataDir))))
+      findings.push(...(await guard('Data folder', () => checkFolder(config.dataDir))))
     }
-    findings.push(...(await guarded('Database', () => examineDatabase(config))))
+    findings.push(...(await guard('Database', () => checkDatabaseAndWork(config))))
     findings.push(...(await checkBanks(config.liveBanks)))
   }
-  findings.push(...(await guarded('Service', () => examineService(serviceUrl))))
+  findings.push(...(await guard('Service', () => findAndCheckService(serviceUrl))))
   if (json) print(JSON.stringify({ findings }, null, 2))
   else print(report(findings))
   const failed = findings.filter(({ level }) => level === 'fail').length
-  if (failed > 0) throw new Failure(EXIT.refused, `${failed} of these must be put right`)
+  if (failed > 0) throw new Failure(EXIT.refused, `${failed} checks failed`)
   const warned = findings.filter(({ level }) => level === 'warn').length
-  if (!json) note(warned === 0 ? 'All is well.' : `Nothing fails; ${warned} to think about.`)
+  if (!json) note(warned === 0 ? 'All checks passed.' : `No check failed; ${warned} warnings.`)
 }
 
-function examineDatabase(config: Config): Promise<readonly Finding[]> {
+function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
     const { pool } = database
     return [
       ...(await checkDatabase(database, Date.now, config.workers)),
-      ...(await guarded('Encryption', () => examineKeys(config, database))),
-      ...(await guarded('Events', () => checkEvents(pool, config.eventRetentionDays))),
-      ...(await guarded('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
-      ...(await guarded('Settlement', () => checkSettlement(pool, Date.now()))),
+      ...(await guard('Encryption', () => checkKeys(config, database))),
+      ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
+      ...(await guard('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
+      ...(await guard('Settlement', () => checkSettlement(pool, Date.now()))),
     ]
   })
 }
 
-async function examineKeys(config: Config, { pool }: Database): Promise<readonly Finding[]> {
+async function checkKeys(config: Config, { pool }: Database): Promise<readonly Finding[]> {
   const { masterKey, masterKeyPrevious, dataDir } = config
   const keys =
     masterKey === undefined
@@ -90,12 +90,12 @@ async function examineKeys(config: Config, { pool }: Database): Promise<readonly
   return checkEncryption(pool, encrypter, encryptedTables(pool))
 }
 
-async function examineService(serviceUrl: string | undefined): Promise<readonly Finding[]> {
+async function findAndCheckService(serviceUrl: string | undefined): Promise<readonly Finding[]> {
   try {
-    // Health needs no token.
+    // The health check needs no token.
     const options = { token: '-', ...(serviceUrl !== undefined && { serviceUrl }) }
     const { url, httpUrl } = findService(options, process.env)
-    return await checkService({ grpcUrl: url, httpUrl, tls: readTrust(process.env) })
+    return await checkService({ grpcUrl: url, httpUrl, tls: readTlsOptions(process.env) })
   } catch (error) {
     if (error instanceof Failure && error.exitCode === EXIT.unreachable) {
       return checkService(undefined)
@@ -104,8 +104,8 @@ async function examineService(serviceUrl: string | undefined): Promise<readonly 
   }
 }
 
-/** What cannot be looked at is a finding, too. */
-async function guarded(
+/** Turns the error of a check that could not run into a finding. */
+async function guard(
   area: Area,
   check: () => Promise<readonly Finding[]>,
 ): Promise<readonly Finding[]> {
@@ -113,10 +113,10 @@ async function guarded(
     return await check()
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
-    // A database that was not made yet is none that has something wrong with it.
+    // A database that does not exist yet is not a failure.
     const level = error instanceof Failure && error.exitCode === EXIT.refused ? 'warn' : 'fail'
     const missing = (error as { code?: unknown }).code === '42P01'
-    const advice = missing ? 'bring the schema up to date: inflow migrate up' : ''
+    const advice = missing ? 'update the schema: inflow migrate up' : ''
     return [{ area, level, found, advice }]
   }
 }
@@ -126,7 +126,7 @@ function mark(level: Level): string {
   return styleText(color, sign)
 }
 
-/** An area after the other, and under each finding what to do. */
+/** Formats the findings by area, each with its advice below it. */
 function report(findings: readonly Finding[]): string {
   const areas = [...new Set(findings.map(({ area }) => area))]
   return areas

@@ -5,36 +5,41 @@ import {
   checkMasterKey,
   MasterKeyError,
   registerMasterKey,
-  withdrawMasterKey,
+  unregisterMasterKey,
 } from '../../crypto/check-master-key.ts'
 import { createEncrypter, type Encrypter } from '../../crypto/encryption.ts'
 import { dropPreviousKeys, readKeyFiles, replaceKeyFile } from '../../crypto/key-files.ts'
-import { forgetKeys, type KeyStatus, listIgnorant, readKeyStatus } from '../../crypto/key-status.ts'
+import {
+  deleteRemovableKeys,
+  type KeyStatus,
+  listInstancesWithoutKey,
+  readKeyStatus,
+} from '../../crypto/key-status.ts'
 import { type Progress, type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
 import { withDatabase } from './open-database.ts'
 
-/** How long a running service has to find the new key in its data folder. */
-const TAKE_UP_MS = 60_000
+/** How long a running service has to read the new key from its data folder. */
+const KEY_READ_MS = 60_000
 const POLL_MS = 500
 
 /** SQLSTATE undefined_table */
 const UNDEFINED_TABLE = '42P01'
 
-/** Progress is told at most this often. */
-const TELL_EVERY_MS = 1_000
+/** Progress is printed at most this often. */
+const PROGRESS_MS = 1_000
 
-/** The keys at hand, and the database that they are for. */
+/** The configured keys, and the database that they encrypt. */
 interface Keys {
   readonly database: Database
   readonly encrypter: Encrypter
-  /** The folder that the keys are in; undefined: they are settings. */
+  /** The folder of the key files; undefined: the keys are settings. */
   readonly folder: string | undefined
 }
 
-/** @throws Failure on a wrong setting, or keys that are not those of the database */
+/** @throws Failure when a setting is invalid, or the keys do not match the database */
 export async function withKeys<Result>(
   env: NodeJS.ProcessEnv,
   use: (keys: Keys) => Promise<Result>,
@@ -62,8 +67,8 @@ export function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
 }
 
 /**
- * Makes everything anew with the current key, and forgets the earlier ones as soon as nothing needs
- * them. Where the keys are files, a new one is made first, unless a rotation was left half-way.
+ * Re-encrypts everything with the current key, and unregisters earlier keys that are no longer
+ * needed. If the keys are files, it first creates a new key, unless a rotation was interrupted.
  */
 export function rotateMasterKey(
   env: NodeJS.ProcessEnv,
@@ -73,57 +78,57 @@ export function rotateMasterKey(
     const { pool } = database
     if (folder !== undefined && encrypter.knownKeyIds.length === 1) {
       encrypter.use(await replaceKeyFile(folder))
-      note(`Made a new key, ${encrypter.keyId}. The one before it is kept until nothing needs it.`)
+      note(
+        `Created the key ${encrypter.keyId}. The previous key is kept until it is no longer needed.`,
+      )
     }
-    note(`Encrypting everything with the key ${encrypter.keyId}.`)
-    // From now on no instance starts that lacks the key.
-    const first = await registerMasterKey(pool, encrypter)
-    await awaitKnown(keys).catch(async (error: unknown) => {
-      // Nothing was made with it: the instances that lack it go on as before, and may start again.
-      if (first) await withdrawMasterKey(pool, encrypter)
+    note(`Re-encrypting everything with the key ${encrypter.keyId}.`)
+    // From now on, an instance that lacks the key does not start.
+    const registered = await registerMasterKey(pool, encrypter)
+    await waitForInstances(keys).catch(async (error: unknown) => {
+      // The key has encrypted nothing: instances that lack it keep running, and may restart.
+      if (registered) await unregisterMasterKey(pool, encrypter)
       throw error
     })
-    const done = await reEncrypt(encryptedTables(pool), encrypter, teller())
+    const result = await reEncrypt(encryptedTables(pool), encrypter, createProgressPrinter())
     const statuses = await readKeys(keys)
-    await forgetKeys(pool, statuses)
-    const left = statuses.filter(({ current, removable }) => !current && !removable)
-    if (folder !== undefined && left.length === 0 && done.unreadable === 0) {
+    await deleteRemovableKeys(pool, statuses)
+    const needed = statuses.filter(({ current, removable }) => !current && !removable)
+    if (folder !== undefined && needed.length === 0 && result.unreadable === 0) {
       await dropPreviousKeys(folder)
-      return { ...done, keys: statuses.filter(({ current }) => current) }
+      return { ...result, keys: statuses.filter(({ current }) => current) }
     }
-    return { ...done, keys: statuses }
+    return { ...result, keys: statuses }
   })
 }
 
-/** Waits until every running instance knows the current key: it could not open what is made anew. */
-async function awaitKnown({ database, encrypter, folder }: Keys): Promise<void> {
-  const endMs = performance.now() + (folder === undefined ? 0 : TAKE_UP_MS)
-  let told = false
+/** Waits until every running instance knows the current key, as it must decrypt with it. */
+async function waitForInstances({ database, encrypter, folder }: Keys): Promise<void> {
+  const endMs = performance.now() + (folder === undefined ? 0 : KEY_READ_MS)
+  let notified = false
   for (;;) {
-    const ignorant = await listIgnorant(database.pool, encrypter)
-    if (ignorant.length === 0) return
+    const lacking = await listInstancesWithoutKey(database.pool, encrypter)
+    if (lacking.length === 0) return
     if (performance.now() > endMs) {
       throw new Failure(
         EXIT.refused,
-        `${ignorant.length} of the running instances lack the key ${encrypter.keyId}: nothing was changed`,
-        [
-          'add it to their MASTER_KEY_PREVIOUS and restart them; one that was killed counts for 45 s',
-        ],
+        `${lacking.length} running instances lack the key ${encrypter.keyId}: nothing was changed`,
+        ['add it to their MASTER_KEY_PREVIOUS and restart them; a killed instance counts for 45 s'],
       )
     }
-    if (!told) note('Waiting for the running service to take the key up.')
-    told = true
+    if (!notified) note('Waiting for the running service to read the key.')
+    notified = true
     await wait(POLL_MS)
   }
 }
 
-function teller(): (progress: Progress) => void {
-  let tellAtMs = performance.now() + TELL_EVERY_MS
-  return ({ table, looked, reEncrypted }) => {
-    if (performance.now() < tellAtMs) return
-    tellAtMs = performance.now() + TELL_EVERY_MS
-    const counts = [looked, reEncrypted].map((count) => count.toLocaleString('en'))
-    note(`${table}: ${counts[0]} looked at, ${counts[1]} encrypted anew`)
+function createProgressPrinter(): (progress: Progress) => void {
+  let printAtMs = performance.now() + PROGRESS_MS
+  return ({ table, scanned, reEncrypted }) => {
+    if (performance.now() < printAtMs) return
+    printAtMs = performance.now() + PROGRESS_MS
+    const counts = [scanned, reEncrypted].map((count) => count.toLocaleString('en'))
+    note(`${table}: ${counts[0]} scanned, ${counts[1]} re-encrypted`)
   }
 }
 

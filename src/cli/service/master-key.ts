@@ -14,7 +14,7 @@ const COLUMNS: readonly Column<KeyStatus>[] = [
   { title: 'Role', of: roleOf },
   { title: 'Instances', right: true, of: ({ instances }) => String(instances) },
   {
-    title: 'Made with it',
+    title: 'Values',
     of: ({ values }) =>
       Object.entries(values)
         .map(([name, count]) => `${count.toLocaleString('en')} in ${name}`)
@@ -26,14 +26,15 @@ const COLUMNS: readonly Column<KeyStatus>[] = [
 export function masterKey(noun: Command): void {
   addVerb(noun, 'rotate', {
     summary:
-      'encrypt everything with the current key: MASTER_KEY, or a new one that it makes in DATA_DIR; ' +
-      'the service may run meanwhile, and what was ended half-way goes on',
+      're-encrypt everything with the current key: MASTER_KEY, or a new key that it creates in ' +
+      'DATA_DIR; safe while the service runs, and resumes after an interruption',
     example: 'master-key rotate',
   })
     .option('--json', 'print one JSON document: {"reEncrypted", "keys": […]}')
     .action(rotate)
   addVerb(noun, 'status', {
-    summary: 'show what is encrypted with which key; exit code 1 when any of it is not current',
+    summary:
+      'show how many values each key encrypts; exits with 1 if any key but the current one is used',
     example: 'master-key status',
   })
     .option('--json', 'print one JSON document: {"keys": […]}')
@@ -47,11 +48,11 @@ async function rotate({ json }: JsonOption): Promise<void> {
   if (unreadable > 0) {
     throw new Failure(
       EXIT.refused,
-      `${unreadable} could not be read with any key that is known, and were left alone`,
+      `${unreadable} rows cannot be decrypted with any known key, and were not changed`,
       unreadableIds,
     )
   }
-  refuseLeftOver(keys)
+  requireOnlyCurrent(keys)
   if (!json) note('Everything is encrypted with the current key.')
 }
 
@@ -59,23 +60,23 @@ async function status({ json }: JsonOption): Promise<void> {
   const keys = await withKeys(process.env, readKeys)
   if (json) print(JSON.stringify({ keys }, null, 2))
   else print(table(keys, COLUMNS))
-  refuseLeftOver(keys)
+  requireOnlyCurrent(keys)
 }
 
 function roleOf({ keyId, current, known, removable }: KeyStatus): string {
   if (current) return 'current'
-  if (keyId === '') return 'to be made anew'
+  if (keyId === '') return 'to be re-encrypted'
   if (removable) return 'may be removed'
-  return known ? 'earlier' : 'NOT KNOWN HERE'
+  return known ? 'earlier' : 'UNKNOWN HERE'
 }
 
-/** Says what still needs another key than the current one, and what to do. */
-function refuseLeftOver(keys: readonly KeyStatus[]): void {
+/** @throws Failure when a key other than the current one is still in use */
+function requireOnlyCurrent(keys: readonly KeyStatus[]): void {
   const stale = keys.filter(({ current, values }) => !current && Object.keys(values).length > 0)
   if (stale.length > 0) {
     throw new Failure(
       EXIT.refused,
-      'some of it is not encrypted with the current key: run `inflow master-key rotate`',
+      'some values are not encrypted with the current key: run `inflow master-key rotate`',
     )
   }
   const busy = keys.filter(({ current, instances }) => !current && instances > 0)
@@ -83,7 +84,7 @@ function refuseLeftOver(keys: readonly KeyStatus[]): void {
     const ids = busy.map(({ keyId }) => keyId).join(', ')
     throw new Failure(
       EXIT.refused,
-      `instances still encrypt with ${ids}: give them the new MASTER_KEY, and rotate again`,
+      `instances still encrypt with ${ids}: set their MASTER_KEY to the new key, and rotate again`,
     )
   }
 }

@@ -5,7 +5,7 @@ import { note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { withDatabase } from './open-database.ts'
 
-/** One migration, as `status` tells of it. */
+/** A migration, as `status` reports it. */
 interface Migration {
   readonly name: string
   /** ISO 8601; null: pending. */
@@ -19,13 +19,13 @@ interface JsonOption {
 /** `inflow migrate` */
 export function migrate(noun: Command): void {
   addVerb(noun, 'up', {
-    summary: 'bring the schema of DATABASE_URL, else of the embedded database, up to date',
+    summary: 'update the schema of DATABASE_URL, else of the embedded database',
     example: 'migrate up',
   })
     .option('--json', 'print one JSON document: {"applied": [names]}')
     .action(up)
   addVerb(noun, 'status', {
-    summary: 'show which migrations ran; exit code 1 when any is pending',
+    summary: 'show which migrations were applied; exits with 1 if any is pending',
     example: 'migrate status',
   })
     .option('--json', 'print one JSON document: {"migrations": [{name, appliedAt}]}')
@@ -33,13 +33,13 @@ export function migrate(noun: Command): void {
 }
 
 async function up(options: JsonOption): Promise<void> {
-  const applied = await withDatabase(process.env, 'make it', migrateUp)
+  const applied = await withDatabase(process.env, 'create', migrateUp)
   if (options.json) return print(JSON.stringify({ applied }, null, 2))
   for (const name of applied) print(name)
   note(
     applied.length === 0
       ? 'Nothing to do: the schema is up to date.'
-      : `Applied ${applied.length}.`,
+      : `Applied ${applied.length} migrations.`,
   )
 }
 
@@ -54,7 +54,8 @@ async function status(options: JsonOption): Promise<void> {
     if (text !== '') print(text)
   }
   const pending = migrations.filter(({ appliedAt }) => appliedAt === null).length
-  if (pending > 0) throw new Failure(EXIT.refused, `${pending} pending: run \`inflow migrate up\``)
+  if (pending > 0)
+    throw new Failure(EXIT.refused, `${pending} migrations are pending: run \`inflow migrate up\``)
 }
 
 async function readMigrations({ orm }: Database): Promise<Migration[]> {

@@ -7,27 +7,27 @@ import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
 
 /**
- * Opens the database that the service uses, hands it over, and closes what was opened. The embedded
- * one is started when no service has it open.
+ * Opens the database of the service, runs `use`, and closes it again. Starts the embedded database
+ * unless a service runs it already.
  */
 export async function withDatabase<Result>(
   env: NodeJS.ProcessEnv,
-  absent: 'make it' | 'must exist',
+  ifMissing: 'create' | 'must exist',
   use: (database: Database) => Promise<Result>,
 ): Promise<Result> {
   const url = env['DATABASE_URL']?.trim()
   if (url) return withUrl(url, use)
   const folder = join(env['DATA_DIR']?.trim() || '.inflow', 'postgres')
-  if (absent === 'must exist' && !existsSync(folder)) {
+  if (ifMissing === 'must exist' && !existsSync(folder)) {
     throw new Failure(
       EXIT.refused,
-      `there is no database in ${folder} yet: \`inflow migrate up\` or \`npm start\` makes it, or set DATABASE_URL`,
+      `there is no database in ${folder} yet: create it with \`inflow migrate up\` or \`npm start\`, or set DATABASE_URL`,
     )
   }
   const { findRunningEmbedded, startEmbedded } = await import('../../postgres/embedded/embedded.ts')
   const running = await findRunningEmbedded(folder)
   if (running !== undefined) return withUrl(running, use)
-  const ended = exitOnSignals()
+  const restoreSignals = exitOnSignals()
   try {
     const server = await startEmbedded({ folder, log: note })
     try {
@@ -36,7 +36,7 @@ export async function withDatabase<Result>(
       await server.stop()
     }
   } finally {
-    ended()
+    restoreSignals()
   }
 }
 
@@ -49,7 +49,7 @@ async function withUrl<Result>(
   }
   let database: Database | undefined
   try {
-    // One connection holds the lock of migrations, and the other migrates.
+    // One connection holds the migration lock, and the other migrates.
     database = await openDatabase(url, 2)
     return await use(database)
   } catch (error) {

@@ -6,7 +6,7 @@ export function serve(noun: Command): void {
     .helpOption('-h, --help', 'show help')
     .addHelpText(
       'after',
-      '\nExample:\n  HTTP_PORT=8081 inflow serve\n\nIts settings are environment variables; see README.md.',
+      '\nExample:\n  HTTP_PORT=8081 inflow serve\n\nSettings are environment variables, see README.md.',
     )
     .action(async () => {
       const { run } = await import('../../app/run.ts')

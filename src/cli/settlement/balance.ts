@@ -5,10 +5,10 @@ import {
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { answer } from '../answer.ts'
 import { addBusinessOption } from '../options.ts'
 import { type Column, fields } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 
 const COLUMNS: readonly Column<Balance>[] = [
@@ -24,12 +24,12 @@ export function balance(noun: Command): void {
     .option('--test', 'the balance in test mode (default: live mode)')
     .addHelpText('after', '\nExample:\n  inflow balance --business biz_…')
   addOwnServiceOptions(noun).action(
-    calling<{ business?: string; test?: boolean }>(async (service, options) => {
+    serviceAction<{ business?: string; test?: boolean }>(async (service, options) => {
       const businessId = service.business(options.business)
       const response = await service
         .client(SettlementService)
         .getBalance({ businessId, test: options.test ?? false })
-      answer(options, GetBalanceResponseSchema, response, () =>
+      printResponse(options, GetBalanceResponseSchema, response, () =>
         response.balance ? fields(response.balance, COLUMNS) : '',
       )
     }),

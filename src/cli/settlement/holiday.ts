@@ -5,10 +5,10 @@ import {
   ListHolidaysResponseSchema,
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { answer } from '../answer.ts'
 import { addPageOptions, notePage, type PageOptions } from '../options.ts'
 import { type Column, fields, note, table } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
 const COLUMNS: readonly Column<Holiday>[] = [
@@ -37,23 +37,25 @@ export function holiday(noun: Command): void {
   addServiceOptions(noun)
 }
 
-const add = calling<{ name: string }>(async (service, options, day) => {
+const add = serviceAction<{ name: string }>(async (service, options, day) => {
   const response = await service.client(SettlementService).addHoliday({ day, name: options.name })
-  answer(options, AddHolidayResponseSchema, response, () =>
+  printResponse(options, AddHolidayResponseSchema, response, () =>
     response.holiday ? fields(response.holiday, COLUMNS) : '',
   )
 })
 
-const remove = calling<object>(async (service, _options, day) => {
+const remove = serviceAction<object>(async (service, _options, day) => {
   await service.client(SettlementService).removeHoliday({ day })
   note(`Removed ${day}.`)
 })
 
-const list = calling<PageOptions>(async (service, options) => {
+const list = serviceAction<PageOptions>(async (service, options) => {
   const response = await service.client(SettlementService).listHolidays({
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListHolidaysResponseSchema, response, () => table(response.holidays, COLUMNS))
+  printResponse(options, ListHolidaysResponseSchema, response, () =>
+    table(response.holidays, COLUMNS),
+  )
   notePage(response)
 })

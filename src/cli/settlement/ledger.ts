@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note, print, visible } from '../output.ts'
-import { calling } from '../service.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
 /** The number of transactions between two progress reports. */
@@ -18,7 +18,7 @@ export function ledger(noun: Command): void {
 }
 
 /** Exit code 1 if there is a discrepancy. */
-const verify = calling<object>(async (service, options) => {
+const verify = serviceAction<object>(async (service, options) => {
   let reported = 0n
   let result = { transactions: 0n, postings: 0n, discrepancyCount: 0n, completed: false }
   const stream = service.client(SettlementService).verifyLedger({}, { timeoutMs: 0 })

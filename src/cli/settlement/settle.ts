@@ -11,7 +11,6 @@ import {
   SettleResponseSchema,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -21,7 +20,8 @@ import {
   type PageOptions,
 } from '../options.ts'
 import { type Column, fields, note, table } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { TERMS_OPTIONS, terms } from './settlement-terms.ts'
 
@@ -92,14 +92,14 @@ interface RunOptions {
 }
 
 /** A call runs for a bounded time: it is repeated with its request id until all is settled. */
-const run = calling<RunOptions>(async (service, options) => {
+const run = serviceAction<RunOptions>(async (service, options) => {
   const client = service.client(SettlementService)
   const { business: businessId = '', force = false, test = false } = options
   let requestId = options.requestId ?? ''
   for (;;) {
     const response = await client.settle({ businessId, requestId, force, test })
     if (response.completed) {
-      answer(options, SettleResponseSchema, response, () => table(response.settlements, ROW))
+      printResponse(options, SettleResponseSchema, response, () => table(response.settlements, ROW))
       return
     }
     requestId = response.requestId
@@ -116,7 +116,7 @@ function progress(settlements: readonly Settlement[]): string {
   return `${running.businessId}: ${count} transactions settled, ${running.percentDone} %; continuing …`
 }
 
-const preview = calling<{ business?: string; force?: boolean; test?: boolean }>(
+const preview = serviceAction<{ business?: string; force?: boolean; test?: boolean }>(
   async (service, options) => {
     const businessId = service.business(options.business)
     const response = await service.client(SettlementService).previewSettlement({
@@ -124,16 +124,20 @@ const preview = calling<{ business?: string; force?: boolean; test?: boolean }>(
       force: options.force ?? false,
       test: options.test ?? false,
     })
-    answer(options, PreviewSettlementResponseSchema, response, () => fields(response, PREVIEW))
+    printResponse(options, PreviewSettlementResponseSchema, response, () =>
+      fields(response, PREVIEW),
+    )
   },
 )
 
-const list = calling<PageOptions & { business?: string }>(async (service, options) => {
+const list = serviceAction<PageOptions & { business?: string }>(async (service, options) => {
   const response = await service.client(SettlementService).listSettlements({
     businessId: options.business ?? '',
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListSettlementsResponseSchema, response, () => table(response.settlements, ROW))
+  printResponse(options, ListSettlementsResponseSchema, response, () =>
+    table(response.settlements, ROW),
+  )
   notePage(response)
 })

@@ -6,11 +6,11 @@ import {
   UpdateSettlementTermsResponseSchema,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { answer } from '../answer.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { amount } from '../options.ts'
 import { type Column, fields } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 
 interface TermsOptions {
   readonly business?: string
@@ -81,13 +81,13 @@ const COLUMNS: readonly Column<Terms>[] = [
 ]
 
 /** Shows the terms; with a schedule, replaces them first. */
-export const terms = calling<TermsOptions>(async (service, options) => {
+export const terms = serviceAction<TermsOptions>(async (service, options) => {
   const businessId = service.business(options.business)
   const client = service.client(SettlementService)
   if (options.schedule === undefined) {
     rejectWithoutSchedule(options)
     const response = await client.getSettlementTerms({ businessId })
-    answer(options, GetSettlementTermsResponseSchema, response, () => show(response.terms))
+    printResponse(options, GetSettlementTermsResponseSchema, response, () => show(response.terms))
     return
   }
   const response = await client.updateSettlementTerms({
@@ -101,7 +101,7 @@ export const terms = calling<TermsOptions>(async (service, options) => {
       feeCapMinor: options.feeCap ?? 0n,
     },
   })
-  answer(options, UpdateSettlementTermsResponseSchema, response, () => show(response.terms))
+  printResponse(options, UpdateSettlementTermsResponseSchema, response, () => show(response.terms))
 })
 
 function rejectWithoutSchedule(options: TermsOptions): void {

@@ -13,10 +13,10 @@ import {
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { toJsonForm } from '../answer.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { addBusinessOption, time } from '../options.ts'
-import { calling, type Service } from '../service.ts'
+import { toJsonForm } from '../print-response.ts'
+import { type Service, serviceAction } from '../service-action.ts'
 import { addOwnServiceOptions } from '../verb.ts'
 
 /** The maximum page size of ListEntries. */
@@ -52,7 +52,7 @@ export function statement(noun: Command): void {
       '\nExample:\n  inflow statement --from "2026-11-01 00:00:00" --to "2026-12-01 00:00:00" --format csv',
     )
   addOwnServiceOptions(noun).action(
-    calling<StatementOptions>(async (service, { json, ...options }) => {
+    serviceAction<StatementOptions>(async (service, { json, ...options }) => {
       const format = json ? 'json' : options.format
       const writeStatement = format === 'json' ? writeJson : writeCsv
       await writeStatement(listPages(service, options))

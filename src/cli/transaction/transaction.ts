@@ -12,7 +12,6 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -28,7 +27,8 @@ import {
   time,
 } from '../options.ts'
 import { type Column, fields, table } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
 const ROW: readonly Column<Transaction>[] = [
@@ -96,22 +96,24 @@ export function transaction(noun: Command): void {
   addServiceOptions(noun)
 }
 
-const reverseTransaction = calling<{ reason: string }>(async (service, options, transactionId) => {
-  const { reason } = options
-  const response = await service
-    .client(TransactionService)
-    .reverseTransaction({ transactionId, reason })
-  answer(options, ReverseTransactionResponseSchema, response, () =>
-    response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
-  )
-})
+const reverseTransaction = serviceAction<{ reason: string }>(
+  async (service, options, transactionId) => {
+    const { reason } = options
+    const response = await service
+      .client(TransactionService)
+      .reverseTransaction({ transactionId, reason })
+    printResponse(options, ReverseTransactionResponseSchema, response, () =>
+      response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
+    )
+  },
+)
 
-const getTransaction = calling<{ business?: string }>(async (service, options, sessionId) => {
+const getTransaction = serviceAction<{ business?: string }>(async (service, options, sessionId) => {
   const businessId = service.business(options.business)
   const response = await service
     .client(TransactionService)
     .getTransaction({ businessId, sessionId })
-  answer(options, GetTransactionResponseSchema, response, () =>
+  printResponse(options, GetTransactionResponseSchema, response, () =>
     response.transaction ? fields(response.transaction, TRANSACTION_COLUMNS) : '',
   )
 })
@@ -124,7 +126,7 @@ interface ListOptions extends PageOptions, ModeOptions {
   readonly to?: Timestamp
 }
 
-const listTransactions = calling<ListOptions>(async (service, options) => {
+const listTransactions = serviceAction<ListOptions>(async (service, options) => {
   const response = await service.client(TransactionService).listTransactions({
     businessId: service.business(options.business),
     reference: options.reference ?? '',
@@ -135,6 +137,8 @@ const listTransactions = calling<ListOptions>(async (service, options) => {
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  answer(options, ListTransactionsResponseSchema, response, () => table(response.transactions, ROW))
+  printResponse(options, ListTransactionsResponseSchema, response, () =>
+    table(response.transactions, ROW),
+  )
   notePage(response)
 })

@@ -5,10 +5,10 @@ import {
   SimulateTransferResponseSchema,
 } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { RecordOutcome } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { answer } from '../answer.ts'
 import { amount, enumName } from '../options.ts'
-import { type Column, fields, note, within } from '../output.ts'
-import { calling } from '../service.ts'
+import { type Column, fields, nestedColumns, note } from '../output.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { TRANSACTION_COLUMNS } from './transaction.ts'
 
@@ -16,7 +16,10 @@ const COLUMNS: readonly Column<SimulateTransferResponse>[] = [
   { title: 'Outcome', of: outcomeOf },
   // The columns of the transaction include the session.
   { title: 'Session', of: ({ transaction, sessionId }) => (transaction ? '' : sessionId) },
-  ...within(TRANSACTION_COLUMNS, (response: SimulateTransferResponse) => response.transaction),
+  ...nestedColumns(
+    TRANSACTION_COLUMNS,
+    (response: SimulateTransferResponse) => response.transaction,
+  ),
 ]
 
 /** Explanations of the outcomes other than RECORDED. */
@@ -47,14 +50,14 @@ interface SimulateOptions {
   readonly payer?: string
 }
 
-const simulateTransfer = calling<SimulateOptions>(async (service, options) => {
+const simulateTransfer = serviceAction<SimulateOptions>(async (service, options) => {
   const response = await service.client(SandboxService).simulateTransfer({
     accountNumber: options.account,
     amountMinor: options.amount,
     sessionId: options.session ?? '',
     payerName: options.payer ?? '',
   })
-  answer(options, SimulateTransferResponseSchema, response, () => fields(response, COLUMNS))
+  printResponse(options, SimulateTransferResponseSchema, response, () => fields(response, COLUMNS))
   const meaning = MEANINGS[outcomeOf(response)]
   if (meaning !== undefined) note(meaning)
 })

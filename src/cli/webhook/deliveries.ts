@@ -11,12 +11,12 @@ import {
   RedeliverResponseSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { answer } from '../answer.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { localTime } from '../local-time.ts'
 import { enumName, nextPage, notePage, type PageOptions } from '../options.ts'
 import { type Column, fields, note, table } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 
 /** Recovering a large backlog takes a while. */
 const RECOVER_TIMEOUT_MS = 600_000
@@ -65,7 +65,7 @@ interface ListOptions extends PageOptions {
   readonly status?: DeliveryStatus
 }
 
-export const listDeliveries = calling<ListOptions>(async (service, options) => {
+export const listDeliveries = serviceAction<ListOptions>(async (service, options) => {
   if (options.endpoint === undefined && options.event === undefined) {
     throw new Failure(EXIT.usage, 'give --endpoint <id> or --event <id>')
   }
@@ -81,33 +81,35 @@ export const listDeliveries = calling<ListOptions>(async (service, options) => {
     (pageToken) => client.listDeliveries({ ...request, pageToken }),
     ({ deliveries }) => deliveries.length === 0,
   )
-  answer(options, ListDeliveriesResponseSchema, response, () => table(response.deliveries, ROW))
+  printResponse(options, ListDeliveriesResponseSchema, response, () =>
+    table(response.deliveries, ROW),
+  )
   notePage(response)
 })
 
-export const showDelivery = calling<object>(async (service, options, deliveryId) => {
+export const showDelivery = serviceAction<object>(async (service, options, deliveryId) => {
   const response = await service.client(WebhookService).getDelivery({ deliveryId })
-  answer(options, GetDeliveryResponseSchema, response, () => {
+  printResponse(options, GetDeliveryResponseSchema, response, () => {
     const { delivery, attempts } = response
     const head = delivery ? fields(delivery, DELIVERY) : ''
     return attempts.length === 0 ? head : `${head}\n\n${table(attempts, ATTEMPTS)}`
   })
 })
 
-export const redeliver = calling<object>(async (service, options, deliveryId) => {
+export const redeliver = serviceAction<object>(async (service, options, deliveryId) => {
   const response = await service.client(WebhookService).redeliver({ deliveryId })
-  answer(options, RedeliverResponseSchema, response, () =>
+  printResponse(options, RedeliverResponseSchema, response, () =>
     response.delivery ? fields(response.delivery, DELIVERY) : '',
   )
 })
 
-export const recoverDeliveries = calling<{ since: Timestamp }>(
+export const recoverDeliveries = serviceAction<{ since: Timestamp }>(
   async (service, options, endpointId) => {
     const { since } = options
     const response = await service
       .client(WebhookService)
       .recover({ endpointId, since }, { timeoutMs: RECOVER_TIMEOUT_MS })
-    answer(options, RecoverResponseSchema, response, () => '')
+    printResponse(options, RecoverResponseSchema, response, () => '')
     const { recovered } = response
     note(recovered === 1n ? '1 delivery is sent again.' : `${recovered} deliveries are sent again.`)
   },

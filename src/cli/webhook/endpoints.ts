@@ -13,11 +13,11 @@ import {
   UpdateEndpointResponseSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { answer } from '../answer.ts'
 import { localTime } from '../local-time.ts'
 import { enumName, modeName } from '../options.ts'
-import { type Column, fields, note, table, within } from '../output.ts'
-import { calling } from '../service.ts'
+import { type Column, fields, nestedColumns, note, table } from '../output.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 
 const ROW: readonly Column<Endpoint>[] = [
   { title: 'Id', of: ({ id }) => id },
@@ -46,12 +46,12 @@ const COLUMNS: readonly Column<Endpoint>[] = [
 ]
 
 const ADDED: readonly Column<CreateEndpointResponse>[] = [
-  ...within(COLUMNS, (response: CreateEndpointResponse) => response.endpoint),
+  ...nestedColumns(COLUMNS, (response: CreateEndpointResponse) => response.endpoint),
   { title: 'Secret', of: ({ secret }) => secret },
 ]
 
 const ROTATED: readonly Column<RotateSecretResponse>[] = [
-  ...within(COLUMNS, (response: RotateSecretResponse) => response.endpoint),
+  ...nestedColumns(COLUMNS, (response: RotateSecretResponse) => response.endpoint),
   { title: 'Secret', of: ({ secret }) => secret },
 ]
 
@@ -67,7 +67,7 @@ interface AddOptions {
   readonly test?: boolean
 }
 
-export const addEndpoint = calling<AddOptions>(async (service, options) => {
+export const addEndpoint = serviceAction<AddOptions>(async (service, options) => {
   const response = await service.client(WebhookService).createEndpoint({
     businessId: service.business(options.business),
     url: options.url,
@@ -76,19 +76,21 @@ export const addEndpoint = calling<AddOptions>(async (service, options) => {
     concurrency: options.concurrency ?? 0,
     test: options.test ?? false,
   })
-  answer(options, CreateEndpointResponseSchema, response, () => fields(response, ADDED))
+  printResponse(options, CreateEndpointResponseSchema, response, () => fields(response, ADDED))
   note(SHOWN_ONCE)
 })
 
-export const listEndpoints = calling<{ business?: string }>(async (service, options) => {
+export const listEndpoints = serviceAction<{ business?: string }>(async (service, options) => {
   const businessId = service.business(options.business)
   const response = await service.client(WebhookService).listEndpoints({ businessId })
-  answer(options, ListEndpointsResponseSchema, response, () => table(response.endpoints, ROW))
+  printResponse(options, ListEndpointsResponseSchema, response, () =>
+    table(response.endpoints, ROW),
+  )
 })
 
-export const removeEndpoint = calling<object>(async (service, options, endpointId) => {
+export const removeEndpoint = serviceAction<object>(async (service, options, endpointId) => {
   const response = await service.client(WebhookService).deleteEndpoint({ endpointId })
-  answer(options, DeleteEndpointResponseSchema, response, () => '')
+  printResponse(options, DeleteEndpointResponseSchema, response, () => '')
   note(`Removed ${endpointId}.`)
 })
 
@@ -102,7 +104,7 @@ interface UpdateOptions {
   readonly disable?: boolean
 }
 
-export const updateEndpoint = calling<UpdateOptions>(async (service, options, endpointId) => {
+export const updateEndpoint = serviceAction<UpdateOptions>(async (service, options, endpointId) => {
   const { url, description, concurrency, enable, disable } = options
   const response = await service.client(WebhookService).updateEndpoint({
     endpointId,
@@ -113,17 +115,19 @@ export const updateEndpoint = calling<UpdateOptions>(async (service, options, en
     kinds: [...(options.kind ?? [])],
     allKinds: options.allKinds ?? false,
   })
-  answer(options, UpdateEndpointResponseSchema, response, () =>
+  printResponse(options, UpdateEndpointResponseSchema, response, () =>
     response.endpoint ? fields(response.endpoint, COLUMNS) : '',
   )
 })
 
-export const rotateSecret = calling<{ overlap?: number }>(async (service, options, endpointId) => {
-  const { overlap } = options
-  const response = await service.client(WebhookService).rotateSecret({
-    endpointId,
-    ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),
-  })
-  answer(options, RotateSecretResponseSchema, response, () => fields(response, ROTATED))
-  note(SHOWN_ONCE)
-})
+export const rotateSecret = serviceAction<{ overlap?: number }>(
+  async (service, options, endpointId) => {
+    const { overlap } = options
+    const response = await service.client(WebhookService).rotateSecret({
+      endpointId,
+      ...(overlap !== undefined && { overlap: { seconds: BigInt(overlap) } }),
+    })
+    printResponse(options, RotateSecretResponseSchema, response, () => fields(response, ROTATED))
+    note(SHOWN_ONCE)
+  },
+)

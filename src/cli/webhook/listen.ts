@@ -4,7 +4,7 @@ import type { Client } from '@connectrpc/connect'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { localTime } from '../local-time.ts'
 import { note, print, visible } from '../output.ts'
-import { calling } from '../service.ts'
+import { serviceAction } from '../service-action.ts'
 import { type Received, startReceiver } from './receiver.ts'
 
 interface ListenOptions {
@@ -18,7 +18,7 @@ interface ListenOptions {
 const DESCRIPTION = 'inflow webhook listen'
 
 /** `inflow webhook listen` */
-export const listen = calling<ListenOptions>(async (service, options) => {
+export const listen = serviceAction<ListenOptions>(async (service, options) => {
   const client = service.client(WebhookService)
   const businessId = service.business(options.business)
   const stop = new AbortController()

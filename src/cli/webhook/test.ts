@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '@connectrpc/connect'
 import { type Delivery, DeliverySchema } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { answer } from '../answer.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { fields } from '../output.ts'
-import { calling } from '../service.ts'
+import { printResponse } from '../print-response.ts'
+import { serviceAction } from '../service-action.ts'
 import { DELIVERY, outcomeOf } from './deliveries.ts'
 
 /** Longer than the timeout of the first attempt. */
@@ -13,7 +13,7 @@ const WAIT_MS = 20_000
 const POLL_MS = 200
 
 /** `inflow webhook test` */
-export const testEndpoint = calling<object>(async (service, options, endpointId) => {
+export const testEndpoint = serviceAction<object>(async (service, options, endpointId) => {
   const client = service.client(WebhookService)
   const { eventId } = await client.sendTestEvent({ endpointId })
   const delivery = await firstAttempt(client, endpointId, eventId)
@@ -22,7 +22,7 @@ export const testEndpoint = calling<object>(async (service, options, endpointId)
       `check its delivery: inflow webhook deliveries --event ${eventId}`,
     ])
   }
-  answer(options, DeliverySchema, delivery, () => fields(delivery, DELIVERY))
+  printResponse(options, DeliverySchema, delivery, () => fields(delivery, DELIVERY))
   if (delivery.latestAttempt?.error) {
     throw new Failure(EXIT.refused, `not acknowledged: ${outcomeOf(delivery.latestAttempt)}`)
   }

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations'
 
 /**
- * Live and test mode, apart in everything that belongs to a business; and what keys have beside.
- * All that was there before is live.
+ * Separates live and test mode for everything that belongs to a business, and adds the allowed
+ * addresses and the last use of keys. Existing rows become live mode.
  */
 export class Migration20261121010000_live extends Migration {
   override up(): void {

@@ -58,10 +58,10 @@ const TABLES = [
 ]
 
 const CHAIN = [
-  // One text of what is hashed: its length in bytes first, so that no two lists of texts are alike.
+  // Encodes a hashed text with its length in bytes first, so that no two lists of texts are alike.
   `create function audit_text(value text) returns text language sql immutable as
     $$ select octet_length(convert_to(value, 'UTF8')) || ':' || value || ',' $$`,
-  // The canonical encoding of src/audit-hash.ts, which everybody can compute anew.
+  // The encoding of src/auth/audit/audit-hash.ts, so that a client can recompute the hash.
   `create function audit_hash(entry audit_entry) returns bytea language sql immutable as $$
     select sha256(convert_to(
       audit_text('inflow-audit-1') || audit_text(entry.number::text)
@@ -72,7 +72,7 @@ const CHAIN = [
         || audit_text(coalesce(entry.business_id, '')) || audit_text(entry.details)
         || audit_text(encode(entry.previous_hash, 'hex')),
       'UTF8')) $$`,
-  // Number, time and hashes are never the caller's to say: whatever is inserted joins the chain.
+  // Overwrites number, time and hashes of every inserted row, so that no row is outside the chain.
   `create function audit_chain() returns trigger language plpgsql as $$
   declare
     head audit_head%rowtype;

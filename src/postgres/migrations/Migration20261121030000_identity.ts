@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations'
 
-/** Which master keys are in use, and by whom; the hash that identity numbers are found by. */
+/** The master keys in use and the instances that use them; the hash to find identity numbers by. */
 export class Migration20261121030000_identity extends Migration {
   override up(): void {
     this.addSql(`create table "master_key" (

@@ -30,7 +30,7 @@ export function authentication(authenticators: Authenticators, policyOf: PolicyO
     request.contextValues.set(callerKey, caller)
     if (request.stream) {
       request.contextValues.set(credentialStatusKey, {
-        stands: async () => (await identify()) !== undefined,
+        isValid: async () => (await identify()) !== undefined,
         end: (fault) => context?.abort?.(fault),
       })
     }

@@ -28,7 +28,7 @@ export function limitArrivals(limits: RateLimits, clock: Clock, policyOf: Policy
     const failures = limits.failures(address)
     if (failures !== undefined && !failures.has(clock.now())) {
       const credential = authorizationOf(request)
-      if (credential !== null && !limits.proved(credential)) {
+      if (credential !== null && !limits.recentlyAuthenticated(credential)) {
         throw refuse(context, failures, 'failed authentications from this address')
       }
     }

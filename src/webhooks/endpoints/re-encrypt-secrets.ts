@@ -15,7 +15,7 @@ export function encryptedSecrets(pool: Pool): EncryptedRows {
   return {
     name: 'webhook secrets',
     async reEncrypt(encrypter, after, limit) {
-      const { rows, last, looked } = await readStale(pool, encrypter, after, limit)
+      const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
       const results = rows.map((row) => reEncrypt(encrypter, row))
       const changes = rows.flatMap((row, index) => {
         const secretEncrypted = results[index]
@@ -23,7 +23,7 @@ export function encryptedSecrets(pool: Pool): EncryptedRows {
       })
       const unreadable = rows.filter((_, index) => results[index] === undefined).map(keyOf)
       const reEncrypted = changes.length === 0 ? 0 : await replace(pool, changes)
-      return { looked, reEncrypted, left: changes.length - reEncrypted, unreadable, next: last }
+      return { scanned, reEncrypted, skipped: changes.length - reEncrypted, unreadable, next: last }
     },
     countByKey: () =>
       countByKey(
@@ -31,7 +31,7 @@ export function encryptedSecrets(pool: Pool): EncryptedRows {
         `select encode(substr(secret_encrypted, 2, 4), 'hex') as key_id, count(*)
           from webhook_secret group by 1`,
       ),
-    async fits(encrypter) {
+    async matchesKeys(encrypter) {
       const result = await pool.query<EncryptedSecret>(
         'select endpoint_id, number, secret_encrypted from webhook_secret limit 1',
       )
@@ -48,20 +48,20 @@ function keyOf(row: Pick<EncryptedSecret, 'endpoint_id' | 'number'>): string {
 
 async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
   const [endpointId = '', number = '0'] = after.split('/')
-  const result = await pool.query<EncryptedSecret & { looked: number; last: string | null }>(
+  const result = await pool.query<EncryptedSecret & { scanned: number; last: string | null }>(
     `with page as (
         select endpoint_id, number, secret_encrypted from webhook_secret
         where (endpoint_id, number) > ($1, $2::int) order by endpoint_id, number limit $3
       )
-      select p.*, l.looked, l.last from (
-        select count(*)::int as looked, (select endpoint_id || '/' || number from page
+      select p.*, l.scanned, l.last from (
+        select count(*)::int as scanned, (select endpoint_id || '/' || number from page
           order by endpoint_id desc, number desc limit 1) as last from page
       ) l left join page p on substr(p.secret_encrypted, 1, 5) <> $4`,
     [endpointId, number, limit, encrypter.head],
   )
-  const { last = null, looked = 0 } = result.rows[0] ?? {}
+  const { last = null, scanned = 0 } = result.rows[0] ?? {}
   const rows = result.rows.filter((row) => row.endpoint_id !== null)
-  return { rows, last: last ?? undefined, looked }
+  return { rows, last: last ?? undefined, scanned }
 }
 
 function reEncrypt(encrypter: Encrypter, row: EncryptedSecret): Buffer | undefined {

@@ -13,12 +13,12 @@ export function newSecret(): string {
 
 /** Encrypts a secret; it can be decrypted for the same endpoint only. */
 export function encryptSecret(encrypter: Encrypter, endpointId: string, secret: string): Buffer {
-  return encrypter.seal(secret, context(endpointId))
+  return encrypter.encrypt(secret, context(endpointId))
 }
 
 /** @returns `whsec_<base64>`; throws if no known key encrypted it for this endpoint */
 export function decryptSecret(encrypter: Encrypter, endpointId: string, encrypted: Buffer): string {
-  return encrypter.open(encrypted, context(endpointId))
+  return encrypter.decrypt(encrypted, context(endpointId))
 }
 
 /** Decrypts secrets into the bytes that sign, and caches them. */

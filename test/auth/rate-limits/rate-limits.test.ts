@@ -11,7 +11,7 @@ import { createRateLimits } from '../../../src/auth/rate-limits/rate-limits.ts'
 import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
 import { TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
 
-describe('an address counts', () => {
+describe('an address is grouped', () => {
   test.each([
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
@@ -29,7 +29,7 @@ describe('an address counts', () => {
     expect(addressGroup(address)).toBe(group)
   })
 
-  test('as this machine, in any spelling', () => {
+  test('as loopback, in any spelling', () => {
     for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1']) {
       expect(isLoopback(addressGroup(address))).toBe(true)
     }
@@ -42,18 +42,18 @@ describe('an address counts', () => {
 describe('instances that exchange what they spend', () => {
   const limit = { perSecond: 1_000, burst: 2_000 }
 
-  /** Instances, each with as many callers as it admits, for so many milliseconds; 1 ms a step. */
+  /** Simulates instances under constant demand, in steps of 1 ms. @returns admissions per ms */
   function simulate(instances: number, durationMs: number, demandPerMs: number): number[] {
-    const common = new TokenBucket(limit, 0)
+    const shared = new TokenBucket(limit, 0)
     const urgent = new Set<SharedBucket>()
     const buckets = Array.from(
       { length: instances },
       () => new SharedBucket('b', limit, 0, (bucket, soon) => void (soon && urgent.add(bucket))),
     )
     const exchange = (bucket: SharedBucket, nowMs: number): void => {
-      common.owe(bucket.collect(), nowMs)
-      const level = common.remaining > 0 ? common.remaining : -debtOf(common)
-      bucket.hear(level, nowMs)
+      shared.debit(bucket.collect(), nowMs)
+      const level = shared.remaining > 0 ? shared.remaining : -debtOf(shared)
+      bucket.applyLevel(level, nowMs)
     }
     const admittedAt = Array<number>(durationMs).fill(0)
     for (let nowMs = 0; nowMs < durationMs; nowMs++) {
@@ -69,19 +69,19 @@ describe('instances that exchange what they spend', () => {
     return admittedAt
   }
 
-  /** What a bucket owes, as far as its wait tells. */
+  /** The debt of a bucket, derived from its reset time. */
   function debtOf(bucket: TokenBucket): number {
     return bucket.resetSeconds * limit.perSecond - limit.burst
   }
 
-  test.each([2, 3, 8])('%i of them admit together about what one does', (instances) => {
+  test.each([2, 3, 8])('%i of them together admit about as much as one', (instances) => {
     const demandPerMs = 20
     const admittedAt = simulate(instances, 30_000, demandPerMs)
     const admitted = (fromMs: number, toMs: number) => sum(admittedAt.slice(fromMs, toMs))
-    // What the others spend before they have told for the first time.
+    // What the others spend before their first exchange.
     const excess = (instances - 1) * (limit.burst / 4 + demandPerMs * URGENT_MS)
     expect(admitted(0, 30_000)).toBeLessThanOrEqual(limit.burst + limit.perSecond * 30 + excess)
-    // From then on the rate is the rate.
+    // From then on the rate holds.
     expect(admitted(10_000, 30_000) / limit.perSecond).toBeGreaterThan(18)
     expect(admitted(10_000, 30_000) / limit.perSecond).toBeLessThan(21)
   })
@@ -94,87 +94,87 @@ describe('the exchange', () => {
   const log = pino({ level: 'silent' })
   const limit = { perSecond: 100, burst: 100 }
 
-  test('asks nothing while nothing is spent, and goes on alone while the others are away', async () => {
-    let asked = 0
-    let away = true
-    const answered = Promise.withResolvers<void>()
+  test('runs no statement while nothing is spent, and keeps what was spent while the database is unavailable', async () => {
+    let exchanges = 0
+    let unavailable = true
+    const exchanged = Promise.withResolvers<void>()
     const share: Share = async (spendings) => {
-      asked += 1
-      if (away) {
-        away = false
-        throw new Error('away')
+      exchanges += 1
+      if (unavailable) {
+        unavailable = false
+        throw new Error('unavailable')
       }
-      answered.resolve()
+      exchanged.resolve()
       return new Map(spendings.map(({ name, spent }) => [name, -spent]))
     }
     const exchange = createExchange({ share, clock, log })
-    const bucket = new SharedBucket('b', limit, 0, exchange.tell)
-    expect(asked).toBe(0)
+    const bucket = new SharedBucket('b', limit, 0, exchange.report)
+    expect(exchanges).toBe(0)
     for (let each = 0; each < 10; each++) expect(bucket.take(0)).toBe(true)
-    await answered.promise
+    await exchanged.promise
     await exchange.stop()
-    // All that was spent is told in the end, and the answer is gone by.
-    expect(asked).toBe(2)
+    // Everything spent was reported in the end, and its result applied.
+    expect(exchanges).toBe(2)
     expect(bucket.retryAfterSeconds).toBe(1)
     expect(bucket.take(0)).toBe(false)
   })
 
-  test('tells of two buckets of one name as of one, and both hear of it', async () => {
-    const told = Promise.withResolvers<readonly Spending[]>()
+  test('reports two buckets of one name as one, and applies the level to both', async () => {
+    const reported = Promise.withResolvers<readonly Spending[]>()
     const share: Share = async (spendings) => {
-      told.resolve(spendings)
+      reported.resolve(spendings)
       return new Map(spendings.map(({ name, spent }) => [name, 100 - spent]))
     }
     const exchange = createExchange({ share, clock, log })
-    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.tell))
+    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.report))
     for (let each = 0; each < 5; each++) first!.take(0)
     for (let each = 0; each < 7; each++) second!.take(0)
-    expect(await told.promise).toEqual([{ name: 'b', spent: 12, limit }])
+    expect(await reported.promise).toEqual([{ name: 'b', spent: 12, limit }])
     await exchange.stop()
     expect([first!.remaining, second!.remaining]).toEqual([88, 88])
   })
 
-  test('keeps no more buckets waiting than its bound; the others tell again', async () => {
+  test('queues a bounded number of buckets; the others report again', async () => {
     const exchange = createExchange({ share: async () => new Map(), clock, log })
-    const tells = new Map<SharedBucket, number>()
-    const tell = (bucket: SharedBucket, urgent: boolean): void => {
-      tells.set(bucket, (tells.get(bucket) ?? 0) + 1)
-      exchange.tell(bucket, urgent)
+    const reports = new Map<SharedBucket, number>()
+    const report = (bucket: SharedBucket, urgent: boolean): void => {
+      reports.set(bucket, (reports.get(bucket) ?? 0) + 1)
+      exchange.report(bucket, urgent)
     }
     const few = { perSecond: 1, burst: 2 }
     const buckets = Array.from(
       { length: 50_001 },
-      (_, at) => new SharedBucket(`${at}`, few, 0, tell),
+      (_, at) => new SharedBucket(`${at}`, few, 0, report),
     )
     for (let each = 0; each < 2; each++) for (const bucket of buckets) bucket.take(0)
     await exchange.stop()
-    expect([buckets[0], buckets[49_999], buckets[50_000]].map((each) => tells.get(each!))).toEqual([
-      1, 1, 2,
-    ])
+    expect(
+      [buckets[0], buckets[49_999], buckets[50_000]].map((each) => reports.get(each!)),
+    ).toEqual([1, 1, 2])
   })
 
-  test('is stopped at once, also with something to tell', async () => {
-    let asked = 0
+  test('stops at once, also with pending reports', async () => {
+    let exchanges = 0
     const exchange = createExchange({
       share: async () => {
-        asked += 1
+        exchanges += 1
         return new Map()
       },
       clock,
       log,
     })
-    const bucket = new SharedBucket('b', limit, 0, exchange.tell)
+    const bucket = new SharedBucket('b', limit, 0, exchange.report)
     for (let each = 0; each < 10; each++) bucket.take(0)
     await exchange.stop()
     bucket.take(0)
-    expect(asked).toBe(0)
+    expect(exchanges).toBe(0)
   })
 })
 
-test('the buckets of 200,000 addresses are not all kept', () => {
+test('evicts the oldest of 200,000 address buckets', () => {
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: limit, token: undefined, address: limit, failed: limit }
-  const limits = createRateLimits({ defaults, clock: { now: () => 0 }, tell: () => undefined })
+  const limits = createRateLimits({ defaults, clock: { now: () => 0 }, report: () => undefined })
   const first = limits.address('10.0.0.0')
   expect(first?.take(0)).toBe(true)
   for (let each = 0; each < 200_000; each++) {
@@ -187,11 +187,15 @@ test('the buckets of 200,000 addresses are not all kept', () => {
   expect(limits.failures('10.3.13.63')).toBeDefined()
 })
 
-test('who calls all the time stays proved, however many others are let in', () => {
+test('a caller that keeps calling stays authenticated, however many others call', () => {
   let nowMs = 0
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
-  const limits = createRateLimits({ defaults, clock: { now: () => nowMs }, tell: () => undefined })
+  const limits = createRateLimits({
+    defaults,
+    clock: { now: () => nowMs },
+    report: () => undefined,
+  })
   const call = (keyId: string): void => {
     const caller = {
       kind: 'business',
@@ -207,6 +211,6 @@ test('who calls all the time stays proved, however many others are let in', () =
     call(`key-${each}`)
     nowMs += 10
   }
-  expect(limits.proved('Bearer busy')).toBe(true)
-  expect(limits.proved('Bearer key-0')).toBe(false)
+  expect(limits.recentlyAuthenticated('Bearer busy')).toBe(true)
+  expect(limits.recentlyAuthenticated('Bearer key-0')).toBe(false)
 })

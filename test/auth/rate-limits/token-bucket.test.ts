@@ -11,7 +11,7 @@ const limits = fc
     return { perSecond, burst: Math.max(1, Math.floor(perSecond * seconds)) }
   })
 
-/** Steps of time in milliseconds, some of them back, each followed by so many attempts. */
+/** Time steps in milliseconds, some backwards, each with a number of attempts. */
 const steps = (backMs: number) =>
   fc.array(
     fc.tuple(
@@ -28,7 +28,7 @@ function takeAll(bucket: TokenBucket, nowMs: number): number {
 }
 
 describe('a token bucket', () => {
-  test('never lets through more than its burst and what came in the time that passed', () => {
+  test('never admits more than its burst plus the refill, in any span of time', () => {
     fc.assert(
       fc.property(limits, steps(0), (limit, moves) => {
         const bucket = new TokenBucket(limit, 0)
@@ -40,7 +40,7 @@ describe('a token bucket', () => {
           for (let each = 0; each < attempts; each++) if (bucket.take(nowMs)) count += 1
           admitted.push([nowMs, count])
         }
-        // In every span of time, not just since the beginning.
+        // In every span of time, not only since the start.
         for (let first = 0; first < admitted.length; first++) {
           let sum = 0
           for (const [atMs, count] of admitted.slice(first)) {
@@ -53,7 +53,7 @@ describe('a token bucket', () => {
     )
   })
 
-  test('lets through all that its limit allows, evenly spread', () => {
+  test('admits everything that its limit allows, evenly spread', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1_000 }), (perSecond) => {
         const bucket = new TokenBucket({ perSecond, burst: 2 }, 0)
@@ -64,7 +64,7 @@ describe('a token bucket', () => {
     )
   })
 
-  test('a clock that is set back gives nothing, and stops nothing from coming', () => {
+  test('a clock that is set back adds no tokens and does not stop the refill', () => {
     fc.assert(
       fc.property(limits, steps(10_000_000), (limit, moves) => {
         const bucket = new TokenBucket(limit, 0)
@@ -84,28 +84,28 @@ describe('a token bucket', () => {
     )
   })
 
-  test('what it says of itself is true', () => {
+  test('reports its remaining tokens, reset and retry times exactly', () => {
     fc.assert(
-      fc.property(limits, steps(0), fc.integer({ min: 0, max: 500 }), (limit, moves, owed) => {
+      fc.property(limits, steps(0), fc.integer({ min: 0, max: 500 }), (limit, moves, debt) => {
         const bucket = new TokenBucket(limit, 0)
         let nowMs = 0
         for (const [stepMs, attempts] of moves) {
           nowMs += stepMs
           for (let each = 0; each < attempts; each++) bucket.take(nowMs)
         }
-        bucket.owe(owed, nowMs)
+        bucket.debit(debt, nowMs)
         const { remaining, resetSeconds, retryAfterSeconds } = bucket
         expect(remaining).toBeGreaterThanOrEqual(0)
         expect(remaining).toBeLessThanOrEqual(limit.burst)
         expect(retryAfterSeconds).toBeGreaterThanOrEqual(1)
-        // As many as remain are let through, and not one more.
+        // Exactly as many requests as remain are admitted.
         const copy = new TokenBucket(limit, nowMs)
-        copy.owe(limit.burst - remaining, nowMs)
+        copy.debit(limit.burst - remaining, nowMs)
         expect(takeAll(bucket, nowMs)).toBe(remaining)
         expect(takeAll(copy, nowMs)).toBe(remaining)
-        // After the wait there is one again, and after the reset it is full.
+        // After the retry time there is a token, and after the reset the bucket is full.
         const after = new TokenBucket(limit, nowMs)
-        after.owe(limit.burst - remaining, nowMs)
+        after.debit(limit.burst - remaining, nowMs)
         expect(bucket.has(nowMs + bucket.retryAfterSeconds * 1_000)).toBe(true)
         expect(after.has(nowMs + resetSeconds * 1_000)).toBe(true)
         expect(after.remaining).toBeGreaterThanOrEqual(limit.burst - 1)
@@ -113,9 +113,9 @@ describe('a token bucket', () => {
     )
   })
 
-  test('owes at the most one burst, and pays before it lets anything through', () => {
+  test('limits its debt to one burst, and repays it before it admits a request', () => {
     const bucket = new TokenBucket({ perSecond: 10, burst: 20 }, 0)
-    bucket.owe(1_000_000, 0)
+    bucket.debit(1_000_000, 0)
     expect([bucket.remaining, bucket.retryAfterSeconds, bucket.resetSeconds]).toEqual([0, 3, 4])
     expect(bucket.take(2_000)).toBe(false)
     expect(bucket.take(2_100)).toBe(true)

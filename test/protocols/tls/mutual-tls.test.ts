@@ -147,7 +147,7 @@ test('the command line and the event client show a certificate', async () => {
   const half: Record<string, string> = { ...env, INFLOW_TOKEN: 'x', INFLOW_KEY: '' }
   const [shown, alone] = await Promise.all([inflow(list, { env }), inflow(list, { env: half })])
   expect(shown.code, shown.stderr).toBe(0)
-  expect(alone).toMatchObject({ code: 2, stderr: expect.stringMatching(/go together/) })
+  expect(alone).toMatchObject({ code: 2, stderr: expect.stringMatching(/must be set together/) })
 })
 
 test('another authority is taken from the next connection on; open ones stay', async () => {

@@ -21,27 +21,27 @@ export const file_inflow_admin_v1_admin_service: GenFile = /*@__PURE__*/
   fileDesc("CiNpbmZsb3cvYWRtaW4vdjEvYWRtaW5fc2VydmljZS5wcm90bxIPaW5mbG93LmFkbWluLnYxIuYCChFJc3N1ZVRva2VuUmVxdWVzdBJ0CgRuYW1lGAEgASgJQma6SGO6AV0KBG5hbWUSG211c3QgYmUgMSB0byAxMDAgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJynIAQESHQoLZGVzY3JpcHRpb24YAiABKAlCCLpIBXIDGMgBEk8KBnNjb3BlcxgDIAMoCUI/ukg8kgE5CAEQBBgBIjFyL1IFYWRtaW5SDnBheW1lbnRzOndyaXRlUgRyZWFkUhBldmVudHM6c3Vic2NyaWJlEigKDGJ1c2luZXNzX2lkcxgEIAMoCUISukgPkgEMEGQYASIGcgQQARhAEkEKCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhG6SA6yAQsaBwj/gtH/rwdAASJLChJJc3N1ZVRva2VuUmVzcG9uc2USJQoFdG9rZW4YASABKAsyFi5pbmZsb3cuYWRtaW4udjEuVG9rZW4SDgoGc2VjcmV0GAIgASgJIi4KElJldm9rZVRva2VuUmVxdWVzdBIYCgh0b2tlbl9pZBgBIAEoCUIGukgDyAEBIjwKE1Jldm9rZVRva2VuUmVzcG9uc2USJQoFdG9rZW4YASABKAsyFi5pbmZsb3cuYWRtaW4udjEuVG9rZW4iUAoRTGlzdFRva2Vuc1JlcXVlc3QSHQoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDIlUKEkxpc3RUb2tlbnNSZXNwb25zZRImCgZ0b2tlbnMYASADKAsyFi5pbmZsb3cuYWRtaW4udjEuVG9rZW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJItICChdMaXN0QXVkaXRFbnRyaWVzUmVxdWVzdBIcCgtidXNpbmVzc19pZBgBIAEoCUIHukgEcgIYQBIZCghhY3Rvcl9pZBgCIAEoCUIHukgEcgIYQBIXCgZhY3Rpb24YAyABKAlCB7pIBHICGEASGgoJdGFyZ2V0X2lkGAQgASgJQge6SARyAhhAEjsKBGZyb20YBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhG6SA6yAQsaBwj/gtH/rwcyABI5CgJ0bxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCEbpIDrIBCxoHCP+C0f+vBzIAEhQKDG9sZGVzdF9maXJzdBgHIAEoCBIdCglwYWdlX3NpemUYCCABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgJIAEoCUIIukgFcgMY9AMiiwEKGExpc3RBdWRpdEVudHJpZXNSZXNwb25zZRIsCgdlbnRyaWVzGAEgAygLMhsuaW5mbG93LmFkbWluLnYxLkF1ZGl0RW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEigKBGhlYWQYAyABKAsyGi5pbmZsb3cuYWRtaW4udjEuQXVkaXRIZWFkMukDCgxBZG1pblNlcnZpY2USaAoKSXNzdWVUb2tlbhIiLmluZmxvdy5hZG1pbi52MS5Jc3N1ZVRva2VuUmVxdWVzdBojLmluZmxvdy5hZG1pbi52MS5Jc3N1ZVRva2VuUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBEmsKC1Jldm9rZVRva2VuEiMuaW5mbG93LmFkbWluLnYxLlJldm9rZVRva2VuUmVxdWVzdBokLmluZmxvdy5hZG1pbi52MS5SZXZva2VUb2tlblJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJxCgpMaXN0VG9rZW5zEiIuaW5mbG93LmFkbWluLnYxLkxpc3RUb2tlbnNSZXF1ZXN0GiMuaW5mbG93LmFkbWluLnYxLkxpc3RUb2tlbnNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCCAESjgEKEExpc3RBdWRpdEVudHJpZXMSKC5pbmZsb3cuYWRtaW4udjEuTGlzdEF1ZGl0RW50cmllc1JlcXVlc3QaKS5pbmZsb3cuYWRtaW4udjEuTGlzdEF1ZGl0RW50cmllc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0iC2J1c2luZXNzX2lkYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_admin_v1_audit, file_inflow_admin_v1_token, file_inflow_auth_v1_policy]);
 
 /**
- * What to issue.
+ * The token to issue.
  *
  * @generated from message inflow.admin.v1.IssueTokenRequest
  */
 export type IssueTokenRequest = Message<"inflow.admin.v1.IssueTokenRequest"> & {
   /**
-   * Whose it is: the name of a service or a person, 1 to 100 characters.
+   * The name of the service or operator that uses the token, 1 to 100 characters.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What it is for, at most 200 characters.
+   * The purpose of the token, at most 200 characters.
    *
    * @generated from field: string description = 2;
    */
   description: string;
 
   /**
-   * What it allows, at least one of "admin" (everything), "payments:write", "read" and
+   * The scopes, at least one of "admin" (everything), "payments:write", "read" and
    * "events:subscribe".
    *
    * @generated from field: repeated string scopes = 3;
@@ -49,15 +49,14 @@ export type IssueTokenRequest = Message<"inflow.admin.v1.IssueTokenRequest"> & {
   scopes: string[];
 
   /**
-   * Restricts it to these businesses, at most 100: for it there are no others. Empty: it is not
-   * restricted.
+   * Restricts the token to these businesses, at most 100. Empty: not restricted.
    *
    * @generated from field: repeated string business_ids = 4;
    */
   businessIds: string[];
 
   /**
-   * When it stops working; absent: never.
+   * When the token expires; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */
@@ -72,7 +71,7 @@ export const IssueTokenRequestSchema: GenMessage<IssueTokenRequest> = /*@__PURE_
   messageDesc(file_inflow_admin_v1_admin_service, 0);
 
 /**
- * The token issued.
+ * The issued token.
  *
  * @generated from message inflow.admin.v1.IssueTokenResponse
  */
@@ -85,7 +84,7 @@ export type IssueTokenResponse = Message<"inflow.admin.v1.IssueTokenResponse"> &
   token?: Token | undefined;
 
   /**
-   * The secret, "it_…", shown this once.
+   * The secret, "it_…", returned only once.
    *
    * @generated from field: string secret = 2;
    */
@@ -100,13 +99,13 @@ export const IssueTokenResponseSchema: GenMessage<IssueTokenResponse> = /*@__PUR
   messageDesc(file_inflow_admin_v1_admin_service, 1);
 
 /**
- * Which token to revoke.
+ * The token to revoke.
  *
  * @generated from message inflow.admin.v1.RevokeTokenRequest
  */
 export type RevokeTokenRequest = Message<"inflow.admin.v1.RevokeTokenRequest"> & {
   /**
-   * The token's identifier.
+   * The id of the token.
    *
    * @generated from field: string token_id = 1;
    */
@@ -121,7 +120,7 @@ export const RevokeTokenRequestSchema: GenMessage<RevokeTokenRequest> = /*@__PUR
   messageDesc(file_inflow_admin_v1_admin_service, 2);
 
 /**
- * The token revoked.
+ * The revoked token.
  *
  * @generated from message inflow.admin.v1.RevokeTokenResponse
  */
@@ -142,20 +141,20 @@ export const RevokeTokenResponseSchema: GenMessage<RevokeTokenResponse> = /*@__P
   messageDesc(file_inflow_admin_v1_admin_service, 3);
 
 /**
- * Which tokens to list.
+ * The page of tokens to list.
  *
  * @generated from message inflow.admin.v1.ListTokensRequest
  */
 export type ListTokensRequest = Message<"inflow.admin.v1.ListTokensRequest"> & {
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -170,7 +169,7 @@ export const ListTokensRequestSchema: GenMessage<ListTokensRequest> = /*@__PURE_
   messageDesc(file_inflow_admin_v1_admin_service, 4);
 
 /**
- * One page of tokens.
+ * A page of tokens.
  *
  * @generated from message inflow.admin.v1.ListTokensResponse
  */
@@ -183,7 +182,7 @@ export type ListTokensResponse = Message<"inflow.admin.v1.ListTokensResponse"> &
   tokens: Token[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * The token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -198,69 +197,69 @@ export const ListTokensResponseSchema: GenMessage<ListTokensResponse> = /*@__PUR
   messageDesc(file_inflow_admin_v1_admin_service, 5);
 
 /**
- * Which entries to list; what is empty or absent lets all through.
+ * The entries to list. An empty or absent field does not filter.
  *
  * @generated from message inflow.admin.v1.ListAuditEntriesRequest
  */
 export type ListAuditEntriesRequest = Message<"inflow.admin.v1.ListAuditEntriesRequest"> & {
   /**
-   * That concern this business.
+   * Only entries that concern this business.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * Of this actor: the identifier of a token or key.
+   * Only changes by this actor: the id of a token or key.
    *
    * @generated from field: string actor_id = 2;
    */
   actorId: string;
 
   /**
-   * Of this action, such as "key.revoke".
+   * Only this action, such as "key.revoke".
    *
    * @generated from field: string action = 3;
    */
   action: string;
 
   /**
-   * About this target: the identifier of a key, token, endpoint, …
+   * Only changes of this target: the id of a key, token, endpoint, …
    *
    * @generated from field: string target_id = 4;
    */
   targetId: string;
 
   /**
-   * At this time or later.
+   * Only entries at this time or later.
    *
    * @generated from field: google.protobuf.Timestamp from = 5;
    */
   from?: Timestamp | undefined;
 
   /**
-   * Before this time.
+   * Only entries before this time.
    *
    * @generated from field: google.protobuf.Timestamp to = 6;
    */
   to?: Timestamp | undefined;
 
   /**
-   * Oldest first, rather than newest first.
+   * Lists the oldest entries first instead of the newest.
    *
    * @generated from field: bool oldest_first = 7;
    */
   oldestFirst: boolean;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 8;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty: the first page.
    *
    * @generated from field: string page_token = 9;
    */
@@ -275,7 +274,7 @@ export const ListAuditEntriesRequestSchema: GenMessage<ListAuditEntriesRequest> 
   messageDesc(file_inflow_admin_v1_admin_service, 6);
 
 /**
- * One page of the audit log.
+ * A page of the audit log.
  *
  * @generated from message inflow.admin.v1.ListAuditEntriesResponse
  */
@@ -288,16 +287,16 @@ export type ListAuditEntriesResponse = Message<"inflow.admin.v1.ListAuditEntries
   entries: AuditEntry[];
 
   /**
-   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
-   * hold fewer than were asked for, or none, though more follow.
+   * The token of the next page; empty on the last page. A page scans a bounded number of entries: it
+   * may hold fewer entries than requested, or none, although more follow.
    *
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
 
   /**
-   * The last entry of the whole log, when this page was read. Absent for whoever is restricted to
-   * businesses.
+   * The last entry of the whole log when this page was read. Absent for tokens that are restricted
+   * to businesses.
    *
    * @generated from field: inflow.admin.v1.AuditHead head = 3;
    */
@@ -312,15 +311,16 @@ export const ListAuditEntriesResponseSchema: GenMessage<ListAuditEntriesResponse
   messageDesc(file_inflow_admin_v1_admin_service, 7);
 
 /**
- * Tokens of internal services and operators, and the audit log, for operators.
+ * Manages tokens of internal services and operators, and lists the audit log.
  *
  * @generated from service inflow.admin.v1.AdminService
  */
 export const AdminService: GenService<{
   /**
-   * Issues a token. Only a token of scope admin that is not restricted to businesses may.
+   * Issues a token. The caller needs the scope admin and a token that is not restricted to
+   * businesses.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for a business that there is not).
+   * Errors: INVALID_ARGUMENT (validation_failed, also for an unknown business).
    *
    * @generated from rpc inflow.admin.v1.AdminService.IssueToken
    */
@@ -330,8 +330,8 @@ export const AdminService: GenService<{
     output: typeof IssueTokenResponseSchema;
   },
   /**
-   * Revokes a token: every instance refuses it within a second, and ends the streams it holds
-   * within two. Repeating it is safe. The token of the settings, ADMIN_TOKEN, cannot be revoked.
+   * Revokes a token. Every instance refuses it within a second and ends its streams within two
+   * seconds. Safe to repeat. ADMIN_TOKEN, the token of the settings, cannot be revoked.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -343,7 +343,7 @@ export const AdminService: GenService<{
     output: typeof RevokeTokenResponseSchema;
   },
   /**
-   * Lists tokens, newest first, also those that no longer work.
+   * Lists tokens, newest first, including expired and revoked ones.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -355,8 +355,8 @@ export const AdminService: GenService<{
     output: typeof ListTokensResponseSchema;
   },
   /**
-   * Lists the audit log, newest first. Whoever is restricted to businesses sees the entries that
-   * concern them. All entries, oldest first, are what verifies the chain of hashes.
+   * Lists the audit log, newest first. A token that is restricted to businesses sees only entries
+   * that concern them. All entries, oldest first, verify the hash chain.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *

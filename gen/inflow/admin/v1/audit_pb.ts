@@ -15,10 +15,10 @@ export const file_inflow_admin_v1_audit: GenFile = /*@__PURE__*/
   fileDesc("ChtpbmZsb3cvYWRtaW4vdjEvYXVkaXQucHJvdG8SD2luZmxvdy5hZG1pbi52MSKTAgoKQXVkaXRFbnRyeRIOCgZudW1iZXIYASABKAMSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiUKBWFjdG9yGAMgASgLMhYuaW5mbG93LmFkbWluLnYxLkFjdG9yEg8KB2FkZHJlc3MYBCABKAkSEgoKcmVxdWVzdF9pZBgFIAEoCRIOCgZhY3Rpb24YBiABKAkSEwoLdGFyZ2V0X2tpbmQYByABKAkSEQoJdGFyZ2V0X2lkGAggASgJEhMKC2J1c2luZXNzX2lkGAkgASgJEg8KB2RldGFpbHMYCiABKAkSFQoNcHJldmlvdXNfaGFzaBgLIAEoCRIMCgRoYXNoGAwgASgJIi8KBUFjdG9yEgwKBGtpbmQYASABKAkSCgoCaWQYAiABKAkSDAoEbmFtZRgDIAEoCSIpCglBdWRpdEhlYWQSDgoGbnVtYmVyGAEgASgDEgwKBGhhc2gYAiABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * One administrative change: who did what to what, when, from where. Entries are appended in the
- * transaction of the change they tell of, and are never changed or removed.
+ * An administrative change: who changed what, when, and from where. An entry is appended in the
+ * transaction of its change, and is never changed or removed.
  *
- * Each entry carries the hash of the one before it, so that a change of any of them shows. `hash`
+ * Each entry contains the hash of the previous entry, so that any later change is detected. `hash`
  * is SHA-256 over the UTF-8 bytes of these texts, each written as its length in bytes in decimal,
  * ":", the text, and ",":
  *
@@ -30,77 +30,77 @@ export const file_inflow_admin_v1_audit: GenFile = /*@__PURE__*/
  */
 export type AuditEntry = Message<"inflow.admin.v1.AuditEntry"> & {
   /**
-   * 1, 2, 3 … without a gap.
+   * 1, 2, 3 … without gaps.
    *
    * @generated from field: int64 number = 1;
    */
   number: bigint;
 
   /**
-   * When, by the clock of the database.
+   * When the change was made, by the clock of the database.
    *
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
   at?: Timestamp | undefined;
 
   /**
-   * Who.
+   * Who made the change.
    *
    * @generated from field: inflow.admin.v1.Actor actor = 3;
    */
   actor?: Actor | undefined;
 
   /**
-   * The network address the call came from; empty when the service did it by itself.
+   * The network address of the caller; empty if the service itself made the change.
    *
    * @generated from field: string address = 4;
    */
   address: string;
 
   /**
-   * The id of the request, as the logs name it; empty when the service did it by itself.
+   * The request id, as in the logs; empty if the service itself made the change.
    *
    * @generated from field: string request_id = 5;
    */
   requestId: string;
 
   /**
-   * What was done: "key.revoke", "endpoint.create", …
+   * The action: "key.revoke", "endpoint.create", …
    *
    * @generated from field: string action = 6;
    */
   action: string;
 
   /**
-   * What it was done to: "key", "endpoint", …
+   * The kind of the target: "key", "endpoint", …
    *
    * @generated from field: string target_kind = 7;
    */
   targetKind: string;
 
   /**
-   * The identifier of what it was done to.
+   * The id of the target.
    *
    * @generated from field: string target_id = 8;
    */
   targetId: string;
 
   /**
-   * The business it concerns; empty: none, or all.
+   * The business that the change concerns; empty: none, or all.
    *
    * @generated from field: string business_id = 9;
    */
   businessId: string;
 
   /**
-   * More about it: a JSON object of at most 4 KiB, without secrets.
+   * More about the change: a JSON object of at most 4 KiB, without secrets.
    *
    * @generated from field: string details = 10;
    */
   details: string;
 
   /**
-   * The hash of the entry before, 64 hexadecimal digits; zeros in the first.
+   * The hash of the previous entry, 64 hexadecimal digits; zeros in the first entry.
    *
    * @generated from field: string previous_hash = 11;
    */
@@ -135,14 +135,14 @@ export type Actor = Message<"inflow.admin.v1.Actor"> & {
   kind: string;
 
   /**
-   * The identifier of the token or key; empty for the other kinds.
+   * The id of the token or key; empty for the other kinds.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
-   * The name of the token, as it was then.
+   * The name of the token at the time of the change.
    *
    * @generated from field: string name = 3;
    */
@@ -163,14 +163,14 @@ export const ActorSchema: GenMessage<Actor> = /*@__PURE__*/
  */
 export type AuditHead = Message<"inflow.admin.v1.AuditHead"> & {
   /**
-   * Its number; 0 while there is none.
+   * The number of the entry; 0 if the log is empty.
    *
    * @generated from field: int64 number = 1;
    */
   number: bigint;
 
   /**
-   * Its hash, 64 hexadecimal digits; zeros while there is none.
+   * The hash of the entry, 64 hexadecimal digits; zeros if the log is empty.
    *
    * @generated from field: string hash = 2;
    */

@@ -2,7 +2,7 @@
 // @generated from file inflow/admin/v1/token.proto (package inflow.admin.v1, syntax proto3)
 /* eslint-disable */
 
-// Who may operate the service, and what was done.
+// Tokens of internal services and operators, and the audit log of administrative changes.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -17,77 +17,77 @@ export const file_inflow_admin_v1_token: GenFile = /*@__PURE__*/
   fileDesc("ChtpbmZsb3cvYWRtaW4vdjEvdG9rZW4ucHJvdG8SD2luZmxvdy5hZG1pbi52MSKuAgoFVG9rZW4SCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIOCgZwcmVmaXgYBCABKAkSDgoGc2NvcGVzGAUgAygJEhQKDGJ1c2luZXNzX2lkcxgGIAMoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * A token of an internal service or an operator. The secret itself is shown once, when the token
+ * A token of an internal service or an operator. The secret is returned only once, when the token
  * is issued.
  *
  * @generated from message inflow.admin.v1.Token
  */
 export type Token = Message<"inflow.admin.v1.Token"> & {
   /**
-   * Identifier, "tok_…".
+   * Id, "tok_…".
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Whose it is: the name of a service or a person.
+   * The name of the service or operator that uses the token.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What it is for.
+   * The purpose of the token.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * What the secret begins with, to recognise it by.
+   * The first characters of the secret, to identify it by.
    *
    * @generated from field: string prefix = 4;
    */
   prefix: string;
 
   /**
-   * What it allows: "admin", "payments:write", "read", "events:subscribe".
+   * The scopes: "admin", "payments:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 5;
    */
   scopes: string[];
 
   /**
-   * The businesses it is restricted to; empty: it is not.
+   * The businesses that the token is restricted to; empty: not restricted.
    *
    * @generated from field: repeated string business_ids = 6;
    */
   businessIds: string[];
 
   /**
-   * When it was issued.
+   * When the token was issued.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 7;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it stops working; absent: never.
+   * When the token expires; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was revoked; absent: it was not.
+   * When the token was revoked; absent: not revoked.
    *
    * @generated from field: google.protobuf.Timestamp revoked_at = 9;
    */
   revokedAt?: Timestamp | undefined;
 
   /**
-   * When it was last used, to the minute or so; absent: never.
+   * When the token was last used, accurate to about a minute; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp last_used_at = 10;
    */

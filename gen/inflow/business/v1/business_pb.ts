@@ -17,48 +17,48 @@ export const file_inflow_business_v1_business: GenFile = /*@__PURE__*/
   fileDesc("CiFpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3MucHJvdG8SEmluZmxvdy5idXNpbmVzcy52MSKcAQoIQnVzaW5lc3MSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVhbGlhcxgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdChVyYXRlX2xpbWl0X3Blcl9zZWNvbmQYBSABKAUSGAoQcmF0ZV9saW1pdF9idXJzdBgGIAEoBSKdAgoDS2V5EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEg4KBnByZWZpeBgDIAEoCRIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaXZlGAcgASgIEhUKDWFsbG93ZWRfY2lkcnMYCCADKAkSMAoMbGFzdF91c2VkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * A business that has virtual accounts made for its customers.
+ * A business that opens virtual accounts for its customers.
  *
  * @generated from message inflow.business.v1.Business
  */
 export type Business = Message<"inflow.business.v1.Business"> & {
   /**
-   * Identifier, "biz_…".
+   * Id, "biz_…".
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Name.
+   * The name of the business.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * What account names begin with. Accounts keep the name that they were opened under.
+   * The prefix of account names. Open accounts keep the name that they were opened with.
    *
    * @generated from field: string alias = 3;
    */
   alias: string;
 
   /**
-   * When it was created.
+   * When the business was created.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * How many requests a second each of its keys may sustain; 0: the service's default.
+   * The sustained requests per second of each key; 0: the service's default.
    *
    * @generated from field: int32 rate_limit_per_second = 5;
    */
   rateLimitPerSecond: number;
 
   /**
-   * How many requests may come at once after a pause; 0: twice of rate_limit_per_second.
+   * The most requests at once after a pause; 0: twice rate_limit_per_second.
    *
    * @generated from field: int32 rate_limit_burst = 6;
    */
@@ -73,69 +73,69 @@ export const BusinessSchema: GenMessage<Business> = /*@__PURE__*/
   messageDesc(file_inflow_business_v1_business, 0);
 
 /**
- * A secret key of a business. The secret itself is shown once, when it is issued.
+ * A secret key of a business. The secret is returned only once, when the key is issued.
  *
  * @generated from message inflow.business.v1.Key
  */
 export type Key = Message<"inflow.business.v1.Key"> & {
   /**
-   * Identifier, "key_…".
+   * Id, "key_…".
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * The business it identifies.
+   * The business of the key.
    *
    * @generated from field: string business_id = 2;
    */
   businessId: string;
 
   /**
-   * What the secret begins with, to recognise it by.
+   * The first characters of the secret, to identify it by.
    *
    * @generated from field: string prefix = 3;
    */
   prefix: string;
 
   /**
-   * When it was issued.
+   * When the key was issued.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it stops working; absent: never.
+   * When the key expires; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was revoked; absent: it was not.
+   * When the key was revoked; absent: not revoked.
    *
    * @generated from field: google.protobuf.Timestamp revoked_at = 6;
    */
   revokedAt?: Timestamp | undefined;
 
   /**
-   * Whether it opens live mode, where money is real; false: test mode.
+   * The mode of the key: true for live mode, where money is real; false for test mode.
    *
    * @generated from field: bool live = 7;
    */
   live: boolean;
 
   /**
-   * The ranges of addresses that it works from, such as "203.0.113.0/24"; empty: from anywhere.
+   * The address ranges that the key is allowed from, such as "203.0.113.0/24"; empty: anywhere.
    *
    * @generated from field: repeated string allowed_cidrs = 8;
    */
   allowedCidrs: string[];
 
   /**
-   * When it was last used, to a minute; absent: never.
+   * When the key was last used, accurate to about a minute; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp last_used_at = 9;
    */

@@ -19,20 +19,20 @@ export const file_inflow_business_v1_business_service: GenFile = /*@__PURE__*/
   fileDesc("CilpbmZsb3cvYnVzaW5lc3MvdjEvYnVzaW5lc3Nfc2VydmljZS5wcm90bxISaW5mbG93LmJ1c2luZXNzLnYxIpoCChVDcmVhdGVCdXNpbmVzc1JlcXVlc3QSdAoEbmFtZRgBIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEooBCgVhbGlhcxgCIAEoCUJ7ukh4ugF1CgVhbGlhcxIkbXVzdCBiZSAxIHRvIDQwIGNoYXJhY3RlcnMgd2l0aG91dCAvGkZ0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlteL1xccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNDB9JCcpIlwKFkNyZWF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MSEgoKc2VjcmV0X2tleRgCIAEoCSIxChJHZXRCdXNpbmVzc1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJFChNHZXRCdXNpbmVzc1Jlc3BvbnNlEi4KCGJ1c2luZXNzGAEgASgLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzIlQKFUxpc3RCdXNpbmVzc2VzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9AMiYwoWTGlzdEJ1c2luZXNzZXNSZXNwb25zZRIwCgpidXNpbmVzc2VzGAEgAygLMhwuaW5mbG93LmJ1c2luZXNzLnYxLkJ1c2luZXNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLQAwoVVXBkYXRlQnVzaW5lc3NSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESdgoEbmFtZRgCIAEoCUJjukhgugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpSACIAQESgQEKBWFsaWFzGAMgASgJQm26SGq6AWcKBWFsaWFzEiRtdXN0IGJlIDEgdG8gNDAgY2hhcmFjdGVycyB3aXRob3V0IC8aOHRoaXMubWF0Y2hlcygnXlteL1xccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsNDB9JCcpSAGIAQESLwoVcmF0ZV9saW1pdF9wZXJfc2Vjb25kGAQgASgFQgu6SAgaBhjAhD0oAEgCiAEBEisKEHJhdGVfbGltaXRfYnVyc3QYBSABKAVCDLpICRoHGICOzhwoAEgDiAEBQgcKBV9uYW1lQggKBl9hbGlhc0IYChZfcmF0ZV9saW1pdF9wZXJfc2Vjb25kQhMKEV9yYXRlX2xpbWl0X2J1cnN0IkgKFlVwZGF0ZUJ1c2luZXNzUmVzcG9uc2USLgoIYnVzaW5lc3MYASABKAsyHC5pbmZsb3cuYnVzaW5lc3MudjEuQnVzaW5lc3MinwEKD0lzc3VlS2V5UmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBEjgKCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAARIMCgR0ZXN0GAMgASgIEicKDWFsbG93ZWRfY2lkcnMYBCADKAlCELpIDZIBChAyIgZyBBABGEAiTAoQSXNzdWVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAki3wEKEFVwZGF0ZUtleVJlcXVlc3QSFgoGa2V5X2lkGAEgASgJQga6SAPIAQESJwoNYWxsb3dlZF9jaWRycxgCIAMoCUIQukgNkgEKEDIiBnIEEAEYQBITCgthbnlfYWRkcmVzcxgDIAEoCDp1ukhyGnAKGWFsbG93ZWRfY2lkcnMuYW55X2FkZHJlc3MSHm11c3QgYmUgZW1wdHkgd2l0aCBhbnlfYWRkcmVzcxozIXRoaXMuYW55X2FkZHJlc3MgfHwgdGhpcy5hbGxvd2VkX2NpZHJzLnNpemUoKSA9PSAwIjkKEVVwZGF0ZUtleVJlc3BvbnNlEiQKA2tleRgBIAEoCzIXLmluZmxvdy5idXNpbmVzcy52MS5LZXkioQEKEFJvdGF0ZUtleVJlcXVlc3QSFgoGa2V5X2lkGAEgASgJQga6SAPIAQESOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAEjgKCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgi6SAWyAQJAASJ4ChFSb3RhdGVLZXlSZXNwb25zZRIkCgNrZXkYASABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5EhIKCnNlY3JldF9rZXkYAiABKAkSKQoIcmVwbGFjZWQYAyABKAsyFy5pbmZsb3cuYnVzaW5lc3MudjEuS2V5IioKEFJldm9rZUtleVJlcXVlc3QSFgoGa2V5X2lkGAEgASgJQga6SAPIAQEiOQoRUmV2b2tlS2V5UmVzcG9uc2USJAoDa2V5GAEgASgLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleSJrCg9MaXN0S2V5c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMiUgoQTGlzdEtleXNSZXNwb25zZRIlCgRrZXlzGAEgAygLMhcuaW5mbG93LmJ1c2luZXNzLnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkygQkKD0J1c2luZXNzU2VydmljZRJ6Cg5DcmVhdGVCdXNpbmVzcxIpLmluZmxvdy5idXNpbmVzcy52MS5DcmVhdGVCdXNpbmVzc1JlcXVlc3QaKi5pbmZsb3cuYnVzaW5lc3MudjEuQ3JlYXRlQnVzaW5lc3NSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAEShQEKC0dldEJ1c2luZXNzEiYuaW5mbG93LmJ1c2luZXNzLnYxLkdldEJ1c2luZXNzUmVxdWVzdBonLmluZmxvdy5idXNpbmVzcy52MS5HZXRCdXNpbmVzc1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0SC2J1c2luZXNzX2lkEoMBCg5MaXN0QnVzaW5lc3NlcxIpLmluZmxvdy5idXNpbmVzcy52MS5MaXN0QnVzaW5lc3Nlc1JlcXVlc3QaKi5pbmZsb3cuYnVzaW5lc3MudjEuTGlzdEJ1c2luZXNzZXNSZXNwb25zZSIakAIBirUYEwgCEgVhZG1pbhIEcmVhZBoCIgAShQEKDlVwZGF0ZUJ1c2luZXNzEikuaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUJ1c2luZXNzUmVxdWVzdBoqLmluZmxvdy5idXNpbmVzcy52MS5VcGRhdGVCdXNpbmVzc1Jlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEnMKCElzc3VlS2V5EiMuaW5mbG93LmJ1c2luZXNzLnYxLklzc3VlS2V5UmVxdWVzdBokLmluZmxvdy5idXNpbmVzcy52MS5Jc3N1ZUtleVJlc3BvbnNlIhyKtRgYCAISBWFkbWluGg0SC2J1c2luZXNzX2lkEncKCVVwZGF0ZUtleRIkLmluZmxvdy5idXNpbmVzcy52MS5VcGRhdGVLZXlSZXF1ZXN0GiUuaW5mbG93LmJ1c2luZXNzLnYxLlVwZGF0ZUtleVJlc3BvbnNlIh2KtRgZCAISBWFkbWluGg4qDAoKCgZrZXlfaWQQARJ3CglSb3RhdGVLZXkSJC5pbmZsb3cuYnVzaW5lc3MudjEuUm90YXRlS2V5UmVxdWVzdBolLmluZmxvdy5idXNpbmVzcy52MS5Sb3RhdGVLZXlSZXNwb25zZSIdirUYGQgCEgVhZG1pbhoOKgwKCgoGa2V5X2lkEAESdwoJUmV2b2tlS2V5EiQuaW5mbG93LmJ1c2luZXNzLnYxLlJldm9rZUtleVJlcXVlc3QaJS5pbmZsb3cuYnVzaW5lc3MudjEuUmV2b2tlS2V5UmVzcG9uc2UiHYq1GBkIAhIFYWRtaW4aDioMCgoKBmtleV9pZBABEnwKCExpc3RLZXlzEiMuaW5mbG93LmJ1c2luZXNzLnYxLkxpc3RLZXlzUmVxdWVzdBokLmluZmxvdy5idXNpbmVzcy52MS5MaXN0S2V5c1Jlc3BvbnNlIiWQAgGKtRgeCAISBWFkbWluEgRyZWFkGg0SC2J1c2luZXNzX2lkYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_business_v1_business]);
 
 /**
- * What to create.
+ * The business to create.
  *
  * @generated from message inflow.business.v1.CreateBusinessRequest
  */
 export type CreateBusinessRequest = Message<"inflow.business.v1.CreateBusinessRequest"> & {
   /**
-   * Name, 1 to 100 characters.
+   * The name, 1 to 100 characters.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What account names begin with, 1 to 40 characters without "/"; empty: the name, shortened.
+   * The prefix of account names, 1 to 40 characters without "/"; empty: the name, shortened.
    *
    * @generated from field: string alias = 2;
    */
@@ -47,7 +47,7 @@ export const CreateBusinessRequestSchema: GenMessage<CreateBusinessRequest> = /*
   messageDesc(file_inflow_business_v1_business_service, 0);
 
 /**
- * What was created.
+ * The created business.
  *
  * @generated from message inflow.business.v1.CreateBusinessResponse
  */
@@ -60,7 +60,7 @@ export type CreateBusinessResponse = Message<"inflow.business.v1.CreateBusinessR
   business?: Business | undefined;
 
   /**
-   * Its first secret key, shown this once.
+   * Its first secret key, returned only once.
    *
    * @generated from field: string secret_key = 2;
    */
@@ -75,13 +75,13 @@ export const CreateBusinessResponseSchema: GenMessage<CreateBusinessResponse> = 
   messageDesc(file_inflow_business_v1_business_service, 1);
 
 /**
- * Which business to return.
+ * The business to return.
  *
  * @generated from message inflow.business.v1.GetBusinessRequest
  */
 export type GetBusinessRequest = Message<"inflow.business.v1.GetBusinessRequest"> & {
   /**
-   * Its identifier.
+   * The id of the business.
    *
    * @generated from field: string business_id = 1;
    */
@@ -96,7 +96,7 @@ export const GetBusinessRequestSchema: GenMessage<GetBusinessRequest> = /*@__PUR
   messageDesc(file_inflow_business_v1_business_service, 2);
 
 /**
- * The business asked for.
+ * The requested business.
  *
  * @generated from message inflow.business.v1.GetBusinessResponse
  */
@@ -117,20 +117,20 @@ export const GetBusinessResponseSchema: GenMessage<GetBusinessResponse> = /*@__P
   messageDesc(file_inflow_business_v1_business_service, 3);
 
 /**
- * Which businesses to list.
+ * The page of businesses to list.
  *
  * @generated from message inflow.business.v1.ListBusinessesRequest
  */
 export type ListBusinessesRequest = Message<"inflow.business.v1.ListBusinessesRequest"> & {
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -145,7 +145,7 @@ export const ListBusinessesRequestSchema: GenMessage<ListBusinessesRequest> = /*
   messageDesc(file_inflow_business_v1_business_service, 4);
 
 /**
- * One page of businesses.
+ * A page of businesses.
  *
  * @generated from message inflow.business.v1.ListBusinessesResponse
  */
@@ -158,7 +158,7 @@ export type ListBusinessesResponse = Message<"inflow.business.v1.ListBusinessesR
   businesses: Business[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * The token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -173,7 +173,7 @@ export const ListBusinessesResponseSchema: GenMessage<ListBusinessesResponse> = 
   messageDesc(file_inflow_business_v1_business_service, 5);
 
 /**
- * What to change; what is absent stays.
+ * The change. Absent fields stay unchanged.
  *
  * @generated from message inflow.business.v1.UpdateBusinessRequest
  */
@@ -186,30 +186,30 @@ export type UpdateBusinessRequest = Message<"inflow.business.v1.UpdateBusinessRe
   businessId: string;
 
   /**
-   * Name, 1 to 100 characters.
+   * The name, 1 to 100 characters.
    *
    * @generated from field: optional string name = 2;
    */
   name?: string | undefined;
 
   /**
-   * What account names begin with, 1 to 40 characters without "/".
+   * The prefix of account names, 1 to 40 characters without "/".
    *
    * @generated from field: optional string alias = 3;
    */
   alias?: string | undefined;
 
   /**
-   * How many requests a second each of its keys may sustain, up to 1,000,000; 0: the service's
-   * default, and no burst of its own either.
+   * The sustained requests per second of each key, up to 1,000,000; 0: the service's default rate
+   * and burst.
    *
    * @generated from field: optional int32 rate_limit_per_second = 4;
    */
   rateLimitPerSecond?: number | undefined;
 
   /**
-   * How many requests may come at once after a pause, at most what is sustained in 60 seconds; 0:
-   * twice of rate_limit_per_second. It needs a rate_limit_per_second, this one or one from before.
+   * The most requests at once after a pause, at most 60 seconds of the sustained rate; 0: twice
+   * rate_limit_per_second. Requires a rate_limit_per_second, in this request or stored.
    *
    * @generated from field: optional int32 rate_limit_burst = 5;
    */
@@ -224,13 +224,13 @@ export const UpdateBusinessRequestSchema: GenMessage<UpdateBusinessRequest> = /*
   messageDesc(file_inflow_business_v1_business_service, 6);
 
 /**
- * What was changed.
+ * The changed business.
  *
  * @generated from message inflow.business.v1.UpdateBusinessResponse
  */
 export type UpdateBusinessResponse = Message<"inflow.business.v1.UpdateBusinessResponse"> & {
   /**
-   * The business as it now is.
+   * The business after the change.
    *
    * @generated from field: inflow.business.v1.Business business = 1;
    */
@@ -245,7 +245,7 @@ export const UpdateBusinessResponseSchema: GenMessage<UpdateBusinessResponse> = 
   messageDesc(file_inflow_business_v1_business_service, 7);
 
 /**
- * Whose key to issue.
+ * The key to issue.
  *
  * @generated from message inflow.business.v1.IssueKeyRequest
  */
@@ -258,23 +258,23 @@ export type IssueKeyRequest = Message<"inflow.business.v1.IssueKeyRequest"> & {
   businessId: string;
 
   /**
-   * When the key stops working; absent: never.
+   * When the key expires; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Whether it is a test key ("sk_test_…"): it opens accounts at the sandbox alone, and sees nothing
-   * of live mode. False: a live key ("sk_live_…").
+   * True: a test mode key ("sk_test_…"), whose accounts are simulated and which sees nothing of live
+   * mode. False: a live mode key ("sk_live_…").
    *
    * @generated from field: bool test = 3;
    */
   test: boolean;
 
   /**
-   * The ranges of addresses that it works from, at most 50: "203.0.113.0/24", "2001:db8::/32", or
-   * single addresses; empty: from anywhere.
+   * The address ranges that the key is allowed from, at most 50: "203.0.113.0/24",
+   * "2001:db8::/32", or single addresses; empty: anywhere.
    *
    * @generated from field: repeated string allowed_cidrs = 4;
    */
@@ -289,7 +289,7 @@ export const IssueKeyRequestSchema: GenMessage<IssueKeyRequest> = /*@__PURE__*/
   messageDesc(file_inflow_business_v1_business_service, 8);
 
 /**
- * The key issued.
+ * The issued key.
  *
  * @generated from message inflow.business.v1.IssueKeyResponse
  */
@@ -302,7 +302,7 @@ export type IssueKeyResponse = Message<"inflow.business.v1.IssueKeyResponse"> & 
   key?: Key | undefined;
 
   /**
-   * The secret, shown this once.
+   * The secret, returned only once.
    *
    * @generated from field: string secret_key = 2;
    */
@@ -317,28 +317,28 @@ export const IssueKeyResponseSchema: GenMessage<IssueKeyResponse> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 9);
 
 /**
- * From where a key is to work.
+ * The addresses that a key is allowed from.
  *
  * @generated from message inflow.business.v1.UpdateKeyRequest
  */
 export type UpdateKeyRequest = Message<"inflow.business.v1.UpdateKeyRequest"> & {
   /**
-   * The key's identifier.
+   * The id of the key.
    *
    * @generated from field: string key_id = 1;
    */
   keyId: string;
 
   /**
-   * The ranges of addresses that it works from, at most 50: "203.0.113.0/24", "2001:db8::/32", or
-   * single addresses; empty: as before.
+   * The address ranges that the key is allowed from, at most 50: "203.0.113.0/24",
+   * "2001:db8::/32", or single addresses; empty: unchanged.
    *
    * @generated from field: repeated string allowed_cidrs = 2;
    */
   allowedCidrs: string[];
 
   /**
-   * From now on it works from anywhere.
+   * Allows the key from any address.
    *
    * @generated from field: bool any_address = 3;
    */
@@ -353,13 +353,13 @@ export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 10);
 
 /**
- * The key changed.
+ * The changed key.
  *
  * @generated from message inflow.business.v1.UpdateKeyResponse
  */
 export type UpdateKeyResponse = Message<"inflow.business.v1.UpdateKeyResponse"> & {
   /**
-   * The key as it now is.
+   * The key after the change.
    *
    * @generated from field: inflow.business.v1.Key key = 1;
    */
@@ -374,27 +374,27 @@ export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE_
   messageDesc(file_inflow_business_v1_business_service, 11);
 
 /**
- * Which key to replace.
+ * The key to replace.
  *
  * @generated from message inflow.business.v1.RotateKeyRequest
  */
 export type RotateKeyRequest = Message<"inflow.business.v1.RotateKeyRequest"> & {
   /**
-   * The key's identifier.
+   * The id of the key.
    *
    * @generated from field: string key_id = 1;
    */
   keyId: string;
 
   /**
-   * How long it works on beside the new one, up to 30 days; absent: 24 hours.
+   * How long the replaced key stays valid, up to 30 days; absent: 24 hours.
    *
    * @generated from field: google.protobuf.Duration overlap = 2;
    */
   overlap?: Duration | undefined;
 
   /**
-   * When the new key stops working; absent: never.
+   * When the new key expires; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 3;
    */
@@ -409,7 +409,7 @@ export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 12);
 
 /**
- * The key that was made.
+ * The new key.
  *
  * @generated from message inflow.business.v1.RotateKeyResponse
  */
@@ -422,14 +422,14 @@ export type RotateKeyResponse = Message<"inflow.business.v1.RotateKeyResponse"> 
   key?: Key | undefined;
 
   /**
-   * Its secret, shown this once.
+   * Its secret, returned only once.
    *
    * @generated from field: string secret_key = 2;
    */
   secretKey: string;
 
   /**
-   * The key before it, with when it ends.
+   * The replaced key, with its expires_at.
    *
    * @generated from field: inflow.business.v1.Key replaced = 3;
    */
@@ -444,13 +444,13 @@ export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE_
   messageDesc(file_inflow_business_v1_business_service, 13);
 
 /**
- * Which key to revoke.
+ * The key to revoke.
  *
  * @generated from message inflow.business.v1.RevokeKeyRequest
  */
 export type RevokeKeyRequest = Message<"inflow.business.v1.RevokeKeyRequest"> & {
   /**
-   * The key's identifier.
+   * The id of the key.
    *
    * @generated from field: string key_id = 1;
    */
@@ -465,7 +465,7 @@ export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 14);
 
 /**
- * The key revoked.
+ * The revoked key.
  *
  * @generated from message inflow.business.v1.RevokeKeyResponse
  */
@@ -486,7 +486,7 @@ export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE_
   messageDesc(file_inflow_business_v1_business_service, 15);
 
 /**
- * Whose keys to list.
+ * The page of keys to list.
  *
  * @generated from message inflow.business.v1.ListKeysRequest
  */
@@ -499,14 +499,14 @@ export type ListKeysRequest = Message<"inflow.business.v1.ListKeysRequest"> & {
   businessId: string;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * The page size, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the previous page; empty: the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -521,7 +521,7 @@ export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
   messageDesc(file_inflow_business_v1_business_service, 16);
 
 /**
- * One page of keys.
+ * A page of keys.
  *
  * @generated from message inflow.business.v1.ListKeysResponse
  */
@@ -534,7 +534,7 @@ export type ListKeysResponse = Message<"inflow.business.v1.ListKeysResponse"> & 
   keys: Key[];
 
   /**
-   * Asks for the page after this one; empty on the last.
+   * The token of the next page; empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -549,13 +549,13 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
   messageDesc(file_inflow_business_v1_business_service, 17);
 
 /**
- * Businesses and their keys, for operators.
+ * Manages businesses and their keys, for operators.
  *
  * @generated from service inflow.business.v1.BusinessService
  */
 export const BusinessService: GenService<{
   /**
-   * Creates a business and its first secret key, a live one.
+   * Creates a business and its first secret key, for live mode.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -591,9 +591,8 @@ export const BusinessService: GenService<{
     output: typeof ListBusinessesResponseSchema;
   },
   /**
-   * Changes what is stated of a business, and leaves the rest. Another alias is in the names of the
-   * accounts that are opened from the next second on; those that are open keep their names. Another
-   * rate limit holds from the next second on.
+   * Changes the fields of a business that are present. A new alias or rate limit takes effect within
+   * a second. Accounts that are open keep their names.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *
@@ -605,7 +604,7 @@ export const BusinessService: GenService<{
     output: typeof UpdateBusinessResponseSchema;
   },
   /**
-   * Issues one more secret key.
+   * Issues another secret key.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business).
    *
@@ -617,10 +616,10 @@ export const BusinessService: GenService<{
     output: typeof IssueKeyResponseSchema;
   },
   /**
-   * Changes from where a key works, within a second.
+   * Changes the addresses that a key is allowed from. Takes effect within a second.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (key_inactive: it was revoked, or has expired).
+   * (key_inactive: the key was revoked or has expired).
    *
    * @generated from rpc inflow.business.v1.BusinessService.UpdateKey
    */
@@ -630,11 +629,11 @@ export const BusinessService: GenService<{
     output: typeof UpdateKeyResponseSchema;
   },
   /**
-   * Issues a key in the place of another, of the same mode and for the same addresses. The one
-   * before works on for the overlap, unless it ends earlier.
+   * Issues a key that replaces another, with the same mode and addresses. The replaced key stays
+   * valid for the overlap, unless it expires earlier.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (key_inactive: it was revoked, or has expired).
+   * (key_inactive: the key was revoked or has expired).
    *
    * @generated from rpc inflow.business.v1.BusinessService.RotateKey
    */
@@ -644,7 +643,7 @@ export const BusinessService: GenService<{
     output: typeof RotateKeyResponseSchema;
   },
   /**
-   * Revokes a key: it is refused within a second. Repeating it is safe.
+   * Revokes a key. Every instance refuses it within a second. Safe to repeat.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
    *

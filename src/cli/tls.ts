@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { EXIT, Failure } from './failure.ts'
 
-/** What a connection over TLS needs beside what the machine trusts anyway. */
-export interface CredentialCache {
-  /** In PEM: the authority of the service's certificate. */
+/** TLS options of a connection to the service, beside the CAs that the machine trusts. */
+export interface TlsOptions {
+  /** The CA certificate of the service, in PEM. */
   readonly ca?: Buffer
-  /** In PEM: a certificate to show, and its key. */
+  /** A client certificate and its key, in PEM. */
   readonly cert?: Buffer
   readonly key?: Buffer
 }
@@ -13,9 +13,9 @@ export interface CredentialCache {
 /**
  * Reads the files that INFLOW_CA, INFLOW_CERT and INFLOW_KEY name.
  *
- * @throws Failure naming the one that cannot be used
+ * @throws Failure naming the variable that is invalid
  */
-export function readTrust(env: NodeJS.ProcessEnv): CredentialCache {
+export function readTlsOptions(env: NodeJS.ProcessEnv): TlsOptions {
   const read = (name: string): Buffer | undefined => {
     const path = env[name]?.trim()
     if (!path) return undefined
@@ -23,12 +23,12 @@ export function readTrust(env: NodeJS.ProcessEnv): CredentialCache {
       return readFileSync(path)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code
-      throw new Failure(EXIT.usage, `${name} is a file that cannot be read (${code}): ${path}`)
+      throw new Failure(EXIT.usage, `${name} names a file that cannot be read (${code}): ${path}`)
     }
   }
   const [ca, cert, key] = [read('INFLOW_CA'), read('INFLOW_CERT'), read('INFLOW_KEY')]
   if ((cert === undefined) !== (key === undefined)) {
-    throw new Failure(EXIT.usage, 'INFLOW_CERT and INFLOW_KEY go together: set both, or neither')
+    throw new Failure(EXIT.usage, 'INFLOW_CERT and INFLOW_KEY must be set together')
   }
   return { ...(ca && { ca }), ...(cert && key && { cert, key }) }
 }

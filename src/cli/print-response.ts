@@ -2,12 +2,12 @@ import { type DescMessage, type MessageShape, toJson } from '@bufbuild/protobuf'
 import { print } from './output.ts'
 
 /**
- * Prints an answer of the service.
+ * Prints a response of the service.
  *
- * @param options with `json`: for machines, as the protobuf JSON form
- * @param text for people; empty prints nothing
+ * @param options with `json`: prints the protobuf JSON form instead of the text
+ * @param text the text for a terminal; empty: prints nothing
  */
-export function answer<Desc extends DescMessage>(
+export function printResponse<Desc extends DescMessage>(
   options: { readonly json?: boolean },
   schema: Desc,
   message: MessageShape<Desc>,
@@ -17,7 +17,7 @@ export function answer<Desc extends DescMessage>(
   if (lines !== '') print(lines)
 }
 
-/** The protobuf JSON form with every field, so that scripts need not know the defaults. */
+/** Returns the protobuf JSON form with every field, so that scripts need not know the defaults. */
 export function toJsonForm<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) {
   return toJson(schema, message, { alwaysEmitImplicit: true })
 }

@@ -15,30 +15,30 @@ import {
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { EXIT, Failure } from './failure.ts'
 import { findService } from './find-service.ts'
-import { type CredentialCache, readTrust } from './trust.ts'
+import { readTlsOptions, type TlsOptions } from './tls.ts'
 
-/** How long one call may take. */
+/** The deadline of one call. */
 const CALL_TIMEOUT_MS = 30_000
 
-/** How often a quiet stream is asked whether the other end is still there. */
+/** The interval of HTTP/2 pings on an idle connection. */
 const PING_INTERVAL_MS = 60_000
 
-/** The largest answer: a page of 200 has room many times over. */
-const ANSWER_BYTES_MAX = 16 * 1024 * 1024
+/** The largest response, many times a page of 200. */
+const RESPONSE_BYTES_MAX = 16 * 1024 * 1024
 
 /** A running service. */
 export interface Service {
   readonly url: string
-  /** Empty: the certificate says who calls. */
+  /** Empty: the client certificate authenticates the caller. */
   readonly token: string
-  /** For another connection to the same place. */
-  readonly trust: CredentialCache
+  /** The TLS options, for further connections to the same service. */
+  readonly tls: TlsOptions
   client<Desc extends DescService>(service: Desc): Client<Desc>
-  /** The business that was given, else the demo one. @throws Failure when there is neither */
+  /** Returns the given business, else the demo business. @throws Failure when there is neither */
   business(given: string | undefined): string
 }
 
-/** The options that every verb with a service has. */
+/** The options of every verb that calls the service. */
 export interface ServiceOptions {
   readonly serviceUrl?: string
   readonly token?: string
@@ -46,30 +46,30 @@ export interface ServiceOptions {
 }
 
 /**
- * Makes the action of a verb that calls the service. It connects, hands over, and closes; what
- * went wrong becomes a Failure.
+ * Creates the action of a verb that calls the service. It connects, runs `use`, and disconnects. A
+ * failed call is thrown as a Failure.
  */
-export function calling<Options extends object>(
+export function serviceAction<Options extends object>(
   use: (service: Service, options: Options & ServiceOptions, operand: string) => Promise<void>,
 ) {
   return async (...args: unknown[]): Promise<void> => {
     const command = args.at(-1) as Command
     const options = command.opts<Options & ServiceOptions>()
     const address = findService(options, process.env)
-    const trust = readTrust(process.env)
+    const tls = readTlsOptions(process.env)
     const pings = { pingIntervalMs: PING_INTERVAL_MS }
-    const sessions = new Http2SessionManager(address.url, pings, trust)
+    const sessions = new Http2SessionManager(address.url, pings, tls)
     const transport = createGrpcTransport({
       baseUrl: address.url,
       sessionManager: sessions,
       interceptors: [authorize(address.token)],
       defaultTimeoutMs: CALL_TIMEOUT_MS,
-      readMaxBytes: ANSWER_BYTES_MAX,
+      readMaxBytes: RESPONSE_BYTES_MAX,
     })
     const service: Service = {
       url: address.url,
       token: address.token,
-      trust,
+      tls,
       client: (desc) => createClient(desc, transport),
       business: (given) => given ?? address.businessId ?? missingBusiness(),
     }
@@ -78,17 +78,17 @@ export function calling<Options extends object>(
     } catch (error) {
       throw error instanceof ConnectError ? toFailure(error, address.url) : error
     } finally {
-      // An idle session lets the process end, but an attempt to connect would keep it alive.
+      // An idle session lets the process exit, but a pending connection attempt does not.
       if (sessions.state() === 'connecting') sessions.abort()
     }
   }
 }
 
-/** What the service, or the way to it, made of a call. */
+/** Converts the error of a call: the service refused it, or could not be reached. */
 function toFailure(error: ConnectError, url: string): Failure {
   if (!error.isWireError) {
-    const why = error.code === Code.DeadlineExceeded ? 'no answer in time' : error.rawMessage
-    return unreachable(url, why)
+    const reason = error.code === Code.DeadlineExceeded ? 'no response in time' : error.rawMessage
+    return unreachable(url, reason)
   }
   const info = error.findDetails(ErrorInfoSchema)[0]
   const details = error
@@ -96,20 +96,20 @@ function toFailure(error: ConnectError, url: string): Failure {
     .flatMap((detail) => detail.fieldViolations)
     .map(({ field, description }) => `${field}: ${description}`)
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay
-  if (delay) details.push(`try again in ${delay.seconds} s`)
+  if (delay) details.push(`retry in ${delay.seconds} s`)
   const requestId = info?.metadata['request_id']
   if (error.code === Code.Internal && requestId) details.push(`request id: ${requestId}`)
   return refused(error.rawMessage, info?.reason ?? '', error.code, details)
 }
 
-/** Nobody answers there, or not as the service does. */
-export function unreachable(url: string, why: string): Failure {
-  return new Failure(EXIT.unreachable, `cannot reach the service at ${url}: ${why}`, [
-    'start it with `npm start`, or say where it is: --url, or INFLOW_GRPC_URL',
+/** The service does not respond, or another server responds. */
+export function unreachable(url: string, reason: string): Failure {
+  return new Failure(EXIT.unreachable, `cannot reach the service at ${url}: ${reason}`, [
+    'start it with `npm start`, or set its address with --url or INFLOW_GRPC_URL',
   ])
 }
 
-/** The service said no. @param reason the stable one; empty: none was given */
+/** The service refused a call. @param reason the stable reason; empty: none */
 export function refused(
   text: string,
   reason: string,
@@ -119,7 +119,7 @@ export function refused(
   return new Failure(EXIT.refused, `${text} (${reason || nameOf(code)})`, details)
 }
 
-/** "PermissionDenied" → "permission_denied", for errors that carry no reason. */
+/** "PermissionDenied" → "permission_denied", for errors without a reason. */
 function nameOf(code: Code): string {
   return (Code[code] ?? 'unknown').replace(/(?<!^)[A-Z]/g, '_$&').toLowerCase()
 }
@@ -132,5 +132,5 @@ function authorize(token: string): Interceptor {
 }
 
 function missingBusiness(): never {
-  throw new Failure(EXIT.usage, 'which business? give --business <id> (see `inflow business list`)')
+  throw new Failure(EXIT.usage, 'no business: pass --business <id> (see `inflow business list`)')
 }

@@ -1,0 +1,83 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import { createLoop } from '../core/loop.ts'
+import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
+import type { EncryptedRows } from './encrypted-rows.ts'
+import type { Encrypter, KeyRing } from './encryption.ts'
+import { deleteHolder, upsertHolder } from './store.ts'
+
+/** How often an instance reports which keys it knows. */
+const INTERVAL_MS = 10_000
+
+/** An instance counts as gone after this long without a report. A few reports may be lost. */
+export const HEARTBEAT_TIMEOUT_SECONDS = 45
+
+interface Options {
+  /** The id of the instance. */
+  readonly id: string
+  readonly pool: Pool
+  readonly encrypter: Encrypter
+  readonly tables: readonly EncryptedRows[]
+  readonly log: Logger
+  /** Reads the key files again, which a rotation changes while the service runs. */
+  readonly reread: (() => Promise<KeyRing>) | undefined
+}
+
+/** Reports to the database which master keys this instance knows, for as long as it runs. */
+export interface KeyHeartbeat {
+  /** @throws MasterKeyError when the keys do not match the database */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/**
+ * A rotation must not encrypt with a key that a running instance does not know, and must not drop a
+ * key that an instance still encrypts with. So each instance reports its keys every few seconds.
+ */
+export function createKeyHeartbeat({
+  id,
+  pool,
+  encrypter,
+  tables,
+  log,
+  reread,
+}: Options): KeyHeartbeat {
+  const check = async (): Promise<void> => {
+    await checkMasterKey(pool, encrypter, tables)
+    await registerMasterKey(pool, encrypter)
+  }
+  const report = (): Promise<void> => {
+    const { keyId: currentKeyId, knownKeyIds } = encrypter
+    return upsertHolder(pool, { id, currentKeyId, knownKeyIds })
+  }
+  const loop = createLoop({
+    name: 'master key',
+    log,
+    everyMs: INTERVAL_MS,
+    async turn() {
+      try {
+        if (reread) encrypter.use(await reread())
+        // Report before the check: a rotation must wait for an instance that lacks a key.
+        await report()
+        await check()
+      } catch (error) {
+        if (!(error instanceof MasterKeyError)) throw error
+        log.error({ err: error }, 'the master keys do not match the database')
+      }
+      return undefined
+    },
+  })
+  return {
+    async start() {
+      if (reread) encrypter.use(await reread())
+      await check()
+      await report()
+      loop.start(INTERVAL_MS)
+    },
+    async stop() {
+      await loop.stop()
+      // If the database is unavailable, the report expires by itself.
+      await deleteHolder(pool, id).catch(() => undefined)
+    },
+  }
+}
