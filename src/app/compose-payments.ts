@@ -77,8 +77,8 @@ export function composePayments(options: Options): Payments {
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,
-    missed: bankMetrics.missed,
-    finished: bankMetrics.reconciled,
+    onMissed: bankMetrics.missed,
+    onFinished: bankMetrics.reconciled,
   })
   const notifications = createNotifications({
     ...reconciling,

@@ -127,17 +127,17 @@ export type Reading =
 
 /** What became of a notification; each bank has its own words for it. */
 export type NotificationOutcome =
-  | 'recorded'
-  | 'duplicate'
-  | 'unmatched'
+  | 'RECORDED'
+  | 'DUPLICATE'
+  | 'UNMATCHED'
   /** Kept for a person, as it contradicts what is recorded, or cannot be understood. */
-  | 'held'
-  | 'noise'
-  | 'forged'
+  | 'MANUAL_REVIEW'
+  | 'IGNORED'
+  | 'UNAUTHENTICATED'
   /** The bank itself does not confirm the payment. */
-  | 'denied'
+  | 'UNCONFIRMED'
   /** A fault of ours, or the bank could not confirm it now: it has to come again. */
-  | 'try again'
+  | 'RETRY'
 
 /** The answer to a notification, in the bank's own words. */
 export interface Acknowledgement {

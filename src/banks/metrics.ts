@@ -8,7 +8,7 @@ export interface BankMetrics {
   request(bank: BankCode, result: RequestResult, durationMs: number): void
   /** @param state asked when the metrics are read */
   breaker(bank: BankCode, state: () => BreakerState): void
-  /** @param outcome what became of it; `refused` for one that was not even read */
+  /** @param outcome what became of it; `REFUSED` for one that was not even read */
   notification(bank: BankCode, outcome: string, atMs: number): void
   unmatched(bank: BankCode): void
   /** A payment was told of otherwise than it is recorded. */
@@ -26,7 +26,7 @@ const BREAKER_VALUES: Readonly<Record<BreakerState, number>> = {
 }
 
 /** Outcomes that say nothing of the bank, as anybody can cause them. */
-const STRANGE = new Set(['forged', 'refused'])
+const STRANGE = new Set(['UNAUTHENTICATED', 'REFUSED'])
 
 export function createBankMetrics(register: Registry): BankMetrics {
   const registers = [register]

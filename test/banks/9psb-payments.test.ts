@@ -30,17 +30,20 @@ async function aNotified() {
 }
 
 describe('the bank', () => {
-  test.each<NotificationOutcome>(['recorded', 'duplicate', 'unmatched', 'held', 'noise'])(
-    'tells once of a payment that is %s',
-    async (outcome) => {
-      const { bank, receiver, accountNumber, acknowledge } = await aNotified()
-      acknowledge(outcome)
-      expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: true })
-      expect(receiver.requests).toHaveLength(1)
-    },
-  )
+  test.each<NotificationOutcome>([
+    'RECORDED',
+    'DUPLICATE',
+    'UNMATCHED',
+    'MANUAL_REVIEW',
+    'IGNORED',
+  ])('tells once of a payment that is %s', async (outcome) => {
+    const { bank, receiver, accountNumber, acknowledge } = await aNotified()
+    acknowledge(outcome)
+    expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: true })
+    expect(receiver.requests).toHaveLength(1)
+  })
 
-  test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
+  test.each<NotificationOutcome>(['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED'])(
     'tells six times of a payment that is answered with %s',
     async (outcome) => {
       const { bank, receiver, accountNumber, acknowledge } = await aNotified()
@@ -53,19 +56,19 @@ describe('the bank', () => {
   test('is answered in its own words', async () => {
     const { connector } = await aNinePsb()
     const notification = aNotification('', {})
-    expect(connector.acknowledge('recorded', notification)).toEqual({
+    expect(connector.acknowledge('RECORDED', notification)).toEqual({
       status: 200,
       contentType: 'application/json',
       body: '{"code":"00","message":"Success"}',
     })
-    expect(connector.acknowledge('forged', notification).status).toBe(401)
+    expect(connector.acknowledge('UNAUTHENTICATED', notification).status).toBe(401)
   })
 })
 
 describe('a payment is asked for again', () => {
   test('and confirmed as the bank has it', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '9999999999999.99')
     const payment = readAt(0)
     expect(payment.amountMinor).toBe(999_999_999_999_999n)
@@ -74,7 +77,7 @@ describe('a payment is asked for again', () => {
 
   test('late and out of order too', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     const received = ['0.1', '0.2', '0.30'].map((amount) => bank.receive(accountNumber, amount))
     for (const transaction of [...received].reverse()) await bank.notify(transaction)
     const read = [0, 1, 2].map(readAt)
@@ -86,7 +89,7 @@ describe('a payment is asked for again', () => {
 
   test('and a replay with another session id, whose hash is right, is denied', async () => {
     const { bank, connector, accountNumber, receiver, acknowledge } = await aNotified()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '120.5')
     const [genuine] = receiver.requests
     const { sessionId } = bank.transactions[0] ?? { sessionId: '' }

@@ -362,28 +362,32 @@ describe('acknowledging', () => {
   const acknowledge = (outcome: Parameters<ReturnType<typeof connector>['acknowledge']>[0]) =>
     connector().acknowledge(outcome, notificationOf('{}'))
 
-  test.each(['recorded', 'duplicate', 'unmatched', 'held', 'noise', 'denied'] as const)(
-    '%s is success',
-    (outcome) => {
-      expect(acknowledge(outcome)).toEqual({
-        status: 200,
-        contentType: 'text/plain',
-        body: 'success',
-      })
-    },
-  )
+  test.each([
+    'RECORDED',
+    'DUPLICATE',
+    'UNMATCHED',
+    'MANUAL_REVIEW',
+    'IGNORED',
+    'UNCONFIRMED',
+  ] as const)('%s is success', (outcome) => {
+    expect(acknowledge(outcome)).toEqual({
+      status: 200,
+      contentType: 'text/plain',
+      body: 'success',
+    })
+  })
 
   test('a forgery is refused, and a fault of ours makes it come again', () => {
-    expect(acknowledge('forged')).toMatchObject({ status: 401 })
-    expect(acknowledge('try again').status).toBeGreaterThanOrEqual(500)
-    expect(acknowledge('try again').body).not.toBe('success')
+    expect(acknowledge('UNAUTHENTICATED')).toMatchObject({ status: 401 })
+    expect(acknowledge('RETRY').status).toBeGreaterThanOrEqual(500)
+    expect(acknowledge('RETRY').body).not.toBe('success')
   })
 
   test('the bank brings it again until it hears success', async () => {
     const receiver = await startReceiver()
-    const answers = [acknowledge('try again'), acknowledge('try again'), acknowledge('recorded')]
+    const answers = [acknowledge('RETRY'), acknowledge('RETRY'), acknowledge('RECORDED')]
     receiver.answer(() => {
-      const { status, contentType, body } = answers.shift() ?? acknowledge('duplicate')
+      const { status, contentType, body } = answers.shift() ?? acknowledge('DUPLICATE')
       return { status, headers: { 'content-type': contentType }, body }
     })
     const bank = await startFakePalmPay({

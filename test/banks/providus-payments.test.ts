@@ -28,11 +28,11 @@ async function aNotified(env: Readonly<Record<string, string>> = {}) {
 
 describe('the bank', () => {
   test.each<[NotificationOutcome, string, string]>([
-    ['recorded', '00', 'success'],
-    ['unmatched', '00', 'success'],
-    ['held', '00', 'success'],
-    ['noise', '00', 'success'],
-    ['duplicate', '01', 'duplicate transaction'],
+    ['RECORDED', '00', 'success'],
+    ['UNMATCHED', '00', 'success'],
+    ['MANUAL_REVIEW', '00', 'success'],
+    ['IGNORED', '00', 'success'],
+    ['DUPLICATE', '01', 'duplicate transaction'],
   ])('tells once of a payment that is %s, and hears %s', async (outcome, code, message) => {
     const { bank, receiver, accountNumber, acknowledge } = await aNotified()
     acknowledge(outcome)
@@ -48,7 +48,7 @@ describe('the bank', () => {
     expect(bank.transactions[0]?.standing).toBe('acknowledged')
   })
 
-  test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
+  test.each<NotificationOutcome>(['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED'])(
     'tells five times of a payment that is answered with %s, and gives no money up',
     async (outcome) => {
       const { bank, receiver, accountNumber, acknowledge } = await aNotified()
@@ -63,18 +63,21 @@ describe('the bank', () => {
     const { bank, receiver, accountNumber, acknowledge } = await aNotified({
       BANK_PROVIDUS_DENIED_CODE: '02',
     })
-    acknowledge('denied')
+    acknowledge('UNCONFIRMED')
     await bank.pay(accountNumber, '120.50')
     expect(receiver.requests).toHaveLength(1)
     expect(bank.transactions[0]?.standing).toBe('rejected')
-    acknowledge('try again')
+    acknowledge('RETRY')
     await bank.pay(accountNumber, '120.50')
     expect(bank.transactions[1]?.standing).toBe('waiting')
   })
 
   test('says nothing of theirs to whoever is not the bank', async () => {
     const { connector } = await aProvidus()
-    const answer = connector.acknowledge('forged', aNotification('{"sessionId":"theirs"}', {}))
+    const answer = connector.acknowledge(
+      'UNAUTHENTICATED',
+      aNotification('{"sessionId":"theirs"}', {}),
+    )
     expect(answer.status).toBe(401)
     expect(answer.body).not.toContain('theirs')
   })
@@ -83,7 +86,7 @@ describe('the bank', () => {
 describe('a payment is asked for again', () => {
   test('by its settlement id, and confirmed', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '9999999999999.99')
     const payment = readAt(0)
     expect(payment.amountMinor).toBe(999_999_999_999_999n)
@@ -98,7 +101,7 @@ describe('a payment is asked for again', () => {
 
   test('with what it calls nothing, late and out of order too', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     const nobody = { sourceAccountName: '', sourceAccountNumber: '' }
     const received = ['0.1', '0.2', '0.30'].map((amount) =>
       bank.receive(accountNumber, amount, nobody),
@@ -183,7 +186,7 @@ describe('a payment is asked for again', () => {
 
   test('and confirmed by its settlement alone where it has no session', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await aNotified()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '120', { sessionId: '' })
     const payment = readAt(0)
     expect(payment.sessionId).toBe(payment.bankKey)

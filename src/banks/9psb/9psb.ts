@@ -180,11 +180,11 @@ function transactionsOf(answer: NinePsbAnswer): readonly unknown[] | undefined {
 /** Whatever has another code than 00 comes again, five times. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const contentType = 'application/json'
-  if (outcome === 'forged') {
+  if (outcome === 'UNAUTHENTICATED') {
     const body = '{"code":"S1","message":"Invalid Credential"}'
     return { status: 401, contentType, body }
   }
-  const again = outcome === 'try again' || outcome === 'denied'
+  const again = outcome === 'RETRY' || outcome === 'UNCONFIRMED'
   const body = again
     ? '{"code":"99","message":"Not processed, send it again"}'
     : '{"code":"00","message":"Success"}'

@@ -55,8 +55,8 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
 /** Anything but the text `success` makes PalmPay send again: 8 times within a day. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const contentType = 'text/plain'
-  if (outcome === 'forged') return { status: 401, contentType, body: 'refused' }
-  if (outcome === 'try again') return { status: 503, contentType, body: 'try again' }
+  if (outcome === 'UNAUTHENTICATED') return { status: 401, contentType, body: 'refused' }
+  if (outcome === 'RETRY') return { status: 503, contentType, body: 'try again' }
   return { status: 200, contentType, body: 'success' }
 }
 

@@ -72,7 +72,7 @@ function acknowledge(
 ): Acknowledgement {
   const code = codeOf(outcome, deniedCode)
   // Whoever is not the bank gets nothing of his back.
-  const forged = outcome === 'forged'
+  const forged = outcome === 'UNAUTHENTICATED'
   const sessionId = forged ? '' : said(parseBankJson(rawBody.toString('utf8')), 'sessionId')
   return {
     status: forged ? 401 : 200,
@@ -87,7 +87,7 @@ function acknowledge(
 }
 
 function codeOf(outcome: NotificationOutcome, deniedCode: '02' | '03'): keyof typeof MESSAGES {
-  if (outcome === 'duplicate') return '01'
-  if (outcome === 'denied') return deniedCode
-  return outcome === 'try again' || outcome === 'forged' ? '03' : '00'
+  if (outcome === 'DUPLICATE') return '01'
+  if (outcome === 'UNCONFIRMED') return deniedCode
+  return outcome === 'RETRY' || outcome === 'UNAUTHENTICATED' ? '03' : '00'
 }
