@@ -48,7 +48,9 @@ describe('a payment that the bank confirms', () => {
       { session: reported.session, kobo: '150050', payer: 'BOLA ADE', narration: 'rent' },
     ])
     expect(bank.asked).toContain('GET payments')
-    expect(await stored(reported.key)).toEqual([{ state: 'PROCESSED', outcome: 'RECORDED', cause: '' }])
+    expect(await stored(reported.key)).toEqual([
+      { state: 'PROCESSED', outcome: 'RECORDED', cause: '' },
+    ])
   })
 
   test('is recorded once, however often and with whichever session id the bank reports it', async () => {
@@ -62,9 +64,9 @@ describe('a payment that the bank confirms', () => {
     for (const { text } of responses) expect(['RECORDED', 'DUPLICATE']).toContain(text)
     bank.payments.set(reported.key, reported)
     expect((await notify(service, reported)).text).toBe('DUPLICATE')
-    expect((await notify(service, { ...reported, state: 'paid', extra: 1 } as FakePayment)).text).toBe(
-      'DUPLICATE',
-    )
+    expect(
+      (await notify(service, { ...reported, state: 'paid', extra: 1 } as FakePayment)).text,
+    ).toBe('DUPLICATE')
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 
@@ -154,17 +156,20 @@ describe('a payment that the bank does not confirm', () => {
     ['amount', { kobo: '150051' }],
     ['account number', { account: '3999999999' }],
     ['session', { session: 'another' }],
-  ])('with another %s goes to manual review and does not affect the genuine one', async (field, overrides) => {
-    const to = await payee(service)
-    const genuine = pay(payment(to.accountNumber))
-    expect((await notify(service, { ...genuine, ...overrides })).text).toBe('MANUAL_REVIEW')
-    expect(await recordedIn(service, to)).toEqual([])
-    expect(await stored(genuine.key)).toMatchObject([
-      { state: 'MANUAL_REVIEW', cause: expect.stringContaining(field) },
-    ])
-    expect((await notify(service, genuine)).text).toBe('RECORDED')
-    expect(await recordedIn(service, to)).toHaveLength(1)
-  })
+  ])(
+    'with another %s goes to manual review and does not affect the genuine one',
+    async (field, overrides) => {
+      const to = await payee(service)
+      const genuine = pay(payment(to.accountNumber))
+      expect((await notify(service, { ...genuine, ...overrides })).text).toBe('MANUAL_REVIEW')
+      expect(await recordedIn(service, to)).toEqual([])
+      expect(await stored(genuine.key)).toMatchObject([
+        { state: 'MANUAL_REVIEW', cause: expect.stringContaining(field) },
+      ])
+      expect((await notify(service, genuine)).text).toBe('RECORDED')
+      expect(await recordedIn(service, to)).toHaveLength(1)
+    },
+  )
 
   test.each([
     ['without an amount', { kobo: '0' }],
@@ -222,10 +227,14 @@ describe('a notification without a payment', () => {
 test('stored notifications can be read only with the master key', async () => {
   const reported = pay(payment('3999999999'))
   await notify(service, reported)
-  const [row] = await query('select raw_encrypted from bank_notification where bank_key = $1', [reported.key])
+  const [row] = await query('select raw_encrypted from bank_notification where bank_key = $1', [
+    reported.key,
+  ])
   expect(row.raw_encrypted.length).toBeGreaterThan(100)
   expect(row.raw_encrypted.toString('latin1')).not.toContain('3999999999')
-  expect(Buffer.from(row.raw_encrypted.toString('latin1'), 'base64').toString()).not.toContain('kobo')
+  expect(Buffer.from(row.raw_encrypted.toString('latin1'), 'base64').toString()).not.toContain(
+    'kobo',
+  )
 })
 
 describe('the path', () => {

@@ -13,7 +13,11 @@ const DAY_MS = 86_400_000
 const NOW_MS = 1_000 * DAY_MS
 
 /** Stores a notification received so many days ago. */
-async function store(id: string, days: number, state: 'PROCESSED' | 'MANUAL_REVIEW' | undefined): Promise<void> {
+async function store(
+  id: string,
+  days: number,
+  state: 'PROCESSED' | 'MANUAL_REVIEW' | undefined,
+): Promise<void> {
   const { pool } = db.database
   const receivedAtMs = NOW_MS - days * DAY_MS
   await storeNotification(pool, {

@@ -21,8 +21,13 @@ const PAYMENT: BankPayment = {
 }
 
 /** Processes a reversal with the given response to its requery. */
-function processReversal(response: Requery['kind'], reversePayment: ReversePayment | undefined, tries = 0) {
-  const requery = async () => ({ kind: response, payment: PAYMENT, cause: 'the given response' }) as Requery
+function processReversal(
+  response: Requery['kind'],
+  reversePayment: ReversePayment | undefined,
+  tries = 0,
+) {
+  const requery = async () =>
+    ({ kind: response, payment: PAYMENT, cause: 'the given response' }) as Requery
   const connector = { requery } as unknown as LiveConnector
   const dependencies: ProcessDependencies = {
     pool: db.database.pool,
@@ -46,15 +51,27 @@ test('reverses the payment under the session id with which it was recorded', asy
     reversed.push(call)
     return reversed.length === 1 ? 'reversed' : 'already reversed'
   }
-  expect(await processReversal('reversed', reverse)).toMatchObject({ state: 'PROCESSED', outcome: 'RECORDED' })
-  expect(await processReversal('reversed', reverse)).toMatchObject({ state: 'PROCESSED', outcome: 'DUPLICATE' })
+  expect(await processReversal('reversed', reverse)).toMatchObject({
+    state: 'PROCESSED',
+    outcome: 'RECORDED',
+  })
+  expect(await processReversal('reversed', reverse)).toMatchObject({
+    state: 'PROCESSED',
+    outcome: 'DUPLICATE',
+  })
   expect(reversed[0]).toEqual(['PALMPAY', 'SESSION', expect.any(String)])
 })
 
 test('queues a reversal for manual review if the payment is not recorded or cannot be reversed', async () => {
   const none: ReversePayment = async () => 'not recorded'
-  expect(await processReversal('reversed', none)).toMatchObject({ state: 'MANUAL_REVIEW', outcome: 'MANUAL_REVIEW' })
-  expect(await processReversal('reversed', undefined)).toMatchObject({ state: 'MANUAL_REVIEW', outcome: 'MANUAL_REVIEW' })
+  expect(await processReversal('reversed', none)).toMatchObject({
+    state: 'MANUAL_REVIEW',
+    outcome: 'MANUAL_REVIEW',
+  })
+  expect(await processReversal('reversed', undefined)).toMatchObject({
+    state: 'MANUAL_REVIEW',
+    outcome: 'MANUAL_REVIEW',
+  })
 })
 
 test('retries an unconfirmed reversal for two days', async () => {
@@ -66,7 +83,16 @@ test('retries an unconfirmed reversal for two days', async () => {
     nowMs += processed.nextTryAtMs! - 1_000_000
   }
   expect(nowMs).toBeGreaterThan(2 * 86_400_000 - 8 * 3_600_000)
-  expect(await processReversal('unknown', never, 54)).toMatchObject({ state: 'MANUAL_REVIEW', outcome: 'MANUAL_REVIEW' })
-  expect(await processReversal('denied', never, 0)).toMatchObject({ state: 'PENDING', outcome: 'UNCONFIRMED' })
-  expect(await processReversal('denied', never, 8)).toMatchObject({ state: 'PROCESSED', outcome: 'UNCONFIRMED' })
+  expect(await processReversal('unknown', never, 54)).toMatchObject({
+    state: 'MANUAL_REVIEW',
+    outcome: 'MANUAL_REVIEW',
+  })
+  expect(await processReversal('denied', never, 0)).toMatchObject({
+    state: 'PENDING',
+    outcome: 'UNCONFIRMED',
+  })
+  expect(await processReversal('denied', never, 8)).toMatchObject({
+    state: 'PROCESSED',
+    outcome: 'UNCONFIRMED',
+  })
 })

@@ -108,7 +108,10 @@ test('lists an unmatched payment and sends its event to internal services only',
 test('lists unmatched payments in pages and by bank', async () => {
   const reported = [await arrive(), await arrive(), await arrive()]
   const first = await reconciliation().listUnmatchedPayments({ pageSize: 2 })
-  expect(first.payments.map((each) => each.sessionId)).toEqual([reported[2]!.session, reported[1]!.session])
+  expect(first.payments.map((each) => each.sessionId)).toEqual([
+    reported[2]!.session,
+    reported[1]!.session,
+  ])
   const next = await reconciliation().listUnmatchedPayments({
     pageSize: 2,
     pageToken: first.nextPageToken,
