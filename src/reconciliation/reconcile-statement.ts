@@ -35,6 +35,7 @@ interface Statement {
   readonly apply: boolean
 }
 
+/** The action taken on a row. */
 export type StatementAction =
   | 'NONE'
   | 'RECORDED'

@@ -164,12 +164,12 @@ async function sendPage(run: Run, page: readonly Sent[]): Promise<void> {
   // The service ends a call in time even if it did not reach every row.
   let late = indexesOf(results, isLate)
   while (late.length > 0) {
-    const again = await callReconcile(
+    const retried = await callReconcile(
       run,
       late.map((index) => page[index] as Sent),
     )
-    for (const [at, index] of late.entries()) results[index] = again[at] as StatementResult
-    late = late.length > indexesOf(again, isLate).length ? indexesOf(results, isLate) : []
+    for (const [at, index] of late.entries()) results[index] = retried[at] as StatementResult
+    late = late.length > indexesOf(retried, isLate).length ? indexesOf(results, isLate) : []
   }
   for (const [index, sent] of page.entries())
     reportRow(run, sent, results[index] as StatementResult)
