@@ -80,8 +80,8 @@ export function composePayments(options: Options): Payments {
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,
-    missed: bankMetrics.missing,
-    finished: bankMetrics.reconciled,
+    onMissed: bankMetrics.missing,
+    onFinished: bankMetrics.reconciled,
   })
   const notifications = createNotifications({
     ...reconciling,

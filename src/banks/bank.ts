@@ -127,17 +127,17 @@ export type Reading =
 
 /** The result of a notification; each connector maps it to its bank's codes. */
 export type NotificationOutcome =
-  | 'recorded'
-  | 'duplicate'
-  | 'unmatched'
+  | 'RECORDED'
+  | 'DUPLICATE'
+  | 'UNMATCHED'
   /** In manual review: it conflicts with the recorded payment, or cannot be parsed. */
-  | 'held'
-  | 'noise'
-  | 'forged'
+  | 'MANUAL_REVIEW'
+  | 'IGNORED'
+  | 'UNAUTHENTICATED'
   /** The bank did not confirm the payment when requeried. */
-  | 'denied'
+  | 'UNCONFIRMED'
   /** Our fault, or the bank could not be requeried: the bank has to send it again. */
-  | 'try again'
+  | 'RETRY'
 
 /** Our response to a notification, in the bank's format. */
 export interface Acknowledgement {

@@ -26,7 +26,7 @@ const BREAKER_VALUES: Readonly<Record<BreakerState, number>> = {
 }
 
 /** Outcomes that any caller can cause, so they do not show that the bank is alive. */
-const UNTRUSTED_OUTCOMES = new Set(['forged', 'refused'])
+const UNTRUSTED_OUTCOMES = new Set(['UNAUTHENTICATED', 'REFUSED'])
 
 export function createBankMetrics(register: Registry): BankMetrics {
   const registers = [register]

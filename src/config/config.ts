@@ -61,7 +61,7 @@ function composeConfig(
   const {
     reconcileWindowHours,
     reconcileIntervalMinutes,
-    reconcileSettleMinutes,
+    reconcileGraceMinutes,
     webhookLeaseSeconds,
     tlsCert: cert,
     tlsKey: key,
@@ -89,7 +89,7 @@ function composeConfig(
       /** 0: never. */
       intervalMs: reconcileIntervalMinutes * MINUTE_MS,
       /** What is younger is left to its notification. */
-      settleMs: reconcileSettleMinutes * MINUTE_MS,
+      graceMs: reconcileGraceMinutes * MINUTE_MS,
     },
     webhookLeaseMs: webhookLeaseSeconds * 1_000,
     /** Undefined: the servers speak plain text. Clients of gRPC need a certificate of `clientCa`. */

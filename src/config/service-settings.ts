@@ -60,7 +60,7 @@ export const SERVICE_SETTINGS = z
     NOTIFICATION_RETENTION_DAYS: days.default(90),
     RECONCILE_WINDOW_HOURS: integer(0, 720).default(48),
     RECONCILE_INTERVAL_MINUTES: integer(0, 10_080).default(60),
-    RECONCILE_SETTLE_MINUTES: integer(0, 1_440).default(5),
+    RECONCILE_GRACE_MINUTES: integer(0, 1_440).default(5),
     /** Ranges of addresses that webhooks may go to although they are not public. */
     WEBHOOK_ALLOWED_CIDRS: cidrs,
     /** How long a webhook that was under way in a process that died waits for another one. */

@@ -63,7 +63,7 @@ export async function checkBankWork(
       (select count(*)::int from account where status = 'PENDING' and opening_state = 'MANUAL_REVIEW')
         as openings,
       (select count(*)::int from unmatched_payment where resolution is null) as unmatched,
-      (select count(*)::int from bank_notification where state = 'HELD') as held,
+      (select count(*)::int from bank_notification where state = 'MANUAL_REVIEW') as held,
       (select count(*)::int from payment_conflict where created_at >= $1) as differing`,
     [new Date(nowMs - CONFLICT_DAYS * DAY_MS)],
   )

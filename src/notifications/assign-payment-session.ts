@@ -3,10 +3,10 @@ import type { BankCode } from '../banks/bank.ts'
 import { assignSession } from './store.ts'
 
 /**
- * The session under which a payment is recorded that something else than a notification tells of:
- * the first one that it was told with, by whatever.
+ * The session id under which to record a payment that was not reported by a notification: the first
+ * one that any source reported for it.
  *
- * @returns undefined when this session is that of another payment of the bank
+ * @returns undefined if another payment of the bank has this session id
  */
 export function assignPaymentSession(
   pool: Pool,

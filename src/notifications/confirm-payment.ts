@@ -5,90 +5,91 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
 
-/** A reading that tells of money. */
+/** A notification about a payment or its reversal. */
 export type MoneyReading = Extract<Reading, { kind: 'payment' | 'reversal' }>
 
-/** What the bank itself says of a payment that it was said to have. */
+/** The result of confirming a reported payment with its bank. */
 export type Confirmation =
   | { readonly kind: 'paid' | 'reversed'; readonly payment: BankPayment }
-  | { readonly kind: 'denied' | 'unknown' | 'contradiction'; readonly cause: string }
+  | { readonly kind: 'denied' | 'unknown' | 'conflict'; readonly cause: string }
 
 const REQUERY_TIMEOUT_MS = 9_000
 
 /**
- * Asks the bank for the payment of a notification, unless a signature binds it and the settings
- * trust that, and compares what both say. What goes on is what the bank answered.
+ * Requeries the payment of a notification and compares the bank's response with the notification.
+ * Skips the requery if a signature covers the payment and the settings trust it. Returns the payment
+ * as the bank's response describes it.
  */
 export async function confirmPayment(
   { connector, requery }: ServedBank,
   reading: MoneyReading,
 ): Promise<Confirmation> {
-  const told = plainPayment(reading.payment)
-  const malformed = malformation(told)
-  if (malformed) return { kind: 'contradiction', cause: malformed }
+  const reported = plainPayment(reading.payment)
+  const malformed = validatePayment(reported)
+  if (malformed) return { kind: 'conflict', cause: malformed }
   if (!requery && reading.bound) {
-    return { kind: reading.kind === 'payment' ? 'paid' : 'reversed', payment: told }
+    return { kind: reading.kind === 'payment' ? 'paid' : 'reversed', payment: reported }
   }
-  const answer = await connector.requery(told, AbortSignal.timeout(REQUERY_TIMEOUT_MS))
-  if (answer.kind === 'denied' || answer.kind === 'unknown') return answer
-  return compare(told, answer)
+  const response = await connector.requery(reported, AbortSignal.timeout(REQUERY_TIMEOUT_MS))
+  if (response.kind === 'denied' || response.kind === 'unknown') return response
+  return compare(reported, response)
 }
 
 function compare(
-  told: BankPayment,
-  answer: Extract<Requery, { kind: 'confirmed' | 'reversed' }>,
+  reported: BankPayment,
+  response: Extract<Requery, { kind: 'confirmed' | 'reversed' }>,
 ): Confirmation {
-  const payment = plainPayment(answer.payment)
-  const malformed = malformation(payment)
-  if (malformed) return { kind: 'contradiction', cause: `on asking: ${malformed}` }
-  const differs = [
-    payment.bankKey !== told.bankKey && 'key',
-    payment.accountNumber !== told.accountNumber && 'account number',
-    payment.amountMinor !== told.amountMinor && 'amount',
-    sessionsDiffer(payment, told) && 'session',
-  ].filter((what) => what !== false)
-  if (differs.length > 0) {
-    const cause = `the notification and the bank's answer differ in ${differs.join(', ')}`
-    return { kind: 'contradiction', cause }
+  const payment = plainPayment(response.payment)
+  const malformed = validatePayment(payment)
+  if (malformed) return { kind: 'conflict', cause: `in the requery response: ${malformed}` }
+  const conflicts = [
+    payment.bankKey !== reported.bankKey && 'key',
+    payment.accountNumber !== reported.accountNumber && 'account number',
+    payment.amountMinor !== reported.amountMinor && 'amount',
+    sessionsDiffer(payment, reported) && 'session',
+  ].filter((field) => field !== false)
+  if (conflicts.length > 0) {
+    const cause = `the notification and the requery response differ in: ${conflicts.join(', ')}`
+    return { kind: 'conflict', cause }
   }
-  const kind = answer.kind === 'confirmed' ? 'paid' : 'reversed'
-  return { kind, payment: complete(payment, told) }
+  const kind = response.kind === 'confirmed' ? 'paid' : 'reversed'
+  return { kind, payment: complete(payment, reported) }
 }
 
-/** The key stands in for a session that is missing, and so says nothing of it. */
+/** Connectors put the bank's key in place of a missing session id. */
 const hasSession = ({ sessionId, bankKey }: BankPayment): boolean => sessionId !== bankKey
 
 function sessionsDiffer(one: BankPayment, other: BankPayment): boolean {
   return hasSession(one) && hasSession(other) && one.sessionId !== other.sessionId
 }
 
-/** What the bank's answer leaves out is taken from its notification. */
-function complete(payment: BankPayment, told: BankPayment): BankPayment {
+/** Takes the fields missing from the requery response from the notification. */
+function complete(payment: BankPayment, reported: BankPayment): BankPayment {
   const { payer } = payment
   return {
     ...payment,
-    sessionId: hasSession(payment) ? payment.sessionId : told.sessionId,
-    paidAtMs: payment.paidAtMs ?? told.paidAtMs,
+    sessionId: hasSession(payment) ? payment.sessionId : reported.sessionId,
+    paidAtMs: payment.paidAtMs ?? reported.paidAtMs,
     payer: {
-      name: payer.name || told.payer.name,
-      accountNumber: payer.accountNumber || told.payer.accountNumber,
-      bankCode: payer.bankCode || told.payer.bankCode,
-      bankName: payer.bankName || told.payer.bankName,
+      name: payer.name || reported.payer.name,
+      accountNumber: payer.accountNumber || reported.payer.accountNumber,
+      bankCode: payer.bankCode || reported.payer.bankCode,
+      bankName: payer.bankName || reported.payer.bankName,
     },
-    narration: payment.narration || told.narration,
+    narration: payment.narration || reported.narration,
   }
 }
 
-/** Why a payment cannot be recorded as it is; undefined when it can. */
-function malformation({ bankKey, sessionId, accountNumber, amountMinor }: BankPayment) {
+/** Why a payment cannot be recorded; undefined if it can. */
+function validatePayment({ bankKey, sessionId, accountNumber, amountMinor }: BankPayment) {
   if (bankKey === '' || bankKey.length > 200) return 'the key of the payment is missing or too long'
-  if (!isPaymentKey(sessionId)) return 'the session id is of an unknown form'
+  if (!isPaymentKey(sessionId)) return 'the session id has an unknown format'
   if (!isAccountNumber(accountNumber)) return 'the account number does not have ten digits'
   if (amountMinor <= 0n || amountMinor > AMOUNT_MINOR_MAX) return 'the amount is out of range'
   return undefined
 }
 
-/** A payment whose texts can be stored. */
+/** The payment with its texts in a form that PostgreSQL can store. */
 function plainPayment(payment: BankPayment): BankPayment {
   const { payer, paidAtMs } = payment
   return {

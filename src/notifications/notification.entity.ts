@@ -1,6 +1,6 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
-/** What banks told us, as it came. The same body is kept once. */
+/** Banks' notifications as received. The same body is stored once. */
 export const NotificationEntity = defineEntity({
   name: 'BankNotification',
   tableName: 'bank_notification',
@@ -11,15 +11,15 @@ export const NotificationEntity = defineEntity({
     bodyDigest: p.blob(),
     receivedAt: p.datetime(3),
     /** Headers and body, encrypted. */
-    sealed: p.blob(),
-    /** The bank's key of the payment it tells of; empty when it tells of none. */
+    rawEncrypted: p.blob(),
+    /** The bank's key of the reported payment; empty if the notification reports none. */
     bankKey: p.text(),
     state: p.text(),
     outcome: p.text(),
     cause: p.text(),
-    /** How often it was looked at. */
+    /** How often it was processed. */
     tries: p.integer(),
-    /** When the service looks at it again by itself. */
+    /** When the service retries it. */
     nextTryAt: p.datetime(3).nullable(),
   },
   uniques: [{ properties: ['bank', 'bodyDigest'] }],
@@ -28,26 +28,29 @@ export const NotificationEntity = defineEntity({
     {
       name: 'bank_notification_due_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "bank_notification" (${columns.nextTryAt}) where state = 'OPEN'`,
+        `create index ${indexName} on "bank_notification" (${columns.nextTryAt}) where state = 'PENDING'`,
     },
     {
-      name: 'bank_notification_held_index',
+      name: 'bank_notification_manual_review_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "bank_notification" (${columns.id}) where state = 'HELD'`,
+        `create index ${indexName} on "bank_notification" (${columns.id}) where state = 'MANUAL_REVIEW'`,
     },
   ],
   checks: [
-    { name: 'bank_notification_state', expression: "state in ('OPEN', 'DONE', 'HELD')" },
     {
-      name: 'bank_notification_open',
-      expression: "(state = 'OPEN') = (next_try_at is not null)",
+      name: 'bank_notification_state',
+      expression: "state in ('PENDING', 'PROCESSED', 'MANUAL_REVIEW')",
+    },
+    {
+      name: 'bank_notification_pending',
+      expression: "(state = 'PENDING') = (next_try_at is not null)",
     },
   ],
 })
 
 /**
- * Under which session each payment of a bank is recorded, for ever: a bank may tell of a payment
- * with its session id and again without, and both are the same payment.
+ * The session id under which each payment of a bank is recorded; it never changes. A bank may report
+ * a payment with its session id and again without it, and both are the same payment.
  */
 export const PaymentKeyEntity = defineEntity({
   name: 'BankPaymentKey',

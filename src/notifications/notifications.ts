@@ -6,13 +6,13 @@ import { createReceiveNotification, type ReceiveDependencies } from './receive-n
 import { createRetryNotifications } from './retry-notifications.ts'
 import { deleteOldNotifications } from './store.ts'
 
-/** What the live banks tell us. */
+/** Receives the notifications of live banks. */
 export interface Notifications {
-  /** @returns undefined when the bank is not live, or there is none of that name */
+  /** @returns undefined if no bank has this name, or the bank is not live */
   bankOf(pathName: string): BankCode | undefined
-  /** Whether a bank's notifications may come from an address. */
+  /** Whether the bank may send notifications from this address. */
   allows(bank: BankCode, address: string): boolean
-  /** Serves one notification, and answers in the words of its bank. It does not throw. */
+  /** Processes a notification and returns the response in the bank's format. Never throws. */
   receive(bank: BankCode, notification: BankNotification): Promise<Acknowledgement>
   start(): void
   stop(): Promise<void>
@@ -20,9 +20,9 @@ export interface Notifications {
 
 interface Options extends Omit<ReceiveDependencies, 'observe'> {
   readonly live: ReadonlyMap<BankCode, ServedBank>
-  /** How long notifications are kept as they came. */
+  /** How long raw notifications are stored. */
   readonly retentionDays: number
-  /** Told what became of each notification; `refused`: its address is not allowed. */
+  /** Called with the outcome of each notification; `REFUSED` if its address is not allowed. */
   readonly observe: (bank: BankCode, outcome: string) => void
 }
 
@@ -48,7 +48,7 @@ export function createNotifications(options: Options): Notifications {
       if (ranges === undefined) return true
       const parsed = parseAddress(address)
       const allows = parsed !== undefined && ranges.contains(parsed)
-      if (!allows) observe(bank, 'refused')
+      if (!allows) observe(bank, 'REFUSED')
       return allows
     },
     receive(bank, notification) {
@@ -63,7 +63,7 @@ export function createNotifications(options: Options): Notifications {
   }
 }
 
-/** Deletes what is settled and old, a little at a time. What needs somebody is kept. */
+/** Deletes old processed notifications in batches. Keeps those that are pending or in manual review. */
 function createRetention({ pool, clock, log, retentionDays }: Options) {
   return createLoop({
     name: 'notification retention',

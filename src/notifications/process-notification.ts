@@ -9,106 +9,115 @@ import type { RecordOutcome } from '../transactions/transaction.ts'
 import { confirmPayment, type MoneyReading } from './confirm-payment.ts'
 import { assignSession, findSession, type Processed } from './store.ts'
 
-/** Takes a recorded payment back, as its bank has. Repeating it is safe. */
+/** Reverses a recorded payment that its bank has reversed. A repeat is safe. */
 export type ReversePayment = (
   bank: BankCode,
   sessionId: string,
   reason: string,
-) => Promise<'reversed' | 'reversed before' | 'not recorded'>
+) => Promise<'reversed' | 'already reversed' | 'not recorded'>
 
 export interface ProcessDependencies {
   readonly pool: Pool
   readonly clock: Clock
   readonly recordPayment: RecordPayment
-  /** Undefined: reversals are held for a person. */
+  /** Undefined: reversals are queued for manual review. */
   readonly reversePayment: ReversePayment | undefined
 }
 
-/** A notification that is authentic. */
-export interface Notified {
+/** An authentic notification. */
+export interface AuthenticNotification {
   readonly bank: BankCode
   readonly served: ServedBank
   readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
   readonly receivedAtMs: number
-  /** How often it was looked at before. */
+  /** How often it was processed before. */
   readonly tries: number
 }
 
-/** What one look found, before it is decided whether there is another one. */
-type Verdict = {
-  readonly outcome: Exclude<NotificationOutcome, 'forged'>
+/** The result of one try, before it is decided whether there is another. */
+type TryResult = {
+  readonly outcome: Exclude<NotificationOutcome, 'UNAUTHENTICATED'>
   readonly cause: string
 }
 
-const OUTCOMES: Readonly<Record<RecordOutcome, Verdict['outcome']>> = {
-  RECORDED: 'recorded',
-  DUPLICATE: 'duplicate',
-  UNMATCHED: 'unmatched',
-  CONFLICT: 'held',
+const OUTCOMES: Readonly<Record<RecordOutcome, TryResult['outcome']>> = {
+  RECORDED: 'RECORDED',
+  DUPLICATE: 'DUPLICATE',
+  UNMATCHED: 'UNMATCHED',
+  CONFLICT: 'MANUAL_REVIEW',
 }
 
-/** The waits between looks double up to an hour: some two days in all, and some two hours. */
+/** The waits between tries double up to an hour: about two days in all, and about two hours. */
 const TRIES_MAX = 54
-const TRIES_DENIED_MAX = 8
+const TRIES_UNCONFIRMED_MAX = 8
 const BACKOFF = { minMs: 30_000, maxMs: 3_600_000 }
 
-/** Does what a notification asks for, as far as its bank confirms it. Looking again is safe. */
-export async function look(
+/** Records or reverses the payment of a notification if its bank confirms it. A repeat is safe. */
+export async function processNotification(
   dependencies: ProcessDependencies,
-  notified: Notified,
+  notification: AuthenticNotification,
 ): Promise<Processed> {
-  const verdict = await judge(dependencies, notified)
-  return decide(verdict, notified.tries, dependencies.clock.now())
+  const result = await tryOnce(dependencies, notification)
+  return decide(result, notification.tries, dependencies.clock.now())
 }
 
-/** A look that failed for a fault of ours. */
+/** The result of a try that failed for a fault of this service. */
 export function failedProcessing(tries: number, nowMs: number): Processed {
-  return decide({ outcome: 'try again', cause: 'a fault of this service' }, tries, nowMs)
+  return decide({ outcome: 'RETRY', cause: 'a fault of this service' }, tries, nowMs)
 }
 
-function decide({ outcome, cause }: Verdict, tries: number, nowMs: number): Processed {
+function decide({ outcome, cause }: TryResult, tries: number, nowMs: number): Processed {
   const nextTryAtMs = nowMs + backoffMs(tries + 1, BACKOFF)
-  if (outcome === 'try again') {
-    if (tries < TRIES_MAX) return { state: 'OPEN', outcome, cause, nextTryAtMs }
-    return { state: 'HELD', outcome: 'held', cause, nextTryAtMs: undefined }
+  if (outcome === 'RETRY') {
+    if (tries < TRIES_MAX) return { state: 'PENDING', outcome, cause, nextTryAtMs }
+    return { state: 'MANUAL_REVIEW', outcome: 'MANUAL_REVIEW', cause, nextTryAtMs: undefined }
   }
-  // A bank may notify of a payment before it can be asked for it.
-  if (outcome === 'denied' && tries < TRIES_DENIED_MAX) {
-    return { state: 'OPEN', outcome, cause, nextTryAtMs }
+  // A bank may send the notification before a requery can find the payment.
+  if (outcome === 'UNCONFIRMED' && tries < TRIES_UNCONFIRMED_MAX) {
+    return { state: 'PENDING', outcome, cause, nextTryAtMs }
   }
-  return { state: outcome === 'held' ? 'HELD' : 'DONE', outcome, cause, nextTryAtMs: undefined }
+  const state = outcome === 'MANUAL_REVIEW' ? 'MANUAL_REVIEW' : 'PROCESSED'
+  return { state, outcome, cause, nextTryAtMs: undefined }
 }
 
-async function judge(dependencies: ProcessDependencies, notified: Notified): Promise<Verdict> {
-  const { reading, served } = notified
-  if (reading.kind === 'ignored') return { outcome: 'noise', cause: reading.cause }
-  if (reading.kind === 'malformed') return { outcome: 'held', cause: reading.cause }
+async function tryOnce(
+  dependencies: ProcessDependencies,
+  notification: AuthenticNotification,
+): Promise<TryResult> {
+  const { reading, served } = notification
+  if (reading.kind === 'ignored') return { outcome: 'IGNORED', cause: reading.cause }
+  if (reading.kind === 'malformed') return { outcome: 'MANUAL_REVIEW', cause: reading.cause }
   const confirmation = await confirmPayment(served, reading)
   switch (confirmation.kind) {
     case 'unknown':
-      return { outcome: 'try again', cause: confirmation.cause }
+      return { outcome: 'RETRY', cause: confirmation.cause }
     case 'denied':
-      return { outcome: 'denied', cause: confirmation.cause }
-    case 'contradiction':
-      return { outcome: 'held', cause: confirmation.cause }
+      return { outcome: 'UNCONFIRMED', cause: confirmation.cause }
+    case 'conflict':
+      return { outcome: 'MANUAL_REVIEW', cause: confirmation.cause }
     case 'reversed':
-      return reverse(dependencies, notified, reading, confirmation.payment)
+      return reverse(dependencies, notification, reading, confirmation.payment)
     case 'paid':
-      if (reading.kind === 'payment') return record(dependencies, notified, confirmation.payment)
-      return { outcome: 'try again', cause: 'the bank notifies of a reversal, and says it is paid' }
+      if (reading.kind === 'payment') {
+        return record(dependencies, notification, confirmation.payment)
+      }
+      return {
+        outcome: 'RETRY',
+        cause: 'the notification is a reversal; the bank confirms payment',
+      }
   }
 }
 
 async function record(
   { pool, clock, recordPayment }: ProcessDependencies,
-  { bank, receivedAtMs }: Notified,
+  { bank, receivedAtMs }: AuthenticNotification,
   payment: BankPayment,
-): Promise<Verdict> {
+): Promise<TryResult> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = payment
   const sessionId = await assignSession(pool, bank, payment, clock.now())
   if (sessionId === undefined) {
-    const cause = `the session ${payment.sessionId} is that of another payment than ${bankKey}`
-    return { outcome: 'held', cause }
+    const cause = `session ${payment.sessionId} belongs to another payment than ${bankKey}`
+    return { outcome: 'MANUAL_REVIEW', cause }
   }
   const incoming = {
     bank,
@@ -122,30 +131,30 @@ async function record(
     narration,
   } as const
   if (await isReturned(pool, incoming)) {
-    return { outcome: 'duplicate', cause: 'it was returned to its payer' }
+    return { outcome: 'DUPLICATE', cause: 'it was returned to its payer' }
   }
-  // The one place where what a real bank tells of is recorded.
+  // The only call that records payments reported by real banks.
   const { outcome } = await recordPayment(incoming)
-  const cause = outcome === 'CONFLICT' ? 'its session is recorded with other facts' : ''
+  const cause = outcome === 'CONFLICT' ? 'it conflicts with the transaction of its session' : ''
   return { outcome: OUTCOMES[outcome], cause }
 }
 
 async function reverse(
   { pool, reversePayment }: ProcessDependencies,
-  { bank }: Notified,
+  { bank }: AuthenticNotification,
   reading: MoneyReading,
   payment: BankPayment,
-): Promise<Verdict> {
+): Promise<TryResult> {
   const sessionId = await findSession(pool, bank, payment.bankKey)
   if (sessionId === undefined && reading.kind === 'payment') {
-    return { outcome: 'denied', cause: 'the bank has taken the payment back' }
+    return { outcome: 'UNCONFIRMED', cause: 'the bank has reversed the payment' }
   }
   if (reversePayment === undefined) {
-    return { outcome: 'held', cause: `the bank has taken ${payment.sessionId} back` }
+    return { outcome: 'MANUAL_REVIEW', cause: `the bank has reversed ${payment.sessionId}` }
   }
-  const reason = 'the bank has taken the payment back'
+  const reason = 'the bank has reversed the payment'
   const result = await reversePayment(bank, sessionId ?? payment.sessionId, reason)
-  if (result === 'reversed') return { outcome: 'recorded', cause: '' }
-  if (result === 'reversed before') return { outcome: 'duplicate', cause: '' }
-  return { outcome: 'held', cause: 'the bank has taken back a payment that is not recorded' }
+  if (result === 'reversed') return { outcome: 'RECORDED', cause: '' }
+  if (result === 'already reversed') return { outcome: 'DUPLICATE', cause: '' }
+  return { outcome: 'MANUAL_REVIEW', cause: 'the bank has reversed a payment that is not recorded' }
 }

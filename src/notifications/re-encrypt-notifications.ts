@@ -6,10 +6,10 @@ import { reEncryptNotification } from './raw-notification.ts'
 
 interface EncryptedNotification {
   id: string
-  sealed: Buffer
+  raw_encrypted: Buffer
 }
 
-/** Banks' notifications as they came. */
+/** Banks' notifications as received. */
 export function encryptedNotifications(pool: Pool): EncryptedRows {
   return {
     name: 'bank notifications',
@@ -17,25 +17,25 @@ export function encryptedNotifications(pool: Pool): EncryptedRows {
       const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
       const all = rows.map((row) => ({
         row,
-        sealed: reEncryptNotification(encrypter, row.id, row.sealed),
+        encrypted: reEncryptNotification(encrypter, row.id, row.raw_encrypted),
       }))
-      const remade = all.flatMap(({ row, sealed }) => (sealed ? [{ row, sealed }] : []))
-      const unreadable = all.flatMap(({ row, sealed }) => (sealed ? [] : [row.id]))
-      const reEncrypted = remade.length === 0 ? 0 : await replace(pool, remade)
-      return { scanned, reEncrypted, skipped: remade.length - reEncrypted, unreadable, next: last }
+      const updates = all.flatMap(({ row, encrypted }) => (encrypted ? [{ row, encrypted }] : []))
+      const unreadable = all.flatMap(({ row, encrypted }) => (encrypted ? [] : [row.id]))
+      const reEncrypted = updates.length === 0 ? 0 : await replace(pool, updates)
+      return { scanned, reEncrypted, skipped: updates.length - reEncrypted, unreadable, next: last }
     },
     countByKey: () =>
       countByKey(
         pool,
-        `select encode(substr(sealed, 2, 4), 'hex') as key_id, count(*)
+        `select encode(substr(raw_encrypted, 2, 4), 'hex') as key_id, count(*)
           from bank_notification group by 1`,
       ),
     async matchesKeys(encrypter) {
       const { rows } = await pool.query<EncryptedNotification>(
-        'select id, sealed from bank_notification limit 1',
+        'select id, raw_encrypted from bank_notification limit 1',
       )
       const [row] = rows
-      return row && reEncryptNotification(encrypter, row.id, row.sealed) !== undefined
+      return row && reEncryptNotification(encrypter, row.id, row.raw_encrypted) !== undefined
     },
   }
 }
@@ -43,42 +43,44 @@ export function encryptedNotifications(pool: Pool): EncryptedRows {
 async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
   const result = await pool.query<{
     id: string | null
-    sealed: Buffer
+    raw_encrypted: Buffer
     scanned: number
     last: string | null
   }>(
     `with page as (
-        select id, sealed from bank_notification where id > $1 order by id limit $2
+        select id, raw_encrypted from bank_notification where id > $1 order by id limit $2
       )
       select p.*, l.scanned, l.last
       from (select count(*)::int as scanned, max(id) as last from page) l
-      left join page p on substr(p.sealed, 1, 5) <> $3`,
+      left join page p on substr(p.raw_encrypted, 1, 5) <> $3`,
     [after, limit, encrypter.head],
   )
   const { last = null, scanned = 0 } = result.rows[0] ?? {}
-  const rows = result.rows.flatMap(({ id, sealed }) => (id === null ? [] : [{ id, sealed }]))
+  const rows = result.rows.flatMap(({ id, raw_encrypted }) =>
+    id === null ? [] : [{ id, raw_encrypted }],
+  )
   return { rows, last: last ?? undefined, scanned }
 }
 
-/** Replaces what is still as it was read, and not locked. @returns how many rows were replaced */
+/** Updates the rows that did not change since they were read and are not locked; returns how many. */
 async function replace(
   pool: Pool,
-  remade: readonly { readonly row: EncryptedNotification; readonly sealed: Buffer }[],
+  updates: readonly { readonly row: EncryptedNotification; readonly encrypted: Buffer }[],
 ): Promise<number> {
   const result = await pool.query({
-    name: 'bank-notification-reEncrypt',
+    name: 'bank-notification-re-encrypt',
     text: `with input as (
-        select * from unnest($1::text[], $2::bytea[], $3::bytea[]) as i(id, before, sealed)
+        select * from unnest($1::text[], $2::bytea[], $3::bytea[]) as i(id, before, encrypted)
       ), unchanged as (
         select n.id from bank_notification n join input i using (id)
-        where n.sealed = i.before for update of n skip locked
+        where n.raw_encrypted = i.before for update of n skip locked
       )
-      update bank_notification n set sealed = i.sealed
+      update bank_notification n set raw_encrypted = i.encrypted
       from input i join unchanged u using (id) where n.id = i.id`,
     values: [
-      textArray(remade.map(({ row }) => row.id)),
-      byteaArray(remade.map(({ row }) => row.sealed)),
-      byteaArray(remade.map(({ sealed }) => sealed)),
+      textArray(updates.map(({ row }) => row.id)),
+      byteaArray(updates.map(({ row }) => row.raw_encrypted)),
+      byteaArray(updates.map(({ encrypted }) => encrypted)),
     ],
   })
   return result.rowCount ?? 0

@@ -12,31 +12,31 @@ import { newId } from '../core/ids.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import {
+  type AuthenticNotification,
   failedProcessing,
-  look,
-  type Notified,
   type ProcessDependencies,
+  processNotification,
 } from './process-notification.ts'
 import { encryptNotification } from './raw-notification.ts'
-import { finishProcessing, type KeptNotification, keepNotification } from './store.ts'
+import { finishProcessing, type StoredNotification, storeNotification } from './store.ts'
 
-/** How long a bank waits for the answer at the most; what is not done then goes on behind it. */
-const ANSWER_MS = 20_000
+/** How long a bank waits for the response; processing continues after that. */
+const RESPONSE_TIMEOUT_MS = 20_000
 
-/** Beyond so many at once, banks are told to try again: a database that hangs must not fill memory. */
-const UNDER_WAY_MAX = 1_024
+/** Above this, banks are asked to retry: a database that hangs must not exhaust memory. */
+const IN_PROGRESS_MAX = 1_024
 
-/** Beyond this a process that looks at a notification is taken for dead. */
-const LOOK_MS = 60_000
+/** After this, a process that is processing a notification is considered dead. */
+const PROCESSING_LEASE_MS = 60_000
 
 export interface ReceiveDependencies extends ProcessDependencies {
   readonly encrypter: Encrypter
   readonly log: Logger
-  /** Told what became of each notification. */
+  /** Called with the outcome of each notification. */
   readonly observe: (bank: BankCode, outcome: NotificationOutcome) => void
 }
 
-/** Serves one notification, and answers in the words of its bank. It does not throw. */
+/** Processes a notification and returns the response in the bank's format. Never throws. */
 export type ReceiveNotification = (
   bank: BankCode,
   served: ServedBank,
@@ -44,41 +44,41 @@ export type ReceiveNotification = (
 ) => Promise<Acknowledgement>
 
 /**
- * Reads a notification, keeps it, does what it asks for, and only then acknowledges it. Whatever
- * goes wrong here, the bank is told to try again, and never that its payment is refused.
+ * Reads a notification, stores it, processes it, and only then acknowledges it. For any failure here
+ * the response asks the bank to retry; it never says that the payment is rejected.
  */
 export function createReceiveNotification(dependencies: ReceiveDependencies): ReceiveNotification {
-  const told = createSparseLog(dependencies)
-  let underWay = 0
-  const serveWithin = async (...of: Parameters<typeof serve>): Promise<NotificationOutcome> => {
-    if (underWay >= UNDER_WAY_MAX) return 'try again'
-    underWay += 1
-    const serving = serve(...of).finally(() => {
-      underWay -= 1
+  const warnUnauthenticated = createLimitedWarning(dependencies)
+  let inProgress = 0
+  const serveLimited = async (...args: Parameters<typeof serve>): Promise<NotificationOutcome> => {
+    if (inProgress >= IN_PROGRESS_MAX) return 'RETRY'
+    inProgress += 1
+    const serving = serve(...args).finally(() => {
+      inProgress -= 1
     })
-    return serveInTime(dependencies, of[1], serving)
+    return serveWithTimeout(dependencies, args[1], serving)
   }
   return async (bank, served, notification) => {
-    const outcome = await serveWithin(dependencies, bank, served, notification)
+    const outcome = await serveLimited(dependencies, bank, served, notification)
     dependencies.observe(bank, outcome)
-    if (outcome === 'forged') told(bank)
+    if (outcome === 'UNAUTHENTICATED') warnUnauthenticated(bank)
     return acknowledge(dependencies, bank, served, outcome, notification)
   }
 }
 
-async function serveInTime(
+async function serveWithTimeout(
   { log }: ReceiveDependencies,
   bank: BankCode,
-  served: Promise<NotificationOutcome>,
+  outcome: Promise<NotificationOutcome>,
 ): Promise<NotificationOutcome> {
-  const serving = served.catch((error: unknown): NotificationOutcome => {
-    const text = 'serving a notification failed; the bank is told to try again'
+  const serving = outcome.catch((error: unknown): NotificationOutcome => {
+    const text = 'receiving a notification failed; the response asks the bank to retry'
     log.error({ err: error, bank }, text)
-    return 'try again'
+    return 'RETRY'
   })
-  if (await withTimeout(serving, ANSWER_MS)) return serving
-  log.warn({ bank }, 'a notification takes long; the bank is told to try again')
-  return 'try again'
+  if (await withTimeout(serving, RESPONSE_TIMEOUT_MS)) return serving
+  log.warn({ bank }, 'processing a notification takes long; the response asks the bank to retry')
+  return 'RETRY'
 }
 
 async function serve(
@@ -89,45 +89,48 @@ async function serve(
 ): Promise<NotificationOutcome> {
   const { pool, clock, log } = dependencies
   const reading = served.connector.read(notification)
-  if (reading.kind === 'unauthenticated') return 'forged'
+  if (reading.kind === 'unauthenticated') return 'UNAUTHENTICATED'
   const receivedAtMs = clock.now()
-  const kept = await keep(dependencies, bank, notification, reading, receivedAtMs)
-  // What is settled is settled. A payment that the bank denied may be known to it by now.
-  if (kept.state === 'DONE' && kept.outcome !== 'denied') return repeatOf(kept.outcome)
-  const notified: Notified = { bank, served, reading, receivedAtMs, tries: kept.tries }
-  const looked = await look(dependencies, notified).catch((error: unknown) => {
-    log.error({ err: error, bank, id: kept.id }, 'looking at a notification failed')
-    return failedProcessing(kept.tries, clock.now())
+  const stored = await store(dependencies, bank, notification, reading, receivedAtMs)
+  // A processed notification stays processed, but the bank may confirm an unconfirmed payment by now.
+  if (stored.state === 'PROCESSED' && stored.outcome !== 'UNCONFIRMED') {
+    return outcomeOfRepeat(stored.outcome)
+  }
+  const { id, tries } = stored
+  const authentic: AuthenticNotification = { bank, served, reading, receivedAtMs, tries }
+  const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
+    log.error({ err: error, bank, id }, 'processing a notification failed')
+    return failedProcessing(tries, clock.now())
   })
-  await finishProcessing(pool, kept.id, looked)
-  const { state, outcome, cause } = looked
-  const line = { bank, id: kept.id, outcome, ...(cause !== '' && { cause }) }
-  if (state === 'HELD') log.warn(line, 'a notification needs a person')
-  else log.info(line, 'a notification was served')
+  await finishProcessing(pool, id, processed)
+  const { state, outcome, cause } = processed
+  const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
+  if (state === 'MANUAL_REVIEW') log.warn(line, 'notification queued for manual review')
+  else log.info(line, 'notification received')
   return outcome
 }
 
-function keep(
+function store(
   { pool, encrypter }: ReceiveDependencies,
   bank: BankCode,
   notification: BankNotification,
   reading: Exclude<Reading, { kind: 'unauthenticated' }>,
   nowMs: number,
-): Promise<KeptNotification> {
+): Promise<StoredNotification> {
   const id = newId('ntf', nowMs)
-  return keepNotification(pool, {
+  return storeNotification(pool, {
     id,
     bank,
     bodyDigest: hash('sha256', notification.rawBody, 'buffer'),
     receivedAtMs: nowMs,
-    sealed: encryptNotification(encrypter, id, notification),
+    rawEncrypted: encryptNotification(encrypter, id, notification),
     bankKey: 'payment' in reading ? reading.payment.bankKey.slice(0, 200).replaceAll('\0', '') : '',
-    nextTryAtMs: nowMs + LOOK_MS,
+    nextTryAtMs: nowMs + PROCESSING_LEASE_MS,
   })
 }
 
-function repeatOf(outcome: NotificationOutcome): NotificationOutcome {
-  return outcome === 'recorded' ? 'duplicate' : outcome
+function outcomeOfRepeat(outcome: NotificationOutcome): NotificationOutcome {
+  return outcome === 'RECORDED' ? 'DUPLICATE' : outcome
 }
 
 function acknowledge(
@@ -140,7 +143,7 @@ function acknowledge(
   try {
     return connector.acknowledge(outcome, notification)
   } catch (error) {
-    log.error({ err: error, bank, outcome }, 'wording the answer to a notification failed')
+    log.error({ err: error, bank, outcome }, 'building the response to a notification failed')
     return { status: 500, contentType: 'text/plain', body: 'try again' }
   }
 }
@@ -148,17 +151,19 @@ function acknowledge(
 const LINES_MAX = 10
 const LINES_EVERY_MS = 60_000
 
-/** Anybody can send forgeries: they are told of a few times a minute, and counted. */
-function createSparseLog({ log, clock }: ReceiveDependencies): (bank: BankCode) => void {
+/** Any caller can send forgeries, so only a few a minute are logged one by one; the rest are counted. */
+function createLimitedWarning({ log, clock }: ReceiveDependencies): (bank: BankCode) => void {
   let sinceMs = 0
   let count = 0
   return (bank) => {
     if (clock.now() >= sinceMs + LINES_EVERY_MS) {
-      if (count > LINES_MAX) log.warn({ count }, 'forged notifications in the last minute')
+      if (count > LINES_MAX) {
+        log.warn({ count }, 'unauthenticated notifications in the last minute')
+      }
       sinceMs = clock.now()
       count = 0
     }
     count += 1
-    if (count <= LINES_MAX) log.warn({ bank }, 'a notification is not authentic')
+    if (count <= LINES_MAX) log.warn({ bank }, 'notification is not authentic')
   }
 }

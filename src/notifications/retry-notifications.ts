@@ -1,22 +1,22 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { failedProcessing, look } from './process-notification.ts'
+import { failedProcessing, processNotification } from './process-notification.ts'
 import { decryptNotification } from './raw-notification.ts'
 import type { ReceiveDependencies } from './receive-notification.ts'
 import { claimDueNotifications, type DueNotification, finishProcessing } from './store.ts'
 
-/** How many notifications one turn looks at, all of them at once. */
+/** How many notifications one turn processes, all of them concurrently. */
 const NOTIFICATIONS_MAX = 16
 
-/** For how long the ones of a turn are this instance's. */
+/** How long this instance owns the notifications that a turn claims. */
 const LEASE_MS = 60_000
 
 const IDLE_MS = 1_000
 
 /**
- * Looks again at notifications that could not be served when they came: a bank gives up repeating
- * one after a while, and the money is there all the same.
+ * Retries notifications that could not be processed when they arrived: a bank stops repeating one
+ * after a while, although the money has arrived.
  */
 export function createRetryNotifications(
   dependencies: ReceiveDependencies,
@@ -31,38 +31,36 @@ export function createRetryNotifications(
       const nowMs = clock.now()
       const untilMs = nowMs + LEASE_MS
       const due = await claimDueNotifications(pool, banks, nowMs, untilMs, NOTIFICATIONS_MAX)
-      await Promise.all(due.map((kept) => retryNotifications(dependencies, live, kept)))
+      await Promise.all(due.map((stored) => retryNotification(dependencies, live, stored)))
       return due.length === NOTIFICATIONS_MAX ? 0 : IDLE_MS
     },
   })
 }
 
-async function retryNotifications(
+async function retryNotification(
   dependencies: ReceiveDependencies,
   live: ReadonlyMap<BankCode, ServedBank>,
-  { id, bank, sealed, receivedAtMs, tries }: DueNotification,
+  { id, bank, rawEncrypted, receivedAtMs, tries }: DueNotification,
 ): Promise<void> {
   const { pool, clock, log, encrypter } = dependencies
   const served = live.get(bank)
   if (served === undefined) return
   try {
-    const reading = served.connector.read(decryptNotification(encrypter, id, sealed))
-    // It was authentic when it came; the bank's credentials have been changed since.
-    const again = reading.kind === 'unauthenticated' ? held(reading.cause) : reading
-    const looked = await look(dependencies, { bank, served, reading: again, receivedAtMs, tries })
-    await finishProcessing(pool, id, looked)
-    const { outcome, cause } = looked
-    log.info(
-      { bank, id, outcome, ...(cause !== '' && { cause }) },
-      'looked again at a notification',
-    )
+    const read = served.connector.read(decryptNotification(encrypter, id, rawEncrypted))
+    // It was authentic on arrival; the bank's credentials have been changed since.
+    const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
+    const notification = { bank, served, reading, receivedAtMs, tries }
+    const processed = await processNotification(dependencies, notification)
+    await finishProcessing(pool, id, processed)
+    const { outcome, cause } = processed
+    log.info({ bank, id, outcome, ...(cause !== '' && { cause }) }, 'notification retried')
   } catch (error) {
-    log.error({ err: error, bank, id }, 'looking again at a notification failed')
-    // Should this fail too, its lease says when it is looked at again.
+    log.error({ err: error, bank, id }, 'retrying a notification failed')
+    // If this fails too, the notification is retried when its lease ends.
     await finishProcessing(pool, id, failedProcessing(tries, clock.now())).catch(() => undefined)
   }
 }
 
-function held(cause: string) {
+function noLongerAuthentic(cause: string) {
   return { kind: 'malformed', cause: `no longer authentic: ${cause}` } as const
 }

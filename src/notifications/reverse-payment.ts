@@ -14,21 +14,21 @@ interface Dependencies {
   readonly onCommit: () => void
 }
 
-/** How many reversals are under way at once. */
-const AT_ONCE_MAX = 4
+/** How many reversals run concurrently. */
+const REVERSALS_MAX = 4
 
-/** Takes payments back as their banks have. What a bank tells of is of live mode. */
+/** Reverses payments that their banks have reversed. Banks report payments of live mode only. */
 export function createReversePayment(dependencies: Dependencies): ReversePayment {
-  const steps = { ...dependencies, semaphore: createSemaphore(AT_ONCE_MAX) }
+  const reversal = { ...dependencies, semaphore: createSemaphore(REVERSALS_MAX) }
   return async (bank, sessionId, reason) => {
-    const transactionId = await findTransactionId(steps.pool, { bank, sessionId, live: true })
+    const transactionId = await findTransactionId(reversal.pool, { bank, sessionId, live: true })
     if (transactionId === undefined) return 'not recorded'
     try {
-      await reverseTransaction(steps, { transactionId, reason }, SYSTEM)
+      await reverseTransaction(reversal, { transactionId, reason }, SYSTEM)
       return 'reversed'
     } catch (error) {
       if (!(error instanceof Fault)) throw error
-      if (error.reason === 'already_reversed') return 'reversed before'
+      if (error.reason === 'already_reversed') return 'already reversed'
       if (error.reason === 'not_reversible') return 'not recorded'
       throw error
     }

@@ -3,99 +3,103 @@ import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 
 /**
- * Where a kept notification stands.
+ * The state of a stored notification.
  *
- *     OPEN ──▶ DONE   there is nothing more to do
- *       └────▶ HELD   a person has to look
+ *     PENDING ──▶ PROCESSED       nothing more to do
+ *        └──────▶ MANUAL_REVIEW   an operator has to decide
  *
- * While it is open the service looks at it again by itself, and whenever the bank repeats it.
+ * The service retries a pending notification, also whenever the bank repeats it.
  */
-export type NotificationState = 'OPEN' | 'DONE' | 'HELD'
+export type NotificationState = 'PENDING' | 'PROCESSED' | 'MANUAL_REVIEW'
 
-/** A notification about to be kept. */
+/** A notification to be stored. */
 export interface NewNotification {
   readonly id: string
   readonly bank: BankCode
   /** SHA-256 of the body. */
   readonly bodyDigest: Buffer
   readonly receivedAtMs: number
-  readonly sealed: Buffer
+  readonly rawEncrypted: Buffer
   readonly bankKey: string
-  /** When the service looks at it again, should this process die over it. */
+  /** When the service retries it if this process dies. */
   readonly nextTryAtMs: number
 }
 
-/** What is known of a notification that came before. */
-export interface KeptNotification {
+/** The state of a notification received before. */
+export interface StoredNotification {
   readonly id: string
   readonly state: NotificationState
   readonly outcome: NotificationOutcome
   readonly tries: number
 }
 
-/** Keeps a notification, open. @returns the one that is kept for this body; new ones have no tries */
-export async function keepNotification(
+/** Stores a notification as pending. @returns the one stored for this body; a new one has no tries */
+export async function storeNotification(
   pool: Pool,
   row: NewNotification,
-): Promise<KeptNotification> {
+): Promise<StoredNotification> {
   const inserted = await pool.query<{ id: string }>({
-    name: 'notification-keep',
-    text: `insert into bank_notification (id, bank, body_digest, received_at, sealed, bank_key, state,
-        outcome, cause, tries, next_try_at)
-      values ($1, $2, $3, $4, $5, $6, 'OPEN', 'try again', '', 0, $7)
+    name: 'notification-store',
+    text: `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key,
+        state, outcome, cause, tries, next_try_at)
+      values ($1, $2, $3, $4, $5, $6, 'PENDING', 'RETRY', '', 0, $7)
       on conflict (bank, body_digest) do nothing returning id`,
     values: [
       row.id,
       row.bank,
       row.bodyDigest,
       new Date(row.receivedAtMs),
-      row.sealed,
+      row.rawEncrypted,
       row.bankKey,
       new Date(row.nextTryAtMs),
     ],
   })
   if (inserted.rows.length === 1) {
-    return { id: row.id, state: 'OPEN', outcome: 'try again', tries: 0 }
+    return { id: row.id, state: 'PENDING', outcome: 'RETRY', tries: 0 }
   }
-  const found = await pool.query<KeptNotification>({
+  const found = await pool.query<StoredNotification>({
     name: 'notification-find-body',
     text: `select id, state, outcome, tries from bank_notification
       where bank = $1 and body_digest = $2`,
     values: [row.bank, row.bodyDigest],
   })
-  // Between the two statements it can only have been deleted for its age.
-  return found.rows[0] ?? { id: row.id, state: 'OPEN', outcome: 'try again', tries: 0 }
+  // Only the retention can have deleted it between the two statements.
+  return found.rows[0] ?? { id: row.id, state: 'PENDING', outcome: 'RETRY', tries: 0 }
 }
 
-/** What a look at a notification came to. */
+/** The result of processing a notification. */
 export interface Processed {
   readonly state: NotificationState
   readonly outcome: NotificationOutcome
   readonly cause: string
-  /** With state OPEN alone. */
+  /** Undefined unless the state is PENDING. */
   readonly nextTryAtMs: number | undefined
 }
 
-/** Writes down what a look at a notification came to, unless it is settled already. */
-export async function finishProcessing(pool: Pool, id: string, looked: Processed): Promise<void> {
-  const { state, outcome, cause, nextTryAtMs } = looked
+/** Stores the result of processing a notification, unless it is already processed. */
+export async function finishProcessing(
+  pool: Pool,
+  id: string,
+  processed: Processed,
+): Promise<void> {
+  const { state, outcome, cause, nextTryAtMs } = processed
   await pool.query({
     name: 'notification-finish',
     text: `update bank_notification set state = $2, outcome = $3, cause = $4, next_try_at = $5,
         tries = tries + 1
-      where id = $1 and (state <> 'DONE' or outcome = 'denied')`,
+      where id = $1 and (state <> 'PROCESSED' or outcome = 'UNCONFIRMED')`,
     values: [id, state, outcome, cause, nextTryAtMs === undefined ? null : new Date(nextTryAtMs)],
   })
 }
 
-/** A kept notification that is due to be looked at again. */
-export interface DueNotification extends KeptNotification {
+/** A stored notification that is due for a retry. */
+export interface DueNotification extends StoredNotification {
   readonly bank: BankCode
   readonly receivedAtMs: number
-  readonly sealed: Buffer
+  readonly rawEncrypted: Buffer
 }
 
-/** Takes open notifications that are due; each instance gets others, for as long as `untilMs`. */
+/** Claims due pending notifications until `untilMs`; concurrent instances claim different ones. */
 export async function claimDueNotifications(
   pool: Pool,
   banks: readonly BankCode[],
@@ -104,26 +108,30 @@ export async function claimDueNotifications(
   limit: number,
 ): Promise<DueNotification[]> {
   const result = await pool.query<
-    KeptNotification & { bank: BankCode; received_at_ms: number; sealed: Buffer }
+    StoredNotification & { bank: BankCode; received_at_ms: number; raw_encrypted: Buffer }
   >({
     name: 'notification-claim-due',
     text: `with due as (
         select id as due_id from bank_notification
-        where state = 'OPEN' and next_try_at <= $2 and bank = any($1)
+        where state = 'PENDING' and next_try_at <= $2 and bank = any($1)
         order by next_try_at limit $4 for update skip locked
       )
       update bank_notification set next_try_at = $3 from due where id = due_id
-      returning id, bank, state, outcome, tries, sealed,
+      returning id, bank, state, outcome, tries, raw_encrypted,
         ${epochMs('received_at')} as received_at_ms`,
     values: [banks, new Date(nowMs), new Date(untilMs), limit],
   })
-  return result.rows.map(({ received_at_ms, ...row }) => ({ ...row, receivedAtMs: received_at_ms }))
+  return result.rows.map(({ received_at_ms, raw_encrypted, ...row }) => ({
+    ...row,
+    receivedAtMs: received_at_ms,
+    rawEncrypted: raw_encrypted,
+  }))
 }
 
 /**
- * Fixes the session under which a bank's payment is recorded: the first one that it was told with.
+ * Assigns the session id under which a bank's payment is recorded: the first one reported for it.
  *
- * @returns the session; undefined when this session is that of another payment of the bank
+ * @returns the session id; undefined if another payment of the bank has this one
  */
 export async function assignSession(
   pool: Pool,
@@ -132,12 +140,12 @@ export async function assignSession(
   nowMs: number,
 ): Promise<string | undefined> {
   const result = await pool.query<{ session_id: string }>({
-    name: 'payment-key-fix',
-    text: `with fixed as (
+    name: 'payment-key-assign',
+    text: `with assigned as (
         insert into bank_payment_key (bank, bank_key, session_id, created_at)
         values ($1, $2, $3, $4) on conflict do nothing returning session_id
       )
-      select session_id from fixed
+      select session_id from assigned
       union all select session_id from bank_payment_key where bank = $1 and bank_key = $2`,
     values: [bank, key.bankKey, key.sessionId, new Date(nowMs)],
   })
@@ -145,7 +153,7 @@ export async function assignSession(
   return findSession(pool, bank, key.bankKey)
 }
 
-/** The session under which a bank's payment is recorded, if it was told before. */
+/** The session id under which a bank's payment is recorded; undefined if it was not reported yet. */
 export async function findSession(
   pool: Pool,
   bank: BankCode,
@@ -159,7 +167,7 @@ export async function findSession(
   return result.rows[0]?.session_id
 }
 
-/** Deletes notifications that came before a time and need nobody. @returns how many */
+/** Deletes processed notifications received before a time. @returns how many */
 export async function deleteOldNotifications(
   pool: Pool,
   beforeMs: number,
@@ -168,7 +176,7 @@ export async function deleteOldNotifications(
   const result = await pool.query({
     name: 'notification-delete-old',
     text: `delete from bank_notification where id in (
-        select id from bank_notification where received_at < $1 and state = 'DONE'
+        select id from bank_notification where received_at < $1 and state = 'PROCESSED'
         order by received_at limit $2)`,
     values: [new Date(beforeMs), limit],
   })

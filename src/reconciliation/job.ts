@@ -13,42 +13,42 @@ import {
   saveRun,
 } from './run-store.ts'
 
-/** When live banks are asked for payments that their notifications did not tell of. */
+/** When to search live banks for payments that their notifications did not report. */
 export interface ReconcileTimes {
-  /** How far back a pass looks; 0: there are none. */
+  /** How far back a run searches; 0 disables runs. */
   readonly windowMs: number
-  /** From the beginning of one pass to that of the next; 0: there are none. */
+  /** From the start of one run to that of the next; 0 disables runs. */
   readonly intervalMs: number
-  /** What is younger is left to its notification. */
-  readonly settleMs: number
+  /** Younger payments are left to their notification. */
+  readonly graceMs: number
 }
 
 interface Options extends RecordMissingDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly times: ReconcileTimes
-  /** Told of each pass that came to its end. */
-  readonly finished: (bank: BankCode, atMs: number) => void
+  /** Called when a run finishes. */
+  readonly onFinished: (bank: BankCode, atMs: number) => void
 }
 
-/** For how long a pass is this instance's after it last said so; a page takes less. */
+/** How long this instance owns a run after a renewal; a page takes less. */
 const LEASE_MS = 180_000
 const RENEW_MS = 30_000
 
-/** Between two portions, so that banks and database have room for others. */
+/** Between two pages, so that banks and database have capacity for others. */
 const PAUSE_MS = 50
 const BACKOFF = { minMs: 30_000, maxMs: 1_920_000 }
 
-/** However long the service was away, it does not ask for what is older. */
+/** However long the service was down, it does not list older payments. */
 const BACK_MAX_MS = 31 * 86_400_000
 
 /**
- * Asks the live banks that can list, again and again, for the payments of a sliding window, and
- * records what was missed. One instance at a time works on a pass; another one goes on where it
- * died. All accounts are asked for twice in a window, and those with payments at every interval.
+ * Periodically lists the payments of a sliding window at the live banks that can list them, and
+ * records those that were missed. One instance at a time works on a run; if it dies, another continues
+ * it. Lists all accounts twice in a window, and those with payments at every interval.
  */
 export function createReconciliationJob(options: Options): Loop {
   const { pool, clock, log, times, live } = options
-  const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : passesOf(live)
+  const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : runsOf(live)
   let added = false
   return createLoop({
     name: 'reconciliation',
@@ -66,7 +66,7 @@ export function createReconciliationJob(options: Options): Loop {
   })
 }
 
-function passesOf(live: ReadonlyMap<BankCode, ServedBank>): RunKey[] {
+function runsOf(live: ReadonlyMap<BankCode, ServedBank>): RunKey[] {
   return [...live].flatMap(([bank, { connector }]): RunKey[] => {
     if (connector.listing === 'by bank') return [{ bank, scope: 'payments' }]
     if (connector.listing === undefined) return []
@@ -82,53 +82,53 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
   const { bank, scope } = claimed
   const served = live.get(bank)
   if (served === undefined) return
-  const begun = claimed.underWay ? claimed : begin(options, claimed)
+  const run = claimed.inProgress ? claimed : begin(options, claimed)
   let lease = claimed
   const renew = createRenew(
     options,
-    begun,
+    run,
     () => lease,
     (renewed) => {
       lease = renewed
     },
   )
-  const state: RunState = { ...begun, underWay: true }
+  const state: RunState = { ...run, inProgress: true }
   try {
-    const result = await runReconciliationPage(options, { pass: begun, served, signal, renew })
+    const result = await runReconciliationPage(options, { run, served, signal, renew })
     const missed = state.missed + result.missed
-    if (result.place !== undefined) {
+    if (result.cursor !== undefined) {
       await saveRun(
         pool,
         lease,
-        { ...state, place: result.place, missed, failures: 0 },
+        { ...state, cursor: result.cursor, missed, failures: 0 },
         clock.now(),
       )
       return
     }
-    const done = { ...state, underWay: false, place: '', missed, failures: 0 }
+    const finished = { ...state, inProgress: false, cursor: '', missed, failures: 0 }
     const nextMs = Math.max(
-      begun.toMs + options.times.settleMs + everyMs(options, claimed),
+      run.toMs + options.times.graceMs + everyMs(options, claimed),
       clock.now(),
     )
-    if (!(await saveRun(pool, lease, done, nextMs))) return
-    options.finished(bank, clock.now())
-    log.info({ bank, scope, missed }, 'asked the bank for missed payments')
+    if (!(await saveRun(pool, lease, finished, nextMs))) return
+    options.onFinished(bank, clock.now())
+    log.info({ bank, scope, missed }, 'reconciliation run finished')
   } catch (error) {
-    // On stopping another instance goes on at once; else the bank is given time.
-    const waitMs = signal.aborted ? 0 : backoffMs(begun.failures + 1, BACKOFF)
+    // If this instance is stopping, another continues at once; otherwise the bank gets time to recover.
+    const waitMs = signal.aborted ? 0 : backoffMs(run.failures + 1, BACKOFF)
     if (!signal.aborted) {
-      log.warn({ err: error, bank, scope, waitMs }, 'asking the bank for missed payments failed')
+      log.warn({ err: error, bank, scope, waitMs }, 'reconciliation run failed; it will be retried')
     }
-    await saveRun(pool, lease, { ...state, failures: begun.failures + 1 }, clock.now() + waitMs)
+    await saveRun(pool, lease, { ...state, failures: run.failures + 1 }, clock.now() + waitMs)
   }
 }
 
-/** A new pass, from before where the last one ended, so that being away leaves no hole. */
+/** Begins a run before the end of the last one, so that downtime leaves no gap. */
 function begin({ clock, times }: Options, last: ClaimedRun): ClaimedRun {
   const nowMs = clock.now()
-  const toMs = nowMs - times.settleMs
+  const toMs = nowMs - times.graceMs
   const fromMs = Math.max(Math.min(nowMs - times.windowMs, last.toMs), nowMs - BACK_MAX_MS)
-  return { ...last, fromMs, toMs: Math.max(toMs, fromMs), place: '', missed: 0 }
+  return { ...last, fromMs, toMs: Math.max(toMs, fromMs), cursor: '', missed: 0 }
 }
 
 function everyMs({ times }: Options, { scope }: RunKey): number {
@@ -136,7 +136,7 @@ function everyMs({ times }: Options, { scope }: RunKey): number {
   return scope === 'all accounts' ? Math.max(intervalMs, windowMs / 2) : intervalMs
 }
 
-/** Makes the claim last, when half a minute has passed since it was last made to. */
+/** Extends the lease if its last renewal is half a minute ago or more. */
 function createRenew(
   { pool, clock }: Options,
   state: RunState,
@@ -147,8 +147,8 @@ function createRenew(
   const renew = async () => {
     const lease = current()
     const leaseMs = clock.now() + LEASE_MS
-    if (!(await saveRun(pool, lease, { ...state, underWay: true }, leaseMs))) {
-      throw new Error('another instance has taken the pass over')
+    if (!(await saveRun(pool, lease, { ...state, inProgress: true }, leaseMs))) {
+      throw new Error('another instance has taken over the run')
     }
     renewed({ ...lease, leaseMs })
   }

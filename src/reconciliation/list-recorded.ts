@@ -21,15 +21,15 @@ interface Listing {
   readonly pageToken: string
 }
 
-/** How many transactions one page looks at, whatever bank and time they are of. */
+/** How many transactions one page reads, of any bank and time. */
 const SCANNED_MAX = 20_000
 
-/** By how much a bank's clock may be ahead: a payment is recorded after it was paid. */
+/** How far a bank's clock may be ahead: a payment is recorded after it was paid. */
 const CLOCKS_APART_MS = 86_400_000
 
 /**
- * The payments recorded at a bank, in the order of their recording. No index has them by bank, as it
- * would cost every payment; ids are in the order of time, so the primary key will do.
+ * Lists the payments recorded at a bank, in recording order. An index by bank would slow down every
+ * payment; ids are in time order, so this reads the primary key.
  */
 export async function listRecorded(
   pool: Pool,
@@ -52,7 +52,7 @@ export async function listRecorded(
 
 interface Row {
   read_up_to: string | null
-  /** Null when none of them is wanted; then the rest is too. */
+  /** Null, as are the fields below, if none of the transactions read is requested. */
   id: string | null
   session_id: string
   account_number: string

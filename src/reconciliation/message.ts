@@ -13,35 +13,36 @@ import {
 import { plainText } from '../banks/plain-text.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
 import type { ListedPayment } from './list-recorded.ts'
-import type { Found, RecordedPayment } from './match-payments.ts'
+import type { Finding as FindingName, RecordedPayment } from './match-payments.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
 
-const FINDINGS: Readonly<Record<Found['finding'], Finding>> = {
-  matches: Finding.MATCHES,
-  missing: Finding.MISSING,
-  differs: Finding.DIFFERS,
-  unmatched: Finding.UNMATCHED,
+const FINDINGS: Readonly<Record<FindingName, Finding>> = {
+  MATCHED: Finding.MATCHED,
+  MISSING: Finding.MISSING,
+  MISMATCHED: Finding.MISMATCHED,
+  UNMATCHED: Finding.UNMATCHED,
 }
 
 const ACTIONS: Readonly<Record<StatementAction, Action>> = {
-  none: Action.NONE,
-  recorded: Action.RECORDED,
-  unmatched: Action.UNMATCHED,
-  held: Action.HELD,
-  denied: Action.DENIED,
-  again: Action.AGAIN,
-  late: Action.AGAIN,
+  NONE: Action.NONE,
+  RECORDED: Action.RECORDED,
+  UNMATCHED: Action.UNMATCHED,
+  REVIEW: Action.REVIEW,
+  REJECTED: Action.REJECTED,
+  RETRY: Action.RETRY,
+  LATE: Action.RETRY,
 }
 
 const RETRY_REASONS: Readonly<Partial<Record<StatementAction, RetryReason>>> = {
-  again: RetryReason.BANK,
-  late: RetryReason.TIME,
+  RETRY: RetryReason.BANK,
+  LATE: RetryReason.TIME,
 }
 
 /**
- * Rows are recorded beside the payments of others, and what cannot be stored would fail those too.
+ * Makes the texts storable: one batch records payments of several callers, and an unstorable text
+ * would fail all of them.
  *
- * @param row one that validation has let through
+ * @param row has passed validation
  */
 export function toStatementRow(row: RowMessage): StatementRow {
   const { sessionId, bankKey, accountNumber, amountMinor, payer, narration } = row
@@ -62,7 +63,7 @@ export function toStatementRow(row: RowMessage): StatementRow {
   }
 }
 
-/** @param row the one that it is about */
+/** @param row the row that the result belongs to */
 export function toResultMessage(
   { finding, action, cause, recorded }: StatementResult,
   { sessionId }: RowMessage,

@@ -5,12 +5,16 @@ import type { Actor } from '../auth/caller.ts'
 import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { assignPaymentSession } from '../notifications/assign-payment-session.ts'
-import { look, type ProcessDependencies } from '../notifications/process-notification.ts'
+import {
+  type ProcessDependencies,
+  processNotification,
+} from '../notifications/process-notification.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type PaymentConflict, recordConflict } from '../transactions/record-conflict.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
 import {
-  type Found,
+  type Finding,
+  type Match,
   matchPayments,
   type RecordedPayment,
   type ReportedPayment,
@@ -23,26 +27,28 @@ export interface StatementRow extends ReportedPayment {
   readonly narration: string
 }
 
-/** A part of a bank's statement. */
+/** Some rows of a bank's statement. */
 interface Statement {
   readonly bank: BankCode
-  readonly told: readonly StatementRow[]
-  /** Whether something is to be done about what is found. */
+  readonly rows: readonly StatementRow[]
+  /** Whether to act on the findings. */
   readonly apply: boolean
 }
 
-/** What was done about a row; `again`: the bank did not answer clearly; `late`: the call ran out of time. */
+/** The action taken on a row. */
 export type StatementAction =
-  | 'none'
-  | 'recorded'
-  | 'unmatched'
-  | 'held'
-  | 'denied'
-  | 'again'
-  | 'late'
+  | 'NONE'
+  | 'RECORDED'
+  | 'UNMATCHED'
+  | 'REVIEW'
+  | 'REJECTED'
+  /** The bank's response was not clear: the caller should send the row again. */
+  | 'RETRY'
+  /** The call ran out of time; reported as a retry with its own reason. */
+  | 'LATE'
 
 export interface StatementResult {
-  readonly finding: Found['finding']
+  readonly finding: Finding
   readonly action: StatementAction
   readonly cause: string
   readonly recorded: RecordedPayment | undefined
@@ -55,70 +61,74 @@ export interface ReconcileDependencies extends ProcessDependencies {
   readonly onConflict: (conflict: PaymentConflict) => void
 }
 
-/** At these the session id is the bank's key of a payment too. */
+/** At these banks the session id is also the bank's key of a payment. */
 const KEYED_BY_SESSION: ReadonlySet<BankCode> = new Set(['9PSB', 'SAFEHAVEN'])
 
-/** No row is begun after that long, so that a call has an answer whatever the bank does. */
-const BEGIN_MS = 15_000
+/** No row is started after this, so that a call gets a response whatever the bank does. */
+const START_MS = 15_000
 
-/** How many rows are worked on at once: a live bank has to be asked for each. */
-const AT_ONCE_LIVE = 8
-const AT_ONCE = 250
+/** How many rows are applied concurrently: at a live bank each needs a requery. */
+const LIVE_CONCURRENCY = 8
+const CONCURRENCY = 250
 
 /**
- * Compares rows of a statement with what is recorded, and on `apply` does something about them.
- * Repeating it is safe.
+ * Compares statement rows with the recorded payments and, with `apply`, acts on the findings. A repeat
+ * is safe.
  */
 export async function reconcileStatement(
   dependencies: ReconcileDependencies,
-  { bank, told, apply }: Statement,
+  { bank, rows: statementRows, apply }: Statement,
   actor: Actor,
 ): Promise<StatementResult[]> {
   const { pool, clock, live } = dependencies
   const served = live.get(bank)
-  const rows = told.map((row) => withKeys(bank, row))
-  const found = await matchPayments(pool, bank, rows)
-  const results = found.map(({ finding, recorded }) => toResult(finding, recorded, 'none'))
+  const rows = statementRows.map((row) => withKeys(bank, row))
+  const matches = await matchPayments(pool, bank, rows)
+  const results = matches.map(({ finding, recorded }) => toResult(finding, recorded, 'NONE'))
   if (!apply) return results
-  const untilMs = clock.now() + BEGIN_MS
-  const open = rows.flatMap((row, index) => {
-    const each = found[index] as Found
-    return each.finding === 'missing' || each.finding === 'differs' ? [{ row, each, index }] : []
+  const untilMs = clock.now() + START_MS
+  const unresolved = rows.flatMap((row, index) => {
+    const match = matches[index] as Match
+    const { finding } = match
+    return finding === 'MISSING' || finding === 'MISMATCHED' ? [{ row, match, index }] : []
   })
-  const atOnce = served === undefined ? AT_ONCE : AT_ONCE_LIVE
-  for (let at = 0; at < open.length; at += atOnce) {
+  const concurrency = served === undefined ? CONCURRENCY : LIVE_CONCURRENCY
+  for (let at = 0; at < unresolved.length; at += concurrency) {
     const late = clock.now() >= untilMs
-    const settling = open.slice(at, at + atOnce).map(async ({ row, each, index }) => {
-      const { finding, recorded } = each
-      const settled = late ? LATE : await settle(dependencies, bank, served, row, each)
-      results[index] = toResult(finding, recorded, settled.action, settled.cause)
+    const applying = unresolved.slice(at, at + concurrency).map(async ({ row, match, index }) => {
+      const { finding, recorded } = match
+      const applied = late ? LATE : await applyRow(dependencies, bank, served, row, match)
+      results[index] = toResult(finding, recorded, applied.action, applied.cause)
     })
-    await Promise.all(settling)
+    await Promise.all(applying)
   }
-  await note(pool, actor, bank, results)
+  await appendAuditEntry(pool, actor, bank, results)
   return results
 }
 
-/** What was done, by whom; the rows themselves are in the payments that came of them. */
-function note(
+/** Counts the actions; the rows themselves are in the payments recorded from them. */
+function appendAuditEntry(
   pool: Pool,
   actor: Actor,
   bank: BankCode,
   results: readonly StatementResult[],
 ): Promise<void> {
   const details: Record<string, number> = { rows: results.length }
-  for (const { action } of results) details[action] = (details[action] ?? 0) + 1
+  for (const { action } of results) {
+    const name = action.toLowerCase()
+    details[name] = (details[name] ?? 0) + 1
+  }
   return inTransaction(pool, (client) =>
     appendAudit(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
   )
 }
 
-type Settled = Pick<StatementResult, 'action' | 'cause'>
+type Applied = Pick<StatementResult, 'action' | 'cause'>
 
-const LATE: Settled = { action: 'late', cause: 'the time of this call was up' }
+const LATE: Applied = { action: 'LATE', cause: 'the call ran out of time' }
 
 function toResult(
-  finding: Found['finding'],
+  finding: Finding,
   recorded: RecordedPayment | undefined,
   action: StatementAction,
   cause = '',
@@ -126,42 +136,43 @@ function toResult(
   return { finding, recorded, action, cause }
 }
 
-/** What is not told is what stands in for it. */
+/** Fills in a missing key or session id from the other one. */
 function withKeys(bank: BankCode, row: StatementRow): StatementRow {
   const bankKey = row.bankKey || (KEYED_BY_SESSION.has(bank) ? row.sessionId : '')
   return { ...row, bankKey, sessionId: row.sessionId || row.bankKey }
 }
 
-async function settle(
+async function applyRow(
   dependencies: ReconcileDependencies,
   bank: BankCode,
   served: ServedBank | undefined,
   row: StatementRow,
-  { finding, recorded, held }: Found,
-): Promise<Settled> {
-  if (finding === 'differs' && recorded) {
-    const difference = { bank, transactionId: recorded.transactionId }
-    if (!held) await recordConflict(dependencies, difference, row, dependencies.clock.now())
-    return { action: 'held', cause: '' }
+  { finding, recorded, conflictRecorded }: Match,
+): Promise<Applied> {
+  if (finding === 'MISMATCHED' && recorded) {
+    const conflict = { bank, transactionId: recorded.transactionId }
+    if (!conflictRecorded)
+      await recordConflict(dependencies, conflict, row, dependencies.clock.now())
+    return { action: 'REVIEW', cause: '' }
   }
-  if (served === undefined) return recordAsTold(dependencies, bank, row)
+  if (served === undefined) return recordUnconfirmed(dependencies, bank, row)
   if (row.bankKey === '') {
-    const cause = 'without its own key of the payment the bank cannot be asked'
-    return { action: 'denied', cause }
+    const cause = "a requery needs the bank's key of the payment"
+    return { action: 'REJECTED', cause }
   }
   return recordConfirmed(dependencies, bank, served, row)
 }
 
 const ACTIONS: Readonly<Record<NotificationOutcome, StatementAction>> = {
-  recorded: 'recorded',
-  duplicate: 'none',
-  unmatched: 'unmatched',
-  // The bank's answer contradicts its statement: nothing is recorded.
-  held: 'denied',
-  noise: 'denied',
-  forged: 'denied',
-  denied: 'denied',
-  'try again': 'again',
+  RECORDED: 'RECORDED',
+  DUPLICATE: 'NONE',
+  UNMATCHED: 'UNMATCHED',
+  // The requery response conflicts with the statement: nothing is recorded.
+  MANUAL_REVIEW: 'REJECTED',
+  IGNORED: 'REJECTED',
+  UNAUTHENTICATED: 'REJECTED',
+  UNCONFIRMED: 'REJECTED',
+  RETRY: 'RETRY',
 }
 
 async function recordConfirmed(
@@ -169,41 +180,44 @@ async function recordConfirmed(
   bank: BankCode,
   served: ServedBank,
   row: StatementRow,
-): Promise<Settled> {
+): Promise<Applied> {
   const { log, clock } = dependencies
   const payment: BankPayment = row
   const reading = { kind: 'payment', payment, bound: false } as const
-  const notified = { bank, served, reading, receivedAtMs: clock.now(), tries: 0 }
-  const { outcome, cause } = await look(dependencies, notified)
+  const notification = { bank, served, reading, receivedAtMs: clock.now(), tries: 0 }
+  const { outcome, cause } = await processNotification(dependencies, notification)
   const { bankKey, sessionId } = row
-  log.info({ bank, bankKey, sessionId, outcome, cause }, 'a row of a statement is not recorded so')
+  log.info(
+    { bank, bankKey, sessionId, outcome, cause },
+    'statement row processed as a missing payment',
+  )
   return { action: ACTIONS[outcome], cause }
 }
 
 const OUTCOMES: Readonly<Record<RecordOutcome, StatementAction>> = {
-  RECORDED: 'recorded',
-  DUPLICATE: 'none',
-  UNMATCHED: 'unmatched',
-  CONFLICT: 'held',
+  RECORDED: 'RECORDED',
+  DUPLICATE: 'NONE',
+  UNMATCHED: 'UNMATCHED',
+  CONFLICT: 'REVIEW',
 }
 
-/** There is no bank to ask: what the operator brings is believed, and told in the log. */
-async function recordAsTold(
+/** There is no live bank to requery: the operator's statement is trusted, and the log says so. */
+async function recordUnconfirmed(
   { pool, clock, log, recordPayment }: ReconcileDependencies,
   bank: BankCode,
   row: StatementRow,
-): Promise<Settled> {
+): Promise<Applied> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = row
   const nowMs = clock.now()
   const sessionId =
     bankKey === '' ? row.sessionId : await assignPaymentSession(pool, bank, row, nowMs)
   if (sessionId === undefined) {
-    return { action: 'denied', cause: `its session is that of another payment than ${bankKey}` }
+    return { action: 'REJECTED', cause: `its session belongs to another payment than ${bankKey}` }
   }
   const paidAtMs = row.paidAtMs ?? nowMs
   const facts = { bank, accountNumber, sessionId, amountMinor, paidAtMs, payer, narration }
   const { outcome } = await recordPayment({ ...facts, live: true, status: 'SUCCESS' })
   const line = { bank, sessionId, accountNumber, amountMinor: String(amountMinor), outcome }
-  log.warn(line, 'a payment was recorded as a statement tells of it')
+  log.warn(line, 'payment recorded from a statement without confirmation by the bank')
   return { action: OUTCOMES[outcome], cause: '' }
 }

@@ -40,10 +40,10 @@ export function createReconciliationRpc(
     async reconcile({ bank, rows, apply }, context) {
       const faults = rows.flatMap(({ paidAt }, index) => timeFault(`rows[${index}].paidAt`, paidAt))
       if (faults.length > 0) throw invalidFields(faults)
-      const told = rows.map(toStatementRow)
+      const statementRows = rows.map(toStatementRow)
       const results = await reconcileStatement(
         dependencies,
-        { bank: toBankCode(bank), told, apply },
+        { bank: toBankCode(bank), rows: statementRows, apply },
         actorOf(context),
       )
       return {

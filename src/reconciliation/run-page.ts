@@ -5,114 +5,113 @@ import { listAccountsPage } from './list-accounts-page.ts'
 import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
 import type { ClaimedRun } from './run-store.ts'
 
-/** One step of a pass: a page of the bank's, or some of its accounts. */
-interface Portion {
-  readonly pass: ClaimedRun
+/** One step of a run: a page of the bank's list, or some of its accounts. */
+interface RunStep {
+  readonly run: ClaimedRun
   readonly served: ServedBank
-  /** Ends the request under way when the service stops. */
+  /** Aborts the request in progress when the service stops. */
   readonly signal: AbortSignal
-  /** Keeps the pass this instance's. @throws when it is not any more */
+  /** Extends the claim of this instance. @throws if another instance has taken over */
   readonly renew: () => Promise<void>
 }
 
-/** What a portion came to. */
 interface PageResult {
   readonly missed: number
-  /** Where the next one begins; undefined when the pass is over. */
-  readonly place: string | undefined
+  /** Where the next page begins; undefined when the run is finished. */
+  readonly cursor: string | undefined
 }
 
-/** How many accounts a portion asks for, and how many of them at once. */
+/** How many accounts a step covers, and how many of them concurrently. */
 const ACCOUNTS_MAX = 32
-const ACCOUNTS_AT_ONCE = 8
+const ACCOUNTS_CONCURRENCY = 8
 
-/** No account has so many payments in a period: a bank that repeats itself is not followed for ever. */
+/** No account has so many payments in a period: a bank that repeats pages must not loop forever. */
 const PAGES_MAX = 1_000
 
-/** How often a portion fails before the accounts in it that do are left out. */
+/** How often a step fails before its failing accounts are skipped. */
 const FAILURES_MAX = 3
 
 const LIST_TIMEOUT_MS = 20_000
 
-/** @throws BankUnreachableError, NotListedError; then nothing of it counts, and doing it again is safe */
+/** @throws BankUnreachableError, NotListedError; then the page counts for nothing, and repeating it is safe */
 export async function runReconciliationPage(
   dependencies: RecordMissingDependencies,
-  portion: Portion,
+  step: RunStep,
 ): Promise<PageResult> {
-  return portion.pass.scope === 'payments'
-    ? runPage(dependencies, portion, portion.pass.place || undefined, undefined)
-    : runAccounts(dependencies, portion)
+  return step.run.scope === 'payments'
+    ? runPage(dependencies, step, step.run.cursor || undefined, undefined)
+    : runAccounts(dependencies, step)
 }
 
 async function runAccounts(
   dependencies: RecordMissingDependencies,
-  portion: Portion,
+  step: RunStep,
 ): Promise<PageResult> {
-  const { bank, scope, place: afterId, fromMs } = portion.pass
+  const { bank, scope, cursor: afterId, fromMs } = step.run
   const paidSinceMs = scope === 'active accounts' ? fromMs : undefined
-  const walk = { bank, afterId, paidSinceMs, limit: ACCOUNTS_MAX }
-  const { accounts, place } = await listAccountsPage(dependencies.pool, walk)
-  const tired = portion.pass.failures >= FAILURES_MAX
+  const request = { bank, afterId, paidSinceMs, limit: ACCOUNTS_MAX }
+  const { accounts, cursor } = await listAccountsPage(dependencies.pool, request)
+  const skipsFailing = step.run.failures >= FAILURES_MAX
   let missed = 0
   const failed: { readonly account: AccountAtBank; readonly error: unknown }[] = []
-  for (let at = 0; at < accounts.length; at += ACCOUNTS_AT_ONCE) {
-    const some = accounts.slice(at, at + ACCOUNTS_AT_ONCE)
-    // One that fails must not leave others at work behind a claim that is given back.
+  for (let at = 0; at < accounts.length; at += ACCOUNTS_CONCURRENCY) {
+    const some = accounts.slice(at, at + ACCOUNTS_CONCURRENCY)
+    // After one failure the others must not go on under a claim that has been released.
     const counts = await Promise.allSettled(
-      some.map((account) => runAccount(dependencies, portion, account)),
+      some.map((account) => runAccount(dependencies, step, account)),
     )
     for (const [index, count] of counts.entries()) {
       if (count.status === 'fulfilled') missed += count.value
       else failed.push({ account: some[index] as AccountAtBank, error: count.reason })
     }
-    if (failed.length > 0 && !tired) throw failed[0]?.error
+    if (failed.length > 0 && !skipsFailing) throw failed[0]?.error
   }
-  const isAway = isBankAway(
+  const isUnavailable = isBankUnavailable(
     failed.map(({ error }) => error),
     accounts.length,
   )
-  if (failed.length > 0 && (isAway || portion.signal.aborted)) throw failed[0]?.error
+  if (failed.length > 0 && (isUnavailable || step.signal.aborted)) throw failed[0]?.error
   for (const { account, error } of failed) {
-    const about = { err: error, bank, accountNumber: account.accountNumber }
-    dependencies.log.warn(about, 'the payments of an account could not be listed; it is left out')
+    const context = { err: error, bank, accountNumber: account.accountNumber }
+    dependencies.log.warn(context, 'the payments of an account could not be listed; skipped')
   }
-  return { missed, place }
+  return { missed, cursor }
 }
 
-/** Accounts of a bank that is away are never left out: nobody would ask for them in time. */
-function isBankAway(errors: readonly unknown[], accounts: number): boolean {
-  // What was not sent says nothing of the account.
+/** Accounts of an unavailable bank are never skipped: no later run would cover their payments. */
+function isBankUnavailable(errors: readonly unknown[], accounts: number): boolean {
+  // A request that was not sent says nothing about the account.
   if (errors.some((error) => error instanceof BankUnreachableError && !error.sent)) return true
   return errors.length === accounts && !errors.some((error) => error instanceof NotListedError)
 }
 
 async function runAccount(
   dependencies: RecordMissingDependencies,
-  portion: Portion,
+  step: RunStep,
   account: AccountAtBank,
 ): Promise<number> {
   let missed = 0
   let page: string | undefined
   for (let pages = 0; pages < PAGES_MAX; pages++) {
-    const result = await runPage(dependencies, portion, page, account)
+    const result = await runPage(dependencies, step, page, account)
     missed += result.missed
-    if (result.place === undefined) return missed
-    page = result.place
+    if (result.cursor === undefined) return missed
+    page = result.cursor
   }
   throw new NotListedError(`the list of account ${account.accountNumber} does not end`)
 }
 
 async function runPage(
   dependencies: RecordMissingDependencies,
-  { pass, served, signal, renew }: Portion,
+  { run, served, signal, renew }: RunStep,
   page: string | undefined,
   account: AccountAtBank | undefined,
 ): Promise<PageResult> {
   await renew()
-  const { fromMs, toMs } = pass
+  const { fromMs, toMs } = run
   const timed = AbortSignal.any([signal, AbortSignal.timeout(LIST_TIMEOUT_MS)])
   const listed = await served.connector.listPayments?.({ fromMs, toMs, page, account }, timed)
-  if (listed === undefined) return { missed: 0, place: undefined }
-  const missed = await recordMissing(dependencies, pass.bank, served, listed.payments)
-  return { missed, place: listed.next }
+  if (listed === undefined) return { missed: 0, cursor: undefined }
+  const missed = await recordMissing(dependencies, run.bank, served, listed.payments)
+  return { missed, cursor: listed.next }
 }

@@ -1,23 +1,23 @@
 import { defineEntity, p } from '@mikro-orm/core'
 
-/** How far each bank has been asked for payments that its notifications did not tell of. */
+/** How far each bank has been searched for payments that its notifications did not report. */
 export const RunEntity = defineEntity({
   name: 'ReconciliationRun',
-  tableName: 'reconciliation_pass',
+  tableName: 'reconciliation_run',
   properties: {
     bank: p.text().primary(),
     scope: p.text().primary(),
-    /** Whether the pass of this period goes on; else it is the one that was finished last. */
-    underWay: p.boolean(),
+    /** Whether the run of this period is in progress; else it is the last finished one. */
+    inProgress: p.boolean(),
     fromAt: p.datetime(3),
     toAt: p.datetime(3),
-    /** Where it goes on: a page, or the account that was looked at last; empty at the beginning. */
-    place: p.text(),
+    /** The next page, or the id of the last account processed; empty at the beginning. */
+    cursor: p.text(),
     /** How many payments it found that were not recorded. */
     missed: p.integer(),
-    /** How often in a row the bank could not be asked. */
+    /** How often in a row listing payments at the bank failed. */
     failures: p.integer(),
-    /** When it goes on or begins; meanwhile it is nobody's, or its instance's for that long. */
+    /** When the run is due to start or continue; a claim moves it to the end of its lease. */
     nextAt: p.datetime(3),
   },
 })

@@ -33,7 +33,7 @@ async function notifiedFixture() {
 }
 
 describe('the bank', () => {
-  test.each<NotificationOutcome>(['recorded', 'duplicate', 'unmatched', 'held', 'noise'])(
+  test.each<NotificationOutcome>(['RECORDED', 'DUPLICATE', 'UNMATCHED', 'MANUAL_REVIEW', 'IGNORED'])(
     'notifies once if the outcome is %s',
     async (outcome) => {
       const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
@@ -43,7 +43,7 @@ describe('the bank', () => {
     },
   )
 
-  test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
+  test.each<NotificationOutcome>(['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED'])(
     'notifies six times if the outcome is %s',
     async (outcome) => {
       const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
@@ -56,19 +56,19 @@ describe('the bank', () => {
   test('gets a response in its own format', async () => {
     const { connector } = await ninePsbFixture()
     const notification = bankNotification('', {})
-    expect(connector.acknowledge('recorded', notification)).toEqual({
+    expect(connector.acknowledge('RECORDED', notification)).toEqual({
       status: 200,
       contentType: 'application/json',
       body: '{"code":"00","message":"Success"}',
     })
-    expect(connector.acknowledge('forged', notification).status).toBe(401)
+    expect(connector.acknowledge('UNAUTHENTICATED', notification).status).toBe(401)
   })
 })
 
 describe('a requery', () => {
   test('confirms the payment as the bank has it', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '9999999999999.99')
     const payment = readAt(0)
     expect(payment.amountMinor).toBe(999_999_999_999_999n)
@@ -77,7 +77,7 @@ describe('a requery', () => {
 
   test('confirms payments that are notified late and out of order', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     const received = ['0.1', '0.2', '0.30'].map((amount) => bank.receive(accountNumber, amount))
     for (const transaction of [...received].reverse()) await bank.notify(transaction)
     const read = [0, 1, 2].map(readAt)
@@ -89,7 +89,7 @@ describe('a requery', () => {
 
   test('denies a replay with another session id and a valid hash', async () => {
     const { bank, connector, accountNumber, receiver, acknowledge } = await notifiedFixture()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '120.5')
     const [genuine] = receiver.requests
     const { sessionId } = bank.transactions[0] ?? { sessionId: '' }

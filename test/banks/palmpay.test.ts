@@ -367,7 +367,7 @@ describe('acknowledging', () => {
   const acknowledge = (outcome: Parameters<ReturnType<typeof connector>['acknowledge']>[0]) =>
     connector().acknowledge(outcome, notificationOf('{}'))
 
-  test.each(['recorded', 'duplicate', 'unmatched', 'held', 'noise', 'denied'] as const)(
+  test.each(['RECORDED', 'DUPLICATE', 'UNMATCHED', 'MANUAL_REVIEW', 'IGNORED', 'UNCONFIRMED'] as const)(
     '%s responds with success',
     (outcome) => {
       expect(acknowledge(outcome)).toEqual({
@@ -379,16 +379,16 @@ describe('acknowledging', () => {
   )
 
   test('rejects forgeries, and makes the bank retry after our own faults', () => {
-    expect(acknowledge('forged')).toMatchObject({ status: 401 })
-    expect(acknowledge('try again').status).toBeGreaterThanOrEqual(500)
-    expect(acknowledge('try again').body).not.toBe('success')
+    expect(acknowledge('UNAUTHENTICATED')).toMatchObject({ status: 401 })
+    expect(acknowledge('RETRY').status).toBeGreaterThanOrEqual(500)
+    expect(acknowledge('RETRY').body).not.toBe('success')
   })
 
   test('the bank retries until the response is success', async () => {
     const receiver = await startReceiver()
-    const responses = [acknowledge('try again'), acknowledge('try again'), acknowledge('recorded')]
+    const responses = [acknowledge('RETRY'), acknowledge('RETRY'), acknowledge('RECORDED')]
     receiver.answer(() => {
-      const { status, contentType, body } = responses.shift() ?? acknowledge('duplicate')
+      const { status, contentType, body } = responses.shift() ?? acknowledge('DUPLICATE')
       return { status, headers: { 'content-type': contentType }, body }
     })
     const bank = await startFakePalmPay({

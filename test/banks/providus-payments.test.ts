@@ -31,11 +31,11 @@ async function notifiedFixture(env: Readonly<Record<string, string>> = {}) {
 
 describe('the bank', () => {
   test.each<[NotificationOutcome, string, string]>([
-    ['recorded', '00', 'success'],
-    ['unmatched', '00', 'success'],
-    ['held', '00', 'success'],
-    ['noise', '00', 'success'],
-    ['duplicate', '01', 'duplicate transaction'],
+    ['RECORDED', '00', 'success'],
+    ['UNMATCHED', '00', 'success'],
+    ['MANUAL_REVIEW', '00', 'success'],
+    ['IGNORED', '00', 'success'],
+    ['DUPLICATE', '01', 'duplicate transaction'],
   ])(
     'notifies once if the outcome is %s, with response code %s',
     async (outcome, code, message) => {
@@ -54,7 +54,7 @@ describe('the bank', () => {
     },
   )
 
-  test.each<NotificationOutcome>(['try again', 'denied', 'forged'])(
+  test.each<NotificationOutcome>(['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED'])(
     'notifies five times if the outcome is %s, and does not reject the payment',
     async (outcome) => {
       const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
@@ -69,18 +69,18 @@ describe('the bank', () => {
     const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture({
       BANK_PROVIDUS_DENIED_CODE: '02',
     })
-    acknowledge('denied')
+    acknowledge('UNCONFIRMED')
     await bank.pay(accountNumber, '120.50')
     expect(receiver.requests).toHaveLength(1)
     expect(bank.transactions[0]?.notificationStatus).toBe('rejected')
-    acknowledge('try again')
+    acknowledge('RETRY')
     await bank.pay(accountNumber, '120.50')
     expect(bank.transactions[1]?.notificationStatus).toBe('pending')
   })
 
   test('echoes nothing to a caller that is not the bank', async () => {
     const { connector } = await providusFixture()
-    const response = connector.acknowledge('forged', bankNotification('{"sessionId":"echoed"}', {}))
+    const response = connector.acknowledge('UNAUTHENTICATED', bankNotification('{"sessionId":"echoed"}', {}))
     expect(response.status).toBe(401)
     expect(response.body).not.toContain('echoed')
   })
@@ -89,7 +89,7 @@ describe('the bank', () => {
 describe('a requery', () => {
   test('confirms a payment by its settlement id', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '9999999999999.99')
     const payment = readAt(0)
     expect(payment.amountMinor).toBe(999_999_999_999_999n)
@@ -104,7 +104,7 @@ describe('a requery', () => {
 
   test('confirms payments without a payer, notified late and out of order', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     const noPayer = { sourceAccountName: '', sourceAccountNumber: '' }
     const received = ['0.1', '0.2', '0.30'].map((amount) =>
       bank.receive(accountNumber, amount, noPayer),
@@ -197,7 +197,7 @@ describe('a requery', () => {
 
   test('confirms a payment without a session id by its settlement id', async () => {
     const { bank, connector, accountNumber, acknowledge, readAt } = await notifiedFixture()
-    acknowledge('recorded')
+    acknowledge('RECORDED')
     await bank.pay(accountNumber, '120', { sessionId: '' })
     const payment = readAt(0)
     expect(payment.sessionId).toBe(payment.bankKey)

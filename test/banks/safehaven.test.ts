@@ -616,7 +616,7 @@ describe('acknowledging', () => {
   const acknowledge = (outcome: Parameters<ReturnType<typeof connector>['acknowledge']>[0]) =>
     connector().acknowledge(outcome, notificationOf('{}'))
 
-  test.each(['recorded', 'duplicate', 'unmatched', 'held', 'noise'] as const)(
+  test.each(['RECORDED', 'DUPLICATE', 'UNMATCHED', 'MANUAL_REVIEW', 'IGNORED'] as const)(
     '%s is HTTP 200 with short JSON',
     (outcome) => {
       const { status, contentType, body } = acknowledge(outcome)
@@ -629,9 +629,9 @@ describe('acknowledging', () => {
   )
 
   test.each([
-    ['forged', 401],
-    ['denied', 404],
-    ['try again', 503],
+    ['UNAUTHENTICATED', 401],
+    ['UNCONFIRMED', 404],
+    ['RETRY', 503],
   ] as const)('%s is HTTP %i', (outcome, status) => {
     expect(acknowledge(outcome).status).toBe(status)
   })

@@ -23,11 +23,12 @@ const open = (reference: string, phone = CUSTOMER.phone) =>
     .client(AccountService)
     .createAccount({ businessId, reference, bank: Bank.BANK_9PSB, ...CUSTOMER, phone })
 
-/** An account that stays pending. */
-const leave = (reference: string) => open(reference, MAGIC_PHONES.refuses).catch(() => undefined)
+/** Opens an account that stays pending. */
+const openPending = (reference: string) =>
+  open(reference, MAGIC_PHONES.refuses).catch(() => undefined)
 
-/** A payment that is nobody's. @returns its id, as the list shows it */
-async function arrive(sessionId: string): Promise<string> {
+/** Records an unmatched payment. @returns its id, as listed */
+async function recordUnmatched(sessionId: string): Promise<string> {
   await service.client(TransactionService).recordPayment({
     bank: Bank.BANK_9PSB,
     accountNumber: '0000000000',
@@ -40,16 +41,16 @@ async function arrive(sessionId: string): Promise<string> {
   return row.split(' ', 1)[0] as string
 }
 
-describe('an opening that is pending', () => {
-  test('is listed with its cause and what happens next', async () => {
-    await leave('listed')
+describe('a pending account', () => {
+  test('is listed with its cause and next step', async () => {
+    await openPending('listed')
     const { stdout } = await run('account', 'list', ...ofBusiness(), '--status', 'PENDING')
     expect(stdout).toMatch(/OPENING STATE +CAUSE/)
     expect(stdout).toMatch(/ listed .* PENDING .* RETRYABLE +refused$/m)
   })
 
-  test('is resolved with the number that the bank gave, or as not opened', async () => {
-    await leave('opened')
+  test('is resolved with the number from the bank, or as not opened', async () => {
+    await openPending('opened')
     const number = '4123456789'
     const resolve = ['account', 'resolve', 'opened', ...ofBusiness()]
     const done = await run(...resolve, '--account-number', number, '--account-name', 'ADA OBI')
@@ -58,13 +59,13 @@ describe('an opening that is pending', () => {
     expect(done.stdout).toMatch(/^Name +ADA OBI$/m)
     const again = await run(...resolve, '--account-number', number)
     expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('not pending') })
-    await leave('not-opened')
+    await openPending('not-opened')
     const freed = await run('account', 'resolve', 'not-opened', ...ofBusiness(), '--not-opened')
     expect(freed).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('Nothing') })
     expect((await run('account', 'get', 'not-opened', ...ofBusiness())).code).toBe(1)
   })
 
-  test('needs one answer, and one alone', async () => {
+  test('takes exactly one resolution', async () => {
     for (const both of [[], ['--not-opened', '--account-number', '4123456789']]) {
       const outcome = await run('account', 'resolve', 'x', ...ofBusiness(), ...both)
       expect(outcome).toMatchObject({ code: 2, stderr: expect.stringContaining('either') })
@@ -72,7 +73,7 @@ describe('an opening that is pending', () => {
   })
 })
 
-test('an account is closed, and closing it again does nothing', async () => {
+test('closes an account; a repeat changes nothing', async () => {
   await open('to-close')
   for (let i = 0; i < 2; i++) {
     const { code, stdout } = await run('account', 'close', 'to-close', ...ofBusiness())
@@ -80,15 +81,15 @@ test('an account is closed, and closing it again does nothing', async () => {
   }
 })
 
-test('an unmatched payment is listed, assigned, or returned', async () => {
+test('lists, assigns and returns unmatched payments', async () => {
   await open('payee')
-  const id = await arrive('CLI-1')
+  const id = await recordUnmatched('CLI-1')
   const assign = ['unmatched', 'assign', id, '--reference', 'payee', ...ofBusiness()]
   const assigned = await run(...assign, '--note', 'mistyped')
   expect(assigned.code).toBe(0)
   expect(assigned.stdout).toMatch(/^Session +CLI-1$/m)
   expect(await run(...assign)).toEqual(assigned)
-  const other = await arrive('CLI-2')
+  const other = await recordUnmatched('CLI-2')
   const returned = await run('unmatched', 'return', other, '--note', 'sent back')
   expect(returned.stdout).toMatch(/^Resolution +RETURNED$/m)
   expect((await run('unmatched', 'list')).stdout).not.toContain('CLI-')

@@ -23,14 +23,14 @@ const row = (session: string, amount: string, { status = 'SUCCESSFUL', side = 'C
 
 function reconcile(lines: readonly string[], ...args: string[]) {
   const file = join(temporaryFolder(), 'statement.csv')
-  // As a bank's portal writes it.
+  // The format of a bank's portal.
   writeFileSync(file, `\ufeff${[HEADER, ...lines].join('\r\n')}\r\n`)
   return runHere(['reconcile', '--bank', '9PSB', '--file', file, '--json', ...args], env())
 }
 
 async function record(sessionId: string, amountMinor: bigint): Promise<void> {
   const { accountNumber } = account
-  // Ten in the morning in Lagos.
+  // 10:00 in Lagos.
   const paidAt = { seconds: BigInt(Date.UTC(2026, 10, 20, 9) / 1_000) }
   const payment = { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor, paidAt }
   await service.client(TransactionService).recordPayment(payment)
@@ -44,7 +44,7 @@ async function counts() {
   return rows[0]
 }
 
-test('a statement is compared, applied, and comes to the same when it is repeated', async () => {
+test('compares and applies a statement; a repeat changes nothing', async () => {
   for (const [session, minor] of [
     ['same', 30n],
     ['other', 100n],
@@ -58,35 +58,35 @@ test('a statement is compared, applied, and comes to the same when it is repeate
     row('other', '1.01'),
     row('same', '0.3'),
     row('debit', '5', { side: 'DR' }),
-    row('open', '5', { status: 'Pending' }),
+    row('pending', '5', { status: 'Pending' }),
     row('failed', '5', { status: 'FAILED' }),
-    row('nobody', '9').replace(account.accountNumber, '0000000000'),
+    row('unmatched', '9').replace(account.accountNumber, '0000000000'),
   ]
   const before = await counts()
   const dry = await reconcile(lines)
   expect(await counts()).toEqual(before)
   expect(dry).toMatchObject({ code: 1, stderr: expect.stringContaining('dry run') })
-  const told = JSON.parse(dry.stdout)
-  expect(told).toMatchObject({
+  const report = JSON.parse(dry.stdout)
+  expect(report).toMatchObject({
     rows: 6,
     skipped: 2,
     remaining: 5,
-    findings: { matches: 2, missing: 2, differs: 1, repeated: 1, extra: 1 },
+    findings: { matched: 2, missing: 2, mismatched: 1, repeated: 1, extra: 1 },
   })
-  expect(told.differences).toContainEqual(
+  expect(report.discrepancies).toContainEqual(
     expect.objectContaining({ line: 4, amountMinor: '101', recordedAmountMinor: '100' }),
   )
 
   const applied = await reconcile(lines, '--apply')
   const done = JSON.parse(applied.stdout)
-  expect(done.actions).toMatchObject({ recorded: 1, held: 1, unmatched: 1 })
+  expect(done.actions).toMatchObject({ recorded: 1, review: 1, unmatched: 1 })
   expect(done.remaining).toBe(4)
   const after = await counts()
   expect(after).toEqual({ t: '4', c: '1', u: '1', p: '4' })
 
   const again = JSON.parse((await reconcile(lines, '--apply')).stdout)
   expect(await counts()).toEqual(after)
-  expect(again.findings).toMatchObject({ matches: 3, missing: 0, unmatched: 1, extra: 1 })
+  expect(again.findings).toMatchObject({ matched: 3, missing: 0, unmatched: 1, extra: 1 })
   const clean = await reconcile(
     [row('same', '0.30'), row('missing', '1500.50')],
     '--to',
@@ -102,7 +102,7 @@ test.each([
   ['1,500', 'line 3, has 7 columns, and the header has 6'],
   ['5"', 'line 3, column 3: a quote inside an unquoted field'],
 ])(
-  'a row with the amount %s changes nothing, not even for the rows before it',
+  'an invalid amount %s changes nothing, not even for the rows before it',
   async (amount, text) => {
     const before = await counts()
     const outcome = await reconcile(
@@ -114,7 +114,7 @@ test.each([
   },
 )
 
-test('columns may be named, and dates have to be clear', async () => {
+test('takes names of columns, and requires unambiguous dates', async () => {
   const file = join(temporaryFolder(), 'statement.csv')
   writeFileSync(
     file,
@@ -134,10 +134,10 @@ test('columns may be named, and dates have to be clear', async () => {
   const wrong = await run(...columns, '--dates', 'month-first')
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('line 2') })
   const { stdout } = await run(...columns, '--dates', 'day-first')
-  expect(stdout).toMatch(/^matches +1$/m)
+  expect(stdout).toMatch(/^matched +1$/m)
 })
 
-test('a file of 100,000 rows is compared in little memory', async () => {
+test('compares a file of 100,000 rows in little memory', async () => {
   const file = join(temporaryFolder(), 'large.csv')
   const out = createWriteStream(file)
   out.write(`${HEADER}\n`)
@@ -147,7 +147,7 @@ test('a file of 100,000 rows is compared in little memory', async () => {
   const args = ['reconcile', '--bank', '9PSB', '--file', file, '--json']
   const outcome = await inflow(args, { env: { ...env(), NODE_OPTIONS: '--max-old-space-size=96' } })
   const report = JSON.parse(outcome.stdout)
-  expect(report).toMatchObject({ rows: 100_000, differencesLeftOut: expect.any(Number) })
+  expect(report).toMatchObject({ rows: 100_000, discrepanciesOmitted: expect.any(Number) })
   expect(report.findings.missing).toBe(100_000)
   expect(outcome.code).toBe(1)
 }, 240_000)

@@ -3,7 +3,7 @@ import type { Scope } from '../../src/auth/caller.ts'
 import { type Config, ConfigError, readConfig } from '../../src/config/config.ts'
 import { SERVICE_SETTINGS } from '../../src/config/service-settings.ts'
 
-const RECONCILE = { windowMs: 172_800_000, intervalMs: 3_600_000, settleMs: 300_000 }
+const RECONCILE = { windowMs: 172_800_000, intervalMs: 3_600_000, graceMs: 300_000 }
 
 const KEY = Buffer.alloc(32, 1).toString('base64')
 const KEY_2 = Buffer.alloc(32, 2).toString('base64')
@@ -108,7 +108,7 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['NOTIFICATION_RETENTION_DAYS', '3650', { notificationRetentionDays: 3_650 }],
   ['RECONCILE_WINDOW_HOURS', '0', { reconcile: { ...RECONCILE, windowMs: 0 } }],
   ['RECONCILE_INTERVAL_MINUTES', '10080', { reconcile: { ...RECONCILE, intervalMs: 604_800_000 } }],
-  ['RECONCILE_SETTLE_MINUTES', '7', { reconcile: { ...RECONCILE, settleMs: 420_000 } }],
+  ['RECONCILE_GRACE_MINUTES', '7', { reconcile: { ...RECONCILE, graceMs: 420_000 } }],
   [
     'WEBHOOK_ALLOWED_CIDRS',
     '10.0.0.0/8, fd00::/8',
@@ -206,7 +206,7 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['NOTIFICATION_RETENTION_DAYS', '3651', 'must be 1 to 3650 days'],
   ['RECONCILE_WINDOW_HOURS', '721', 'must be 0 to 720'],
   ['RECONCILE_INTERVAL_MINUTES', '-1', 'must be 0 to 10080'],
-  ['RECONCILE_SETTLE_MINUTES', '1.5', 'must be 0 to 1440'],
+  ['RECONCILE_GRACE_MINUTES', '1.5', 'must be 0 to 1440'],
   [
     'WEBHOOK_ALLOWED_CIDRS',
     '10.0.0.0/33',

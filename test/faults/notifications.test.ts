@@ -9,12 +9,17 @@ import { freePort } from '../support/free-port.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { type Desk, desksOf, type Received, type Told } from './notification-receivers.ts'
+import {
+  type BankReceiver,
+  type NotificationRequest,
+  type Received,
+  receiversOf,
+} from './notification-receivers.ts'
 
-/** Of each bank, forgeries and duplicates among them, and without what a bank repeats by itself. */
+/** For each bank, with forgeries and duplicates but without the bank's own retries. */
 const NOTIFICATIONS = Number(process.env['NOTIFICATIONS'] ?? 1_500)
 const ACCOUNTS = 20
-const AT_ONCE = 24
+const CONCURRENCY = 24
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const random = generator(seed)
@@ -23,7 +28,7 @@ const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)]!
 const db = useDatabase()
 let banks: FakeBanks
 let service: ServiceProcess
-let desks: readonly Desk[]
+let receivers: readonly BankReceiver[]
 let start: () => Promise<ServiceProcess>
 
 beforeAll(async () => {
@@ -31,11 +36,11 @@ beforeAll(async () => {
   banks = await startFakeBanks({
     port: 0,
     serviceUrl: `http://127.0.0.1:${port}`,
-    // As many as a restart of the service may take, whatever else the machine does.
+    // Enough to outlast a restart of the service on a busy machine.
     retryDelaysMs: Array.from({ length: 600 }, () => 200),
   })
-  desks = desksOf(banks)
-  const timeouts = desks.map(({ code }) => [`BANK_${code}_TIMEOUT_MS`, '1500'])
+  receivers = receiversOf(banks)
+  const timeouts = receivers.map(({ code }) => [`BANK_${code}_TIMEOUT_MS`, '1500'])
   const settings = { ...banks.environment, ...Object.fromEntries(timeouts) }
   start = () => startProcess({ ...settings, DATABASE_URL: db.url, HTTP_PORT: port })
   service = await start()
@@ -46,7 +51,7 @@ afterAll(async () => {
   await banks?.close()
 })
 
-async function openAccounts({ bank }: Desk): Promise<string[]> {
+async function openAccounts({ bank }: BankReceiver): Promise<string[]> {
   const transport = createGrpcTransport({
     baseUrl: service.grpcUrl,
     interceptors: [
@@ -74,8 +79,8 @@ async function openAccounts({ bank }: Desk): Promise<string[]> {
   return (await Promise.all(opening)).map(({ account }) => account!.accountNumber)
 }
 
-/** Sends it until there is an answer. */
-async function send({ path, headers, body }: Told) {
+/** Sends a request until there is a response. */
+async function send({ path, headers, body }: NotificationRequest) {
   for (let attempt = 0; ; attempt++) {
     try {
       const response = await fetch(service.httpUrl + path, { method: 'POST', headers, body })
@@ -93,41 +98,48 @@ interface Round {
   readonly tasks: readonly (() => Promise<void>)[]
 }
 
-/** What happens at one bank: each payment is told of, in any order, among all else. */
-function roundOf(desk: Desk, accounts: readonly string[]): Round {
+/** The tasks for one bank: notify each payment, in any order, among all other requests. */
+function roundOf(receiver: BankReceiver, accounts: readonly string[]): Round {
   const naira = () => `${1 + Math.floor(random() * 100_000)}.${10 + Math.floor(random() * 89)}`
   const count = Math.ceil(NOTIFICATIONS * 0.68)
-  const genuine = Array.from({ length: count }, (_, i) => desk.receive(pick(accounts), naira(), i))
-  const strange = desk.strange()
+  const genuine = Array.from({ length: count }, (_, i) =>
+    receiver.receive(pick(accounts), naira(), i),
+  )
+  const unknownAccount = receiver.openUnknown()
   const unknown = Array.from({ length: NOTIFICATIONS * 0.02 }, (_, i) =>
-    desk.receive(strange, naira(), i),
+    receiver.receive(unknownAccount, naira(), i),
   )
   const all = [...genuine, ...unknown]
-  const tell =
+  const report =
     ({ notify }: Received) =>
     async () => {
-      if (random() < 0.02) desk.stumble(Math.floor(random() * 8))
+      if (random() < 0.02) receiver.failRequery(Math.floor(random() * 8))
       const { acknowledged, responses } = await notify()
-      expect([desk.code, acknowledged]).toEqual([desk.code, true])
-      if (desk.final) for (const { text } of responses) expect(text).not.toMatch(desk.final)
+      expect([receiver.code, acknowledged]).toEqual([receiver.code, true])
+      if (receiver.rejection)
+        for (const { text } of responses) expect(text).not.toMatch(receiver.rejection)
     }
-  const forge = (told: Told) => async () => {
-    expect([desk.code, told.body, (await send(told)).status]).toEqual([desk.code, told.body, 401])
+  const forge = (request: NotificationRequest) => async () => {
+    expect([receiver.code, request.body, (await send(request)).status]).toEqual([
+      receiver.code,
+      request.body,
+      401,
+    ])
   }
-  const alter = (told: Told) => async () => {
-    await send(told)
+  const alter = (request: NotificationRequest) => async () => {
+    await send(request)
   }
   const sometimes = (share: number) => Array.from({ length: NOTIFICATIONS * share })
   const tasks = [
-    ...all.map(tell),
-    ...sometimes(0.15).map(() => tell(pick(all))),
+    ...all.map(report),
+    ...sometimes(0.15).map(() => report(pick(all))),
     ...sometimes(0.08).map(() => forge(pick(pick(all).forged))),
     ...sometimes(0.05).flatMap(() =>
       pick(all)
         .altered.slice(0, 1 + random() * 2)
         .map(alter),
     ),
-    ...desk.noise(pick(accounts)).flatMap((told) => [alter(told), alter(told)]),
+    ...receiver.ignored(pick(accounts)).flatMap((request) => [alter(request), alter(request)]),
   ]
   for (let i = tasks.length - 1; i > 0; i--) {
     const at = Math.floor(random() * (i + 1))
@@ -138,41 +150,41 @@ function roundOf(desk: Desk, accounts: readonly string[]): Round {
 
 const factOf = ({ session, account, kobo }: Received) => `${session} ${account} ${kobo}`
 
-test(`${NOTIFICATIONS} notifications of each bank: each genuine payment is credited once`, async () => {
+test(`${NOTIFICATIONS} notifications of each bank: records each genuine payment once`, async () => {
   console.log(`notifications: SEED=${seed}`)
   const rounds: Round[] = []
-  for (const desk of desks) rounds.push(roundOf(desk, await openAccounts(desk)))
+  for (const receiver of receivers) rounds.push(roundOf(receiver, await openAccounts(receiver)))
   const all = rounds.reduce((sum, { tasks }) => sum + tasks.length, 0)
-  let begun = 0
+  let started = 0
   const work = async ({ tasks }: Round) => {
     const queue = tasks.values()
     const worker = async () => {
       for (const task of queue) {
-        begun += 1
+        started += 1
         await task()
       }
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, worker))
+    await Promise.all(Array.from({ length: CONCURRENCY }, worker))
   }
   const startedAt = performance.now()
   const working = Promise.all(rounds.map(work))
-  let awayMs = 0
+  let downMs = 0
   for (const share of [0.3, 0.7]) {
-    while (begun < all * share) {
+    while (started < all * share) {
       await Promise.race([working, new Promise((resolve) => setTimeout(resolve, 10))])
     }
     const killedAt = performance.now()
     await service.kill()
     service = await start()
-    awayMs += performance.now() - killedAt
+    downMs += performance.now() - killedAt
   }
   await working
-  const seconds = (performance.now() - startedAt - awayMs) / 1_000
+  const seconds = (performance.now() - startedAt - downMs) / 1_000
   console.log(
     `${all} notifications, ${Math.round(all / seconds)} a second while the service was up`,
   )
 
-  for (const [index, { code }] of desks.entries()) {
+  for (const [index, { code }] of receivers.entries()) {
     const { genuine, unknown } = rounds[index]!
     const recorded = await db.database.pool.query<{ fact: string; posted: string }>(
       `select concat_ws(' ', t.session_id, a.account_number, t.amount_minor) as fact,
@@ -183,27 +195,29 @@ test(`${NOTIFICATIONS} notifications of each bank: each genuine payment is credi
     )
     expect(recorded.rows.map(({ fact }) => fact).sort()).toEqual(genuine.map(factOf).sort())
     expect(recorded.rows.filter(({ posted }) => !posted)).toEqual([])
-    const kept = await db.database.pool.query<{ fact: string }>(
+    const unmatched = await db.database.pool.query<{ fact: string }>(
       `select concat_ws(' ', session_id, account_number, amount_minor) as fact
         from unmatched_payment where bank = $1`,
       [code],
     )
-    expect(kept.rows.map(({ fact }) => fact).sort()).toEqual(unknown.map(factOf).sort())
+    expect(unmatched.rows.map(({ fact }) => fact).sort()).toEqual(unknown.map(factOf).sort())
   }
 }, 900_000)
 
-test('a bank that hangs while 500 of its notifications wait harms no other, nor any of them', async () => {
-  const [desk, another] = [desks[0]!, desks[2]!]
-  const [accounts, others] = [await openAccounts(desk), await openAccounts(another)]
-  const waiting = Array.from({ length: 500 }, (_, i) => desk.receive(pick(accounts), '15.50', i))
+test('a bank that hangs with 500 notifications waiting delays no other bank and loses none of them', async () => {
+  const [receiver, another] = [receivers[0]!, receivers[2]!]
+  const [accounts, others] = [await openAccounts(receiver), await openAccounts(another)]
+  const waiting = Array.from({ length: 500 }, (_, i) =>
+    receiver.receive(pick(accounts), '15.50', i),
+  )
   banks['9PSB'].faults.add('confirm', 'hang', 500)
-  const telling = Promise.all(waiting.map(({ notify }) => notify()))
+  const notifying = Promise.all(waiting.map(({ notify }) => notify()))
   await expect.poll(() => banks['9PSB'].faults.take('confirm')).toBe('hang')
   const { acknowledged } = await another.receive(others[0]!, '15.50', 0).notify()
   expect(acknowledged).toBe(true)
   expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200)
   banks['9PSB'].faults.clear()
-  for (const delivered of await telling) expect(delivered.acknowledged).toBe(true)
+  for (const delivered of await notifying) expect(delivered.acknowledged).toBe(true)
   const sessions = waiting.map(({ session }) => session)
   const { rows } = await db.database.pool.query(
     'select count(*)::int as count from transaction where session_id = any($1)',
@@ -217,18 +231,18 @@ test.each([
   ['objects', `${'{"data":'.repeat(6_000)}1${'}'.repeat(6_000)}`],
   ['an amount', `{"data":{"amount":${'['.repeat(30_000)}${']'.repeat(30_000)}},"sign":"x"}`],
   ['many fields', `{${Array.from({ length: 5_000 }, (_, i) => `"f${i}":1`)},"sign":"x"}`],
-])('64 KiB of nothing but %s is no payment, whoever sends it', async (_what, body) => {
-  for (const desk of desks) {
-    const accounts = await openAccounts(desk)
-    const { forged, altered } = desk.receive(accounts[0]!, '15.50', 0)
-    for (const told of [...forged, ...altered]) {
-      // Of none is it said that it has to come again: it would never do any better.
-      expect([200, 401]).toContain((await send({ ...told, body })).status)
+])('64 KiB of nothing but %s records no payment, whoever sends it', async (_name, body) => {
+  for (const receiver of receivers) {
+    const accounts = await openAccounts(receiver)
+    const { forged, altered } = receiver.receive(accounts[0]!, '15.50', 0)
+    for (const request of [...forged, ...altered]) {
+      // The response never asks for a retry, which could not succeed either.
+      expect([200, 401]).toContain((await send({ ...request, body })).status)
     }
     const { rows } = await db.database.pool.query(
       `select 1 from transaction t join account a on a.id = t.account_id
         where a.account_number = $1 and a.bank = $2`,
-      [accounts[0], desk.code],
+      [accounts[0], receiver.code],
     )
     expect(rows).toEqual([])
   }

@@ -20,131 +20,133 @@ beforeEach(() => {
 const query = (text: string, values: unknown[] = []) =>
   service.database.pool.query(text, values).then(({ rows }) => rows)
 
-/** What is kept of the notifications of a payment. */
-const kept = (key: string) =>
+/** The stored notifications of a payment. */
+const stored = (key: string) =>
   query('select state, outcome, cause from bank_notification where bank_key = $1 order by id', [
     key,
   ])
 
-/** Makes what waits for its time due now. */
+/** Makes the pending notifications of a payment due now. */
 const hurry = (key: string) =>
   query('update bank_notification set next_try_at = now() where bank_key = $1 and state = $2', [
     key,
-    'OPEN',
+    'PENDING',
   ])
 
-/** The bank gets a payment. */
-function pay(told: FakePayment): FakePayment {
-  bank.payments.set(told.key, told)
-  return told
+/** The bank receives a payment. */
+function pay(reported: FakePayment): FakePayment {
+  bank.payments.set(reported.key, reported)
+  return reported
 }
 
 describe('a payment that the bank confirms', () => {
   test('is recorded before it is acknowledged, with texts that can be stored', async () => {
     const to = await payee(service)
-    const told = pay(payment(to.accountNumber))
-    expect(await notify(service, told)).toMatchObject({ status: 200, text: 'recorded' })
+    const reported = pay(payment(to.accountNumber))
+    expect(await notify(service, reported)).toMatchObject({ status: 200, text: 'RECORDED' })
     expect(await recordedIn(service, to)).toEqual([
-      { session: told.session, kobo: '150050', payer: 'BOLA ADE', narration: 'rent' },
+      { session: reported.session, kobo: '150050', payer: 'BOLA ADE', narration: 'rent' },
     ])
     expect(bank.asked).toContain('GET payments')
-    expect(await kept(told.key)).toEqual([{ state: 'DONE', outcome: 'recorded', cause: '' }])
+    expect(await stored(reported.key)).toEqual([
+      { state: 'PROCESSED', outcome: 'RECORDED', cause: '' },
+    ])
   })
 
-  test('is recorded once, however often and with whatever session it is told of', async () => {
+  test('is recorded once, however often and with whichever session id the bank reports it', async () => {
     const to = await payee(service)
-    const told = pay(payment(to.accountNumber))
-    const without = { ...told, session: '' }
-    bank.payments.set(told.key, without)
-    const answers = await Promise.all(
-      [told, told, without, told, without].map((each) => notify(service, each)),
+    const reported = pay(payment(to.accountNumber))
+    const without = { ...reported, session: '' }
+    bank.payments.set(reported.key, without)
+    const responses = await Promise.all(
+      [reported, reported, without, reported, without].map((each) => notify(service, each)),
     )
-    for (const { text } of answers) expect(['recorded', 'duplicate']).toContain(text)
-    bank.payments.set(told.key, told)
-    expect((await notify(service, told)).text).toBe('duplicate')
-    expect((await notify(service, { ...told, state: 'paid', extra: 1 } as FakePayment)).text).toBe(
-      'duplicate',
-    )
+    for (const { text } of responses) expect(['RECORDED', 'DUPLICATE']).toContain(text)
+    bank.payments.set(reported.key, reported)
+    expect((await notify(service, reported)).text).toBe('DUPLICATE')
+    expect(
+      (await notify(service, { ...reported, state: 'paid', extra: 1 } as FakePayment)).text,
+    ).toBe('DUPLICATE')
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 
   test.each([
     [
       'with its session id, and then without',
-      (told: FakePayment) => [told, { ...told, session: '' }],
+      (reported: FakePayment) => [reported, { ...reported, session: '' }],
     ],
     [
       'without its session id, and then with',
-      (told: FakePayment) => [{ ...told, session: '' }, told],
+      (reported: FakePayment) => [{ ...reported, session: '' }, reported],
     ],
-  ])('is the same payment %s', async (_name, tellings) => {
+  ])('is the same payment %s', async (_name, reports) => {
     const to = await payee(service)
     const texts: string[] = []
-    for (const told of tellings(payment(to.accountNumber))) {
-      texts.push((await notify(service, pay(told))).text)
+    for (const reported of reports(payment(to.accountNumber))) {
+      texts.push((await notify(service, pay(reported))).text)
     }
-    expect(texts).toEqual(['recorded', 'duplicate'])
+    expect(texts).toEqual(['RECORDED', 'DUPLICATE'])
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 
-  test('is held when its session is that of another payment', async () => {
+  test('goes to manual review if another payment has its session id', async () => {
     const to = await payee(service)
     const first = pay(payment(to.accountNumber))
     const second = pay(payment(to.accountNumber, { session: first.session }))
-    expect((await notify(service, first)).text).toBe('recorded')
-    expect((await notify(service, second)).text).toBe('held')
+    expect((await notify(service, first)).text).toBe('RECORDED')
+    expect((await notify(service, second)).text).toBe('MANUAL_REVIEW')
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 
-  test('need not be asked for where a signature binds it and the setting says so', async () => {
+  test('is not requeried if a signature covers it and the setting says so', async () => {
     const to = await payee(service, Bank.BANK_PALMPAY)
     bank.asked.length = 0
     const path = 'PalmPay/notifications/some-secret'
-    expect((await notify(service, payment(to.accountNumber), { path })).text).toBe('recorded')
+    expect((await notify(service, payment(to.accountNumber), { path })).text).toBe('RECORDED')
     expect(bank.asked).toEqual([])
   })
 })
 
-test('two amounts for one payment, both signed: the first is recorded, the other is held', async () => {
+test('of two signed amounts for one payment records the first and queues the other for manual review', async () => {
   const to = await payee(service, Bank.BANK_PALMPAY)
   const path = 'palmpay/notifications'
   const first = payment(to.accountNumber)
-  const tellings = [first, { ...first, kobo: '150051' }]
+  const reports = [first, { ...first, kobo: '150051' }]
   const texts = await Promise.all(
-    tellings.map(async (each) => (await notify(service, each, { path })).text),
+    reports.map(async (each) => (await notify(service, each, { path })).text),
   )
-  expect(texts.toSorted()).toEqual(['held', 'recorded'])
+  expect(texts.toSorted()).toEqual(['MANUAL_REVIEW', 'RECORDED'])
   expect(await recordedIn(service, to)).toMatchObject([
-    { kobo: tellings[texts.indexOf('recorded')]!.kobo },
+    { kobo: reports[texts.indexOf('RECORDED')]!.kobo },
   ])
 })
 
-describe('a payment that the bank does not confirm is not credited', () => {
-  test('denied, until the bank knows of it', async () => {
+describe('a payment that the bank does not confirm', () => {
+  test('is recorded only once the bank confirms it', async () => {
     const to = await payee(service)
-    const told = payment(to.accountNumber)
-    expect((await notify(service, told)).text).toBe('denied')
+    const reported = payment(to.accountNumber)
+    expect((await notify(service, reported)).text).toBe('UNCONFIRMED')
     expect(await recordedIn(service, to)).toEqual([])
-    pay(told)
-    await hurry(told.key)
+    pay(reported)
+    await hurry(reported.key)
     await until(
       () => recordedIn(service, to),
       (rows) => rows.length === 1,
       30_000,
     )
-    expect((await notify(service, told)).text).toBe('duplicate')
+    expect((await notify(service, reported)).text).toBe('DUPLICATE')
   })
 
-  test('the bank does not answer: it has to come again, or is asked for by the service', async () => {
+  test('is retried by the bank or by the service if the bank does not respond to the requery', async () => {
     const to = await payee(service)
-    const told = pay(payment(to.accountNumber))
+    const reported = pay(payment(to.accountNumber))
     bank.mishaps.set('GET payments', [500])
-    expect(await notify(service, told)).toMatchObject({ status: 503, text: 'try again' })
+    expect(await notify(service, reported)).toMatchObject({ status: 503, text: 'RETRY' })
     expect(await recordedIn(service, to)).toEqual([])
-    await hurry(told.key)
+    await hurry(reported.key)
     await until(
-      () => kept(told.key),
-      ([row]) => row.state === 'DONE',
+      () => stored(reported.key),
+      ([row]) => row.state === 'PROCESSED',
       30_000,
     )
     expect(await recordedIn(service, to)).toHaveLength(1)
@@ -154,34 +156,37 @@ describe('a payment that the bank does not confirm is not credited', () => {
     ['amount', { kobo: '150051' }],
     ['account number', { account: '3999999999' }],
     ['session', { session: 'another' }],
-  ])('another %s is held, and spoils nothing of the genuine one', async (what, overrides) => {
-    const to = await payee(service)
-    const genuine = pay(payment(to.accountNumber))
-    expect((await notify(service, { ...genuine, ...overrides })).text).toBe('held')
-    expect(await recordedIn(service, to)).toEqual([])
-    expect(await kept(genuine.key)).toMatchObject([
-      { state: 'HELD', cause: expect.stringContaining(what) },
-    ])
-    expect((await notify(service, genuine)).text).toBe('recorded')
-    expect(await recordedIn(service, to)).toHaveLength(1)
-  })
+  ])(
+    'with another %s goes to manual review and does not affect the genuine one',
+    async (field, overrides) => {
+      const to = await payee(service)
+      const genuine = pay(payment(to.accountNumber))
+      expect((await notify(service, { ...genuine, ...overrides })).text).toBe('MANUAL_REVIEW')
+      expect(await recordedIn(service, to)).toEqual([])
+      expect(await stored(genuine.key)).toMatchObject([
+        { state: 'MANUAL_REVIEW', cause: expect.stringContaining(field) },
+      ])
+      expect((await notify(service, genuine)).text).toBe('RECORDED')
+      expect(await recordedIn(service, to)).toHaveLength(1)
+    },
+  )
 
   test.each([
-    ['no amount', { kobo: '0' }],
-    ['an amount beyond all', { kobo: '9'.repeat(18) }],
-    ['an account number of letters', { account: 'abcdefghij' }],
-    ['a session that cannot be one', { session: 'a b' }],
-  ])('%s is held', async (_name, overrides) => {
-    const told = pay(payment('3999999999', overrides))
-    expect((await notify(service, told)).text).toBe('held')
+    ['without an amount', { kobo: '0' }],
+    ['with an amount out of range', { kobo: '9'.repeat(18) }],
+    ['with an account number of letters', { account: 'abcdefghij' }],
+    ['with an invalid session id', { session: 'a b' }],
+  ])('%s goes to manual review', async (_name, overrides) => {
+    const reported = pay(payment('3999999999', overrides))
+    expect((await notify(service, reported)).text).toBe('MANUAL_REVIEW')
   })
 
-  test('one that the bank has taken back is reversed when it was recorded, else not credited', async () => {
+  test('is reversed if it was recorded and the bank has reversed it, else not recorded', async () => {
     const to = await payee(service)
-    const told = pay(payment(to.accountNumber))
-    expect((await notify(service, told)).text).toBe('recorded')
-    const reversed = pay({ ...told, state: 'reversed' })
-    expect((await notify(service, reversed)).text).toBe('recorded')
+    const reported = pay(payment(to.accountNumber))
+    expect((await notify(service, reported)).text).toBe('RECORDED')
+    const reversed = pay({ ...reported, state: 'reversed' })
+    expect((await notify(service, reversed)).text).toBe('RECORDED')
     const { rows } = await service.database.pool.query(
       'select t.status from transaction t join account a on a.id = t.account_id where a.account_number = $1',
       [to.accountNumber],
@@ -189,47 +194,51 @@ describe('a payment that the bank does not confirm is not credited', () => {
     expect(rows).toEqual([{ status: 'REVERSED' }])
     const never = payment(to.accountNumber)
     pay({ ...never, state: 'reversed' })
-    expect((await notify(service, never)).text).toBe('denied')
+    expect((await notify(service, never)).text).toBe('UNCONFIRMED')
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 })
 
-describe('what tells of no payment', () => {
-  test('noise is acknowledged, and the same is kept once', async () => {
-    for (let i = 0; i < 3; i++) expect((await notify(service, 'noise 1')).text).toBe('noise')
-    const rows = await query("select 1 from bank_notification where outcome = 'noise'")
+describe('a notification without a payment', () => {
+  test('is acknowledged and stored once if it is to be ignored', async () => {
+    for (let i = 0; i < 3; i++) expect((await notify(service, 'noise 1')).text).toBe('IGNORED')
+    const rows = await query("select 1 from bank_notification where outcome = 'IGNORED'")
     expect(rows).toHaveLength(1)
   })
 
-  test('what cannot be understood is held', async () => {
-    expect((await notify(service, 'garbage')).text).toBe('held')
+  test('goes to manual review if it cannot be parsed', async () => {
+    expect((await notify(service, 'garbage')).text).toBe('MANUAL_REVIEW')
     expect(await query("select 1 from bank_notification where cause = 'no JSON'")).toHaveLength(1)
   })
 
-  test('what is forged changes nothing and is not kept', async () => {
+  test('changes nothing and is not stored if it is not authentic', async () => {
     const to = await payee(service)
-    const told = pay(payment(to.accountNumber))
-    expect((await notify(service, told, { signature: 'forged' })).text).toBe('forged')
-    expect(await kept(told.key)).toEqual([])
+    const reported = pay(payment(to.accountNumber))
+    expect((await notify(service, reported, { signature: 'wrong' })).text).toBe('UNAUTHENTICATED')
+    expect(await stored(reported.key)).toEqual([])
     expect(await recordedIn(service, to)).toEqual([])
   })
 
-  test('a defect of the connector is a fault of ours: try again', async () => {
-    expect((await notify(service, 'throw')).text).toBe('try again')
+  test('asks the bank to retry if the connector has a defect', async () => {
+    expect((await notify(service, 'throw')).text).toBe('RETRY')
   })
 })
 
-test('what is kept can be read with the master key alone', async () => {
-  const told = pay(payment('3999999999'))
-  await notify(service, told)
-  const [row] = await query('select sealed from bank_notification where bank_key = $1', [told.key])
-  expect(row.sealed.length).toBeGreaterThan(100)
-  expect(row.sealed.toString('latin1')).not.toContain('3999999999')
-  expect(Buffer.from(row.sealed.toString('latin1'), 'base64').toString()).not.toContain('kobo')
+test('stored notifications can be read only with the master key', async () => {
+  const reported = pay(payment('3999999999'))
+  await notify(service, reported)
+  const [row] = await query('select raw_encrypted from bank_notification where bank_key = $1', [
+    reported.key,
+  ])
+  expect(row.raw_encrypted.length).toBeGreaterThan(100)
+  expect(row.raw_encrypted.toString('latin1')).not.toContain('3999999999')
+  expect(Buffer.from(row.raw_encrypted.toString('latin1'), 'base64').toString()).not.toContain(
+    'kobo',
+  )
 })
 
 describe('the path', () => {
-  test('of a bank that is not live, or is none, is no path', async () => {
+  test('is unknown for a bank that is not live or does not exist', async () => {
     for (const path of ['safehaven/notifications', 'nobank/notifications', '9psb/other']) {
       const { status, text, headers } = await notify(service, 'x', { path })
       expect([path, status, JSON.parse(text).code]).toEqual([path, 404, 'unknown_path'])
@@ -242,21 +251,21 @@ describe('the path', () => {
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
   })
 
-  test('takes bodies of 64 KiB and no larger ones', async () => {
-    expect((await notify(service, `noise${' '.repeat(65_531)}`)).text).toBe('noise')
+  test('accepts bodies of up to 64 KiB', async () => {
+    expect((await notify(service, `noise${' '.repeat(65_531)}`)).text).toBe('IGNORED')
     const { status, text } = await notify(service, `noise${' '.repeat(65_532)}`)
     expect([status, JSON.parse(text).code]).toEqual([413, 'payload_too_large'])
   })
 
-  test('takes a notification without a body for what its connector takes it for', async () => {
-    expect((await notify(service, '')).text).toBe('held')
+  test('passes a notification without a body to its connector', async () => {
+    expect((await notify(service, '')).text).toBe('MANUAL_REVIEW')
   })
 })
 
-describe('an instance that allows other addresses, and one whose database goes away', () => {
+describe('an instance that allows other addresses, and one whose database is unavailable', () => {
   let strict: Instance
   let wire: Wire
-  let away: Instance
+  let disconnected: Instance
 
   const start = (url: string, environment: NodeJS.ProcessEnv) => {
     const { banks, liveBanks } = readConfig({ BANKS, ...environment }, bank.connectors())
@@ -266,33 +275,33 @@ describe('an instance that allows other addresses, and one whose database goes a
   beforeAll(async () => {
     strict = await start(service.url, { BANK_9PSB_ALLOWED_CIDRS: '10.0.0.0/8,::2/128' })
     wire = await startWire(service.url)
-    away = await start(wire.url, { BANK_9PSB_ALLOWED_CIDRS: '127.0.0.0/8' })
+    disconnected = await start(wire.url, { BANK_9PSB_ALLOWED_CIDRS: '127.0.0.0/8' })
   })
 
   afterAll(async () => {
     await strict?.close()
-    await away?.close()
+    await disconnected?.close()
     await wire?.close()
   })
 
-  test('another address is refused', async () => {
+  test('rejects another address', async () => {
     const { status, text } = await notify(strict, 'noise')
     expect([status, JSON.parse(text).code]).toEqual([403, 'permission_denied'])
-    expect((await notify(strict, 'noise', { path: 'providus/notifications' })).text).toBe('noise')
+    expect((await notify(strict, 'noise', { path: 'providus/notifications' })).text).toBe('IGNORED')
   })
 
-  test('without a database the bank is told to try again, and nothing is lost', async () => {
+  test('asks the bank to retry while the database is unavailable, and loses nothing', async () => {
     const to = await payee(service)
-    const told = pay(payment(to.accountNumber))
+    const reported = pay(payment(to.accountNumber))
     await wire.cut()
-    expect(await notify(away, told)).toMatchObject({ status: 503, text: 'try again' })
+    expect(await notify(disconnected, reported)).toMatchObject({ status: 503, text: 'RETRY' })
     await wire.mend()
-    expect((await notify(away, told)).text).toBe('recorded')
+    expect((await notify(disconnected, reported)).text).toBe('RECORDED')
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 })
 
-test('while the database hangs a bounded number waits, and the rest is told to come again', async () => {
+test('while the database hangs, a bounded number waits and the bank is asked to retry the rest', async () => {
   const lock = await service.database.pool.connect()
   const texts: string[] = []
   let sending: Promise<unknown>
@@ -308,36 +317,36 @@ test('while the database hangs a bounded number waits, and the rest is told to c
       (count) => count >= 1_100 - 1_024,
       15_000,
     )
-    expect(new Set(texts)).toEqual(new Set(['try again']))
+    expect(new Set(texts)).toEqual(new Set(['RETRY']))
   } finally {
     await lock.query('rollback')
     lock.release()
   }
   await sending
-  expect((await notify(service, 'noise after it')).text).toBe('noise')
+  expect((await notify(service, 'noise after it')).text).toBe('IGNORED')
 }, 60_000)
 
-test('what became of notifications and requests is measured', async () => {
+test('metrics count notifications and requests by outcome', async () => {
   const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
-  expect(text).toMatch(/inflow_bank_notifications_total\{bank="9PSB",outcome="recorded"\} \d/)
-  expect(text).toMatch(/inflow_bank_notifications_total\{bank="9PSB",outcome="forged"\} 1/)
+  expect(text).toMatch(/inflow_bank_notifications_total\{bank="9PSB",outcome="RECORDED"\} \d/)
+  expect(text).toMatch(/inflow_bank_notifications_total\{bank="9PSB",outcome="UNAUTHENTICATED"\} 1/)
   expect(text).toMatch(/inflow_bank_last_notification_timestamp_seconds\{bank="9PSB"\} \d{10}/)
   expect(text).toMatch(/inflow_bank_requests_total\{bank="9PSB",result="2xx"\} \d/)
   expect(text).toMatch(/inflow_bank_request_duration_seconds_count\{bank="9PSB"\} \d/)
   expect(text).toMatch(/inflow_bank_breaker_state\{bank="9PSB"\} 0/)
 })
 
-test('a storm of duplicates, reorderings and forgeries credits each genuine payment once', async () => {
+test('records each genuine payment once in a storm of duplicates, reorderings and forgeries', async () => {
   const to = await payee(service)
   const genuine = Array.from({ length: 300 }, (_, index) =>
     pay(payment(to.accountNumber, { kobo: String(100 + index) })),
   )
-  const storm = genuine.flatMap((told) => [
-    () => notify(service, told),
-    () => notify(service, told),
-    () => notify(service, { ...told, session: '' }),
-    () => notify(service, { ...told, kobo: '999' }, { signature: 'forged' }),
-    () => notify(service, { ...told, kobo: '99999' }),
+  const storm = genuine.flatMap((reported) => [
+    () => notify(service, reported),
+    () => notify(service, reported),
+    () => notify(service, { ...reported, session: '' }),
+    () => notify(service, { ...reported, kobo: '999' }, { signature: 'wrong' }),
+    () => notify(service, { ...reported, kobo: '99999' }),
   ])
   for (let i = storm.length - 1; i > 0; i--) {
     const at = (i * 7_919) % (i + 1)
@@ -346,8 +355,8 @@ test('a storm of duplicates, reorderings and forgeries credits each genuine paym
   for (let i = 0; i < storm.length; i += 60) {
     await Promise.all(storm.slice(i, i + 60).map((send) => send()))
   }
-  // Where the bank was asked too much at once, the service asks again.
-  await query("update bank_notification set next_try_at = now() where state = 'OPEN'")
+  // The service retries requeries that were too many for the bank at once.
+  await query("update bank_notification set next_try_at = now() where state = 'PENDING'")
   const rows = await until(
     () => recordedIn(service, to),
     (all) => all.length >= 300,

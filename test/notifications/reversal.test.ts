@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { BankPayment, LiveConnector, Requery } from '../../src/banks/bank.ts'
 import {
-  look,
   type ProcessDependencies,
+  processNotification,
   type ReversePayment,
 } from '../../src/notifications/process-notification.ts'
 import { assignSession } from '../../src/notifications/store.ts'
@@ -20,9 +20,14 @@ const PAYMENT: BankPayment = {
   narration: '',
 }
 
-/** A look at a reversal, which the bank answers for as told. */
-function lookAt(answer: Requery['kind'], reversePayment: ReversePayment | undefined, tries = 0) {
-  const requery = async () => ({ kind: answer, payment: PAYMENT, cause: 'as told' }) as Requery
+/** Processes a reversal with the given response to its requery. */
+function processReversal(
+  response: Requery['kind'],
+  reversePayment: ReversePayment | undefined,
+  tries = 0,
+) {
+  const requery = async () =>
+    ({ kind: response, payment: PAYMENT, cause: 'the given response' }) as Requery
   const connector = { requery } as unknown as LiveConnector
   const dependencies: ProcessDependencies = {
     pool: db.database.pool,
@@ -30,7 +35,7 @@ function lookAt(answer: Requery['kind'], reversePayment: ReversePayment | undefi
     recordPayment: () => Promise.reject(new Error('a reversal records nothing')),
     reversePayment,
   }
-  return look(dependencies, {
+  return processNotification(dependencies, {
     bank: 'PALMPAY',
     served: { connector, allowedCidrs: [], requery: true },
     reading: { kind: 'reversal', payment: PAYMENT, bound: true },
@@ -39,34 +44,55 @@ function lookAt(answer: Requery['kind'], reversePayment: ReversePayment | undefi
   })
 }
 
-test('a reversal is made for the session under which the payment was recorded', async () => {
+test('reverses the payment under the session id with which it was recorded', async () => {
   await assignSession(db.database.pool, 'PALMPAY', { bankKey: 'order-9', sessionId: 'SESSION' }, 0)
   const reversed: string[][] = []
   const reverse: ReversePayment = async (...call) => {
     reversed.push(call)
-    return reversed.length === 1 ? 'reversed' : 'reversed before'
+    return reversed.length === 1 ? 'reversed' : 'already reversed'
   }
-  expect(await lookAt('reversed', reverse)).toMatchObject({ state: 'DONE', outcome: 'recorded' })
-  expect(await lookAt('reversed', reverse)).toMatchObject({ state: 'DONE', outcome: 'duplicate' })
+  expect(await processReversal('reversed', reverse)).toMatchObject({
+    state: 'PROCESSED',
+    outcome: 'RECORDED',
+  })
+  expect(await processReversal('reversed', reverse)).toMatchObject({
+    state: 'PROCESSED',
+    outcome: 'DUPLICATE',
+  })
   expect(reversed[0]).toEqual(['PALMPAY', 'SESSION', expect.any(String)])
 })
 
-test('one of a payment that is not recorded, or that nobody can make, is held', async () => {
+test('queues a reversal for manual review if the payment is not recorded or cannot be reversed', async () => {
   const none: ReversePayment = async () => 'not recorded'
-  expect(await lookAt('reversed', none)).toMatchObject({ state: 'HELD', outcome: 'held' })
-  expect(await lookAt('reversed', undefined)).toMatchObject({ state: 'HELD', outcome: 'held' })
+  expect(await processReversal('reversed', none)).toMatchObject({
+    state: 'MANUAL_REVIEW',
+    outcome: 'MANUAL_REVIEW',
+  })
+  expect(await processReversal('reversed', undefined)).toMatchObject({
+    state: 'MANUAL_REVIEW',
+    outcome: 'MANUAL_REVIEW',
+  })
 })
 
-test('one that the bank does not confirm is not made, and is looked at again for two days', async () => {
+test('retries an unconfirmed reversal for two days', async () => {
   const never: ReversePayment = () => Promise.reject(new Error('not to be called'))
   let nowMs = 1_000_000
   for (let tries = 0; tries < 54; tries++) {
-    const looked = await lookAt('confirmed', never, tries)
-    expect(looked).toMatchObject({ state: 'OPEN', outcome: 'try again' })
-    nowMs += looked.nextTryAtMs! - 1_000_000
+    const processed = await processReversal('confirmed', never, tries)
+    expect(processed).toMatchObject({ state: 'PENDING', outcome: 'RETRY' })
+    nowMs += processed.nextTryAtMs! - 1_000_000
   }
   expect(nowMs).toBeGreaterThan(2 * 86_400_000 - 8 * 3_600_000)
-  expect(await lookAt('unknown', never, 54)).toMatchObject({ state: 'HELD', outcome: 'held' })
-  expect(await lookAt('denied', never, 0)).toMatchObject({ state: 'OPEN', outcome: 'denied' })
-  expect(await lookAt('denied', never, 8)).toMatchObject({ state: 'DONE', outcome: 'denied' })
+  expect(await processReversal('unknown', never, 54)).toMatchObject({
+    state: 'MANUAL_REVIEW',
+    outcome: 'MANUAL_REVIEW',
+  })
+  expect(await processReversal('denied', never, 0)).toMatchObject({
+    state: 'PENDING',
+    outcome: 'UNCONFIRMED',
+  })
+  expect(await processReversal('denied', never, 8)).toMatchObject({
+    state: 'PROCESSED',
+    outcome: 'UNCONFIRMED',
+  })
 })

@@ -27,7 +27,7 @@ export interface Payee {
 
 let count = 0
 
-/** An open account at a bank, of a new business. */
+/** Opens an account at a bank for a new business. */
 export async function payee(service: TestService, bank: Bank = Bank.BANK_9PSB): Promise<Payee> {
   const { id: businessId } = await service.business()
   count += 1
@@ -43,14 +43,14 @@ export async function payee(service: TestService, bank: Bank = Bank.BANK_9PSB): 
   return { businessId, reference, accountNumber }
 }
 
-/** A payment of the fake bank; it is not yet known to it. */
+/** A payment at the fake bank, which does not know it yet. */
 export function payment(account: string, overrides: Partial<FakePayment> = {}): FakePayment {
   count += 1
   const key = `key-${count}`
   return { key, session: `session-${count}`, account, kobo: '150050', state: 'paid', ...overrides }
 }
 
-/** What is recorded in an account: session and amount. */
+/** The payments recorded for an account. */
 export async function recordedIn(service: TestService, { accountNumber }: Payee) {
   const { rows } = await service.database.pool.query(
     `select t.session_id, t.amount_minor, t.payer_name, t.narration from transaction t

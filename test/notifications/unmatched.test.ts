@@ -23,12 +23,12 @@ const service = useService({ BANKS: '9PSB=live,PROVIDUS=live' }, bank.connectors
 
 const reconciliation = () => service.client(ReconciliationService)
 
-/** A payment that arrives, and is nobody's. */
+/** A payment arrives for an account number that is not open. */
 async function arrive(account = '3999999999'): Promise<FakePayment> {
-  const told = payment(account)
-  bank.payments.set(told.key, told)
-  expect((await notify(service, told)).text).toBe('unmatched')
-  return told
+  const reported = payment(account)
+  bank.payments.set(reported.key, reported)
+  expect((await notify(service, reported)).text).toBe('UNMATCHED')
+  return reported
 }
 
 async function open(): Promise<UnmatchedPayment[]> {
@@ -39,12 +39,12 @@ const find = async ({ session }: FakePayment) =>
   (await open()).find((each) => each.sessionId === session)
 
 const assign = async (
-  told: FakePayment,
+  reported: FakePayment,
   { businessId, reference }: Payee,
   note = 'asked the bank',
 ) =>
   reconciliation().assignUnmatchedPayment({
-    unmatchedPaymentId: (await idOf(told)) as string,
+    unmatchedPaymentId: (await idOf(reported)) as string,
     businessId,
     reference,
     note,
@@ -58,14 +58,14 @@ async function idOf({ session }: FakePayment): Promise<string> {
   return rows[0].id
 }
 
-const giveBack = async (told: FakePayment) =>
+const giveBack = async (reported: FakePayment) =>
   reconciliation().returnUnmatchedPayment({
-    unmatchedPaymentId: await idOf(told),
+    unmatchedPaymentId: await idOf(reported),
     note: 'sent back',
   })
 
 /** An internal service records the payment, without a bank's notification. */
-async function tellDirectly({ session, account, kobo }: FakePayment): Promise<RecordOutcome> {
+async function recordDirectly({ session, account, kobo }: FakePayment): Promise<RecordOutcome> {
   const { outcome } = await service.client(TransactionService).recordPayment({
     bank: Bank.BANK_9PSB,
     accountNumber: account,
@@ -75,9 +75,9 @@ async function tellDirectly({ session, account, kobo }: FakePayment): Promise<Re
   return outcome
 }
 
-test('a payment that is nobody’s is listed, and told of to internal services alone', async () => {
-  const told = await arrive()
-  expect(await find(told)).toMatchObject({
+test('lists an unmatched payment and sends its event to internal services only', async () => {
+  const reported = await arrive()
+  expect(await find(reported)).toMatchObject({
     bank: Bank.BANK_9PSB,
     accountNumber: '3999999999',
     amountMinor: 150_050n,
@@ -85,9 +85,9 @@ test('a payment that is nobody’s is listed, and told of to internal services a
     payer: { name: 'BOLA ADE' },
     resolution: Resolution.UNSPECIFIED,
   })
-  expect((await notify(service, { ...told, session: '' })).text).toBe('unmatched')
+  expect((await notify(service, { ...reported, session: '' })).text).toBe('UNMATCHED')
   const end = new AbortController()
-  const heard: unknown[] = []
+  const received: unknown[] = []
   const stream = service
     .client(EventService)
     .subscribe(
@@ -96,42 +96,45 @@ test('a payment that is nobody’s is listed, and told of to internal services a
     )
   for await (const { item } of stream) {
     if (item.case !== 'event') continue
-    heard.push(item.value)
+    received.push(item.value)
     break
   }
   end.abort()
-  expect(heard).toMatchObject([
-    { businessId: '', businessSequence: 1n, payload: { value: { sessionId: told.session } } },
+  expect(received).toMatchObject([
+    { businessId: '', businessSequence: 1n, payload: { value: { sessionId: reported.session } } },
   ])
 })
 
-test('the list comes in pages, and of one bank', async () => {
-  const told = [await arrive(), await arrive(), await arrive()]
+test('lists unmatched payments in pages and by bank', async () => {
+  const reported = [await arrive(), await arrive(), await arrive()]
   const first = await reconciliation().listUnmatchedPayments({ pageSize: 2 })
-  expect(first.payments.map((each) => each.sessionId)).toEqual([told[2]!.session, told[1]!.session])
+  expect(first.payments.map((each) => each.sessionId)).toEqual([
+    reported[2]!.session,
+    reported[1]!.session,
+  ])
   const next = await reconciliation().listUnmatchedPayments({
     pageSize: 2,
     pageToken: first.nextPageToken,
   })
-  expect(next.payments[0]!.sessionId).toBe(told[0]!.session)
+  expect(next.payments[0]!.sessionId).toBe(reported[0]!.session)
   const others = await reconciliation().listUnmatchedPayments({ bank: Bank.BANK_PROVIDUS })
   expect(others.payments).toEqual([])
 })
 
-describe('a payment that is assigned', () => {
-  test('is recorded once, under its session, with its event', async () => {
-    const told = await arrive()
+describe('an assigned payment', () => {
+  test('is recorded once, with its session id and its event', async () => {
+    const reported = await arrive()
     const to = await payee(service)
-    const answers = await Promise.all(Array.from({ length: 8 }, () => assign(told, to)))
-    const ids = new Set(answers.map(({ transaction }) => transaction!.id))
+    const responses = await Promise.all(Array.from({ length: 8 }, () => assign(reported, to)))
+    const ids = new Set(responses.map(({ transaction }) => transaction!.id))
     expect(ids.size).toBe(1)
-    expect(answers[0]!.transaction).toMatchObject({
-      sessionId: told.session,
+    expect(responses[0]!.transaction).toMatchObject({
+      sessionId: reported.session,
       amountMinor: 150_050n,
       accountReference: to.reference,
     })
     expect(await recordedIn(service, to)).toHaveLength(1)
-    expect(await find(told)).toBeUndefined()
+    expect(await find(reported)).toBeUndefined()
     const { events } = await until(
       () => service.client(EventService).listEvents({ businessId: to.businessId }),
       (found) => found.events.length === 2,
@@ -139,116 +142,116 @@ describe('a payment that is assigned', () => {
     expect(events.map((event) => event.kind)).toEqual(['ACCOUNT_CREATED', 'PAYMENT_NOTIFICATION'])
     const { rows } = await service.database.pool.query(
       'select amount_minor from ledger_posting where transaction_id = $1',
-      [answers[0]!.transaction!.id],
+      [responses[0]!.transaction!.id],
     )
     expect(rows).toEqual([{ amount_minor: '150050' }])
   })
 
-  test('is a duplicate when the bank tells of it again', async () => {
-    const told = await arrive()
+  test('is a duplicate when the bank reports it again', async () => {
+    const reported = await arrive()
     const to = await payee(service)
-    await assign(told, to)
-    expect((await notify(service, { ...told, session: '' })).text).toBe('duplicate')
+    await assign(reported, to)
+    expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 
-  test('is nobody else’s any more, and cannot be returned', async () => {
-    const told = await arrive()
-    await assign(told, await payee(service))
-    await expect(assign(told, await payee(service))).rejects.toMatchObject({
+  test('cannot be assigned to another account or returned', async () => {
+    const reported = await arrive()
+    await assign(reported, await payee(service))
+    await expect(assign(reported, await payee(service))).rejects.toMatchObject({
       code: Code.FailedPrecondition,
     })
-    await expect(giveBack(told)).rejects.toMatchObject({ code: Code.FailedPrecondition })
+    await expect(giveBack(reported)).rejects.toMatchObject({ code: Code.FailedPrecondition })
   })
 
-  test('may be that of a closed account, and not of one at another bank', async () => {
+  test('may go to a closed account but not to one at another bank', async () => {
     const to = await payee(service)
     await service.client(AccountService).closeAccount(to)
-    const told = await arrive(to.accountNumber)
+    const reported = await arrive(to.accountNumber)
     const other = await payee(service, Bank.BANK_PROVIDUS)
-    await expect(assign(told, other)).rejects.toMatchObject({ code: Code.InvalidArgument })
-    await assign(told, to)
+    await expect(assign(reported, other)).rejects.toMatchObject({ code: Code.InvalidArgument })
+    await assign(reported, to)
     expect(await recordedIn(service, to)).toHaveLength(1)
-    expect((await notify(service, { ...told, session: '' })).text).toBe('duplicate')
+    expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
   })
 })
 
-describe('a payment that is returned', () => {
-  test('is listed no more, and returning it again changes nothing', async () => {
-    const told = await arrive()
-    const { payment: returned } = await giveBack(told)
+describe('a returned payment', () => {
+  test('is no longer listed, and a repeat changes nothing', async () => {
+    const reported = await arrive()
+    const { payment: returned } = await giveBack(reported)
     expect(returned).toMatchObject({ resolution: Resolution.RETURNED, note: 'sent back' })
-    expect((await giveBack(told)).payment).toEqual(returned)
-    expect(await find(told)).toBeUndefined()
-    await expect(assign(told, await payee(service))).rejects.toMatchObject({
+    expect((await giveBack(reported)).payment).toEqual(returned)
+    expect(await find(reported)).toBeUndefined()
+    await expect(assign(reported, await payee(service))).rejects.toMatchObject({
       code: Code.FailedPrecondition,
     })
   })
 
-  test('is not credited when its account opens later and the bank tells of it again', async () => {
+  test('is not recorded if its account opens later and the bank reports it again', async () => {
     bank.nextNumber = '3888888888'
-    const told = await arrive('3888888888')
-    await giveBack(told)
+    const reported = await arrive('3888888888')
+    await giveBack(reported)
     const to = await payee(service)
     expect(to.accountNumber).toBe('3888888888')
-    expect((await notify(service, { ...told, session: '' })).text).toBe('duplicate')
+    expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
     expect(await recordedIn(service, to)).toEqual([])
-    expect(await tellDirectly(told)).toBe(RecordOutcome.UNMATCHED)
+    expect(await recordDirectly(reported)).toBe(RecordOutcome.UNMATCHED)
     expect(await recordedIn(service, to)).toEqual([])
   })
 
-  test('is either returned or recorded when both are asked for at once', async () => {
+  test('is either returned or recorded if both are requested concurrently', async () => {
     const many = await Promise.all(
       Array.from({ length: 40 }, (_, index) => arrive(`38880000${String(index).padStart(2, '0')}`)),
     )
     const accounts: Payee[] = []
-    for (const told of many) {
-      bank.nextNumber = told.account
+    for (const reported of many) {
+      bank.nextNumber = reported.account
       accounts.push(await payee(service))
     }
-    const ends = await Promise.all(
-      many.map(async (told) => {
+    const results = await Promise.all(
+      many.map(async (reported) => {
         const [returned, outcome] = await Promise.all([
-          giveBack(told).then(
+          giveBack(reported).then(
             () => true,
             () => false,
           ),
-          tellDirectly(told),
+          recordDirectly(reported),
         ])
         return { returned, recorded: outcome === RecordOutcome.RECORDED }
       }),
     )
-    for (const [index, { returned, recorded }] of ends.entries()) {
+    for (const [index, { returned, recorded }] of results.entries()) {
       expect(returned, many[index]!.session).toBe(!recorded)
       expect(await recordedIn(service, accounts[index]!)).toHaveLength(recorded ? 1 : 0)
     }
   })
 })
 
-describe('a payment that was announced, and told of again when it was final', () => {
-  /** An internal service that tells of a payment which is nobody's. */
-  async function announce() {
+describe('a payment that was reported as pending, and again when it was final', () => {
+  /** An internal service reports an unmatched payment, first pending and then successful. */
+  async function reportTwice() {
     const { session } = payment('3666666666')
-    const told = { bank: Bank.BANK_9PSB, accountNumber: '3666666666', sessionId: session }
+    const reported = { bank: Bank.BANK_9PSB, accountNumber: '3666666666', sessionId: session }
     for (const status of [TransactionStatus.PENDING, TransactionStatus.SUCCESS]) {
-      const request = { ...told, amountMinor: 500n, status }
+      const request = { ...reported, amountMinor: 500n, status }
       const { outcome } = await service.client(TransactionService).recordPayment(request)
       expect(outcome).toBe(RecordOutcome.UNMATCHED)
     }
-    const tellings = (await open()).filter(({ sessionId }) => sessionId === session)
-    expect(tellings.map(({ status }) => status)).toEqual([
+    const reports = (await open()).filter(({ sessionId }) => sessionId === session)
+    expect(reports.map(({ status }) => status)).toEqual([
       TransactionStatus.SUCCESS,
       TransactionStatus.PENDING,
     ])
-    return tellings as [UnmatchedPayment, UnmatchedPayment]
+    return reports as [UnmatchedPayment, UnmatchedPayment]
   }
 
-  test('is assigned as it was told of last, whichever is named', async () => {
+  test('is assigned as last reported, whichever report is named', async () => {
     for (const at of [0, 1]) {
-      const tellings = await announce()
+      const reports = await reportTwice()
       const to = await payee(service)
       const assignIt = async (which: number) => {
-        const unmatchedPaymentId = tellings[which]!.id
+        const unmatchedPaymentId = reports[which]!.id
         const { transaction } = await reconciliation().assignUnmatchedPayment({
           ...{ unmatchedPaymentId, note: 'asked' },
           ...{ businessId: to.businessId, reference: to.reference },
@@ -265,15 +268,15 @@ describe('a payment that was announced, and told of again when it was final', ()
       const { sessionId } = transaction
       expect((await open()).filter((each) => each.sessionId === sessionId)).toEqual([])
       expect((await assignIt(1 - at)).id).toBe(transaction.id)
-      const unmatchedPaymentId = tellings[1 - at]!.id
+      const unmatchedPaymentId = reports[1 - at]!.id
       await expect(
         reconciliation().returnUnmatchedPayment({ unmatchedPaymentId, note: 'x' }),
       ).rejects.toMatchObject({ code: Code.FailedPrecondition })
     }
   })
 
-  test('is returned as a whole', async () => {
-    const [last, first] = await announce()
+  test('is returned with all its reports', async () => {
+    const [last, first] = await reportTwice()
     const give = { unmatchedPaymentId: first.id, note: 'sent back' }
     await reconciliation().returnUnmatchedPayment(give)
     expect((await open()).filter(({ sessionId }) => sessionId === last.sessionId)).toEqual([])
@@ -285,25 +288,25 @@ describe('a payment that was announced, and told of again when it was final', ()
   })
 })
 
-test('a payment that is recorded after all is listed no more, and not assigned or returned', async () => {
-  const told = await arrive('3777777777')
+test('a payment that was recorded later is not listed and cannot be assigned or returned', async () => {
+  const reported = await arrive('3777777777')
   bank.nextNumber = '3777777777'
   const to = await payee(service)
-  expect((await notify(service, { ...told, session: '' })).text).toBe('recorded')
-  expect(await find(told)).toBeUndefined()
-  await expect(giveBack(told)).rejects.toMatchObject({ code: Code.FailedPrecondition })
+  expect((await notify(service, { ...reported, session: '' })).text).toBe('RECORDED')
+  expect(await find(reported)).toBeUndefined()
+  await expect(giveBack(reported)).rejects.toMatchObject({ code: Code.FailedPrecondition })
   const other = await payee(service)
-  await expect(assign(told, other)).rejects.toMatchObject({ code: Code.FailedPrecondition })
+  await expect(assign(reported, other)).rejects.toMatchObject({ code: Code.FailedPrecondition })
   expect(await recordedIn(service, to)).toHaveLength(1)
 })
 
-test('a payment into a closed account is kept as unmatched', async () => {
+test('records a payment into a closed account as unmatched', async () => {
   const to = await payee(service)
   const first = payment(to.accountNumber)
   bank.payments.set(first.key, first)
-  expect((await notify(service, first)).text).toBe('recorded')
+  expect((await notify(service, first)).text).toBe('RECORDED')
   await service.client(AccountService).closeAccount(to)
-  const told = await arrive(to.accountNumber)
-  expect(await find(told)).toMatchObject({ accountNumber: to.accountNumber })
+  const reported = await arrive(to.accountNumber)
+  expect(await find(reported)).toMatchObject({ accountNumber: to.accountNumber })
   expect(await recordedIn(service, to)).toHaveLength(1)
 })

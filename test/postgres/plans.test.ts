@@ -24,7 +24,7 @@ const SMALL = new Set([
   'holiday',
   'master_key',
   'master_key_holder',
-  'reconciliation_pass',
+  'reconciliation_run',
   'schema_migration',
   'sequencer',
   'webhook_dispatcher',

@@ -97,9 +97,9 @@ const exceptions = [
     from generate_series(1, $1::int) n`,
   `insert into payment_conflict (transaction_id, account_number, amount_minor, status, created_at)
     select id, '1', 1, 'SUCCESS', now() from transaction order by id limit $1`,
-  `insert into bank_notification (id, bank, body_digest, received_at, sealed, bank_key, state, outcome,
+  `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome,
       cause, tries)
-    select ${idOf('ntf', 'n')}, '9PSB', n::text::bytea, now(), '', n, 'DONE', '', '', 1
+    select ${idOf('ntf', 'n')}, '9PSB', n::text::bytea, now(), '', n, 'PROCESSED', '', '', 1
     from generate_series(1, $1::int) n`,
   `insert into bank_payment_key (bank, bank_key, session_id, created_at)
     select '9PSB', n, 'k' || n, now() from generate_series(1, $1::int) n`,

@@ -4,7 +4,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type Payee, payee, recordedIn } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { useService } from '../support/service.ts'
-import { fakeBanks, SETTLED_MS } from './scene.ts'
+import { fakeBanks, OLD_MS } from './scene.ts'
 
 const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 const service = useService(environment)
@@ -13,23 +13,23 @@ afterEach(() => {
   for (const { faults } of [ninePsb, safeHaven, palmPay]) faults.clear()
 })
 
-const settled = () => ({ atMs: Date.now() - SETTLED_MS })
+const old = () => ({ atMs: Date.now() - OLD_MS })
 
 const until = (condition: () => Promise<boolean>) =>
   vi.waitUntil(condition, { timeout: 60_000, interval: 25 })
 
-/** Has every bank asked, from its next turn on. @returns when all passes came to their end */
+/** Makes all runs due and waits until they have finished. */
 async function reconcile(): Promise<void> {
   const { pool } = service.database
   await until(async () => {
-    const { rows } = await pool.query('select from reconciliation_pass')
+    const { rows } = await pool.query('select from reconciliation_run')
     return rows.length === 5
   })
-  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where not under_way")
-  // One that is being worked on is claimed for less.
+  await pool.query("update reconciliation_run set next_at = '2000-01-01' where not in_progress")
+  // The lease of a claimed run is shorter.
   await until(async () => {
     const { rows } = await pool.query(
-      "select from reconciliation_pass where under_way or next_at < now() + interval '5 minutes'",
+      "select from reconciliation_run where in_progress or next_at < now() + interval '5 minutes'",
     )
     return rows.length === 0
   })
@@ -45,26 +45,26 @@ async function count(table: string, where = 'true'): Promise<number> {
   return rows[0].n
 }
 
-/** Has passes that failed go on with at once, until a condition holds. */
+/** Makes failed runs due at once, until a condition holds. */
 const hurry = (condition: () => Promise<boolean>) =>
   until(async () => {
-    // One that is being worked on is claimed for up to three minutes; one that is due keeps its turn.
+    // A claimed run has a lease of up to three minutes; a due run keeps its turn.
     await service.database.pool.query(
-      `update reconciliation_pass set next_at = now() where failures > 0 and next_at > now()
+      `update reconciliation_run set next_at = now() where failures > 0 and next_at > now()
         and (next_at < now() + interval '125 seconds' or next_at > now() + interval '185 seconds')`,
     )
     return condition()
   })
 
-test('payments that no notification told of are recorded, each once', async () => {
+test('records payments whose notifications were missed, each once', async () => {
   const ninth = await payee(service, Bank.BANK_9PSB)
   const haven = await payee(service, Bank.BANK_SAFEHAVEN)
   const palm = await payee(service, Bank.BANK_PALMPAY)
-  const one = ninePsb.receive(ninth.accountNumber, '0.30', settled())
-  const two = safeHaven.receive(haven.accountNumber, '1500.50', settled())
-  const three = palmPay.receive(palm.accountNumber, '20', settled())
-  // PalmPay may say no session: then its order number stands in.
-  const four = palmPay.receive(palm.accountNumber, '7.01', { ...settled(), sessionId: '' })
+  const one = ninePsb.receive(ninth.accountNumber, '0.30', old())
+  const two = safeHaven.receive(haven.accountNumber, '1500.50', old())
+  const three = palmPay.receive(palm.accountNumber, '20', old())
+  // PalmPay may give no session id: then its order number takes its place.
+  const four = palmPay.receive(palm.accountNumber, '7.01', { ...old(), sessionId: '' })
   for (let i = 0; i < 2; i++) {
     await reconcile()
     expect(await sessionsIn(ninth)).toEqual([[one.sessionId, '30']])
@@ -79,39 +79,39 @@ test('payments that no notification told of are recorded, each once', async () =
     ['SAFEHAVEN', 1],
     ['PALMPAY', 2],
   ]) {
-    const line = `inflow_bank_missing_payments_total{bank="${bank}",outcome="recorded"} ${missed}`
+    const line = `inflow_bank_missing_payments_total{bank="${bank}",outcome="RECORDED"} ${missed}`
     expect(metrics).toContain(line)
   }
 })
 
-test('one that its notification told of is neither asked for nor counted', async () => {
+test('neither requeries nor counts a payment whose notification arrived', async () => {
   const palm = await payee(service, Bank.BANK_PALMPAY)
-  const order = palmPay.receive(palm.accountNumber, '55', settled())
+  const order = palmPay.receive(palm.accountNumber, '55', old())
   const url = `${service.httpUrl}/banks/palmpay/notifications`
-  const told = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
-  expect(await told.text()).toBe('success')
-  const asked = palmPay.requests.detail
+  const response = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
+  expect(await response.text()).toBe('success')
+  const requeries = palmPay.requests.detail
   await reconcile()
-  expect(palmPay.requests.detail).toBe(asked)
+  expect(palmPay.requests.detail).toBe(requeries)
   expect(await sessionsIn(palm)).toEqual([[order.sessionId, '5500']])
 })
 
-test('one for an account that nobody has is kept as unmatched, and asked for once', async () => {
-  const stranger = palmPay.openAccount('Nobody')
-  const order = palmPay.receive(stranger.virtualAccountNo, '3', settled())
+test('records a payment for an unknown account as unmatched, with one requery', async () => {
+  const unknown = palmPay.openAccount('Unknown')
+  const order = palmPay.receive(unknown.virtualAccountNo, '3', old())
   const where = `session_id = '${order.sessionId}' and resolution is null`
   await reconcile()
   expect(await count('unmatched_payment', where)).toBe(1)
-  const asked = palmPay.requests.detail
+  const requeries = palmPay.requests.detail
   await reconcile()
-  expect(palmPay.requests.detail).toBe(asked)
+  expect(palmPay.requests.detail).toBe(requeries)
   expect(await count('unmatched_payment', where)).toBe(1)
 })
 
-describe('what is not sure is not recorded', () => {
-  test('a credit of a statement that is no transfer', async () => {
+describe('does not record', () => {
+  test('a credit of a statement that the bank does not confirm as a transfer', async () => {
     const haven = await payee(service, Bank.BANK_SAFEHAVEN)
-    const credit = safeHaven.receive(haven.accountNumber, '10', settled())
+    const credit = safeHaven.receive(haven.accountNumber, '10', old())
     safeHaven.faults.add('status', 'statusCode 400')
     await reconcile()
     expect(await sessionsIn(haven)).toEqual([])
@@ -119,44 +119,44 @@ describe('what is not sure is not recorded', () => {
     expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1000']])
   })
 
-  test('one that is so young that its notification is on its way', async () => {
+  test('a payment so young that its notification may be in transit', async () => {
     const palm = await payee(service, Bank.BANK_PALMPAY)
     palmPay.receive(palm.accountNumber, '10')
     await reconcile()
     expect(await sessionsIn(palm)).toEqual([])
   })
 
-  test('another amount for a session that is recorded: it is kept for a person, once', async () => {
+  test('another amount for a recorded session id, but queues it for manual review once', async () => {
     const ninth = await payee(service, Bank.BANK_9PSB)
-    const { sessionId } = ninePsb.receive(ninth.accountNumber, '10', settled())
+    const { sessionId } = ninePsb.receive(ninth.accountNumber, '10', old())
     await reconcile()
     const other = await payee(service, Bank.BANK_9PSB)
-    ninePsb.receive(other.accountNumber, '11', { ...settled(), sessionId })
+    ninePsb.receive(other.accountNumber, '11', { ...old(), sessionId })
     await reconcile()
-    const asked = ninePsb.requests.confirm
+    const requeries = ninePsb.requests.confirm
     await reconcile()
     expect(await sessionsIn(ninth)).toEqual([[sessionId, '1000']])
     expect(await sessionsIn(other)).toEqual([])
     expect(await count('payment_conflict', 'amount_minor = 1100')).toBe(1)
     const accounts = await count('account', "bank = '9PSB' and status = 'ACTIVE'")
-    // No account but for its list: twice those that were paid into.
-    expect(ninePsb.requests.confirm - asked).toBeLessThanOrEqual(2 * accounts)
+    // Only to list the accounts: twice for those with payments.
+    expect(ninePsb.requests.confirm - requeries).toBeLessThanOrEqual(2 * accounts)
   })
 })
 
-test('more payments than a page holds are all found, and a bank that fails is asked again', async () => {
+test('finds more payments than a page holds, and retries a bank that fails', async () => {
   const palm = await payee(service, Bank.BANK_PALMPAY)
-  for (let i = 0; i < 130; i++) palmPay.receive(palm.accountNumber, '1', settled())
+  for (let i = 0; i < 130; i++) palmPay.receive(palm.accountNumber, '1', old())
   palmPay.faults.add('pageList', '500')
   const { pool } = service.database
-  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where bank = 'PALMPAY'")
-  await until(async () => (await count('reconciliation_pass', 'failures > 0')) === 1)
+  await pool.query("update reconciliation_run set next_at = '2000-01-01' where bank = 'PALMPAY'")
+  await until(async () => (await count('reconciliation_run', 'failures > 0')) === 1)
   expect(await sessionsIn(palm)).toEqual([])
-  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where failures > 0")
+  await pool.query("update reconciliation_run set next_at = '2000-01-01' where failures > 0")
   await until(async () => (await sessionsIn(palm)).length === 130)
 })
 
-test('an account that its bank cannot list is left out at last, and holds up no others', async () => {
+test('skips an account that its bank cannot list, without delaying others', async () => {
   const { pool } = service.database
   const haven = await payee(service, Bank.BANK_SAFEHAVEN)
   const gone = {
@@ -171,63 +171,63 @@ test('an account that its bank cannot list is left out at last, and holds up no 
       where account_number = $1`,
     [haven.accountNumber, gone],
   )
-  const credit = safeHaven.receive(haven.accountNumber, '12', settled())
-  await pool.query("update reconciliation_pass set next_at = '2000-01-01' where not under_way")
+  const credit = safeHaven.receive(haven.accountNumber, '12', old())
+  await pool.query("update reconciliation_run set next_at = '2000-01-01' where not in_progress")
   await hurry(
-    async () => (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+    async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
   )
   expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '1200']])
   await pool.query("update account set status = 'CLOSED' where id = $1", [gone.id])
 }, 90_000)
 
-test('banks are not asked for accounts of test mode, which they do not know', async () => {
+test('lists no accounts of test mode, which banks do not know', async () => {
   const { id: businessId } = await service.business()
   for (const bank of [Bank.BANK_SAFEHAVEN, Bank.BANK_9PSB]) {
     const request = { businessId, test: true, reference: `test-${bank}`, bank, ...CUSTOMER }
     await service.client(AccountService).createAccount(request)
   }
   const { pool } = service.database
-  await pool.query("update reconciliation_pass set next_at = '2000-01-01'")
+  await pool.query("update reconciliation_run set next_at = '2000-01-01'")
   await until(
     async () =>
-      (await count('reconciliation_pass', 'failures > 0')) > 0 ||
-      (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+      (await count('reconciliation_run', 'failures > 0')) > 0 ||
+      (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
   )
-  expect(await count('reconciliation_pass', 'failures > 0')).toBe(0)
+  expect(await count('reconciliation_run', 'failures > 0')).toBe(0)
 })
 
-describe('where none of the accounts can be listed', () => {
-  /** As one that the bank has closed, or knows by another name. */
+describe('if none of the accounts can be listed', () => {
+  /** As if the bank had closed the accounts or knew them by other ids. */
   const rename = (set: string) =>
     service.database.pool.query(
       `update account set bank_account_id = ${set} where bank = 'SAFEHAVEN' and live`,
     )
 
-  test('a pass comes to its end when the bank says so of each', async () => {
+  test('a run finishes when the bank says so of each account', async () => {
     await payee(service, Bank.BANK_SAFEHAVEN)
     await rename("'gone-' || bank_account_id")
     await service.database.pool.query(
-      "update reconciliation_pass set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
+      "update reconciliation_run set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
     )
     await hurry(
-      async () => (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+      async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
     )
     await rename('substr(bank_account_id, 6)')
   }, 90_000)
 
-  test('a pass keeps its place for as long as the bank is away', async () => {
+  test('a run keeps its cursor while the bank is unavailable', async () => {
     const haven = await payee(service, Bank.BANK_SAFEHAVEN)
-    const credit = safeHaven.receive(haven.accountNumber, '9', settled())
+    const credit = safeHaven.receive(haven.accountNumber, '9', old())
     safeHaven.faults.add('statement', '500', 1_000)
     await service.database.pool.query(
-      "update reconciliation_pass set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
+      "update reconciliation_run set next_at = '2000-01-01' where bank = 'SAFEHAVEN'",
     )
     const where = "bank = 'SAFEHAVEN' and scope = 'all accounts'"
-    await hurry(async () => (await count('reconciliation_pass', `${where} and failures > 5`)) === 1)
-    expect(await count('reconciliation_pass', `${where} and under_way and place = ''`)).toBe(1)
+    await hurry(async () => (await count('reconciliation_run', `${where} and failures > 5`)) === 1)
+    expect(await count('reconciliation_run', `${where} and in_progress and cursor = ''`)).toBe(1)
     safeHaven.faults.clear()
     await hurry(
-      async () => (await count('reconciliation_pass', 'under_way or next_at < now()')) === 0,
+      async () => (await count('reconciliation_run', 'in_progress or next_at < now()')) === 0,
     )
     expect(await sessionsIn(haven)).toEqual([[credit.sessionId, '900']])
   }, 90_000)

@@ -6,11 +6,11 @@ import { rowsRead } from '../support/rows-read.ts'
 
 const db = useDatabase(2)
 
-test('a walk through the accounts of a bank reads none of another, and none of test mode', async () => {
+test('listing the accounts of a bank reads none of another bank and none of test mode', async () => {
   const { pool } = db.database
   await insertBusiness(pool)
   const { rows: known } = await pool.query('select id from account')
-  /** Copies of the one account, which is at 9PSB. */
+  /** Copies the only account, which is at 9PSB. */
   const copy = (bank: string, live: boolean, count: number) =>
     pool.query(
       `insert into account select (jsonb_populate_record(a, jsonb_build_object(
@@ -24,11 +24,11 @@ test('a walk through the accounts of a bank reads none of another, and none of t
   await copy('SAFEHAVEN', false, 1_000)
   await copy('SAFEHAVEN', true, 3)
   await pool.query('analyze account')
-  const walk = { bank: 'SAFEHAVEN', afterId: '', paidSinceMs: undefined, limit: 32 } as const
+  const request = { bank: 'SAFEHAVEN', afterId: '', paidSinceMs: undefined, limit: 32 } as const
   let numbers: string[] = []
   const read = await rowsRead(pool, 'account', async (client) => {
-    const { accounts, place } = await listAccountsPage(client, walk)
-    expect(place).toBeUndefined()
+    const { accounts, cursor } = await listAccountsPage(client, request)
+    expect(cursor).toBeUndefined()
     numbers = accounts.map(({ accountNumber }) => accountNumber)
   })
   expect(numbers).toEqual(['5000000001', '5000000002', '5000000003'])

@@ -4,10 +4,10 @@ import { startFakePalmPay } from '../../src/fake-banks/palmpay/palmpay.ts'
 import { startFakeSafeHaven } from '../../src/fake-banks/safehaven/safehaven.ts'
 import { ENV } from '../banks/9psb-fixture.ts'
 
-/** Long enough ago that a pass does not leave it to its notification. */
-export const SETTLED_MS = 600_000
+/** Older than the grace period, so that a run does not leave the payment to its notification. */
+export const OLD_MS = 600_000
 
-/** The banks that can list, on this machine, and the settings of a service that they are live for. */
+/** Starts fakes of the banks that can list payments. @returns them and the service's settings */
 export async function fakeBanks() {
   const ninePsb = await startFakeNinePsb({
     port: 0,

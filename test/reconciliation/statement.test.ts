@@ -18,10 +18,10 @@ import {
 } from '../../src/reconciliation/reconcile-statement.ts'
 import { payee, recordedIn } from '../notifications/scene.ts'
 import { useService } from '../support/service.ts'
-import { fakeBanks, SETTLED_MS } from './scene.ts'
+import { fakeBanks, OLD_MS } from './scene.ts'
 
 const { palmPay, environment } = await fakeBanks()
-// The job is off: what is recorded here, these tests have recorded.
+// The job is off, so that only these tests record payments.
 const service = useService({ ...environment, RECONCILE_INTERVAL_MINUTES: '0' })
 
 const rowOf = (order: PalmPayOrder, overrides = {}) => ({
@@ -44,37 +44,37 @@ const notify = async (order: PalmPayOrder) => {
   expect(await response.text()).toBe('success')
 }
 
-const settled = () => ({ atMs: Date.now() - SETTLED_MS })
+const old = () => ({ atMs: Date.now() - OLD_MS })
 
 describe('a row of a live bank’s statement', () => {
-  test('is recorded when the bank confirms it, and not otherwise', async () => {
+  test('is recorded only if the bank confirms it', async () => {
     const account = await payee(service, Bank.BANK_PALMPAY)
-    const order = palmPay.receive(account.accountNumber, '15', settled())
-    const { missing, denied, again, recorded, none, matches } = {
-      ...{ missing: Finding.MISSING, matches: Finding.MATCHES, denied: Action.DENIED },
-      ...{ again: Action.AGAIN, recorded: Action.RECORDED, none: Action.NONE },
+    const order = palmPay.receive(account.accountNumber, '15', old())
+    const { missing, rejected, retry, recorded, none, matched } = {
+      ...{ missing: Finding.MISSING, matched: Finding.MATCHED, rejected: Action.REJECTED },
+      ...{ retry: Action.RETRY, recorded: Action.RECORDED, none: Action.NONE },
     }
-    expect(await reconcile([rowOf(order, { amountMinor: 9n })])).toEqual([[missing, denied]])
-    expect(await reconcile([rowOf(order, { bankKey: '' })])).toEqual([[missing, denied]])
+    expect(await reconcile([rowOf(order, { amountMinor: 9n })])).toEqual([[missing, rejected]])
+    expect(await reconcile([rowOf(order, { bankKey: '' })])).toEqual([[missing, rejected]])
     palmPay.faults.add('detail', '500')
     const failed = { bank: Bank.BANK_PALMPAY, rows: [rowOf(order)], apply: true }
     expect(await service.client(ReconciliationService).reconcile(failed)).toMatchObject({
-      results: [{ finding: missing, action: again, retryReason: RetryReason.BANK }],
+      results: [{ finding: missing, action: retry, retryReason: RetryReason.BANK }],
     })
     expect(await reconcile([rowOf(order)], false)).toEqual([[missing, none]])
     expect(await recordedIn(service, account)).toEqual([])
     expect(await reconcile([rowOf(order)])).toEqual([[missing, recorded]])
     expect(await reconcile([rowOf(order), rowOf(order)])).toEqual([
-      [matches, none],
-      [matches, none],
+      [matched, none],
+      [matched, none],
     ])
     const reversed = rowOf(order, { status: TransactionStatus.REVERSED })
-    expect(await reconcile([reversed])).toEqual([[Finding.DIFFERS, Action.HELD]])
+    expect(await reconcile([reversed])).toEqual([[Finding.MISMATCHED, Action.REVIEW]])
     expect(await recordedIn(service, account)).toMatchObject([{ kobo: '1500' }])
   })
 })
 
-test('what cannot be stored of a row at a bank that is not live is left out', async () => {
+test('records a row at a bank that is not live without the characters that cannot be stored', async () => {
   const account = await payee(service, Bank.BANK_PROVIDUS)
   const row = {
     sessionId: `nul-${account.reference}`,
@@ -92,7 +92,7 @@ test('what cannot be stored of a row at a bank that is not live is left out', as
   ])
 })
 
-test('recorded payments are listed in pages, whole and once, of their bank and time', async () => {
+test('lists the recorded payments of a bank and period in pages, each once', async () => {
   const account = await payee(service, Bank.BANK_PALMPAY)
   const atMs = Date.now() - 3 * 86_400_000
   const orders = Array.from({ length: 7 }, (_, i) =>
@@ -122,11 +122,11 @@ test('recorded payments are listed in pages, whole and once, of their bank and t
   expect(await list(Bank.BANK_9PSB)).toEqual([])
 })
 
-test('however notifications and statements come between each other, a payment counts once', async () => {
+test('records a payment once, however notifications and statements interleave', async () => {
   const account = await payee(service, Bank.BANK_PALMPAY)
   const step = fc.record({
     order: fc.nat(2),
-    by: fc.constantFrom('notification', 'statement', 'statement without session'),
+    source: fc.constantFrom('notification', 'statement', 'statement without session'),
     together: fc.boolean(),
   })
   await fc.assert(
@@ -134,28 +134,30 @@ test('however notifications and statements come between each other, a payment co
       const before = (await recordedIn(service, account)).length
       const orders = [0, 1, 2].map((i) =>
         palmPay.receive(account.accountNumber, '2', {
-          ...settled(),
+          ...old(),
           ...(i === 0 && { sessionId: '' }),
         }),
       )
       let running: Promise<unknown>[] = []
-      for (const { order: index, by, together } of steps) {
+      for (const { order: index, source, together } of steps) {
         const order = orders[index]!
-        const sessionless = by === 'statement without session' ? { sessionId: '' } : {}
-        running.push(by === 'notification' ? notify(order) : reconcile([rowOf(order, sessionless)]))
+        const sessionless = source === 'statement without session' ? { sessionId: '' } : {}
+        running.push(
+          source === 'notification' ? notify(order) : reconcile([rowOf(order, sessionless)]),
+        )
         if (together) continue
         await Promise.all(running)
         running = []
       }
       await Promise.all(running)
-      const told = new Set(steps.map((each) => each.order)).size
-      expect((await recordedIn(service, account)).length - before).toBe(told)
+      const reported = new Set(steps.map((each) => each.order)).size
+      expect((await recordedIn(service, account)).length - before).toBe(reported)
     }),
     { numRuns: 25 },
   )
 })
 
-test('a call that runs out of time says which rows it did not come to', async () => {
+test('reports which rows a call that ran out of time did not reach', async () => {
   const row = create(StatementRowSchema, {
     sessionId: 'late-1',
     bankKey: 'late-1',
@@ -163,18 +165,18 @@ test('a call that runs out of time says which rows it did not come to', async ()
     amountMinor: 100n,
   })
   let nowMs = Date.now()
-  // Twenty seconds pass before the first row's turn. What its turn would need is not there.
+  // The clock moves 20 seconds at every reading, so no row starts and no other dependency is needed.
   const late = {
     pool: service.database.pool,
     live: new Map(),
     clock: { now: () => (nowMs += 20_000) },
   } as unknown as ReconcileDependencies
   const actor = { kind: 'bootstrap', id: '', name: '', address: '', requestId: '' } as const
-  const statement = { bank: 'PALMPAY', told: [toStatementRow(row)], apply: true } as const
+  const statement = { bank: 'PALMPAY', rows: [toStatementRow(row)], apply: true } as const
   const [result] = await reconcileStatement(late, statement, actor)
   expect(result && toResultMessage(result, row)).toMatchObject({
     finding: Finding.MISSING,
-    action: Action.AGAIN,
+    action: Action.RETRY,
     retryReason: RetryReason.TIME,
   })
 })

@@ -199,7 +199,7 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
     }),
     read: ({ headers, rawBody }) => readBody(headers['x-signature'], rawBody.toString(), binds),
     acknowledge: (outcome) => ({
-      status: outcome === 'try again' ? 503 : 200,
+      status: outcome === 'RETRY' ? 503 : 200,
       contentType: 'text/plain',
       body: outcome,
     }),

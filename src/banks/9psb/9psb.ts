@@ -182,11 +182,11 @@ function transactionsOf(response: NinePsbResponse): readonly unknown[] | undefin
 /** The bank retries five times after any code other than 00. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const contentType = 'application/json'
-  if (outcome === 'forged') {
+  if (outcome === 'UNAUTHENTICATED') {
     const body = '{"code":"S1","message":"Invalid Credential"}'
     return { status: 401, contentType, body }
   }
-  const isRetry = outcome === 'try again' || outcome === 'denied'
+  const isRetry = outcome === 'RETRY' || outcome === 'UNCONFIRMED'
   const body = isRetry
     ? '{"code":"99","message":"Not processed, send it again"}'
     : '{"code":"00","message":"Success"}'

@@ -55,8 +55,8 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
 /** PalmPay retries unless the body is `success`: 8 times within a day. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const contentType = 'text/plain'
-  if (outcome === 'forged') return { status: 401, contentType, body: 'unauthenticated' }
-  if (outcome === 'try again') return { status: 503, contentType, body: 'retry' }
+  if (outcome === 'UNAUTHENTICATED') return { status: 401, contentType, body: 'unauthenticated' }
+  if (outcome === 'RETRY') return { status: 503, contentType, body: 'retry' }
   return { status: 200, contentType, body: 'success' }
 }
 

@@ -73,7 +73,7 @@ function acknowledge(
 ): Acknowledgement {
   const code = codeOf(outcome, deniedCode)
   // Echo nothing to a caller that is not the bank.
-  const isUnauthenticated = outcome === 'forged'
+  const isUnauthenticated = outcome === 'UNAUTHENTICATED'
   const sessionId = isUnauthenticated
     ? ''
     : fieldText(parseBankJson(rawBody.toString('utf8')), 'sessionId')
@@ -90,7 +90,7 @@ function acknowledge(
 }
 
 function codeOf(outcome: NotificationOutcome, deniedCode: '02' | '03'): keyof typeof MESSAGES {
-  if (outcome === 'duplicate') return '01'
-  if (outcome === 'denied') return deniedCode
-  return outcome === 'try again' || outcome === 'forged' ? '03' : '00'
+  if (outcome === 'DUPLICATE') return '01'
+  if (outcome === 'UNCONFIRMED') return deniedCode
+  return outcome === 'RETRY' || outcome === 'UNAUTHENTICATED' ? '03' : '00'
 }

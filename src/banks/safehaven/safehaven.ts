@@ -61,15 +61,15 @@ export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
 }
 
 const STATUSES: Readonly<Record<NotificationOutcome, number>> = {
-  recorded: 200,
-  duplicate: 200,
-  unmatched: 200,
-  held: 200,
-  noise: 200,
-  forged: 401,
+  RECORDED: 200,
+  DUPLICATE: 200,
+  UNMATCHED: 200,
+  MANUAL_REVIEW: 200,
+  IGNORED: 200,
+  UNAUTHENTICATED: 401,
   // If the bank retries, it may know the transfer by then.
-  denied: 404,
-  'try again': 503,
+  UNCONFIRMED: 404,
+  'RETRY': 503,
 }
 
 /** The bank documents no format: any 2xx with a short JSON body will do. */

@@ -13,22 +13,22 @@ import {
   type StatementPositions,
 } from '../settlement/statement-columns.ts'
 
-/** How a statement is to be read. */
+/** How to read a statement. */
 export interface StatementFormat {
-  /** As 9PSB. */
+  /** Its code, such as 9PSB. */
   readonly bank: string
   readonly file: string
-  /** Headers by column, where they are not the usual ones. */
+  /** Headers by column, if they are not the default ones. */
   readonly columns: ReadonlyMap<StatementColumn, string>
-  /** How dates such as 02/03/2026 are meant. */
+  /** How to read dates such as 02/03/2026. */
   readonly dates: 'day-first' | 'month-first' | undefined
   readonly unit: 'naira' | 'kobo'
 }
 
 export interface StatementLine {
-  /** In the file, from 1. */
+  /** Line number in the file, from 1. */
   readonly line: number
-  /** Undefined: it is no credit, or none that is final. */
+  /** Undefined if it is not a final credit. */
   readonly row: (MessageInitShape<typeof StatementRowSchema> & StatementFacts) | undefined
 }
 
@@ -40,24 +40,24 @@ interface StatementFacts {
   readonly paidAtMs: number | undefined
 }
 
-/** Reads a statement a line at a time. @throws Failure naming the line and what is wrong in it */
+/** Reads a statement line by line. @throws Failure naming the line and its error */
 export async function* readStatement(format: StatementFormat): AsyncGenerator<StatementLine> {
-  let places: StatementPositions | undefined
+  let positions: StatementPositions | undefined
   let width = 0
   try {
     for await (const { line, fields } of readCsv(textOf(format.file))) {
-      if (places === undefined) {
-        places = findColumns(format.bank, fields, format.columns)
+      if (positions === undefined) {
+        positions = findColumns(format.bank, fields, format.columns)
         width = fields.length
       } else if (fields.length !== width) {
-        throw fault(line, `has ${fields.length} columns, and the header has ${width}`)
-      } else yield { line, row: toRow(format, places, line, fields) }
+        throw fault(line, `has ${fields.length} columns, but the header has ${width}`)
+      } else yield { line, row: toRow(format, positions, line, fields) }
     }
   } catch (error) {
     if (error instanceof CsvError) throw new Failure(EXIT.usage, error.message)
     throw error
   }
-  if (places === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
+  if (positions === undefined) throw new Failure(EXIT.usage, 'line 1: the file is empty')
 }
 
 /** UTF-8, with or without a byte order mark. */
@@ -68,8 +68,8 @@ async function* textOf(file: string): AsyncGenerator<string> {
     yield decoder.decode()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : String(code)
-    throw new Failure(EXIT.usage, `cannot read ${file}: ${why}`)
+    const reason = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : String(code)
+    throw new Failure(EXIT.usage, `cannot read ${file}: ${reason}`)
   }
 }
 
@@ -77,44 +77,44 @@ const DEBIT = /^(d|dr|debit|outwards?|withdrawal)$/i
 const SUCCESS = /^(|1|00|0|success|successful|completed?|paid|approved|settled)$/i
 const REVERSED = /^(reversed|reversal|refunded)$/i
 const FAILED = /^(failed|failure|declined|rejected)$/i
-const OPEN = /^(pending|processing|initiated)$/i
+const PENDING = /^(pending|processing|initiated)$/i
 
 function toRow(
   format: StatementFormat,
-  places: StatementPositions,
+  positions: StatementPositions,
   line: number,
   fields: readonly string[],
 ): StatementLine['row'] {
   const text = (column: StatementColumn): string => {
-    const place = places[column]
-    return place === undefined ? '' : (fields[place] ?? '').trim()
+    const position = positions[column]
+    return position === undefined ? '' : (fields[position] ?? '').trim()
   }
-  const wrong = (column: StatementColumn, expected: string) =>
-    fault(line, `column ${(places[column] ?? 0) + 1} (${column}): "${text(column)}" ${expected}`)
-  if (DEBIT.test(text('direction')) || OPEN.test(text('status'))) return undefined
+  const invalid = (column: StatementColumn, expected: string) =>
+    fault(line, `column ${(positions[column] ?? 0) + 1} (${column}): "${text(column)}" ${expected}`)
+  if (DEBIT.test(text('direction')) || PENDING.test(text('status'))) return undefined
   const [sessionId, bankKey] = [text('session'), text('key')]
   for (const [column, id] of [
     ['session', sessionId],
     ['key', bankKey],
   ] as const) {
-    if (!/^[A-Za-z0-9_./-]{0,64}$/.test(id)) throw wrong(column, 'is no id')
+    if (!/^[A-Za-z0-9_./-]{0,64}$/.test(id)) throw invalid(column, 'is not a valid id')
   }
   if (sessionId === '' && bankKey === '') {
-    throw wrong(
-      places.session === undefined ? 'key' : 'session',
-      'does not say which payment it is',
+    throw invalid(
+      positions.session === undefined ? 'key' : 'session',
+      'does not identify the payment',
     )
   }
   const accountNumber = text('account')
-  if (!/^\d{10}$/.test(accountNumber)) throw wrong('account', 'does not have ten digits')
+  if (!/^\d{10}$/.test(accountNumber)) throw invalid('account', 'does not have ten digits')
   const amountMinor = toMinor(text('amount'), format.unit)
-  if (amountMinor === undefined) throw wrong('amount', `is no amount of ${format.unit}`)
+  if (amountMinor === undefined) throw invalid('amount', `is not an amount in ${format.unit}`)
   const paidAtMs = text('time') === '' ? undefined : toMs(text('time'), format.dates)
   if (text('time') !== '' && paidAtMs === undefined) {
-    throw wrong('time', 'is no time such as 2026-11-20 10:00:00; for 20/11/2026 give --dates')
+    throw invalid('time', 'is not a time such as 2026-11-20 10:00:00; for 20/11/2026 give --dates')
   }
   const status = toStatus(text('status'))
-  if (status === undefined) throw wrong('status', 'is no status that is known')
+  if (status === undefined) throw invalid('status', 'is not a known status')
   const printable = (column: StatementColumn, charactersMax: number) =>
     [...text(column).replaceAll(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]+/gu, ' ')]
       .slice(0, charactersMax)
@@ -138,7 +138,7 @@ function toStatus(text: string): TransactionStatus | undefined {
   return FAILED.test(text) ? TransactionStatus.FAILED : undefined
 }
 
-/** "1,500.50" → 150050n; commas stand between groups of three digits or nowhere. */
+/** "1,500.50" → 150050n; commas only between groups of three digits. */
 function toMinor(text: string, unit: StatementFormat['unit']): bigint | undefined {
   const digits = /^\d{1,3}(,\d{3})+(\.\d+)?$/.test(text) ? text.replaceAll(',', '') : text
   const whole = unit === 'kobo' && /^\d{1,16}$/.test(digits) ? BigInt(digits) : undefined
@@ -147,12 +147,12 @@ function toMinor(text: string, unit: StatementFormat['unit']): bigint | undefine
   return amountMinor
 }
 
-/** Banks mean Lagos where they say no zone. */
+/** Banks that give no time zone mean Lagos. */
 const lagos = createTimeText('Africa/Lagos')
 
 const SLASHED = /^(\d{1,2})[/-](\d{1,2})[/-](\d{4})(.*)$/
 
-/** @returns epoch milliseconds; undefined when it is no time, or none that is clear */
+/** @returns epoch milliseconds; undefined if the text is not a time or is ambiguous */
 function toMs(text: string, dates: StatementFormat['dates']): number | undefined {
   const slashed = SLASHED.exec(text)
   if (slashed && dates === undefined) return undefined

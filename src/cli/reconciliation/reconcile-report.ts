@@ -3,33 +3,33 @@ import { formatAmount } from '../../core/money.ts'
 import { enumName } from '../options.ts'
 import { type Column, table } from '../output.ts'
 
-/** What a row, or a payment that no row is about, came to. */
-export interface Difference {
-  /** In the file; undefined for a payment that the statement does not have. */
+/** A row that does not match, or a recorded payment without a row. */
+export interface Discrepancy {
+  /** In the file; undefined for a payment that is not in the statement. */
   readonly line: number | undefined
-  readonly finding: 'MISSING' | 'DIFFERS' | 'UNMATCHED' | 'REPEATED' | 'EXTRA'
+  readonly finding: 'MISSING' | 'MISMATCHED' | 'UNMATCHED' | 'REPEATED' | 'EXTRA'
   readonly action: string
   readonly sessionId: string
   readonly accountNumber: string
-  /** As the statement has it; undefined when it has not. */
-  readonly toldMinor: bigint | undefined
-  /** Undefined when it is not recorded. */
+  /** The amount in the statement; undefined if the payment is not in it. */
+  readonly statementMinor: bigint | undefined
+  /** The recorded amount; undefined if the payment is not recorded. */
   readonly recordedMinor: bigint | undefined
   readonly cause: string
 }
 
-const FINDINGS = ['MATCHES', 'MISSING', 'DIFFERS', 'UNMATCHED', 'REPEATED', 'EXTRA'] as const
-const ACTIONS = ['NONE', 'RECORDED', 'UNMATCHED', 'HELD', 'DENIED', 'AGAIN'] as const
+const FINDINGS = ['MATCHED', 'MISSING', 'MISMATCHED', 'UNMATCHED', 'REPEATED', 'EXTRA'] as const
+const ACTIONS = ['NONE', 'RECORDED', 'UNMATCHED', 'REVIEW', 'REJECTED', 'RETRY'] as const
 
-/** The differences that are shown; the rest is counted. */
+/** Shows at most this many discrepancies and counts the rest. */
 const SHOWN_MAX = 10_000
 
-/** Adds up what the rows of a statement came to. */
+/** Counts the results of statement rows and lists the discrepancies. */
 export function createReport() {
   const findings = new Map<string, number>(FINDINGS.map((name) => [name, 0]))
   const actions = new Map<string, number>(ACTIONS.map((name) => [name, 0]))
-  const shown: Difference[] = []
-  let [rows, skipped, differences, remaining] = [0, 0, 0, 0]
+  const shown: Discrepancy[] = []
+  let [rows, skipped, discrepancies, remaining] = [0, 0, 0, 0]
   const add = (counts: Map<string, number>, name: string) =>
     counts.set(name, (counts.get(name) ?? 0) + 1)
   return {
@@ -38,16 +38,16 @@ export function createReport() {
     },
     match() {
       rows += 1
-      add(findings, 'MATCHES')
+      add(findings, 'MATCHED')
     },
-    /** @param settled whether nobody needs to look at it any more */
-    differ(difference: Difference, settled: boolean) {
-      if (difference.finding !== 'EXTRA') rows += 1
-      differences += 1
-      if (!settled) remaining += 1
-      add(findings, difference.finding)
-      add(actions, difference.action)
-      if (shown.length < SHOWN_MAX) shown.push(difference)
+    /** @param resolved whether it needs no further action */
+    addDiscrepancy(discrepancy: Discrepancy, resolved: boolean) {
+      if (discrepancy.finding !== 'EXTRA') rows += 1
+      discrepancies += 1
+      if (!resolved) remaining += 1
+      add(findings, discrepancy.finding)
+      add(actions, discrepancy.action)
+      if (shown.length < SHOWN_MAX) shown.push(discrepancy)
     },
     remaining: () => remaining,
     json: (facts: object) =>
@@ -59,22 +59,22 @@ export function createReport() {
           remaining,
           findings: lower(findings),
           actions: lower(actions),
-          differences: shown.map(({ toldMinor, recordedMinor, ...rest }) => ({
+          discrepancies: shown.map(({ statementMinor, recordedMinor, ...rest }) => ({
             ...rest,
-            ...(toldMinor !== undefined && { amountMinor: String(toldMinor) }),
+            ...(statementMinor !== undefined && { amountMinor: String(statementMinor) }),
             ...(recordedMinor !== undefined && { recordedAmountMinor: String(recordedMinor) }),
           })),
-          differencesLeftOut: differences - shown.length,
+          discrepanciesOmitted: discrepancies - shown.length,
         },
         null,
         2,
       ),
     text() {
-      const counts = [...findings].filter(([name, count]) => count > 0 || name === 'MATCHES')
-      const lines = [`${rows} rows, ${skipped} left out (no final credits)`]
+      const counts = [...findings].filter(([name, count]) => count > 0 || name === 'MATCHED')
+      const lines = [`${rows} rows, ${skipped} skipped (not final credits)`]
       for (const [name, count] of counts) lines.push(`${name.toLowerCase().padEnd(10)} ${count}`)
       if (shown.length > 0) lines.push('', table(shown, COLUMNS))
-      if (differences > shown.length) lines.push(`… and ${differences - shown.length} more`)
+      if (discrepancies > shown.length) lines.push(`… and ${discrepancies - shown.length} more`)
       return lines.join('\n')
     },
   }
@@ -83,13 +83,13 @@ export function createReport() {
 export const findingName = (finding: Finding) => enumName(finding, Finding)
 export const actionName = (action: Action) => enumName(action, Action)
 
-const COLUMNS: readonly Column<Difference>[] = [
+const COLUMNS: readonly Column<Discrepancy>[] = [
   { title: 'Line', right: true, of: ({ line }) => String(line ?? '') },
   { title: 'Finding', of: ({ finding }) => finding },
-  { title: 'Done', of: ({ action }) => action },
+  { title: 'Action', of: ({ action }) => action },
   { title: 'Session', of: ({ sessionId }) => sessionId },
   { title: 'Account', of: ({ accountNumber }) => accountNumber },
-  { title: 'Statement', right: true, of: ({ toldMinor }) => naira(toldMinor) },
+  { title: 'Statement', right: true, of: ({ statementMinor }) => naira(statementMinor) },
   { title: 'Recorded', right: true, of: ({ recordedMinor }) => naira(recordedMinor) },
   { title: 'Cause', of: ({ cause }) => cause },
 ]

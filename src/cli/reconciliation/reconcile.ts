@@ -32,7 +32,7 @@ interface ReconcileOptions {
   readonly unit: 'naira' | 'kobo'
 }
 
-/** A larger file is to be cut; what is remembered of its rows has this bound. */
+/** Bounds the memory for the ids of the rows; larger files have to be split. */
 const ROWS_MAX = 1_000_000
 
 const PAGE_ROWS = 1_000
@@ -43,29 +43,35 @@ export function reconcile(noun: Command): void {
     .helpOption('-h, --help', 'show help')
     .addOption(enumOption('--bank <code>', 'the bank', Bank, 'BANK_').makeOptionMandatory())
     .requiredOption('--file <path>', "the bank's statement: CSV with a line of headers")
-    .addOption(new Option('--dry-run', 'tell the differences alone (default)').conflicts('apply'))
-    .option('--apply', 'record what is missing here, and keep differences for a person')
+    .addOption(
+      new Option('--dry-run', 'report the discrepancies only (default)').conflicts('apply'),
+    )
+    .option('--apply', 'record missing payments, and queue conflicts for manual review')
     .option(
       '--from <time>',
-      'look for extra payments from then on (default: the earliest row)',
+      'look for extra payments from this time (default: the earliest row)',
       time,
     )
-    .option('--to <time>', 'and before then (default: the latest row)', time)
-    .option('--columns <pairs>', 'headers of its columns: session=…,amount=…', parseColumns)
+    .option(
+      '--to <time>',
+      'look for extra payments before this time (default: the latest row)',
+      time,
+    )
+    .option('--columns <pairs>', 'headers of the columns: session=…,amount=…', parseColumns)
     .addOption(
-      new Option('--dates <order>', 'how dates such as 02/03/2026 are meant').choices([
+      new Option('--dates <order>', 'how to read dates such as 02/03/2026').choices([
         'day-first',
         'month-first',
       ]),
     )
     .addOption(
-      new Option('--unit <unit>', 'what amounts are in')
+      new Option('--unit <unit>', 'the unit of amounts')
         .choices(['naira', 'kobo'])
         .default('naira'),
     )
     .addHelpText(
       'after',
-      '\nExit code 1 when differences remain.\n\nExample:\n' +
+      '\nExit code 1 if discrepancies remain.\n\nExample:\n' +
         '  inflow reconcile --bank PALMPAY --file statement.csv --columns session="NIP Session"',
     )
     .action(reconcileFile)
@@ -79,14 +85,14 @@ const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) =
   const bar = createProgressBar(process.stderr, Date.now)
   const report = createReport()
   try {
-    // The whole of it is read before anything is done: what is wrong in its last line changes nothing.
+    // Reads the whole file first, so that an error in its last line changes nothing.
     const extent = await measure(format, bar)
     const run: Run = { service, bank, apply, report, seen: new Set() }
     await sendRows(run, format, extent.rows, bar)
     const { from = toTimestamp(extent.firstMs), to = toTimestamp(extent.lastMs, 1_000) } = options
     if (from && to) await findExtra(run, from, to, bar)
     bar.end()
-    if (!from || !to) note('Extra payments were not looked for: give --from and --to.')
+    if (!from || !to) note('Did not look for extra payments: give --from and --to.')
     const period = { from: localTime.format(from), to: localTime.format(to) }
     print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
   } finally {
@@ -94,8 +100,8 @@ const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) =
   }
   const remaining = report.remaining()
   if (remaining > 0) {
-    const hint = apply ? [] : ['this was a dry run: --apply records what is missing']
-    throw new Failure(EXIT.refused, `differences remain: ${remaining}`, hint)
+    const hint = apply ? [] : ['this was a dry run: --apply records missing payments']
+    throw new Failure(EXIT.refused, `discrepancies remain: ${remaining}`, hint)
   }
 })
 
@@ -104,7 +110,7 @@ interface Run {
   readonly bank: Bank
   readonly apply: boolean
   readonly report: ReturnType<typeof createReport>
-  /** The transactions that rows are about; sessions, where there was none. */
+  /** Ids of the transactions that rows match; session ids of rows without one. */
   readonly seen: Set<string>
 }
 
@@ -119,7 +125,7 @@ async function measure(format: StatementFormat, bar: ProgressBar): Promise<Exten
   for await (const { line, row } of readStatement(format)) {
     extent.rows += 1
     if (extent.rows > ROWS_MAX) {
-      throw new Failure(EXIT.usage, `line ${line}: more than ${ROWS_MAX} rows; cut the file`)
+      throw new Failure(EXIT.usage, `line ${line}: more than ${ROWS_MAX} rows; split the file`)
     }
     const atMs = row?.paidAtMs
     if (atMs !== undefined) {
@@ -155,58 +161,65 @@ async function sendRows(
 
 async function sendPage(run: Run, page: readonly Sent[]): Promise<void> {
   const results = await callReconcile(run, page)
-  // A call ends before its time is up, whether or not it came to every row.
+  // The service ends a call in time even if it did not reach every row.
   let late = indexesOf(results, isLate)
   while (late.length > 0) {
-    const again = await callReconcile(
+    const retried = await callReconcile(
       run,
       late.map((index) => page[index] as Sent),
     )
-    for (const [at, index] of late.entries()) results[index] = again[at] as StatementResult
-    late = late.length > indexesOf(again, isLate).length ? indexesOf(results, isLate) : []
+    for (const [at, index] of late.entries()) results[index] = retried[at] as StatementResult
+    late = late.length > indexesOf(retried, isLate).length ? indexesOf(results, isLate) : []
   }
-  for (const [index, sent] of page.entries()) tell(run, sent, results[index] as StatementResult)
+  for (const [index, sent] of page.entries())
+    reportRow(run, sent, results[index] as StatementResult)
 }
 
 const isLate = ({ retryReason }: StatementResult) => retryReason === RetryReason.TIME
 
-function indexesOf<T>(values: readonly T[], wanted: (value: T) => boolean): number[] {
-  return values.flatMap((value, index) => (wanted(value) ? [index] : []))
+function indexesOf<T>(values: readonly T[], matches: (value: T) => boolean): number[] {
+  return values.flatMap((value, index) => (matches(value) ? [index] : []))
 }
 
 async function callReconcile(run: Run, page: readonly Sent[]): Promise<StatementResult[]> {
   const { service, bank, apply } = run
   const rows = page.map(({ row: { paidAtMs: _, ...row } }) => row)
   const { results } = await service.client(ReconciliationService).reconcile({ bank, rows, apply })
-  if (results.length !== page.length) throw new Error('the service answered for other rows')
+  if (results.length !== page.length) throw new Error('the service returned results for other rows')
   return results
 }
 
-function tell({ report, seen }: Run, { line, row }: Sent, result: StatementResult): void {
+function reportRow({ report, seen }: Run, { line, row }: Sent, result: StatementResult): void {
   const { finding, action, cause, recorded } = result
   const sessionId = row.sessionId || row.bankKey
   const key = recorded?.transactionId ?? sessionId
   const isRepeat = seen.has(key)
   seen.add(key)
-  const told = {
+  const reported = {
     line,
     sessionId,
     accountNumber: row.accountNumber,
-    toldMinor: row.amountMinor,
+    statementMinor: row.amountMinor,
     cause,
   }
   const recordedMinor = recorded?.amountMinor
-  if (isRepeat && finding !== Finding.DIFFERS) {
-    report.differ({ ...told, finding: 'REPEATED', action: 'NONE', recordedMinor }, false)
-  } else if (finding === Finding.MATCHES) report.match()
+  if (isRepeat && finding !== Finding.MISMATCHED) {
+    report.addDiscrepancy(
+      { ...reported, finding: 'REPEATED', action: 'NONE', recordedMinor },
+      false,
+    )
+  } else if (finding === Finding.MATCHED) report.match()
   else {
-    const name = findingName(finding) as 'MISSING' | 'DIFFERS' | 'UNMATCHED'
-    const settled = action === Action.RECORDED
-    report.differ({ ...told, finding: name, action: actionName(action), recordedMinor }, settled)
+    const name = findingName(finding) as 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
+    const resolved = action === Action.RECORDED
+    report.addDiscrepancy(
+      { ...reported, finding: name, action: actionName(action), recordedMinor },
+      resolved,
+    )
   }
 }
 
-/** Tells of what is recorded and no row is about. It is never deleted. */
+/** Reports recorded payments that are not in the statement. They are never deleted. */
 async function findExtra(
   run: Run,
   from: Timestamp,
@@ -215,7 +228,7 @@ async function findExtra(
 ): Promise<void> {
   const { service, bank, report, seen } = run
   let pageToken = ''
-  let looked = 0
+  let read = 0
   do {
     const page = await service
       .client(ReconciliationService)
@@ -224,12 +237,12 @@ async function findExtra(
       const { status, transactionId, sessionId, accountNumber, amountMinor } = each
       const known = seen.has(transactionId) || seen.has(sessionId)
       if (known || status !== TransactionStatus.SUCCESS) continue
-      const told = { line: undefined, toldMinor: undefined, recordedMinor: amountMinor, cause: '' }
+      const amounts = { statementMinor: undefined, recordedMinor: amountMinor }
       const extra = { finding: 'EXTRA', action: 'NONE', sessionId, accountNumber } as const
-      report.differ({ ...told, ...extra }, false)
+      report.addDiscrepancy({ line: undefined, ...amounts, cause: '', ...extra }, false)
     }
-    looked += page.payments.length
-    bar.show('looking for extra payments', looked, Math.max(seen.size, looked + 1))
+    read += page.payments.length
+    bar.show('looking for extra payments', read, Math.max(seen.size, read + 1))
     pageToken = page.nextPageToken
   } while (pageToken !== '')
 }

@@ -28,7 +28,7 @@ import { serviceAction } from '../service-action.ts'
 import { TRANSACTION_COLUMNS } from '../transaction/transaction.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 
-const ROW: readonly Column<UnmatchedPayment>[] = [
+const COLUMNS: readonly Column<UnmatchedPayment>[] = [
   { title: 'Id', of: ({ id }) => id },
   { title: 'Paid at', of: ({ paidAt }) => localTime.format(paidAt) },
   { title: 'Bank', of: ({ bank }) => enumName(bank, Bank, 'BANK_') },
@@ -39,8 +39,8 @@ const ROW: readonly Column<UnmatchedPayment>[] = [
   { title: 'Payer', of: ({ payer }) => payer?.name ?? '' },
 ]
 
-const WHOLE: readonly Column<UnmatchedPayment>[] = [
-  ...ROW,
+const DETAILS: readonly Column<UnmatchedPayment>[] = [
+  ...COLUMNS,
   { title: 'Narration', of: ({ narration }) => narration },
   { title: 'Resolution', of: ({ resolution }) => enumName(resolution, Resolution) },
   { title: 'Resolved at', of: ({ resolvedAt }) => localTime.format(resolvedAt) },
@@ -51,26 +51,26 @@ const WHOLE: readonly Column<UnmatchedPayment>[] = [
 export function unmatched(noun: Command): void {
   addPageOptions(
     addVerb(noun, 'list', {
-      summary: 'list payments that nobody has decided about, newest first',
+      summary: 'list unresolved unmatched payments, newest first',
       example: 'unmatched list --bank PALMPAY --limit 20',
-    }).addOption(enumOption('--bank <code>', 'at this bank only', Bank, 'BANK_')),
+    }).addOption(enumOption('--bank <code>', 'only this bank', Bank, 'BANK_')),
   ).action(listUnmatched)
   addBusinessOption(
     addVerb(noun, 'assign', {
-      summary: 'record a payment for an account; repeating it changes nothing',
+      summary: 'record an unmatched payment for an account; a repeat changes nothing',
       example: 'unmatched assign unm_01… --reference order-1 --note "the payer mistyped"',
     }),
   )
     .argument('<id>', 'the payment, unm_…')
     .requiredOption('--reference <text>', "the account's reference (R-…) or the business's own")
-    .option('--note <text>', 'why')
+    .option('--note <text>', 'the reason')
     .action(assignUnmatched)
   addVerb(noun, 'return', {
-    summary: 'note that a payment went back to its payer; the money itself moves at the bank',
+    summary: 'mark a payment as returned to its payer; the bank moves the money itself',
     example: 'unmatched return unm_01… --note "sent back by the bank on 20 November"',
   })
     .argument('<id>', 'the payment, unm_…')
-    .requiredOption('--note <text>', 'how and why')
+    .requiredOption('--note <text>', 'how and why it was returned')
     .action(returnUnmatched)
   addServiceOptions(noun)
 }
@@ -87,7 +87,7 @@ const listUnmatched = serviceAction<PageOptions & { bank?: Bank }>(async (servic
     ({ payments }) => payments.length === 0,
   )
   printResponse(options, ListUnmatchedPaymentsResponseSchema, response, () =>
-    table(response.payments, ROW),
+    table(response.payments, COLUMNS),
   )
   notePage(response)
 })
@@ -112,14 +112,12 @@ const assignUnmatched = serviceAction<AssignOptions>(
   },
 )
 
-const returnUnmatched = serviceAction<{ note: string }>(
-  async (service, options, unmatchedPaymentId) => {
-    const { note } = options
-    const response = await service
-      .client(ReconciliationService)
-      .returnUnmatchedPayment({ unmatchedPaymentId, note })
-    printResponse(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
-      response.payment ? fields(response.payment, WHOLE) : '',
-    )
-  },
-)
+const returnUnmatched = serviceAction<{ note: string }>(async (service, options, unmatchedPaymentId) => {
+  const { note } = options
+  const response = await service
+    .client(ReconciliationService)
+    .returnUnmatchedPayment({ unmatchedPaymentId, note })
+  printResponse(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
+    response.payment ? fields(response.payment, DETAILS) : '',
+  )
+})

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations'
 
-/** What the banks' own connectors need: openings without a clear end, notifications, resolutions. */
+/** Tables of the live banks: openings with an unknown result, notifications, resolutions. */
 export class Migration20261121060000_banks extends Migration {
   override up(): void {
     for (const statement of STATEMENTS) this.addSql(statement)
@@ -13,7 +13,7 @@ const STATEMENTS = [
     "bank" text not null,
     "body_digest" bytea not null,
     "received_at" timestamptz(3) not null,
-    "sealed" bytea not null,
+    "raw_encrypted" bytea not null,
     "bank_key" text not null,
     "state" text not null,
     "outcome" text not null,
@@ -23,11 +23,11 @@ const STATEMENTS = [
     primary key ("id")
   )`,
   `create index "bank_notification_received_at_index" on "bank_notification" ("received_at")`,
-  `create index bank_notification_due_index on "bank_notification" (next_try_at) where state = 'OPEN'`,
-  `create index bank_notification_held_index on "bank_notification" (id) where state = 'HELD'`,
+  `create index bank_notification_due_index on "bank_notification" (next_try_at) where state = 'PENDING'`,
+  `create index bank_notification_manual_review_index on "bank_notification" (id) where state = 'MANUAL_REVIEW'`,
   `alter table "bank_notification" add constraint "bank_notification_bank_body_digest_unique" unique ("bank", "body_digest")`,
-  `alter table "bank_notification" add constraint "bank_notification_state" check (state in ('OPEN', 'DONE', 'HELD'))`,
-  `alter table "bank_notification" add constraint "bank_notification_open" check ((state = 'OPEN') = (next_try_at is not null))`,
+  `alter table "bank_notification" add constraint "bank_notification_state" check (state in ('PENDING', 'PROCESSED', 'MANUAL_REVIEW'))`,
+  `alter table "bank_notification" add constraint "bank_notification_pending" check ((state = 'PENDING') = (next_try_at is not null))`,
   `create table "bank_payment_key" (
     "bank" text not null,
     "bank_key" text not null,

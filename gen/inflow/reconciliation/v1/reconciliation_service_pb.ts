@@ -31,21 +31,21 @@ export const file_inflow_reconciliation_v1_reconciliation_service: GenFile = /*@
  */
 export type ListUnmatchedPaymentsRequest = Message<"inflow.reconciliation.v1.ListUnmatchedPaymentsRequest"> & {
   /**
-   * At this bank only; unspecified: at any.
+   * Only this bank; unspecified: all banks.
    *
    * @generated from field: inflow.type.v1.Bank bank = 1;
    */
   bank: Bank;
 
   /**
-   * How many at the most, 1 to 200; 0 means 50.
+   * At most this many, 1 to 200; 0 means 50.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the page before; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -73,8 +73,8 @@ export type ListUnmatchedPaymentsResponse = Message<"inflow.reconciliation.v1.Li
   payments: UnmatchedPayment[];
 
   /**
-   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
-   * hold fewer than were asked for, or none, though more follow.
+   * Requests the next page; empty on the last. A page reads a bounded number of rows: it may hold
+   * fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -89,7 +89,7 @@ export const ListUnmatchedPaymentsResponseSchema: GenMessage<ListUnmatchedPaymen
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 1);
 
 /**
- * Whose a payment is.
+ * Which payment to assign to which account.
  *
  * @generated from message inflow.reconciliation.v1.AssignUnmatchedPaymentRequest
  */
@@ -116,7 +116,7 @@ export type AssignUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.As
   reference: string;
 
   /**
-   * Why, at most 500 characters.
+   * The reason, at most 500 characters.
    *
    * @generated from field: string note = 4;
    */
@@ -131,7 +131,7 @@ export const AssignUnmatchedPaymentRequestSchema: GenMessage<AssignUnmatchedPaym
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
 
 /**
- * What it was recorded as.
+ * The recorded payment.
  *
  * @generated from message inflow.reconciliation.v1.AssignUnmatchedPaymentResponse
  */
@@ -152,7 +152,7 @@ export const AssignUnmatchedPaymentResponseSchema: GenMessage<AssignUnmatchedPay
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
 
 /**
- * Which payment went back.
+ * Which payment was returned.
  *
  * @generated from message inflow.reconciliation.v1.ReturnUnmatchedPaymentRequest
  */
@@ -180,7 +180,7 @@ export const ReturnUnmatchedPaymentRequestSchema: GenMessage<ReturnUnmatchedPaym
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
 
 /**
- * What was noted.
+ * The returned payment.
  *
  * @generated from message inflow.reconciliation.v1.ReturnUnmatchedPaymentResponse
  */
@@ -221,7 +221,7 @@ export type ReconcileRequest = Message<"inflow.reconciliation.v1.ReconcileReques
   rows: StatementRow[];
 
   /**
-   * Whether to do something about the differences; else they are only told.
+   * Whether to act on the findings; otherwise they are only reported.
    *
    * @generated from field: bool apply = 3;
    */
@@ -236,7 +236,7 @@ export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
 
 /**
- * What each row came to.
+ * The result of each row.
  *
  * @generated from message inflow.reconciliation.v1.ReconcileResponse
  */
@@ -263,7 +263,7 @@ export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE_
  */
 export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.ListRecordedPaymentsRequest"> & {
   /**
-   * At this bank.
+   * The bank.
    *
    * @generated from field: inflow.type.v1.Bank bank = 1;
    */
@@ -284,14 +284,14 @@ export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.List
   to?: Timestamp | undefined;
 
   /**
-   * How many at the most, 1 to 1,000; 0 means 50.
+   * At most this many, 1 to 1,000; 0 means 50.
    *
    * @generated from field: int32 page_size = 4;
    */
   pageSize: number;
 
   /**
-   * Where to go on: the next_page_token of the page before.
+   * The next_page_token of the page before; empty for the first page.
    *
    * @generated from field: string page_token = 5;
    */
@@ -319,8 +319,8 @@ export type ListRecordedPaymentsResponse = Message<"inflow.reconciliation.v1.Lis
   payments: RecordedPayment[];
 
   /**
-   * Asks for the page after this one; empty on the last. A page looks at no more than so much: it may
-   * hold fewer than were asked for, or none, though more follow.
+   * Requests the next page; empty on the last. A page reads a bounded number of rows: it may hold
+   * fewer than requested, or none, though more follow.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -335,14 +335,14 @@ export const ListRecordedPaymentsResponseSchema: GenMessage<ListRecordedPayments
   messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
 
 /**
- * Payments that need a person, for operators.
+ * Unmatched payments and bank statements, for operators.
  *
  * @generated from service inflow.reconciliation.v1.ReconciliationService
  */
 export const ReconciliationService: GenService<{
   /**
-   * Lists the payments that nobody has decided about, newest first. One that was recorded after all,
-   * as its account was opened meanwhile, is not among them.
+   * Lists the unresolved unmatched payments, newest first. Leaves out payments that were recorded
+   * later because their account was opened.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -354,8 +354,8 @@ export const ReconciliationService: GenService<{
     output: typeof ListUnmatchedPaymentsResponseSchema;
   },
   /**
-   * Records an unmatched payment for an account of the same bank, open or closed, under its session.
-   * Repeating the call returns the same transaction.
+   * Records an unmatched payment for an account of the same bank, open or closed, with its session id.
+   * A repeat returns the same transaction.
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for an account at another bank), NOT_FOUND
    * (not_found: the payment, or the account), FAILED_PRECONDITION (payment_resolved: it was returned,
@@ -369,8 +369,8 @@ export const ReconciliationService: GenService<{
     output: typeof AssignUnmatchedPaymentResponseSchema;
   },
   /**
-   * Notes that an unmatched payment went back to its payer. The money itself moves at the bank.
-   * Repeating the call changes nothing.
+   * Marks an unmatched payment as returned to its payer. The bank moves the money itself.
+   * A repeat changes nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (payment_resolved: it was assigned, or its session is recorded already).
@@ -383,10 +383,10 @@ export const ReconciliationService: GenService<{
     output: typeof ReturnUnmatchedPaymentResponseSchema;
   },
   /**
-   * Compares rows of a bank's statement with what is recorded. With `apply` it records payments that
-   * are missing, and keeps differences for a person; nothing is ever changed or deleted for a
-   * statement. A live bank is asked for each of them first, and what it does not confirm is not
-   * recorded; of any other bank the statement is believed. Repeating the call is safe.
+   * Compares rows of a bank's statement with the recorded payments. With `apply`, records missing
+   * payments and queues conflicts for manual review; never changes or deletes a recorded payment.
+   * Requeries each missing payment at a live bank, and records it only if the bank confirms it; for
+   * any other bank, trusts the statement. A repeat is safe.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *
@@ -398,9 +398,8 @@ export const ReconciliationService: GenService<{
     output: typeof ReconcileResponseSchema;
   },
   /**
-   * Lists the payments recorded at a bank of whatever business, in the order of their recording, to
-   * find those that a statement does not have. A page may hold fewer than asked for, even none, and
-   * still not be the last.
+   * Lists the payments recorded at a bank for all businesses, in recording order, to find those that
+   * a statement does not have. A page that is not the last may hold fewer than requested, or none.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *

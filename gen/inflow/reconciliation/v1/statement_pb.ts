@@ -15,24 +15,24 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/reconciliation/v1/statement.proto.
  */
 export const file_inflow_reconciliation_v1_statement: GenFile = /*@__PURE__*/
-  fileDesc("CihpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvc3RhdGVtZW50LnByb3RvEhhpbmZsb3cucmVjb25jaWxpYXRpb24udjEi6AMKDFN0YXRlbWVudFJvdxIyCgpzZXNzaW9uX2lkGAEgASgJQh66SBtyGTIXXltBLVphLXowLTlfLi8tXXswLDY0fSQSMAoIYmFua19rZXkYAiABKAlCHrpIG3IZMhdeW0EtWmEtejAtOV8uLy1dezAsNjR9JBIqCg5hY2NvdW50X251bWJlchgDIAEoCUISukgPcg0yC15bMC05XXsxMH0kEiYKDGFtb3VudF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEgABIrCgdwYWlkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJICgZzdGF0dXMYBiABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCDrpIC4IBCBgAGAIYAxgEEisKBXBheWVyGAcgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgIIAEoCUIIukgFcgMY9AM6XbpIWhpYCgppZGVudGlmaWVkEhxuZWVkcyBzZXNzaW9uX2lkIG9yIGJhbmtfa2V5Gix0aGlzLnNlc3Npb25faWQgIT0gJycgfHwgdGhpcy5iYW5rX2tleSAhPSAnJyKAAgoPU3RhdGVtZW50UmVzdWx0EjIKB2ZpbmRpbmcYASABKA4yIS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuRmluZGluZxIwCgZhY3Rpb24YAiABKA4yIC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuQWN0aW9uEg0KBWNhdXNlGAMgASgJEjsKCHJlY29yZGVkGAQgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBI7CgxyZXRyeV9yZWFzb24YBSABKA4yJS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0cnlSZWFzb24i0gEKD1JlY29yZGVkUGF5bWVudBIWCg50cmFuc2FjdGlvbl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhQKDGFtb3VudF9taW5vchgEIAEoAxI4CgZzdGF0dXMYBSABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSKwoHcGFpZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqeAoHRmluZGluZxIXChNGSU5ESU5HX1VOU1BFQ0lGSUVEEAASEwoPRklORElOR19NQVRDSEVTEAESEwoPRklORElOR19NSVNTSU5HEAISEwoPRklORElOR19ESUZGRVJTEAMSFQoRRklORElOR19VTk1BVENIRUQQBCqSAQoGQWN0aW9uEhYKEkFDVElPTl9VTlNQRUNJRklFRBAAEg8KC0FDVElPTl9OT05FEAESEwoPQUNUSU9OX1JFQ09SREVEEAISFAoQQUNUSU9OX1VOTUFUQ0hFRBADEg8KC0FDVElPTl9IRUxEEAQSEQoNQUNUSU9OX0RFTklFRBAFEhAKDEFDVElPTl9BR0FJThAGKlkKC1JldHJ5UmVhc29uEhwKGFJFVFJZX1JFQVNPTl9VTlNQRUNJRklFRBAAEhUKEVJFVFJZX1JFQVNPTl9CQU5LEAESFQoRUkVUUllfUkVBU09OX1RJTUUQAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction]);
+  fileDesc("CihpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvc3RhdGVtZW50LnByb3RvEhhpbmZsb3cucmVjb25jaWxpYXRpb24udjEi6AMKDFN0YXRlbWVudFJvdxIyCgpzZXNzaW9uX2lkGAEgASgJQh66SBtyGTIXXltBLVphLXowLTlfLi8tXXswLDY0fSQSMAoIYmFua19rZXkYAiABKAlCHrpIG3IZMhdeW0EtWmEtejAtOV8uLy1dezAsNjR9JBIqCg5hY2NvdW50X251bWJlchgDIAEoCUISukgPcg0yC15bMC05XXsxMH0kEiYKDGFtb3VudF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEgABIrCgdwYWlkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJICgZzdGF0dXMYBiABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXNCDrpIC4IBCBgAGAIYAxgEEisKBXBheWVyGAcgASgLMhwuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlBheWVyEhsKCW5hcnJhdGlvbhgIIAEoCUIIukgFcgMY9AM6XbpIWhpYCgppZGVudGlmaWVkEhxuZWVkcyBzZXNzaW9uX2lkIG9yIGJhbmtfa2V5Gix0aGlzLnNlc3Npb25faWQgIT0gJycgfHwgdGhpcy5iYW5rX2tleSAhPSAnJyKAAgoPU3RhdGVtZW50UmVzdWx0EjIKB2ZpbmRpbmcYASABKA4yIS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuRmluZGluZxIwCgZhY3Rpb24YAiABKA4yIC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuQWN0aW9uEg0KBWNhdXNlGAMgASgJEjsKCHJlY29yZGVkGAQgASgLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBI7CgxyZXRyeV9yZWFzb24YBSABKA4yJS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0cnlSZWFzb24i0gEKD1JlY29yZGVkUGF5bWVudBIWCg50cmFuc2FjdGlvbl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhQKDGFtb3VudF9taW5vchgEIAEoAxI4CgZzdGF0dXMYBSABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSKwoHcGFpZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqewoHRmluZGluZxIXChNGSU5ESU5HX1VOU1BFQ0lGSUVEEAASEwoPRklORElOR19NQVRDSEVEEAESEwoPRklORElOR19NSVNTSU5HEAISFgoSRklORElOR19NSVNNQVRDSEVEEAMSFQoRRklORElOR19VTk1BVENIRUQQBCqWAQoGQWN0aW9uEhYKEkFDVElPTl9VTlNQRUNJRklFRBAAEg8KC0FDVElPTl9OT05FEAESEwoPQUNUSU9OX1JFQ09SREVEEAISFAoQQUNUSU9OX1VOTUFUQ0hFRBADEhEKDUFDVElPTl9SRVZJRVcQBBITCg9BQ1RJT05fUkVKRUNURUQQBRIQCgxBQ1RJT05fUkVUUlkQBipZCgtSZXRyeVJlYXNvbhIcChhSRVRSWV9SRUFTT05fVU5TUEVDSUZJRUQQABIVChFSRVRSWV9SRUFTT05fQkFOSxABEhUKEVJFVFJZX1JFQVNPTl9USU1FEAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction]);
 
 /**
- * One credit of a bank's statement. It needs a session id or the bank's key.
+ * A credit in a bank's statement. A session id or the bank's key is required.
  *
  * @generated from message inflow.reconciliation.v1.StatementRow
  */
 export type StatementRow = Message<"inflow.reconciliation.v1.StatementRow"> & {
   /**
-   * The interbank session id; empty where the statement has none.
+   * The interbank session id; empty if the statement has none.
    *
    * @generated from field: string session_id = 1;
    */
   sessionId: string;
 
   /**
-   * The bank's own key of the payment: PalmPay's order number, Providus's settlement id. Without it
-   * a payment that is missing cannot be recorded at these two; at the others it is the session id.
+   * The bank's own key of the payment: PalmPay's order number, Providus's settlement id. These two
+   * banks need it to record a missing payment; at the others the session id is the key.
    *
    * @generated from field: string bank_key = 2;
    */
@@ -53,7 +53,7 @@ export type StatementRow = Message<"inflow.reconciliation.v1.StatementRow"> & {
   amountMinor: bigint;
 
   /**
-   * When it was paid, from the year 2000 to 2099; absent: not told.
+   * When it was paid, from the year 2000 to 2099; absent if the statement does not say.
    *
    * @generated from field: google.protobuf.Timestamp paid_at = 5;
    */
@@ -89,41 +89,41 @@ export const StatementRowSchema: GenMessage<StatementRow> = /*@__PURE__*/
   messageDesc(file_inflow_reconciliation_v1_statement, 0);
 
 /**
- * What a row of a statement came to.
+ * The result of a statement row.
  *
  * @generated from message inflow.reconciliation.v1.StatementResult
  */
 export type StatementResult = Message<"inflow.reconciliation.v1.StatementResult"> & {
   /**
-   * What it is to what is recorded.
+   * How the row compares with the recorded payments.
    *
    * @generated from field: inflow.reconciliation.v1.Finding finding = 1;
    */
   finding: Finding;
 
   /**
-   * What was done about it.
+   * The action taken.
    *
    * @generated from field: inflow.reconciliation.v1.Action action = 2;
    */
   action: Action;
 
   /**
-   * Why, where that is not plain.
+   * Why; empty if the finding and the action explain themselves.
    *
    * @generated from field: string cause = 3;
    */
   cause: string;
 
   /**
-   * What is recorded under its session; absent when nothing is.
+   * The payment recorded with its session id; absent if there is none.
    *
    * @generated from field: inflow.reconciliation.v1.RecordedPayment recorded = 4;
    */
   recorded?: RecordedPayment | undefined;
 
   /**
-   * Of ACTION_AGAIN: why the row is to be sent again.
+   * With ACTION_RETRY: why the caller should send the row again.
    *
    * @generated from field: inflow.reconciliation.v1.RetryReason retry_reason = 5;
    */
@@ -138,7 +138,7 @@ export const StatementResultSchema: GenMessage<StatementResult> = /*@__PURE__*/
   messageDesc(file_inflow_reconciliation_v1_statement, 1);
 
 /**
- * A payment as it is recorded.
+ * A recorded payment.
  *
  * @generated from message inflow.reconciliation.v1.RecordedPayment
  */
@@ -158,7 +158,7 @@ export type RecordedPayment = Message<"inflow.reconciliation.v1.RecordedPayment"
   sessionId: string;
 
   /**
-   * The number of the account that it is recorded in.
+   * The number of its account.
    *
    * @generated from field: string account_number = 3;
    */
@@ -172,14 +172,14 @@ export type RecordedPayment = Message<"inflow.reconciliation.v1.RecordedPayment"
   amountMinor: bigint;
 
   /**
-   * Where it is in its life.
+   * Its status.
    *
    * @generated from field: inflow.transaction.v1.TransactionStatus status = 5;
    */
   status: TransactionStatus;
 
   /**
-   * When it was paid; absent in the result of a row.
+   * When it was paid; absent in a statement result.
    *
    * @generated from field: google.protobuf.Timestamp paid_at = 6;
    */
@@ -194,24 +194,24 @@ export const RecordedPaymentSchema: GenMessage<RecordedPayment> = /*@__PURE__*/
   messageDesc(file_inflow_reconciliation_v1_statement, 2);
 
 /**
- * What a row of a statement is to what is recorded.
+ * How a statement row compares with the recorded payments.
  *
  * @generated from enum inflow.reconciliation.v1.Finding
  */
 export const Finding = {
   /**
-   * Not stated.
+   * Not specified.
    *
    * @generated from enum value: FINDING_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Recorded just so.
+   * Recorded with the same facts.
    *
-   * @generated from enum value: FINDING_MATCHES = 1;
+   * @generated from enum value: FINDING_MATCHED = 1;
    */
-  MATCHES: 1,
+  MATCHED: 1,
 
   /**
    * Not recorded.
@@ -223,12 +223,12 @@ export const Finding = {
   /**
    * Recorded with another amount, account or status.
    *
-   * @generated from enum value: FINDING_DIFFERS = 3;
+   * @generated from enum value: FINDING_MISMATCHED = 3;
    */
-  DIFFERS: 3,
+  MISMATCHED: 3,
 
   /**
-   * Kept as unmatched: no open account has its number.
+   * Recorded as an unmatched payment: no open account has its number.
    *
    * @generated from enum value: FINDING_UNMATCHED = 4;
    */
@@ -236,7 +236,7 @@ export const Finding = {
 } as const;
 
 /**
- * What a row of a statement is to what is recorded.
+ * How a statement row compares with the recorded payments.
  *
  * @generated from enum inflow.reconciliation.v1.Finding
  */
@@ -249,63 +249,63 @@ export const FindingSchema: GenEnum<Finding> = /*@__PURE__*/
   enumDesc(file_inflow_reconciliation_v1_statement, 0);
 
 /**
- * What was done about a row of a statement.
+ * The action taken on a statement row.
  *
  * @generated from enum inflow.reconciliation.v1.Action
  */
 export const Action = {
   /**
-   * Not stated.
+   * Not specified.
    *
    * @generated from enum value: ACTION_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * Nothing: there is nothing to do, or it was not asked for.
+   * None: there is nothing to do, or `apply` is not set.
    *
    * @generated from enum value: ACTION_NONE = 1;
    */
   NONE: 1,
 
   /**
-   * It is recorded now.
+   * The payment was recorded.
    *
    * @generated from enum value: ACTION_RECORDED = 2;
    */
   RECORDED: 2,
 
   /**
-   * It is kept as unmatched now.
+   * The payment was recorded as unmatched.
    *
    * @generated from enum value: ACTION_UNMATCHED = 3;
    */
   UNMATCHED: 3,
 
   /**
-   * The difference is kept for a person.
+   * The conflict was queued for manual review.
    *
-   * @generated from enum value: ACTION_HELD = 4;
+   * @generated from enum value: ACTION_REVIEW = 4;
    */
-  HELD: 4,
+  REVIEW: 4,
 
   /**
-   * The bank does not confirm it; nothing was recorded.
+   * The bank did not confirm the payment; nothing was recorded.
    *
-   * @generated from enum value: ACTION_DENIED = 5;
+   * @generated from enum value: ACTION_REJECTED = 5;
    */
-  DENIED: 5,
+  REJECTED: 5,
 
   /**
-   * The bank, or the time of this call, did not suffice; send the row again.
+   * Undecided; send the row again. The retry reason says why.
    *
-   * @generated from enum value: ACTION_AGAIN = 6;
+   * @generated from enum value: ACTION_RETRY = 6;
    */
-  AGAIN: 6,
+  RETRY: 6,
 } as const;
 
 /**
- * What was done about a row of a statement.
+ * The action taken on a statement row.
  *
  * @generated from enum inflow.reconciliation.v1.Action
  */
@@ -318,27 +318,27 @@ export const ActionSchema: GenEnum<Action> = /*@__PURE__*/
   enumDesc(file_inflow_reconciliation_v1_statement, 1);
 
 /**
- * Why a row of a statement is to be sent again.
+ * Why the caller should send a statement row again.
  *
  * @generated from enum inflow.reconciliation.v1.RetryReason
  */
 export const RetryReason = {
   /**
-   * The row need not be sent again.
+   * The row needs no retry.
    *
    * @generated from enum value: RETRY_REASON_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * The bank did not answer clearly; wait before sending the row again.
+   * The bank did not respond clearly; wait before sending the row again.
    *
    * @generated from enum value: RETRY_REASON_BANK = 1;
    */
   BANK: 1,
 
   /**
-   * The call ran out of time before it came to the row; send the row again at once.
+   * The call ran out of time before it reached the row; send the row again at once.
    *
    * @generated from enum value: RETRY_REASON_TIME = 2;
    */
@@ -346,7 +346,7 @@ export const RetryReason = {
 } as const;
 
 /**
- * Why a row of a statement is to be sent again.
+ * Why the caller should send a statement row again.
  *
  * @generated from enum inflow.reconciliation.v1.RetryReason
  */

@@ -2,7 +2,7 @@
 // @generated from file inflow/reconciliation/v1/unmatched_payment.proto (package inflow.reconciliation.v1, syntax proto3)
 /* eslint-disable */
 
-// What banks know and what is recorded, brought together.
+// Compares the banks' payments with the recorded ones.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -21,7 +21,7 @@ export const file_inflow_reconciliation_v1_unmatched_payment: GenFile = /*@__PUR
   fileDesc("CjBpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvdW5tYXRjaGVkX3BheW1lbnQucHJvdG8SGGluZmxvdy5yZWNvbmNpbGlhdGlvbi52MSL+AwoQVW5tYXRjaGVkUGF5bWVudBIKCgJpZBgBIAEoCRIiCgRiYW5rGAIgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxIWCg5hY2NvdW50X251bWJlchgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEhQKDGFtb3VudF9taW5vchgFIAEoAxIQCghjdXJyZW5jeRgGIAEoCRI4CgZzdGF0dXMYByABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSKwoHcGFpZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYCSABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISEQoJbmFycmF0aW9uGAogASgJEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjgKCnJlc29sdXRpb24YDCABKA4yJC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x1dGlvbhIvCgtyZXNvbHZlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEbm90ZRgOIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgPIAEoCSpaCgpSZXNvbHV0aW9uEhoKFlJFU09MVVRJT05fVU5TUEVDSUZJRUQQABIXChNSRVNPTFVUSU9OX0FTU0lHTkVEEAESFwoTUkVTT0xVVElPTl9SRVRVUk5FRBACYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
 
 /**
- * A payment that no open account was found for, kept until a person decides.
+ * A payment for an account number that is not open; it waits for an operator's decision.
  *
  * @generated from message inflow.reconciliation.v1.UnmatchedPayment
  */
@@ -69,7 +69,7 @@ export type UnmatchedPayment = Message<"inflow.reconciliation.v1.UnmatchedPaymen
   currency: string;
 
   /**
-   * Where the payment is in its life, as the bank told it.
+   * The status that the bank reported.
    *
    * @generated from field: inflow.transaction.v1.TransactionStatus status = 7;
    */
@@ -97,35 +97,35 @@ export type UnmatchedPayment = Message<"inflow.reconciliation.v1.UnmatchedPaymen
   narration: string;
 
   /**
-   * When it was kept.
+   * When it was recorded as unmatched.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 11;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * What became of it. Output only.
+   * How it was resolved. Output only.
    *
    * @generated from field: inflow.reconciliation.v1.Resolution resolution = 12;
    */
   resolution: Resolution;
 
   /**
-   * When a person decided.
+   * When an operator resolved it.
    *
    * @generated from field: google.protobuf.Timestamp resolved_at = 13;
    */
   resolvedAt?: Timestamp | undefined;
 
   /**
-   * The person's note.
+   * The operator's note.
    *
    * @generated from field: string note = 14;
    */
   note: string;
 
   /**
-   * The transaction that it was recorded as, when it was assigned.
+   * Its transaction, if it was assigned.
    *
    * @generated from field: string transaction_id = 15;
    */
@@ -140,27 +140,27 @@ export const UnmatchedPaymentSchema: GenMessage<UnmatchedPayment> = /*@__PURE__*
   messageDesc(file_inflow_reconciliation_v1_unmatched_payment, 0);
 
 /**
- * What became of an unmatched payment.
+ * How an unmatched payment was resolved.
  *
  * @generated from enum inflow.reconciliation.v1.Resolution
  */
 export const Resolution = {
   /**
-   * Nothing yet.
+   * Not resolved.
    *
    * @generated from enum value: RESOLUTION_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * It was recorded for an account that a person named.
+   * An operator assigned it to an account, and it was recorded there.
    *
    * @generated from enum value: RESOLUTION_ASSIGNED = 1;
    */
   ASSIGNED: 1,
 
   /**
-   * It went back to the payer.
+   * It was returned to the payer.
    *
    * @generated from enum value: RESOLUTION_RETURNED = 2;
    */
@@ -168,7 +168,7 @@ export const Resolution = {
 } as const;
 
 /**
- * What became of an unmatched payment.
+ * How an unmatched payment was resolved.
  *
  * @generated from enum inflow.reconciliation.v1.Resolution
  */
