@@ -59,7 +59,7 @@ const COMPOSITION = 'app'
 /** Where generated code may be imported: the edges, where messages are read and written. */
 const MAY_IMPORT_GEN = [
   /^(server|cli|client|console)\//,
-  /^app\/start-service\.ts$/,
+  /^app\/compose-invokers\.ts$/,
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
   /\/(rpc|message)\.ts$/,

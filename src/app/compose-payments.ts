@@ -5,7 +5,7 @@ import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank } from '../accounts/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/resolve-openings.ts'
 import type { BankOf } from '../banks/bank.ts'
-import { createBankMetrics } from '../banks/metrics.ts'
+import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
 import { serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
@@ -55,11 +55,7 @@ export function composePayments(options: Options): Payments {
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
   const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
-  const differs = ({ bank, transactionId }: Difference): void => {
-    bankMetrics.differs(bank)
-    const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
-    log.warn({ bank, transactionId }, text)
-  }
+  const differs = reportConflict(bankMetrics, log)
   const recordPayment = createRecordPayment({
     pool,
     findOpenAccounts: createFindOpenAccounts(pool),
@@ -101,5 +97,13 @@ export function composePayments(options: Options): Payments {
       await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
       await served.close()
     },
+  }
+}
+
+function reportConflict({ differs }: BankMetrics, log: Logger) {
+  return ({ bank, transactionId }: Difference): void => {
+    differs(bank)
+    const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
+    log.warn({ bank, transactionId }, text)
   }
 }
