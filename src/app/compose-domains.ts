@@ -25,14 +25,14 @@ export type Domains = ReturnType<typeof composeDomains>
 
 /** Composes the domains. Nothing is started. */
 export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
-  const { config, database, clock, log, link } = options
+  const { config, database, clock, log, channel } = options
   const timeText = createTimeText(config.displayTimeZone)
   const metrics = createMetrics()
   // With several workers, metrics that are the same in each come from the worker that is scraped.
-  const common = link ? new Registry() : metrics
+  const common = channel ? new Registry() : metrics
   const webhooks = composeWebhooks(options, encrypter, timeText, () => events.onCommit())
   const events = composeEvents({
-    ...{ config, database, clock, log, metrics, common, link },
+    ...{ config, database, clock, log, metrics, common, channel },
     wakeWebhooks: webhooks.wake,
   })
   const { onCommit } = events
@@ -57,7 +57,7 @@ function composeWebhooks(
   timeText: TimeText,
   onCommit: () => void,
 ): Webhooks {
-  const { config, database, clock, log, link, localWebhooks } = options
+  const { config, database, clock, log, channel, localWebhooks } = options
   return createWebhooks({
     database,
     encrypter,
@@ -65,7 +65,7 @@ function composeWebhooks(
     timeText,
     log,
     onCommit,
-    others: link,
+    others: channel,
     allowHttp: localWebhooks,
     allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
     retentionDays: config.deliveryRetentionDays,

@@ -19,7 +19,7 @@ interface Options {
   readonly metrics: Registry
   /** The registry of metrics whose values are the same in every worker. */
   readonly common: Registry
-  readonly link: WorkerChannel | undefined
+  readonly channel: WorkerChannel | undefined
   /** Called when the event log has new events. */
   readonly wakeWebhooks: () => void
 }
@@ -39,7 +39,7 @@ export interface Events {
 
 /** Composes the tail, the sequencer, the listener and the retention of events. */
 export function composeEvents(options: Options): Events {
-  const { config, database, clock, log, metrics, common, link, wakeWebhooks } = options
+  const { config, database, clock, log, metrics, common, channel, wakeWebhooks } = options
   const { pool } = database
   const tail = createTail(pool, log)
   const advanced = (): void => {
@@ -48,7 +48,9 @@ export function composeEvents(options: Options): Events {
   }
   const sequencer = createSequencer({ pool, log, advanced })
   let background = false
-  const onCommit = link ? () => (background ? sequencer.wake() : link.onCommit()) : sequencer.wake
+  const onCommit = channel
+    ? () => (background ? sequencer.wake() : channel.onCommit())
+    : sequencer.wake
   const listener = createListener({ url: database.url, log, heard: advanced })
   const retention = createRetention({
     pool,

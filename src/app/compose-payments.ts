@@ -26,25 +26,25 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
-  /** What a business's account names begin with; throws Fault not_found. */
+  /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
   /** Called after a commit that added events. */
   readonly onCommit: () => void
 }
 
-/** How money comes in: the banks, the accounts at them, and what is recorded of payments. */
+/** Incoming money: the banks, their virtual accounts and the recording of payments. */
 export interface Payments {
   readonly bankOf: BankOf
   readonly createAccount: CreateAccountCall
   readonly recordPayment: RecordPayment
   readonly notifications: Notifications
-  /** What comparing payments with a bank's statement needs. */
+  /** What reconciliation against a bank's statement needs. */
   readonly reconciling: ReconcileDependencies
   start(): void
   stop(): Promise<void>
 }
 
-/** Composes it. Nothing is sent to a bank before something is asked of it. */
+/** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
   const { pool } = database
@@ -63,7 +63,7 @@ export function composePayments(options: Options): Payments {
     onCommit,
     unmatched({ bank, id, sessionId }) {
       bankMetrics.unmatched(bank)
-      log.warn({ bank, id, sessionId }, 'a payment is for no open account: inflow unmatched list')
+      log.warn({ bank, id, sessionId }, 'payment is for no open account: see inflow unmatched list')
     },
     differs,
   })
@@ -103,7 +103,7 @@ export function composePayments(options: Options): Payments {
 function reportConflict({ differs }: BankMetrics, log: Logger) {
   return ({ bank, transactionId }: Difference): void => {
     differs(bank)
-    const text = 'a payment is told of otherwise than it is recorded, and kept for a person'
+    const text = 'payment conflicts with the recorded transaction: queued for manual review'
     log.warn({ bank, transactionId }, text)
   }
 }

@@ -24,5 +24,5 @@ export interface ServiceOptions {
   /** For both servers; undefined: they use plain text. */
   readonly tls?: Tls | undefined
   /** The channel to the other workers of this machine; undefined: there are none. */
-  readonly link?: WorkerChannel | undefined
+  readonly channel?: WorkerChannel | undefined
 }

@@ -32,7 +32,7 @@ export interface Service {
 
 /** Composes the domains, opens the servers and starts the work. */
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { config, database, log, tls, link } = options
+  const { config, database, log, tls, channel } = options
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const knownKeys = keysOf(options, encrypter)
   await knownKeys.start()
@@ -44,7 +44,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { http, grpc } = await openServers({
     ...{ config, log, tls, notifications: payments.notifications },
     invokers: composeInvokers({ options, domains, encrypter, draining }),
-    exposition: link?.exposition(metrics, common) ?? metrics,
+    exposition: channel?.exposition(metrics, common) ?? metrics,
     ready: createReady(database, draining),
   }).catch(async (error: unknown) => {
     await knownKeys.stop()
@@ -54,7 +54,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   events.start()
   webhooks.start()
   keyUses.start()
-  if (link === undefined) background.start()
+  if (channel === undefined) background.start()
   return {
     httpPort: http.port,
     grpcPort: grpc.port,

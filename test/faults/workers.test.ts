@@ -166,7 +166,7 @@ test('workers are killed under load: nothing is lost, and the service stays', as
 
   expect([...replaced.keys()].filter(isAlive)).toEqual([])
   expect([...workersOf(service).values()].filter(isAlive)).toHaveLength(WORKERS)
-  const takeOvers = logOf(service).filter(({ msg }) => msg === 'does the background work')
+  const takeOvers = logOf(service).filter(({ msg }) => msg === 'background work assigned')
   expect(takeOvers.length).toBeGreaterThan(KILLS / 2)
   const pids = [...workersOf(service).values()]
   expect(await service.stop()).toBe(0)

@@ -25,7 +25,7 @@ export function workersOf(service: ServiceProcess): Map<number, number> {
 
 /** The number of the worker that does what one does for all. */
 export function backgroundOf(service: ServiceProcess): number {
-  const given = logOf(service).filter(({ msg }) => msg === 'does the background work')
+  const given = logOf(service).filter(({ msg }) => msg === 'background work assigned')
   return given.at(-1)!.worker!
 }
 

@@ -10,7 +10,7 @@ import { type ServiceProcess, startProcess } from '../../support/process.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 
 const WORKERS = 3
-/** So slow that little comes back while a test runs, on however busy a machine. */
+/** Refills so slowly that a busy machine gains few tokens during a test. */
 const LIMIT = { perSecond: 10, burst: 600 }
 const CALLS = 3_000
 const AT_ONCE = 12
@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => service?.kill())
 
-/** Calls as often as it can, over several connections, so that all workers get their part. */
+/** Calls in a loop over several connections, so that all workers get calls. */
 async function callOften(key: string) {
   const startedMs = performance.now()
   const statuses: number[] = []
