@@ -20,7 +20,7 @@ export interface ReconcileTimes {
   /** From the beginning of one pass to that of the next; 0: there are none. */
   readonly intervalMs: number
   /** What is younger is left to its notification. */
-  readonly settleMs: number
+  readonly graceMs: number
 }
 
 interface Options extends RecordMissingDependencies {
@@ -107,7 +107,7 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
     }
     const done = { ...state, underWay: false, place: '', missed, failures: 0 }
     const nextMs = Math.max(
-      begun.toMs + options.times.settleMs + everyMs(options, claimed),
+      begun.toMs + options.times.graceMs + everyMs(options, claimed),
       clock.now(),
     )
     if (!(await saveRun(pool, lease, done, nextMs))) return
@@ -126,7 +126,7 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
 /** A new pass, from before where the last one ended, so that being away leaves no hole. */
 function begin({ clock, times }: Options, last: ClaimedRun): ClaimedRun {
   const nowMs = clock.now()
-  const toMs = nowMs - times.settleMs
+  const toMs = nowMs - times.graceMs
   const fromMs = Math.max(Math.min(nowMs - times.windowMs, last.toMs), nowMs - BACK_MAX_MS)
   return { ...last, fromMs, toMs: Math.max(toMs, fromMs), place: '', missed: 0 }
 }
