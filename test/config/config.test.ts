@@ -169,7 +169,7 @@ const noScopes = (pair: string) =>
 const noOrigin = (origin: string) =>
   `must be origins such as https://app.example.com, but "${origin}" is not one`
 const NO_LIMIT =
-  'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first'
+  'must be off, or rate and burst: 1000/2000 (1 to 1000000 requests a second, a burst of up to 60 times the rate)'
 
 /** An invalid value, and its error. */
 const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
