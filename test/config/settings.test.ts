@@ -57,7 +57,7 @@ describe('reads a valid value', () => {
 })
 
 describe('reports an invalid setting without throwing', () => {
-  const range = 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and'
+  const range = 'must be ranges such as 10.1.0.0/16,fd00:1::/32, but'
   const cases: [string, NodeJS.ProcessEnv, z.ZodType, string][] = [
     ['missing text', {}, z.string(), 'BANK_X_Y is required'],
     ['text of another form', { BANK_X_Y: 'a' }, DIGITS, 'BANK_X_Y must be digits'],

@@ -296,7 +296,7 @@ test('each worker exposes the metrics of all workers and of the database', async
       PAYMENTS + COPIES + 30,
     )
     expect(read('inflow_event_log_end')).toBe(1 + PAYMENTS + 1 + 30)
-    expect(read('inflow_connections{door="grpc"}')).toBeGreaterThanOrEqual(CONNECTIONS)
+    expect(read('inflow_connections{server="grpc"}')).toBeGreaterThanOrEqual(CONNECTIONS)
     const startedMs = read('process_start_time_seconds') * 1_000
     expect(Math.abs(startedMs - Date.now())).toBeLessThan(600_000)
   }
