@@ -1,4 +1,4 @@
-// Adds up what the reports of vitest say, in one line: `N passed, N failed`, and what was skipped.
+// Sums the vitest reports in one line: `N passed, N failed`, and the skipped tests.
 import { readFileSync } from 'node:fs'
 
 const total = { passed: 0, failed: 0, skipped: 0 }
@@ -7,12 +7,12 @@ for (const path of process.argv.slice(2)) {
     const report = JSON.parse(readFileSync(path, 'utf8'))
     total.passed += report.numPassedTests
     total.skipped += report.numPendingTests + report.numTodoTests
-    // A file fails by its tests, or by itself: it cannot be loaded, or a hook of it fails.
+    // A file also fails without a failed test, if it cannot be loaded or a hook fails.
     const failsByItself = ({ status, assertionResults }) =>
       status === 'failed' && assertionResults.every((test) => test.status !== 'failed')
     total.failed += report.numFailedTests + report.testResults.filter(failsByItself).length
     if (report.testResults.length === 0) throw new Error('nothing ran')
-    // Errors that belong to no test.
+    // Errors outside of any test.
     if (!report.success && report.numFailedTests === 0) total.failed ||= 1
   } catch (error) {
     process.stdout.write(`== failed: no report ${path}: ${error}\n`)

@@ -4,12 +4,12 @@ import { describe, expect, test } from 'vitest'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** Which folders of src/ each may import from, besides itself and `core`. */
+/** The folders of src/ that each folder may import, besides itself and `core`. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
   net: [],
   protobuf: [],
-  // Banks state what settings they need; the configuration checks them.
+  // Banks declare their settings; the configuration validates them.
   config: ['auth', 'banks', 'crypto', 'net'],
   // The ORM imports the entities of every domain: see the test below.
   postgres: ['net'],
@@ -17,7 +17,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   auth: ['postgres', 'net', 'businesses'],
   banks: ['config', 'net'],
   businesses: ['auth', 'postgres', 'net'],
-  // A domain that reports a fact appends to `events`, which imports no domain.
+  // Domains append to `events`, which imports no domain.
   events: ['auth', 'postgres'],
   accounts: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
   transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'protobuf'],
@@ -33,7 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'transactions',
   ],
   webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'net', 'postgres'],
-  // What stands on top of the domains; only `app` imports it.
+  // The layer above the domains; only `app` imports it.
   sandbox: ['accounts', 'banks', 'transactions'],
   thirdparty: [
     'accounts',
@@ -53,13 +53,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: ['app', 'auth', 'banks', 'client', 'config', 'crypto', 'doctor', 'fake-banks', 'postgres'],
 }
 
-/** The folder that composes the rest, and so may import anything. */
+/** The composition root, which may import anything. */
 const COMPOSITION = 'app'
 
 /** Where generated code may be imported: the edges, where messages are read and written. */
 const MAY_IMPORT_GEN = [
   /^(server|cli|client|console)\//,
-  /^app\/start-service\.ts$/,
+  /^app\/compose-invokers\.ts$/,
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
   /\/(rpc|message)\.ts$/,
@@ -98,13 +98,13 @@ const folderOf = (file: string) => (file.includes('/') ? (file.split('/', 1)[0] 
 const show = ({ from, to }: Import) => `${from} → ${to}`
 const inside = imports.filter(({ to }) => !to.startsWith('..'))
 
-test('the import statements are found', () => {
+test('finds the import statements', () => {
   expect(files.length).toBeGreaterThan(80)
   expect(imports.length).toBeGreaterThan(files.length)
   for (const { to } of inside) expect(files.includes(to) || to.endsWith('.json'), to).toBe(true)
 })
 
-test('every folder has its row in the table, and nothing but main.ts and README.md lies beside them', () => {
+test('every folder is in the table, and src/ has no other files than main.ts and README.md', () => {
   const folders = new Set(files.map(folderOf))
   expect(folders).not.toContain('')
   for (const folder of folders) {
@@ -112,7 +112,7 @@ test('every folder has its row in the table, and nothing but main.ts and README.
   }
 })
 
-describe('imports go down, never up', () => {
+describe('imports follow the layers', () => {
   test('between folders', () => {
     const wrong = inside.filter(({ from, to }) => {
       const [own, other] = [folderOf(from), folderOf(to)]
@@ -124,7 +124,7 @@ describe('imports go down, never up', () => {
     expect(wrong.map(show)).toEqual([])
   })
 
-  test('and never in a circle', () => {
+  test('without cycles', () => {
     const graph = new Map(files.map((file) => [file, [] as string[]]))
     for (const { from, to, typeOnly } of inside) if (!typeOnly) graph.get(from)?.push(to)
     const done = new Set<string>()
@@ -138,7 +138,7 @@ describe('imports go down, never up', () => {
   })
 })
 
-test('a domain’s statements and tables are its own: others call its use cases', () => {
+test('only a domain itself imports its statements and entities', () => {
   const wrong = inside.filter(({ from, to }) => {
     if (folderOf(from) === folderOf(to) || folderOf(from) === COMPOSITION) return false
     if (to.endsWith('.entity.ts'))
@@ -148,21 +148,21 @@ test('a domain’s statements and tables are its own: others call its use cases'
   expect(wrong.map(show)).toEqual([])
 })
 
-test('generated code is imported at the edges alone', () => {
+test('generated code is imported only at the edges', () => {
   const wrong = imports.filter(
     ({ from, to }) => to.startsWith('../gen/') && !MAY_IMPORT_GEN.some((edge) => edge.test(from)),
   )
   expect(wrong.map(show)).toEqual([])
 })
 
-test('nothing else outside of src/ is imported, and nothing imports the tests', () => {
+test('src/ imports no other files outside of it, and no tests', () => {
   const wrong = imports.filter(
     ({ to }) => to.startsWith('..') && !/^\.\.\/(gen|package\.json)/.test(to),
   )
   expect(wrong.map(show)).toEqual([])
 })
 
-test('the rules of a domain know neither the database nor the wire', () => {
+test('the rules of a domain import neither the database nor the protocol', () => {
   const rules = files.filter((file) => {
     const [folder = '', name = ''] = file.split('/')
     return (
@@ -181,19 +181,19 @@ test('the rules of a domain know neither the database nor the wire', () => {
   }
 })
 
-test('the environment is read at the start and by the command line alone', () => {
+test('only the start and the command line read the environment', () => {
   const readers = files.filter((file) => /\bprocess\.env\b/.test(sources.get(file) ?? ''))
   expect(
     readers.filter((file) => !/^app\/(workers\/worker|launch\/main)\.ts|^cli\//.test(file)),
   ).toEqual([])
 })
 
-test('time is read from the clock that was passed in', () => {
+test('domains read the time from the injected clock', () => {
   const readers = files.filter((file) =>
     /\bDate\.now\(\)|\bnew Date\(\)/.test(sources.get(file) ?? ''),
   )
   const domains = readers.filter((file) => Object.keys(MAY_IMPORT).includes(folderOf(file)))
-  // A certificate is expired by the world's time, not by ours.
+  // The expiry of certificates depends on the real time.
   const exempt =
     /^(app|cli|core|doctor|server|postgres|client|console)\/|^webhooks\/sender\/connect\.ts$/
   expect(domains.filter((file) => !exempt.test(file))).toEqual([])
@@ -208,7 +208,7 @@ test('a folder has at most 20 files', () => {
 test('files have fewer than 300 lines', () => {
   const long = files.filter((file) => {
     const lines = (sources.get(file) ?? '').split('\n').length - 1
-    // Migrations are written once, and never added to.
+    // Migrations are written once and do not grow.
     return lines >= 300 && !file.startsWith('postgres/migrations/')
   })
   expect(long).toEqual([])

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
-/** What both runs have in common. @param name of the report for `.ci/run` */
+/** The configuration of both runs. @param name of the report for `.ci/run` */
 export const common = (name: string) => ({
   root: join(import.meta.dirname, '..'),
   globalSetup: ['test/support/global-setup.ts'],
   setupFiles: ['test/support/no-orphans.ts'],
-  // Each file has a database of its own. Two processes on two cores take the files in turn, and load
-  // the code once, as no module of ours has state that a file could leave to the next.
+  // Each file has its own database. Two processes on two cores share the files and load the code once:
+  // no module has state that one file could leave to the next.
   pool: 'forks' as const,
   isolate: false,
   maxWorkers: 2,

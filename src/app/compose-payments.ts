@@ -5,7 +5,7 @@ import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank } from '../accounts/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/resolve-openings.ts'
 import type { BankOf } from '../banks/bank.ts'
-import { createBankMetrics } from '../banks/metrics.ts'
+import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
 import { serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
@@ -26,25 +26,25 @@ interface Options {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
-  /** What a business's account names begin with; throws Fault not_found. */
+  /** The prefix of a business's account names; throws Fault not_found. */
   readonly aliasOf: (businessId: string) => Promise<string>
   /** Called after a commit that added events. */
   readonly onCommit: () => void
 }
 
-/** How money comes in: the banks, the accounts at them, and what is recorded of payments. */
+/** Incoming money: the banks, their virtual accounts and the recording of payments. */
 export interface Payments {
   readonly bankOf: BankOf
   readonly createAccount: CreateAccountCall
   readonly recordPayment: RecordPayment
   readonly notifications: Notifications
-  /** What comparing payments with a bank's statement needs. */
+  /** What reconciliation against a bank's statement needs. */
   readonly reconciling: ReconcileDependencies
   start(): void
   stop(): Promise<void>
 }
 
-/** Composes it. Nothing is sent to a bank before something is asked of it. */
+/** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
   const { pool } = database
@@ -55,11 +55,7 @@ export function composePayments(options: Options): Payments {
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
   const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
-  const onConflict = ({ bank, transactionId }: PaymentConflict): void => {
-    bankMetrics.conflict(bank)
-    const text = 'payment conflicts with the recorded transaction: queued for manual review'
-    log.warn({ bank, transactionId }, text)
-  }
+  const onConflict = reportConflict(bankMetrics, log)
   const recordPayment = createRecordPayment({
     pool,
     findOpenAccounts: createFindOpenAccounts(pool),
@@ -104,5 +100,13 @@ export function composePayments(options: Options): Payments {
       await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
       await served.close()
     },
+  }
+}
+
+function reportConflict({ conflict }: BankMetrics, log: Logger) {
+  return ({ bank, transactionId }: PaymentConflict): void => {
+    conflict(bank)
+    const text = 'payment conflicts with the recorded transaction: queued for manual review'
+    log.warn({ bank, transactionId }, text)
   }
 }

@@ -12,13 +12,13 @@ interface ServersOptions<Bank> {
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
   readonly exposition: Exposition
-  /** Whether invokers can be served now. */
+  /** Whether the service can serve calls now. */
   readonly ready: () => Promise<boolean>
   readonly log: Logger
   readonly tls: Tls | undefined
 }
 
-/** Opens both doors, or none. */
+/** Opens the HTTP and the gRPC server, or neither. */
 export async function openServers<Bank>(
   options: ServersOptions<Bank>,
 ): Promise<{ readonly http: HttpServer; readonly grpc: GrpcServer }> {

@@ -14,44 +14,44 @@ import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
 
-/** Connections of the embedded database that are left to others: the command line, a look inside. */
-const CONNECTIONS_OF_OTHERS = 30
+/** Connections of the embedded database that the service leaves to the command line and psql. */
+const OTHER_CONNECTIONS = 30
 
-/** Runs the service until SIGTERM, SIGINT or the end of its terminal. Faults of the start are one line each, and exit 1. */
+/** Runs the service until SIGTERM, SIGINT or the end of its terminal. Prints each fault of the start as one line and exits with 1. */
 export async function run(env: NodeJS.ProcessEnv): Promise<void> {
   try {
     const config = readConfig(env)
     await serve(config, openLog(config, env['MASTER_KEY']))
   } catch (error) {
-    tell(startFaults(error))
+    report(startFaults(error))
     process.exit(1)
   }
 }
 
-function tell(faults: readonly string[]): void {
+function report(faults: readonly string[]): void {
   for (const line of faults) process.stderr.write(`inflow: ${line}\n`)
 }
 
 async function serve(config: Config, log: Logger): Promise<void> {
-  const say = (line: string) => process.stdout.write(`${line}\n`)
+  const print = (line: string) => process.stdout.write(`${line}\n`)
   const embedded = config.databaseUrl === undefined
-  // Where there are workers, they read the files for themselves; here it is seen that they can.
+  // Workers read the files themselves; reading them here too finds faults before workers start.
   const tls = config.tls && openTls(config.tls, log)
-  const started = exitOnSignals()
-  const hasTerminal = await isAtTerminal()
+  const restoreSignals = exitOnSignals()
+  const hasTerminal = await hasControllingTerminal()
   const postgres = embedded
     ? await startEmbedded({
         folder: resolve(config.dataDir, 'postgres'),
-        settings: roomFor(config.workers),
-        log: say,
+        settings: connectionSettings(config.workers),
+        log: print,
       })
     : undefined
   const stopDatabase = stopOnce(postgres)
   let database: Database | undefined
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
-    database = await reach(openDatabase(url), embedded)
-    await reach(migrate(database), embedded)
+    database = await connect(openDatabase(url), embedded)
+    await connect(migrate(database), embedded)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
@@ -63,9 +63,9 @@ async function serve(config: Config, log: Logger): Promise<void> {
           admin_token: adminToken as string,
         })
       : undefined
-    started()
+    restoreSignals()
     closeOnSignal(service, database, stopDatabase, config.tls !== undefined && !hasTerminal)
-    say(readyText(urls, credentials))
+    print(readyText(urls, credentials))
   } catch (error) {
     await database?.close()
     await stopDatabase()
@@ -75,37 +75,34 @@ async function serve(config: Config, log: Logger): Promise<void> {
 
 type Serving = Parameters<typeof startInstance>[0]
 
-/** What serves, in this process or in several. */
+/** The running service, in this process or in several. */
 interface Running extends Ports {
-  /** Certificates are to be read again. */
+  /** Reads the certificates again. */
   readonly reload: () => void
   close(): Promise<void>
-  /** Resolves when it cannot go on, with why. */
-  readonly lost: Promise<readonly string[]>
+  /** Resolves with the faults when no worker is left and none can be started. */
+  readonly failed: Promise<readonly string[]>
 }
 
 async function serveHere(serving: Serving): Promise<Running> {
   const service = await startInstance(serving)
-  return { ...service, reload: () => serving.tls?.reload(), lost: new Promise(() => undefined) }
+  return { ...service, reload: () => serving.tls?.reload(), failed: new Promise(() => undefined) }
 }
 
 async function serveByWorkers(serving: Serving): Promise<Running> {
   const { config, database, adminToken, localWebhooks, log } = serving
-  const lost = Promise.withResolvers<readonly string[]>()
+  const failed = Promise.withResolvers<readonly string[]>()
   const ports = await choosePorts(config)
   const workers = await startWorkers({
     workers: config.workers,
     order: { databaseUrl: database.url, adminToken, localWebhooks, ports },
     log,
-    lost: ({ faults }) => lost.resolve(faults),
+    onFailure: ({ faults }) => failed.resolve(faults),
   })
-  return { ...ports, ...workers, lost: lost.promise }
+  return { ...ports, ...workers, failed: failed.promise }
 }
 
-/**
- * All workers listen at the same ports, also those that come later, when the ones before have ended: so
- * a 0 is settled here.
- */
+/** Replaces port 0 by a free port: all workers, replacements too, must listen on the same ports. */
 async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<Ports> {
   const free = await freePorts(host, 2).catch((error: unknown) => {
     throw listenFault('HTTP_PORT', { host, port: 0 }, error)
@@ -114,13 +111,13 @@ async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<Ports>
   return { httpPort: httpPort || http, grpcPort: grpcPort || grpc }
 }
 
-function roomFor(workers: number): Readonly<Record<string, string>> {
-  const connections = connectionsOfService(workers) + CONNECTIONS_OF_OTHERS
+function connectionSettings(workers: number): Readonly<Record<string, string>> {
+  const connections = connectionsOfService(workers) + OTHER_CONNECTIONS
   return connections > 100 ? { max_connections: `${connections}` } : {}
 }
 
-/** A fault of a database that was chosen by its setting names the setting. */
-function reach<T>(step: Promise<T>, embedded: boolean): Promise<T> {
+/** A fault of the database that DATABASE_URL names is reported as a fault of that setting. */
+function connect<T>(step: Promise<T>, embedded: boolean): Promise<T> {
   return step.catch((error: unknown) => {
     throw embedded ? error : new ConfigError([`DATABASE_URL cannot be used: ${textOf(error)}`])
   })
@@ -140,10 +137,10 @@ function urlsOf(config: Config, service: Ports) {
 }
 
 /**
- * Whether this process belongs to a terminal, which sends SIGHUP when it is closed. That its output
- * goes elsewhere says nothing about that: `npm start | tee log`.
+ * Whether this process belongs to a terminal, which sends SIGHUP when it closes. isTTY does not tell:
+ * the output may be piped, as in `npm start | tee log`.
  */
-function isAtTerminal(): Promise<boolean> {
+function hasControllingTerminal(): Promise<boolean> {
   return open('/dev/tty').then(
     async (terminal) => {
       await terminal.close()
@@ -153,7 +150,7 @@ function isAtTerminal(): Promise<boolean> {
   )
 }
 
-/** @param reloads whether SIGHUP asks for certificates to be read again, rather than for the end */
+/** @param reloads whether SIGHUP reloads the certificates, rather than stopping the service */
 function closeOnSignal(
   service: Running,
   database: Database,
@@ -179,8 +176,8 @@ function closeOnSignal(
   process.on('SIGTERM', () => void close(0))
   process.on('SIGINT', () => void close(0))
   process.on('SIGHUP', () => (reloads ? service.reload() : void close(0)))
-  void service.lost.then((faults) => {
-    tell(faults)
+  void service.failed.then((faults) => {
+    report(faults)
     return close(1)
   })
 }

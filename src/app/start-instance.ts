@@ -9,10 +9,10 @@ import { createLog } from './log.ts'
 import type { Service } from './start-service.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
 
-/** Everything must be over within 10 s of a signal; the database gets what is left of it. */
+/** The process must end within 10 s of a signal; stopping the database gets the rest. */
 export const CLOSE_MS = 8_500
 
-/** What Linux writes into a pipe at once, so that lines of several processes do not mix. */
+/** Linux writes up to this much into a pipe atomically, so lines of several processes do not mix. */
 const PIPE_BYTES = 4_096
 
 /** The log, on standard error. */
@@ -20,8 +20,8 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
   const secrets = [config.adminToken, masterKeyText?.trim()].filter((text) => !!text)
   const shared = config.workers > 1 && { maxWrite: PIPE_BYTES }
   const stderr = pino.destination({ dest: 2, sync: false, ...shared })
-  // A terminal that was closed takes nothing. sonic-boom would try for ever to write what is left at
-  // the exit, and the service would never end.
+  // Writing to a closed terminal fails. At exit sonic-boom would retry for ever, and the service would
+  // never end.
   let closed = false
   stderr.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EIO') throw error
@@ -32,7 +32,7 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
   return createLog(config.logLevel, secrets as string[], { write })
 }
 
-/** What a process needs beside the settings to serve. */
+/** What an instance is started with. */
 interface InstanceOptions {
   readonly config: Config
   readonly database: Database
@@ -40,19 +40,19 @@ interface InstanceOptions {
   readonly localWebhooks: boolean
   readonly log: Logger
   readonly tls: Tls | undefined
-  readonly link?: WorkerChannel
+  readonly channel?: WorkerChannel
 }
 
-/** Serves in this process. */
+/** Starts the service in this process. */
 export async function startInstance(options: InstanceOptions): Promise<Service> {
   const { masterKey, masterKeyPrevious, dataDir } = options.config
   const keys =
     masterKey === undefined
       ? await readKeyFiles(dataDir)
       : { current: masterKey, others: masterKeyPrevious }
-  // A process that only starts others has no use for it.
+  // The primary process, which only starts workers, does not need it.
   const { startService } = await import('./start-service.ts')
-  // Node would write what it compiled at the exit, and the first stop would take seconds longer.
+  // Otherwise Node writes the compile cache at exit, and the first stop takes seconds longer.
   flushCompileCache()
   return startService({
     ...options,
@@ -63,7 +63,7 @@ export async function startInstance(options: InstanceOptions): Promise<Service> 
   })
 }
 
-/** One line for each fault; where a setting is the cause, it names the setting. */
+/** One line for each fault, which names the setting that is its cause. */
 export function startFaults(error: unknown): readonly string[] {
   if (error instanceof ConfigError) return error.faults
   return [textOf(error)]

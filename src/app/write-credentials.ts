@@ -8,7 +8,7 @@ import { Fault } from '../core/errors.ts'
 import { readIfPresent, writePrivate } from '../core/private-file.ts'
 import type { Database } from '../postgres/orm.ts'
 
-/** What embedded mode keeps in the data folder, so that the service can be used at once. */
+/** The credentials that embedded mode writes to the data folder, ready to use. */
 export interface Credentials {
   readonly business_id: string
   readonly secret_key: string
@@ -21,13 +21,13 @@ const FILE = 'credentials.json'
 
 /** The admin token of the data folder, or a new one. */
 export async function readAdminToken(dataDir: string): Promise<string> {
-  const kept = await readCredentials(dataDir)
-  return kept?.admin_token ?? `inflow_admin_${randomBytes(32).toString('base64url')}`
+  const stored = await readCredentials(dataDir)
+  return stored?.admin_token ?? `inflow_admin_${randomBytes(32).toString('base64url')}`
 }
 
 /**
- * Writes `credentials.json` (mode 600). The first start makes a demo business; later ones refresh
- * the addresses and keep the rest.
+ * Writes `credentials.json` (mode 600). The first start creates a demo business; later starts update
+ * the URLs and keep the rest.
  */
 export async function writeCredentials(
   dataDir: string,
@@ -35,9 +35,9 @@ export async function writeCredentials(
   clock: Clock,
   fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url'>,
 ): Promise<Credentials> {
-  const kept = await readCredentials(dataDir)
+  const stored = await readCredentials(dataDir)
   const business =
-    kept && (await exists(database, kept.business_id)) ? kept : await demo(database, clock)
+    stored && (await exists(database, stored.business_id)) ? stored : await demo(database, clock)
   const { business_id, secret_key } = business
   const { admin_token, http_url, grpc_url } = fresh
   const credentials = { business_id, secret_key, admin_token, http_url, grpc_url }
@@ -46,8 +46,8 @@ export async function writeCredentials(
 }
 
 async function demo(database: Database, clock: Clock) {
-  const order = { name: 'Demo Business', alias: 'Demo' }
-  const { business, secretKey } = await createBusiness(database, clock, order, SYSTEM)
+  const request = { name: 'Demo Business', alias: 'Demo' }
+  const { business, secretKey } = await createBusiness(database, clock, request, SYSTEM)
   return { business_id: business.id, secret_key: secretKey }
 }
 
@@ -68,6 +68,6 @@ async function readCredentials(dataDir: string): Promise<Credentials | undefined
   try {
     return JSON.parse(text) as Credentials
   } catch {
-    throw new Error(`${join(dataDir, FILE)} is not JSON; delete it to have it made anew`)
+    throw new Error(`${join(dataDir, FILE)} is not JSON; delete it to create a new one`)
   }
 }

@@ -6,18 +6,18 @@ import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
 import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
 import { createSettingReader, type Faults } from './settings.ts'
 
-/** Everything that the environment decides. Frozen, and read once. */
+/** All settings of the environment. Read once, and frozen. */
 export type Config = Readonly<ReturnType<typeof composeConfig>>
 
-/** Files of PEM. The files themselves are read when the servers start. */
+/** Paths of PEM files, which are read when the servers start. */
 export type TlsFiles = NonNullable<Config['tls']>
 
-/** How a bank is served: by the simulated one, or by the connector to the real one. */
+/** How a bank is served: by the simulated bank, or by the connector to the real one. */
 type BankMode = 'sandbox' | 'live'
 
 type Banks = Readonly<Record<BankCode, BankMode>>
 
-/** The settings that are wrong, one line for each. */
+/** Invalid settings: one line for each fault. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly faults: readonly string[]
@@ -32,10 +32,10 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 
 /**
- * Reads the settings. The only reader of the environment.
+ * Reads the settings. Nothing else reads the environment.
  *
  * @param connectors to the banks that may be live
- * @throws ConfigError naming every setting at fault
+ * @throws ConfigError with every invalid setting
  */
 export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONNECTORS): Config {
   const faults: Faults = new Map()
@@ -75,27 +75,27 @@ function composeConfig(
   } = settings
   // The embedded database is for development, where load comes from the developer's own machine.
   const embedded = settings.databaseUrl === undefined
-  const limit = (set: RateLimit | 'off' | undefined, usual?: RateLimit) =>
-    set === 'off' ? undefined : (set ?? (embedded ? undefined : usual))
+  const limit = (set: RateLimit | 'off' | undefined, fallback?: RateLimit) =>
+    set === 'off' ? undefined : (set ?? (embedded ? undefined : fallback))
   return {
     ...rest,
     banks,
-    /** The settings of those that are live. */
+    /** The settings of the live banks. */
     liveBanks,
-    /** When live banks are asked for payments that their notifications did not tell of. */
+    /** When reconciliation asks live banks for payments without a notification. */
     reconcile: {
       /** How far back; 0: never. */
       windowMs: reconcileWindowHours * HOUR_MS,
       /** 0: never. */
       intervalMs: reconcileIntervalMinutes * MINUTE_MS,
-      /** What is younger is left to its notification. */
+      /** Younger payments are left to their notifications. */
       graceMs: reconcileGraceMinutes * MINUTE_MS,
     },
     webhookLeaseMs: webhookLeaseSeconds * 1_000,
-    /** Undefined: the servers speak plain text. Clients of gRPC need a certificate of `clientCa`. */
+    /** Undefined: the servers use plain text. gRPC clients need a certificate signed by `clientCa`. */
     tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,
     connectionsPerAddressMax: connectionsPerAddressMax ?? (embedded ? 10_000 : 1_000),
-    /** How often keys, tokens and addresses may call; undefined: without a limit. */
+    /** Rate limits of keys, tokens and addresses; undefined: unlimited. */
     rateLimits: {
       key: limit(rateLimitKey, { perSecond: 1_000, burst: 2_000 }),
       token: limit(rateLimitToken),
@@ -105,7 +105,7 @@ function composeConfig(
   }
 }
 
-/** `9PSB=live,PALMPAY=sandbox`: what is not named is `sandbox`. */
+/** `9PSB=live,PALMPAY=sandbox`: other banks are `sandbox`. */
 function createBanksField(connectors: Connectors) {
   return z
     .string()
@@ -117,9 +117,9 @@ function createBanksField(connectors: Connectors) {
         if (banks[code] === undefined) {
           addIssue(`names an unknown bank "${code}"; known: ${BANK_CODES.join(', ')}`)
         } else if (mode !== 'sandbox' && mode !== 'live') {
-          addIssue(`must say ${code}=sandbox or ${code}=live`)
+          addIssue(`must be ${code}=sandbox or ${code}=live`)
         } else if (mode === 'live' && connectors[code as BankCode] === undefined) {
-          addIssue(`asks for ${code}=live, and this version serves the sandbox only`)
+          addIssue(`has ${code}=live, but this version supports only the sandbox`)
         } else banks[code] = mode
       }
       return banks as Banks

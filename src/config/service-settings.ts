@@ -12,13 +12,13 @@ const days = integer(1, 3_650, '1 to 3650 days')
 const connections = integer(1, 999_999, '1 to 999999 connections')
 const rateLimit = parsed(
   parseRateLimit,
-  'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first',
+  'must be off, or rate and burst: 1000/2000 (1 to 1000000 requests a second, a burst of up to 60 times the rate)',
 )
 
-/** All settings but those of banks. */
+/** All settings except those of banks. */
 export const SERVICE_SETTINGS = z
   .object({
-    /** A PostgreSQL to use; undefined: the embedded one. */
+    /** The PostgreSQL server; undefined: the embedded one. */
     DATABASE_URL: z
       .url({
         protocol: /^postgres(ql)?$/,
@@ -32,11 +32,11 @@ export const SERVICE_SETTINGS = z
       .default('127.0.0.1'),
     HTTP_PORT: port.default(8080),
     GRPC_PORT: port.default(50_051),
-    /** How many processes serve at the same ports. */
+    /** How many processes listen on the same ports. */
     WORKERS: integer(1, 64, '1 to 64 processes').default(1),
     /** 32 bytes; undefined: generated into the data folder. */
     MASTER_KEY: parsed(parseKey, `must be ${KEY}`).optional(),
-    /** Further keys that open what they encrypted: see KeyRing. */
+    /** Previous keys, which only decrypt: see KeyRing. */
     MASTER_KEY_PREVIOUS: list(parsed(parseKey, `must each be ${KEY}`)).refine(
       (keys) => keys.length <= PREVIOUS_MAX,
       `must be at most ${PREVIOUS_MAX} keys`,
@@ -56,37 +56,37 @@ export const SERVICE_SETTINGS = z
     EVENT_RETENTION_DAYS: days.default(90),
     /** How long completed webhook deliveries are kept, with their attempts. */
     DELIVERY_RETENTION_DAYS: days.default(30),
-    /** How long banks' notifications are kept as they came. */
+    /** How long banks' raw notifications are kept. */
     NOTIFICATION_RETENTION_DAYS: days.default(90),
     RECONCILE_WINDOW_HOURS: integer(0, 720).default(48),
     RECONCILE_INTERVAL_MINUTES: integer(0, 10_080).default(60),
     RECONCILE_GRACE_MINUTES: integer(0, 1_440).default(5),
-    /** Ranges of addresses that webhooks may go to although they are not public. */
+    /** Private address ranges that webhooks may go to. */
     WEBHOOK_ALLOWED_CIDRS: cidrs,
-    /** How long a webhook that was under way in a process that died waits for another one. */
+    /** After this time another process retries a webhook whose sender died. */
     WEBHOOK_LEASE_SECONDS: integer(2, 3_600, '2 to 3600 seconds').default(60),
-    /** The proxy that webhooks go through; undefined: none. */
+    /** The proxy that sends webhooks; undefined: none. */
     WEBHOOK_PROXY_URL: z
       .string()
       .refine(isProxyUrl, {
         error: 'must be a URL such as http://user:password@proxy.example:3128, without a path',
       })
       .optional(),
-    /** Ranges of the proxies before the HTTP server, whose word on who calls is taken. */
+    /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */
     TRUSTED_PROXIES: cidrs,
-    /** The web pages, by their origin, whose scripts may call the HTTP server from a browser. */
+    /** The origins whose scripts may call the HTTP server from a browser. */
     CORS_ORIGINS: list(
       z.string().refine(isOrigin, {
         error: ({ input }) =>
-          `must be origins such as https://app.example.com, and "${input}" is none`,
+          `must be origins such as https://app.example.com, but "${input}" is not one`,
       }),
     ),
     TLS_CERT: z.string().optional(),
     TLS_KEY: z.string().optional(),
     TLS_CLIENT_CA: z.string().optional(),
-    /** What a client's certificate allows, by the URI in it. */
+    /** The scopes of client certificates, by the URI in the certificate. */
     TLS_CLIENT_SCOPES: z.string().default('').transform(parseClientScopes),
-    /** Of each server: connections in all, and of one address. */
+    /** The most connections of each server: in all, and of one address. */
     CONNECTIONS_MAX: connections.default(10_000),
     CONNECTIONS_PER_ADDRESS_MAX: connections.optional(),
     RATE_LIMIT_KEY: rateLimit.optional(),
@@ -102,18 +102,19 @@ export const SERVICE_SETTINGS = z
       const { MASTER_KEY, MASTER_KEY_PREVIOUS, TLS_CERT, TLS_KEY, TLS_CLIENT_CA } = given
       const previous = MASTER_KEY_PREVIOUS.length > 0
       rule(MASTER_KEY || !given.DATABASE_URL, 'MASTER_KEY', `is required with DATABASE_URL: ${KEY}`)
-      rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'is of no use without MASTER_KEY')
-      rule(TLS_KEY || !TLS_CERT, 'TLS_CERT', 'needs TLS_KEY beside it')
-      rule(TLS_CERT || !TLS_KEY, 'TLS_KEY', 'needs TLS_CERT beside it')
+      rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'requires MASTER_KEY')
+      rule(TLS_KEY || !TLS_CERT, 'TLS_CERT', 'requires TLS_KEY')
+      rule(TLS_CERT || !TLS_KEY, 'TLS_KEY', 'requires TLS_CERT')
       rule(
         (TLS_CERT && TLS_KEY) || !TLS_CLIENT_CA,
         'TLS_CLIENT_CA',
-        'needs TLS_CERT and TLS_KEY beside it',
+        'requires TLS_CERT and TLS_KEY',
       )
       const scoped = given.TLS_CLIENT_SCOPES.size !== 0
-      rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'needs TLS_CLIENT_CA beside it')
+      rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'requires TLS_CLIENT_CA')
     },
-    // One start tells of every fault. What is wrong in itself is told as that: its first fault counts.
+    // One start reports every fault. A setting that is invalid by itself is reported as that: only its
+    // first fault is shown.
     { when: () => true },
   )
 
@@ -125,19 +126,19 @@ function parseClientScopes(text: string, { addIssue }: z.RefinementCtx) {
   for (const pair of text === '' ? [] : text.split(',').map((part) => part.trim())) {
     const [, uri = '', names = ''] =
       /^(spiffe:\/\/[a-z0-9._-]+(?:\/[\w.-]+)+)=(.+)$/.exec(pair) ?? []
-    const held = z.array(z.enum(SCOPES)).safeParse(names.split('+'))
+    const granted = z.array(z.enum(SCOPES)).safeParse(names.split('+'))
     if (scopes.has(uri)) addIssue(`names ${uri} twice`)
-    else if (held.success) scopes.set(uri, new Set(held.data))
+    else if (granted.success) scopes.set(uri, new Set(granted.data))
     else {
       addIssue(
-        `must be like spiffe://example.org/feed=read+events:subscribe, of ${SCOPES.join(', ')}, and "${pair}" is not`,
+        `must be like spiffe://example.org/feed=read+events:subscribe, with scopes of ${SCOPES.join(', ')}, but "${pair}" is not`,
       )
     }
   }
   return scopes as ReadonlyMap<string, ReadonlySet<Scope>>
 }
 
-/** "1000/2000": a second, and at once; "1000": twice as many at once. */
+/** "1000/2000": rate per second and burst; "1000": a burst of twice the rate. */
 function parseRateLimit(text: string): RateLimit | 'off' | undefined {
   if (text === 'off') return text
   const [, rate, most] = /^(\d{1,7})(?:\/(\d{1,8}))?$/.exec(text) ?? []
@@ -155,11 +156,10 @@ function isHost(text: string): boolean {
   return isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/.test(text)
 }
 
-/** Origins as browsers write them, exactly; there is no "any". */
 function isProxyUrl(text: string): boolean {
   try {
     const { protocol, pathname, search, hash, username, password } = new URL(text)
-    // They are sent to the proxy decoded.
+    // Throws on invalid escapes: the proxy gets user and password decoded.
     decodeURIComponent(username + password)
     return /^https?:$/.test(protocol) && pathname + search + hash === '/'
   } catch {
@@ -167,6 +167,7 @@ function isProxyUrl(text: string): boolean {
   }
 }
 
+/** Exactly as browsers write an origin; there is no wildcard. */
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
 }

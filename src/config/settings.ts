@@ -7,26 +7,26 @@ type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}
   ? `${Lowercase<First>}${Capitalize<CamelCase<Rest>>}`
   : Lowercase<Name>
 
-/** What a schema reads: its settings are named as in the environment, and these in camel case. */
+/** The settings of a schema: the schema has the names of the environment, the result camel case. */
 export type Settings<Schema extends z.ZodObject> = {
   readonly [Name in keyof Schema['shape'] & string as CamelCase<Name>]: z.output<
     Schema['shape'][Name]
   >
 }
 
-/** The fault of each wrong setting, by its name: one line that begins with the name. */
+/** The fault of each invalid setting, by its name: one line that begins with the name. */
 export type Faults = Map<string, string>
 
-/** Reads one group of settings. Returns undefined, and adds to the faults, if one is wrong. */
+/** Reads one group of settings. Returns undefined, and adds to the faults, if one is invalid. */
 export type ReadSettings = <Schema extends z.ZodObject>(
   schema: Schema,
 ) => Settings<Schema> | undefined
 
 /**
- * Returns what reads the settings of a schema. A setting that is empty or blank is not set. No fault
- * shows a value that the schema does not show.
+ * Creates the reader of a schema's settings. An empty or blank setting counts as not set. A fault shows
+ * a value only if the schema's error does.
  *
- * @param prefix of the names in the environment: `BANK_PALMPAY_`
+ * @param prefix of the names in the environment, such as `BANK_PALMPAY_`
  */
 export function createSettingReader(
   env: NodeJS.ProcessEnv,
@@ -40,7 +40,7 @@ export function createSettingReader(
   const secretOf = (name: string): string | undefined => {
     const path = textOf(`${name}_FILE`)
     if (path === undefined) return textOf(name)
-    if (textOf(name) !== undefined) add(name, ` and ${name}_FILE are set: leave one out`)
+    if (textOf(name) !== undefined) add(name, ` and ${name}_FILE are both set: remove one`)
     try {
       const text = readFileSync(path, 'utf8').trim()
       if (text === '') add(name, `_FILE names an empty file: ${path}`)
@@ -72,12 +72,12 @@ function camelCase(name: string): string {
   return name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** A setting that may also be in the file that `<NAME>_FILE` names. */
+/** A setting that may also come from a file, which `<NAME>_FILE` names. */
 export function secret<Field extends z.ZodType>(field: Field): Field {
   return field.meta({ secret: true })
 }
 
-/** @param expects after "must be"; the bounds are inclusive */
+/** @param expects the error text after "must be"; the bounds are inclusive */
 export function integer(min: number, max: number, expects = `${min} to ${max}`) {
   const error = `must be ${expects}`
   return z
@@ -95,7 +95,7 @@ export const onOff = choice(['on', 'off'])
   .default('on')
   .transform((text) => text === 'on')
 
-/** Texts separated by commas; none unless set. */
+/** Comma-separated texts; empty unless set. */
 export function list<Item extends z.ZodType<unknown, string>>(item: Item) {
   return z
     .string()
@@ -104,14 +104,15 @@ export function list<Item extends z.ZodType<unknown, string>>(item: Item) {
     .default([])
 }
 
-/** Ranges of addresses. */
+/** Address ranges. */
 export const cidrs = list(
   z.string().refine(isCidr, {
-    error: ({ input }) => `must be ranges such as 10.1.0.0/16,fd00:1::/32, and "${input}" is none`,
+    error: ({ input }) =>
+      `must be ranges such as 10.1.0.0/16,fd00:1::/32, but "${input}" is not one`,
   }),
 )
 
-/** @param parse undefined where the text is wrong */
+/** @param parse returns undefined for an invalid text */
 export function parsed<Value>(parse: (text: string) => Value | undefined, error: string) {
   return z.string().transform((text, context) => {
     const value = parse(text)

@@ -9,8 +9,8 @@ interface Backoff {
  * The wait before the next attempt: it doubles with each failure in a row, up to `maxMs`.
  *
  * @param failures in a row, from 1
- * @param random where given, the wait is half to one and a half times as long, so that those who
- * fail together do not come back together
+ * @param random adds jitter: the wait is half to one and a half times as long, so that callers that
+ * fail together do not retry together
  * @returns milliseconds
  */
 export function backoffMs(

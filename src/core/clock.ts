@@ -12,14 +12,14 @@ export const systemClock: Clock = { now: () => Date.now() }
 export interface TimeText {
   /** @param epochMs milliseconds since the Unix epoch */
   format(epochMs: number): string
-  /** Reads that form, or RFC 3339. @returns epoch milliseconds, or undefined when it is neither */
+  /** Reads that form or RFC 3339. @returns epoch milliseconds; undefined for any other text */
   parse(text: string): number | undefined
 }
 
 const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
-/** Of years with fewer or more digits, Intl writes what Date does not read. */
+/** Date cannot read what Intl writes for years with fewer or more than four digits. */
 const YEARS_MS = { from: Date.UTC(1001, 0), to: Date.UTC(9999, 0) }
 
 /** @param timeZone an IANA name such as Africa/Lagos; RangeError when unknown */
@@ -63,7 +63,7 @@ export function createTimeText(timeZone: string): TimeText {
   }
 }
 
-/** Date.parse takes the 30th of February for the 2nd of March; this does not. */
+/** Rejects 30 February, which Date.parse reads as 2 March. */
 function parseExactly(text: string): number | undefined {
   const epochMs = Date.parse(`${text}Z`)
   if (Number.isNaN(epochMs)) return undefined

@@ -38,7 +38,7 @@ export const REASONS = {
 
 export type Reason = keyof typeof REASONS
 
-/** One field at fault. `field` is its path in the JSON form of the request. */
+/** One invalid field. `field` is its path in the JSON form of the request. */
 export interface FieldFault {
   readonly field: string
   readonly message: string
@@ -47,7 +47,7 @@ export interface FieldFault {
 interface FaultOptions {
   readonly fields?: readonly FieldFault[]
   readonly retryAfterSeconds?: number
-  /** Further facts for programs; they go into `google.rpc.ErrorInfo`. */
+  /** Machine-readable details; they become metadata of `google.rpc.ErrorInfo`. */
   readonly facts?: Readonly<Record<string, string>>
   /** For the log; never for the caller. */
   readonly cause?: unknown
@@ -61,7 +61,7 @@ export class Fault extends Error {
   readonly retryAfterSeconds: number | undefined
   readonly facts: Readonly<Record<string, string>>
 
-  /** @param text for people; it says nothing that the caller may not know */
+  /** @param text shown to the caller, so it must not reveal anything private */
   constructor(reason: Reason, text: string, options: FaultOptions = {}) {
     super(text, { cause: options.cause })
     this.reason = reason
@@ -71,13 +71,13 @@ export class Fault extends Error {
   }
 }
 
-/** The fault of a request whose fields break a rule: all of them at once. */
+/** The fault of a request with invalid fields, which lists them all. */
 export function invalidFields(fields: readonly FieldFault[]): Fault {
   const names = [...new Set(fields.map((fault) => fault.field))].join(', ')
   return new Fault('validation_failed', `Invalid request: ${names}`, { fields })
 }
 
-/** States something that cannot be otherwise; a failure is a defect of ours. */
+/** Asserts an invariant; a failure is a defect of Inflow. */
 export function assert(condition: unknown, what: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${what}`)
 }

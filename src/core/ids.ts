@@ -1,15 +1,15 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Crockford's base 32 in lower case: no i, l, o or u to misread. */
+/** Crockford's base 32 in lower case: without i, l, o and u, which are easy to misread. */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 
-/** The alphabet of references that people read out: no 0/O, 1/I/L, 2/Z, 5/S, 8/B, U/V. */
+/** The alphabet of references, which people read aloud: no 0/O, 1/I/L, 2/Z, 5/S, 8/B, U/V. */
 const UNAMBIGUOUS = '34679ACDEFGHJKMNPQRTWXY'
 
 const pool = Buffer.allocUnsafe(4096)
 let used = pool.length
 
-/** Random bytes, taken from a pool because a call to the system costs more than an id. */
+/** Random bytes from a pool: a system call for each id would cost more than the id. */
 function randomBytesOf(length: number): Buffer {
   if (used + length > pool.length) {
     randomFillSync(pool)
@@ -42,14 +42,14 @@ export function newId(prefix: string, nowMs: number): string {
 export function newReference(): string {
   let text = 'R-'
   while (text.length < 22) {
-    // Bytes past the last whole multiple are thrown away, as they would favour some characters.
+    // Bytes past the last whole multiple are discarded: they would favour some characters.
     const byte = randomBytesOf(1)[0] as number
     if (byte < 253) text += UNAMBIGUOUS[byte % 23]
   }
   return text
 }
 
-/** Makes an id for one request, `req_…`: unique, and cheap enough to give to every answer. */
+/** Makes ids of requests, `req_…`: unique, and cheap enough for every response. */
 export function createRequestIds(): () => string {
   const instance = newId('req', Date.now()).slice(0, 22)
   let count = 0

@@ -3,18 +3,18 @@ import type { Logger } from 'pino'
 import { backoffMs } from './backoff.ts'
 import { withTimeout } from './with-timeout.ts'
 
-/** Work that is done when there is some: on waking, and by itself every so often. */
+/** Background work that runs when it is woken, and at a regular interval. */
 export interface Loop {
-  /** @param afterMs when its first turn is due, in milliseconds; absent: at once */
+  /** @param afterMs milliseconds until the first turn; absent: at once */
   start(afterMs?: number): void
-  /** There may be work. Waking it many times during one turn makes one more turn. */
+  /** Reports that there may be work. Any number of calls during one turn cause one more turn. */
   wake(): void
-  /** No turn starts any more. @returns when the one under way is over, or after 5 s */
+  /** Starts no further turn. Resolves when the current turn has ended, or after 5 s. */
   stop(): Promise<void>
 }
 
 interface LoopOptions {
-  /** What it does, for the log. */
+  /** The name of the loop in the log. */
   readonly name: string
   readonly log: Logger
   /** The longest wait between two turns, in milliseconds; absent: a second. */
@@ -24,22 +24,22 @@ interface LoopOptions {
   /**
    * One turn. The signal aborts when the loop is stopped.
    *
-   * @returns milliseconds until the next turn is due; 0: there is more to do now; undefined: `everyMs`
+   * @returns milliseconds until the next turn; 0: there is more to do now; undefined: `everyMs`
    */
   turn(signal: AbortSignal): Promise<number | undefined>
 }
 
-/** A wake that was lost costs no more than this. */
+/** The longest delay that a lost wake can cause. */
 const POLL_MS = 1_000
 
-/** The longest wait is shorter by up to this part, so that instances do not keep step. */
+/** The longest wait is shortened by up to this fraction, so that instances do not synchronize. */
 const JITTER = 0.2
 
 const BACKOFF_MIN_MS = 100
 const BACKOFF_MAX_MS = 5_000
 const STOP_MAX_MS = 5_000
 
-/** A turn that throws is logged and repeated, with growing waits. */
+/** A turn that throws is logged and repeated with backoff. */
 export function createLoop(options: LoopOptions): Loop {
   const { name, log, everyMs = POLL_MS, random = Math.random } = options
   const backoff = { minMs: BACKOFF_MIN_MS, maxMs: Math.min(everyMs, BACKOFF_MAX_MS) }
@@ -62,7 +62,7 @@ export function createLoop(options: LoopOptions): Loop {
   const turn = async (): Promise<number> => {
     try {
       const waitMs = (await options.turn(signal)) ?? everyMs
-      if (failures > 0) log.info({ loop: name, failures }, 'works again')
+      if (failures > 0) log.info({ loop: name, failures }, 'loop recovered')
       failures = 0
       if (woken) return 0
       return waitMs < everyMs ? waitMs : everyMs * (1 - JITTER * random())
@@ -70,7 +70,7 @@ export function createLoop(options: LoopOptions): Loop {
       failures += 1
       const waitMs = backoffMs(failures, backoff, random)
       if (!signal.aborted) {
-        log.warn({ loop: name, failures, waitMs, err: error }, 'failed, and is tried again')
+        log.warn({ loop: name, failures, waitMs, err: error }, 'loop failed: retrying')
       }
       return waitMs
     }
@@ -91,7 +91,7 @@ export function createLoop(options: LoopOptions): Loop {
     },
     wake() {
       woken = true
-      // While it fails, waking would only make it fail more often.
+      // While the loop fails, waking it would only cause more failures.
       if (failures === 0) endWait()
     },
     async stop() {

@@ -1,13 +1,13 @@
 /** Kobo in a naira. */
 const MINOR_PER_MAJOR = 100n
 
-/** The largest amount of one payment: ten trillion naira, well inside what a double is exact for. */
+/** The largest amount of one payment: ten trillion naira, which a double still represents exactly. */
 export const AMOUNT_MINOR_MAX = 1_000_000_000_000_000n
 
 /** The only currency. */
 export const CURRENCY = 'NGN'
 
-/** Writes kobo as naira with two decimals: 150050n → "1500.50", -5n → "-0.05". */
+/** Formats kobo as naira with two decimals: 150050n → "1500.50", -5n → "-0.05". */
 export function formatAmount(amountMinor: bigint): string {
   if (amountMinor < 0n) return `-${formatAmount(-amountMinor)}`
   const text = amountMinor.toString().padStart(3, '0')
@@ -20,7 +20,7 @@ export function toMajorNumber(amountMinor: bigint): number {
 }
 
 /**
- * Reads naira as text, never through a float: "1500.5" → 150050n.
+ * Parses naira without a float: "1500.5" → 150050n.
  *
  * @returns kobo, or undefined when it is not a plain non-negative decimal with at most two
  * decimals (zeros beyond them do not count)

@@ -11,9 +11,9 @@ export async function readIfPresent(file: string): Promise<string | undefined> {
 }
 
 /**
- * Writes a file that its owner alone may read. It is written beside the old one and renamed, so
- * that a crash leaves the old one or the new one; and it is on disk when this returns, since what is
- * encrypted with a key must never outlive it.
+ * Writes a file that only its owner may read. The rename makes the write atomic: a crash leaves the old
+ * or the new file. It is on disk when this returns, since data encrypted under a key must never
+ * outlive the key.
  */
 export async function writePrivate(folder: string, name: string, text: string): Promise<void> {
   await mkdir(folder, { recursive: true })

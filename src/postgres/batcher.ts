@@ -4,17 +4,17 @@ import { Fault } from '../core/errors.ts'
 interface BatcherOptions<Item, Result> {
   /** Writes one batch; the results are in the order of the items. */
   readonly run: (items: readonly Item[]) => Promise<readonly Result[]>
-  /** How many items a batch holds at the most. */
+  /** The maximum number of items in a batch. */
   readonly itemsMax: number
-  /** How many batches are under way at once. */
+  /** The maximum number of concurrent batches. */
   readonly batchesMax: number
-  /** How many items wait at the most; further ones are refused with `unavailable`. */
+  /** The maximum number of waiting items; further ones are rejected with `unavailable`. */
   readonly queueMax: number
   /**
-   * How long the first item of a batch that is not full waits for others. Absent: not at all. For
-   * bookkeeping that nobody waits for.
+   * How long the first item of a batch that is not full waits for others. Absent: not at all. Only
+   * for bookkeeping whose result no caller waits for.
    */
-  readonly gatherMs?: number
+  readonly lingerMs?: number
 }
 
 interface Waiting<Item, Result> {
@@ -24,26 +24,26 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Turns many calls into few statements. Calls that arrive while batches are under way form the
- * next one. Unless it gathers, there is no timer: an idle batcher starts at the end of the current
+ * Turns many calls into few statements. Calls that arrive while batches are in progress form the
+ * next one. Without `lingerMs` there is no timer: an idle batcher starts at the end of the current
  * turn of the event loop.
  *
- * Written by hand: the batchers that there are wait for a time or a number, and so add to every call
- * of an idle service.
+ * Written by hand: existing libraries wait for a time or a count, which delays every call of an idle
+ * service.
  */
 export function createBatcher<Item, Result>(
   options: BatcherOptions<Item, Result>,
 ): (item: Item) => Promise<Result> {
   let waiting: Waiting<Item, Result>[] = []
-  let underWay = 0
+  let inProgress = 0
   let scheduled = false
 
   const start = (): void => {
     scheduled = false
-    while (waiting.length > 0 && underWay < options.batchesMax) {
+    while (waiting.length > 0 && inProgress < options.batchesMax) {
       const batch = waiting.slice(0, options.itemsMax)
       waiting = waiting.slice(options.itemsMax)
-      underWay += 1
+      inProgress += 1
       void write(batch)
     }
   }
@@ -56,17 +56,17 @@ export function createBatcher<Item, Result>(
     } catch (error) {
       for (const call of batch) call.reject(error)
     } finally {
-      underWay -= 1
-      if (options.gatherMs === undefined || waiting.length >= options.itemsMax) start()
+      inProgress -= 1
+      if (options.lingerMs === undefined || waiting.length >= options.itemsMax) start()
       else schedule()
     }
   }
   const schedule = (): void => {
-    if (scheduled || waiting.length === 0 || underWay >= options.batchesMax) return
+    if (scheduled || waiting.length === 0 || inProgress >= options.batchesMax) return
     scheduled = true
-    // After the input that is ready now was read, so that it shares one statement.
-    if (options.gatherMs === undefined) setImmediate(start)
-    else setTimeout(start, options.gatherMs)
+    // Waits until the input that is ready now has been read, so that it shares one statement.
+    if (options.lingerMs === undefined) setImmediate(start)
+    else setTimeout(start, options.lingerMs)
   }
   return (item) =>
     new Promise((resolve, reject) => {

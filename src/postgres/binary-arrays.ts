@@ -1,6 +1,6 @@
 /**
- * Arrays as PostgreSQL's binary parameters. pg sends a Buffer as it is, so a batch of rows goes out
- * without being quoted here and parsed there.
+ * Arrays as binary parameters of PostgreSQL. pg sends a Buffer unchanged, so a batch of rows is neither
+ * quoted here nor parsed by the server.
  *
  * Format: `array_send` in the server's arrayfuncs.c: dimensions, null flag, element type, then
  * length and lower bound of the dimension, then each element with its length (-1: null).
@@ -98,7 +98,7 @@ export function timestampArray(values: readonly number[]): Buffer {
       buffer.writeBigInt64BE(BigInt(milliseconds) * 1_000n, at)
       return
     }
-    // The times of these centuries in two halves: a bigint of each costs more than all the rest.
+    // Safe integers are written as two halves: a bigint for each would cost more than all the rest.
     const high = Math.floor(microseconds / 2 ** 32)
     buffer.writeInt32BE(high, at)
     buffer.writeUInt32BE(microseconds - high * 2 ** 32, at + 4)

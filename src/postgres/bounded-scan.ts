@@ -1,32 +1,31 @@
 import { cutPage, type Page, pageTokenOf } from './page-token.ts'
 
-/** Rows that are read in the order of an index, and of which a filter lets some through. */
+/** A scan in index order whose rows pass a filter. */
 interface Scan {
   /** The table and its alias. */
   readonly from: string
   readonly columns: string
-  /** SQL: the column that rows are in the order of; it is among the columns. */
+  /** SQL: the sort column, which is one of the columns. */
   readonly key: string
   readonly order: 'asc' | 'desc'
-  /** SQL: the part of the index that is read. */
+  /** SQL: the range of the index to scan. */
   readonly range: string
-  /** SQL: which of the rows read are wanted. */
+  /** SQL: which of the scanned rows match. */
   readonly filter: string
-  /** SQL: how many are wanted. */
+  /** SQL: the maximum number of matching rows. */
   readonly limit: string
-  /** How many are read at the most. */
+  /** The maximum number of rows to scan. */
   readonly rowsMax: number
 }
 
 /**
- * Two subqueries for `with`: `page`, the wanted rows; and `edge`, one row that says in `read_up_to`
- * the last key that was read when that was the bound and not the page's size, else null. However few
- * rows are wanted, and however much there is, a page costs no more than the bound: it is then a short
- * one, after which more follow (AIP-158).
+ * Two subqueries for `with`: `page`, the matching rows; and `edge`, one row whose `read_up_to` is the last
+ * scanned key if the scan ended at `rowsMax`, else null. However few rows match, a page scans at most
+ * `rowsMax` rows: it may then be short although more pages follow (AIP-158).
  */
 export function boundedScan(scan: Scan): string {
   const { from, columns, key, order, range, filter, limit, rowsMax } = scan
-  // The inner limit keeps the filter outside, and the outer one ends the reading when it is met.
+  // The inner limit bounds the scan before the filter; the outer one ends it when the page is full.
   return `page as materialized (
       select * from (
         select ${columns} from ${from} where ${range} order by ${key} ${order} limit ${rowsMax}
@@ -42,7 +41,7 @@ export function boundedScan(scan: Scan): string {
 /**
  * Cuts the rows of a bounded scan to a page.
  *
- * @param edge the sort key that was read up to; undefined when nothing is left
+ * @param edge the last scanned sort key; empty when nothing is left
  */
 export function cutScan<Row>(
   rows: readonly Row[],

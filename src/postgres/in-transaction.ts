@@ -1,33 +1,33 @@
 import type { Pool, PoolClient } from 'pg'
 
-/** What runs statements: a pool, or a client in a transaction. */
+/** Runs statements: a pool, or a client in a transaction. */
 export type Queryable = Pick<PoolClient, 'query'>
 
-/** Runs statements in one transaction: committed when `run` resolves, undone when it rejects. */
+/** Runs statements in one transaction: commits when `run` resolves, rolls back when it rejects. */
 export async function inTransaction<T>(
   pool: Pool,
   run: (client: PoolClient) => Promise<T>,
 ): Promise<T> {
   const client = await pool.connect()
-  // A connection that is lost while nobody queries it must not end the process.
+  // A connection that is lost between queries must not crash the process.
   client.on('error', ignore)
   try {
     await client.query('begin')
     const result = await run(client)
     await client.query('commit')
-    giveBack(client)
+    release(client)
     return result
   } catch (error) {
-    // Where even that fails, the connection goes, and the transaction with it.
+    // If the rollback fails, the connection is closed, which ends the transaction.
     await client.query('rollback').then(
-      () => giveBack(client),
+      () => release(client),
       () => client.release(true),
     )
     throw error
   }
 }
 
-function giveBack(client: PoolClient): void {
+function release(client: PoolClient): void {
   client.off('error', ignore)
   client.release()
 }

@@ -1,9 +1,9 @@
 /**
- * Whether an error says that the database is away or has no room, rather than that a statement is
- * wrong. Such a call is worth repeating.
+ * Whether an error means that the database is unavailable or out of resources, so that the call may
+ * succeed when it is repeated. Errors of the statement itself are not retryable.
  *
  * SQLSTATE classes: 08 connection, 53 insufficient resources, 57P operator intervention, 25006 a
- * standby that takes no writes, 40 serialization and deadlock, 57014 statement time-out, 58 system.
+ * read-only standby, 40 serialization and deadlock, 57014 statement time-out, 58 system.
  */
 export function isRetryable(error: unknown): boolean {
   if (!(error instanceof Error)) return false

@@ -40,22 +40,22 @@ import {
 } from '../webhooks/deliveries/delivery.entity.ts'
 import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
 
-/** The database, as the domains use it. */
+/** The connections to the database. */
 export interface Database {
   /** postgres://… */
   readonly url: string
   readonly orm: MikroORM
-  /** The one pool, which the ORM uses too. */
+  /** The main pool, which the ORM uses too. */
   readonly pool: Pool
   /**
-   * A small pool whose commits do not wait for the disk: a crash of the server may undo the last
-   * of them, whole and in order. For bookkeeping that is then simply done again.
+   * A small pool whose commits do not wait for the disk: a crash of the server may lose the last
+   * of them, whole and in order. For bookkeeping that can be repeated.
    */
   readonly relaxedPool: Pool
   close(): Promise<void>
 }
 
-/** A server that is away is told of in seconds, and no statement runs for ever. */
+/** An unavailable server is detected within seconds, and no statement runs for ever. */
 const CONNECTION = {
   application_name: 'inflow',
   connectionTimeoutMillis: 5_000,
@@ -64,15 +64,15 @@ const CONNECTION = {
   keepAlive: true,
 }
 
-/** How many connections the pools of one process hold at the most. */
+/** The maximum number of connections in the pools of one process. */
 interface PoolSizes {
   readonly connectionsMax: number
   readonly relaxedMax: number
 }
 
 /**
- * Of each of so many workers: together what one process has, but never so few that statements which
- * take long hold up all others.
+ * The pools of each worker: together as large as those of one process, but large enough that slow
+ * statements do not block all others.
  */
 export function poolSizes(workers: number): PoolSizes {
   return {
@@ -81,7 +81,7 @@ export function poolSizes(workers: number): PoolSizes {
   }
 }
 
-/** Of a service with so many workers, with those that listen. */
+/** The connections of a service with this many workers, including their listeners. */
 export function connectionsOfService(workers: number): number {
   const { connectionsMax, relaxedMax } = poolSizes(workers)
   return workers * (connectionsMax + relaxedMax + 1)
@@ -135,13 +135,13 @@ export function ormConfig(url: string, connectionsMax: number) {
       emit: 'ts',
       snapshot: true,
       snapshotName: 'snapshot',
-      // The snapshot is what was written with the migrations, not what some database looks like.
+      // The snapshot belongs to the migrations, not to the state of some database.
       snapshotOnMigrate: false,
       tableName: 'schema_migration',
     },
     // Entities are read in small transactions of their own; nothing is shared between calls.
     allowGlobalContext: false,
-    // What goes wrong rejects the call it belongs to, and is logged there.
+    // Errors reject their call, and are logged there.
     logger: () => undefined,
   })
 }
@@ -172,20 +172,20 @@ function openRelaxedPool(url: string, max: number): Pool {
     max,
     options: '-c synchronous_commit=off',
   })
-  // A connection that dies while idle is replaced; a query under way rejects by itself.
+  // A connection that dies while idle is replaced; a query in progress rejects by itself.
   relaxedPool.on('error', () => undefined)
   return relaxedPool
 }
 
-/** Names the lock that one migrating instance holds; any number that nobody else uses. */
+/** The advisory lock of the migrating instance: any number not used elsewhere. */
 const MIGRATION_LOCK = 4_736_351
 
-/** Brings the schema up to date; of several instances one at a time. @returns what ran */
+/** Migrates the schema; one instance at a time. @returns the migrations that ran */
 export async function migrate(database: Database): Promise<string[]> {
   const { migrator, em } = database.orm
   const connection = em.getConnection()
   const ran = await connection.transactional(async (transaction) => {
-    // A large table takes its time, and so does an instance that migrates before us.
+    // Large tables take long, and so does waiting for another instance that migrates.
     await connection.execute('set local statement_timeout = 0', [], 'run', transaction)
     const lock = `select pg_advisory_xact_lock(${MIGRATION_LOCK})`
     await connection.execute(lock, [], 'run', transaction)

@@ -1,23 +1,23 @@
 import { type Fault, invalidFields } from '../core/errors.ts'
 
-/** How many rows a page holds when the caller does not say. */
+/** The page size if the caller does not set one. */
 const PAGE_SIZE_DEFAULT = 50
 
-/** What a list of rows is read by. */
+/** The requested page of a list. */
 export interface Page {
   readonly limit: number
   /** The sort key of the last row of the page before; undefined on the first page. */
   readonly after: readonly string[] | undefined
 }
 
-/** `page_token` in the interface of external businesses, which names its fields in its own way. */
+/** The field's name: `page_token` in the API for third parties, which uses snake case. */
 export type PageTokenField = 'pageToken' | 'page_token'
 
 /**
  * Reads the paging fields of a request.
  *
  * @param keys how many parts the sort key has
- * @param field what the token is called in the JSON form of the request
+ * @param field the name of the token in the JSON form of the request
  * @throws Fault validation_failed on a token that this service did not make for such a list
  */
 export function readPage(
@@ -38,7 +38,7 @@ export function readPage(
       return { limit, after }
     }
   } catch {
-    // Falls through to the one answer for every kind of wrong token.
+    // Falls through: every invalid token gets the same fault.
   }
   throw invalidPageToken(field)
 }
@@ -49,8 +49,8 @@ export function invalidPageToken(field: PageTokenField = 'pageToken'): Fault {
 }
 
 /**
- * Cuts rows to a page. The statement asks for one row more than the page holds, so that the last
- * page is known without asking again.
+ * Cuts rows to a page. The statement must select one row more than the page holds, which shows whether
+ * another page follows.
  */
 export function cutPage<Row>(
   rows: readonly Row[],

@@ -1,23 +1,25 @@
 import { createBatcher } from './batcher.ts'
 
-/** Runs work when its turn comes, in the order of asking. */
+/** Runs work with bounded concurrency, in the order of the calls. */
 export type Semaphore = <Result>(work: () => Promise<Result>) => Promise<Result>
 
-/** How many wait at the most; further ones are refused with `unavailable`. */
+/** The maximum number of waiting calls; further ones are rejected with `unavailable`. */
 const WAITING_MAX = 10_000
 
 /**
- * Lets so many in at once. Work that waits for rows or locks holds a connection meanwhile: without
- * a bound, much of it takes the whole pool, and payments then wait for connections.
+ * Creates a semaphore for work that holds a connection while it waits for rows or locks. Without a
+ * bound such work would take the whole pool, and payments would wait for connections.
  *
- * Not cockatiel's bulkhead: between two that wait, that lets in whoever comes just then, and puts the
- * one whose turn it was back to the end of the queue.
+ * Not cockatiel's bulkhead: it admits a new call between two waiting ones, and moves the call whose
+ * turn it was to the end of the queue.
+ *
+ * @param concurrencyMax how many calls run at once
  */
-export function createSemaphore(atOnceMax: number): Semaphore {
+export function createSemaphore(concurrencyMax: number): Semaphore {
   const enter = createBatcher<() => Promise<unknown>, unknown>({
     run: async (works) => Promise.all(works.map((work) => work())),
     itemsMax: 1,
-    batchesMax: atOnceMax,
+    batchesMax: concurrencyMax,
     queueMax: WAITING_MAX,
   })
   return async <Result>(work: () => Promise<Result>) => (await enter(work)) as Result

@@ -23,7 +23,8 @@ describe('an attempt that did not open the account', () => {
         const { state, nextTryAtMs } = pendingOpening(given, attempts, nowMs)
         expect(nextTryAtMs === undefined).toBe(state === 'RETRYABLE' || state === 'MANUAL_REVIEW')
         expect(state === 'RETRYABLE').toBe(given.kind === 'unavailable')
-        if (given.kind === 'unknown' && given.next === 'manual review') expect(state).toBe('MANUAL_REVIEW')
+        if (given.kind === 'unknown' && given.next === 'manual review')
+          expect(state).toBe('MANUAL_REVIEW')
         if (given.kind === 'unknown' && attempts >= ATTEMPTS_MAX)
           expect(state).toBe('MANUAL_REVIEW')
       }),

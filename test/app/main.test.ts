@@ -10,7 +10,7 @@ const db = useDatabase(2)
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const MASTER_KEY = Buffer.alloc(32, 1).toString('base64')
 
-/** Runs the service with settings that it cannot start with. */
+/** Runs the service with settings that it rejects. */
 async function start(env: NodeJS.ProcessEnv) {
   const child = spawn(process.execPath, [MAIN], {
     env: {
@@ -38,7 +38,7 @@ test.each([
   ['', {}],
   [' with workers', { WORKERS: '2' }],
 ])(
-  'a start%s that cannot be says why, names the setting, and exits 1',
+  'a failed start%s prints the fault of the setting and exits with 1',
   async (_what, workers) => {
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))

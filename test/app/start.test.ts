@@ -15,7 +15,7 @@ import { isAlive } from '../support/workers.ts'
 
 const { at, start, credentials, postmaster } = useEmbeddedService()
 
-test('a first start makes a database, a demo business and credentials of its own', async () => {
+test('the first start creates a database, a demo business and credentials', async () => {
   const { child, exited } = await start()
   const first = await credentials()
   expect(Object.keys(first)).toEqual([
@@ -34,7 +34,7 @@ test('a first start makes a database, a demo business and credentials of its own
   expect(await exited).toBe(0)
   expect(isAlive(server)).toBe(false)
 
-  // The next start is at other ports, and keeps everything else.
+  // The next start uses other ports and keeps everything else.
   const next = await start()
   const second = await credentials()
   expect(second).toEqual({ ...first, http_url: second.http_url, grpc_url: second.grpc_url })
@@ -45,12 +45,12 @@ test('a first start makes a database, a demo business and credentials of its own
 }, 60_000)
 
 test.skipIf(!has('curl'))(
-  'the curl line that it prints works when pasted',
+  'the printed curl command works',
   async () => {
     const { child, exited, said } = await start()
     const [line] = /^curl [\s\S]*-d '\{.*\}'$/m.exec(said()) ?? []
-    const answer = JSON.parse(execFileSync('sh', ['-c', line!], { encoding: 'utf8' }))
-    expect(answer).toMatchObject({ status: true, message: 'Account reserved' })
+    const response = JSON.parse(execFileSync('sh', ['-c', line!], { encoding: 'utf8' }))
+    expect(response).toMatchObject({ status: true, message: 'Account reserved' })
     child.kill('SIGTERM')
     expect(await exited).toBe(0)
   },
@@ -70,7 +70,7 @@ test('SIGTERM to npm alone ends the service and its database', async () => {
 
 const OLD_NODE = oldNode()
 
-test.skipIf(OLD_NODE === undefined)('an old Node says which version is needed', () => {
+test.skipIf(OLD_NODE === undefined)('an old Node reports which version is required', () => {
   const { status, stdout, stderr } = spawnSync(OLD_NODE!, [join(ROOT, 'src/main.ts')], {
     encoding: 'utf8',
     env: ENV,
@@ -78,20 +78,20 @@ test.skipIf(OLD_NODE === undefined)('an old Node says which version is needed', 
   })
   const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   expect([status, stdout]).toEqual([1, ''])
-  expect(stderr).toMatch(/^inflow: Node [0-9.]+ or newer is needed, and this is [^\n]+\n$/)
+  expect(stderr).toMatch(/^inflow: Node [0-9.]+ or newer is required, this is [^\n]+\n$/)
   expect(`>=${/Node ([0-9.]+)/.exec(stderr)?.[1]}`).toBe(engines.node)
 })
 
-/** A Node of this machine that cannot read TypeScript. */
+/** The path of a Node on this machine that cannot read TypeScript. */
 function oldNode(): string | undefined {
-  const places = (process.env['PATH'] ?? '').split(':').map((place) => join(place, 'node'))
-  return places.find((node) => {
+  const paths = (process.env['PATH'] ?? '').split(':').map((folder) => join(folder, 'node'))
+  return paths.find((node) => {
     const { stdout } = spawnSync(node, ['-p', 'process.features.typescript ?? "none"'])
     return existsSync(node) && String(stdout).trim() === 'none'
   })
 }
 
-test('engines is what the dependencies need', () => {
+test('engines is the minimum that the dependencies require', () => {
   const read = (path: string) => JSON.parse(readFileSync(join(ROOT, path), 'utf8'))
   const { dependencies, engines } = read('package.json')
   const needed = Object.keys(dependencies)

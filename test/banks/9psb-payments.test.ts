@@ -33,15 +33,18 @@ async function notifiedFixture() {
 }
 
 describe('the bank', () => {
-  test.each<NotificationOutcome>(['RECORDED', 'DUPLICATE', 'UNMATCHED', 'MANUAL_REVIEW', 'IGNORED'])(
-    'notifies once if the outcome is %s',
-    async (outcome) => {
-      const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
-      acknowledge(outcome)
-      expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: true })
-      expect(receiver.requests).toHaveLength(1)
-    },
-  )
+  test.each<NotificationOutcome>([
+    'RECORDED',
+    'DUPLICATE',
+    'UNMATCHED',
+    'MANUAL_REVIEW',
+    'IGNORED',
+  ])('notifies once if the outcome is %s', async (outcome) => {
+    const { bank, receiver, accountNumber, acknowledge } = await notifiedFixture()
+    acknowledge(outcome)
+    expect(await bank.pay(accountNumber, '120.50')).toMatchObject({ acknowledged: true })
+    expect(receiver.requests).toHaveLength(1)
+  })
 
   test.each<NotificationOutcome>(['RETRY', 'UNCONFIRMED', 'UNAUTHENTICATED'])(
     'notifies six times if the outcome is %s',

@@ -367,16 +367,20 @@ describe('acknowledging', () => {
   const acknowledge = (outcome: Parameters<ReturnType<typeof connector>['acknowledge']>[0]) =>
     connector().acknowledge(outcome, notificationOf('{}'))
 
-  test.each(['RECORDED', 'DUPLICATE', 'UNMATCHED', 'MANUAL_REVIEW', 'IGNORED', 'UNCONFIRMED'] as const)(
-    '%s responds with success',
-    (outcome) => {
-      expect(acknowledge(outcome)).toEqual({
-        status: 200,
-        contentType: 'text/plain',
-        body: 'success',
-      })
-    },
-  )
+  test.each([
+    'RECORDED',
+    'DUPLICATE',
+    'UNMATCHED',
+    'MANUAL_REVIEW',
+    'IGNORED',
+    'UNCONFIRMED',
+  ] as const)('%s responds with success', (outcome) => {
+    expect(acknowledge(outcome)).toEqual({
+      status: 200,
+      contentType: 'text/plain',
+      body: 'success',
+    })
+  })
 
   test('rejects forgeries, and makes the bank retry after our own faults', () => {
     expect(acknowledge('UNAUTHENTICATED')).toMatchObject({ status: 401 })

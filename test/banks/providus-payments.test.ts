@@ -80,7 +80,10 @@ describe('the bank', () => {
 
   test('echoes nothing to a caller that is not the bank', async () => {
     const { connector } = await providusFixture()
-    const response = connector.acknowledge('UNAUTHENTICATED', bankNotification('{"sessionId":"echoed"}', {}))
+    const response = connector.acknowledge(
+      'UNAUTHENTICATED',
+      bankNotification('{"sessionId":"echoed"}', {}),
+    )
     expect(response.status).toBe(401)
     expect(response.body).not.toContain('echoed')
   })

@@ -6,30 +6,30 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate, openDatabase } from '../../src/postgres/orm.ts'
 import { makeFolder } from '../support/folder.ts'
-import { parentOf } from './cores.ts'
+import { parentOf } from './cpu-usage.ts'
 
-/** What rows measure with. */
+/** What the benchmarks share. */
 export interface Bench {
   readonly rounds: number
-  /** How long one contender's turn takes. */
+  /** How long one measurement of a contender takes. */
   readonly seconds: number
-  /** How long each is warmed up: with too little, the first round measures the compiler. */
+  /** How long each contender warms up: if too short, the first round measures the compiler. */
   readonly warmUpSeconds: number
-  /** Whether what is counted and not timed is to be less, too. */
+  /** Whether benchmarks that count, rather than time, use smaller counts. */
   readonly quick: boolean
-  /** A folder for what a row needs; removed at the end. */
+  /** A folder for files of the benchmarks; removed at the end. */
   readonly folder: string
-  /** Process id of the database server; undefined where that cannot be told. */
+  /** Process id of the database server; undefined where it is unknown. */
   readonly postmaster: number | undefined
   readonly log: (line: string) => void
   /** A new database with the service's schema and nothing in it. @returns its URL */
   createDatabase(): Promise<string>
-  /** Writes out what was written before, so that no round pays for the one before it. */
+  /** Flushes earlier writes, so that no round pays for the one before it. */
   checkpoint(): Promise<void>
-  /** Has something stopped when the row is over, however it ends. The last comes first. */
+  /** Calls `stop` when the benchmark ends, in any way. Calls come in reverse order. */
   onEnd(stop: () => Promise<unknown>): void
-  /** Stops what `onEnd` was told of, and drops the row's databases. */
-  endRow(): Promise<void>
+  /** Runs what `onEnd` registered, and drops the benchmark's databases. */
+  endBenchmark(): Promise<void>
   close(): Promise<void>
 }
 
@@ -37,7 +37,7 @@ const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' 
 
 const TEMPLATE = 'bench_template'
 
-/** Of the services that are measured. */
+/** The master key of the measured services. */
 export const MASTER_KEY = Buffer.alloc(32, 'bench')
 
 /** Starts a PostgreSQL of its own in a temporary folder, durable like the service's. */
@@ -61,14 +61,14 @@ export async function openBench(
   const admin = new pg.Client({ connectionString: urlOf('postgres') })
   const databases: string[] = []
   const ends: (() => Promise<unknown>)[] = []
-  const endRow = async (): Promise<void> => {
+  const endBenchmark = async (): Promise<void> => {
     for (const stop of ends.splice(0).reverse()) await stop()
     for (const name of databases.splice(0)) {
       await admin.query(`drop database ${name} with (force)`)
     }
   }
   const close = async (): Promise<void> => {
-    await endRow()
+    await endBenchmark()
     await admin.end()
     await postgres.stop()
     await removeFolder()
@@ -97,7 +97,7 @@ export async function openBench(
     },
     checkpoint: async () => void (await admin.query('checkpoint')),
     onEnd: (stop) => void ends.push(stop),
-    endRow,
+    endBenchmark,
     close,
   }
 }
@@ -115,7 +115,7 @@ async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   await admin.query(`create database ${TEMPLATE}`)
   const database = await openDatabase(url, 2)
   await migrate(database)
-  // What a row seeds was encrypted by nobody, and the service would take its key for a wrong one.
+  // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
   await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))
   await database.close()
 }

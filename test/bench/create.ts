@@ -1,21 +1,21 @@
-import { inTurn } from './in-turn.ts'
-import { notes } from './notes.ts'
-import { bareFastify, openTestServer, ourRest } from './rest.ts'
-import type { Row } from './row.ts'
+import { alternateRounds } from './alternate-rounds.ts'
+import type { Benchmark } from './benchmark.ts'
+import { detailNotes } from './detail-notes.ts'
+import { bareFastify, inflowRest, openRestService } from './rest-load.ts'
 import { seedAccounts } from './seed.ts'
 
-export const create: Row = {
+export const create: Benchmark = {
   name: 'create',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
-    const door = await openTestServer(bench, databaseUrl)
+    const service = await openRestService(bench, databaseUrl)
     const otherUrl = await bench.createDatabase()
     await seedAccounts(otherUrl)
     const body = { kind: 'creation' } as const
     const bare = { route: 'insert', databaseUrl: otherUrl } as const
-    const figures = await inTurn(
+    const figures = await alternateRounds(
       {
-        ours: await ourRest(bench, door, 'generateVirtualAccount', body),
+        ours: await inflowRest(bench, service, 'generateVirtualAccount', body),
         bare: await bareFastify(bench, 'bare Fastify, one insert', bare, body),
       },
       { ...bench, before: bench.checkpoint },
@@ -28,7 +28,7 @@ export const create: Row = {
         ours: figures.ours,
         yardstick: figures.bare,
         target: { atLeastTimes: 0.8 },
-        notes: notes(figures.ours, figures.bare),
+        notes: detailNotes(figures.ours, figures.bare),
       },
     ]
   },

@@ -3,13 +3,13 @@ import pg from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
+import { alternateRounds, type Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { watchCores } from './cores.ts'
-import { type Contender, inTurn } from './in-turn.ts'
-import type { FanoutAnswer, FanoutLoadOptions } from './load/fanout-load.ts'
-import { notes } from './notes.ts'
-import { startProgram } from './program.ts'
-import type { Row } from './row.ts'
+import type { Benchmark } from './benchmark.ts'
+import { startChildProcess } from './child-process.ts'
+import { trackCpuUsage } from './cpu-usage.ts'
+import { detailNotes } from './detail-notes.ts'
+import type { FanoutLoadOptions, FanoutResult } from './load/fanout-load.ts'
 import { startServiceProcess } from './service-process.ts'
 import type { ConnectStreamOptions, ConnectStreamReady } from './yardstick/connect-stream.ts'
 
@@ -18,7 +18,7 @@ export const EVENTS = 2_000
 const EVENTS_QUICK = 500
 const ROUND_LIMIT_MS = 60_000
 
-export const fanout: Row = {
+export const fanout: Benchmark = {
   name: 'fanout',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
@@ -26,7 +26,7 @@ export const fanout: Row = {
     const messages = await seedEvents(databaseUrl, events)
     const service = await startServiceProcess(bench, databaseUrl)
     const options: ConnectStreamOptions = { messages }
-    const server = await startProgram<ConnectStreamReady, never, never>(
+    const server = await startChildProcess<ConnectStreamReady, never, never>(
       'yardstick/connect-stream.ts',
       options,
     )
@@ -34,10 +34,10 @@ export const fanout: Row = {
     const { adminToken: token, grpcAddress: address } = service
     const toOurs = { address, token, messages: events, subscribers: SUBSCRIBERS }
     const toTheirs = { ...toOurs, address: `127.0.0.1:${server.ready.port}` }
-    const figures = await inTurn(
+    const figures = await alternateRounds(
       {
-        ours: await reading(bench, 'Inflow', toOurs, service.pid),
-        connect: await reading(bench, "connect-node's streaming", toTheirs, server.pid),
+        ours: await subscribers(bench, 'Inflow', toOurs, service.pid),
+        connect: await subscribers(bench, "connect-node's streaming", toTheirs, server.pid),
       },
       bench,
     )
@@ -49,19 +49,19 @@ export const fanout: Row = {
         ours: figures.ours,
         yardstick: figures.connect,
         target: { atLeastTimes: 4 },
-        notes: notes(figures.ours, figures.connect),
+        notes: detailNotes(figures.ours, figures.connect),
       },
     ]
   },
 }
 
-async function reading(
+async function subscribers(
   bench: Bench,
   name: string,
   options: FanoutLoadOptions,
   pid: number,
 ): Promise<Contender> {
-  const load = await startProgram<undefined, undefined, FanoutAnswer>(
+  const load = await startChildProcess<undefined, undefined, FanoutResult>(
     'load/fanout-load.ts',
     options,
   )
@@ -69,14 +69,14 @@ async function reading(
   return {
     name,
     async measure() {
-      const cores = watchCores({ load: load.pid, service: pid })
+      const cpuUsage = trackCpuUsage({ load: load.pid, service: pid })
       const { messagesPerSecond } = await load.run(undefined, ROUND_LIMIT_MS)
-      return { value: messagesPerSecond, aside: cores() }
+      return { value: messagesPerSecond, details: cpuUsage() }
     },
   }
 }
 
-/** Fills the log with so many events. @returns the messages that a subscriber gets, for the yardstick to send */
+/** Fills the log with `count` events. @returns the messages of a subscriber, for the yardstick to send */
 export async function seedEvents(databaseUrl: string, count: number): Promise<Uint8Array[]> {
   const events = Array.from({ length: count }, (_, i) =>
     create(EventSchema, {
@@ -120,8 +120,8 @@ export async function seedEvents(databaseUrl: string, count: number): Promise<Ui
   }
   return payloads.map((payload, i) => {
     const position = BigInt(i + 1)
-    const place = { position, cursor: encodeCursor({ epoch: 1, position }) }
-    const event = Object.assign(fromBinary(EventSchema, payload), place)
+    const logEntry = { position, cursor: encodeCursor({ epoch: 1, position }) }
+    const event = Object.assign(fromBinary(EventSchema, payload), logEntry)
     return toBinary(
       SubscribeResponseSchema,
       create(SubscribeResponseSchema, { item: { case: 'event', value: event } }),

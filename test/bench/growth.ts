@@ -1,12 +1,12 @@
+import { alternateRounds, type Contender, type Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { type Contender, type Figure, inTurn } from './in-turn.ts'
+import type { Benchmark, Result } from './benchmark.ts'
+import { startChildProcess } from './child-process.ts'
+import { detailNotes } from './detail-notes.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
-import { underLoad } from './load/under-load.ts'
-import { notes } from './notes.ts'
-import { startProgram } from './program.ts'
-import { ourRest, type Protocol } from './rest.ts'
-import type { Result, Row } from './row.ts'
+import { loadContender } from './load/load-contender.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
+import { inflowRest, type RestService } from './rest-load.ts'
 import { SEEDED_BUSINESS, seedKey } from './seed.ts'
 import { type GrowthSizes, growthAccounts, growthSessions, seedGrowth } from './seed-growth.ts'
 import { startServiceProcess } from './service-process.ts'
@@ -25,7 +25,7 @@ const LARGE: GrowthSizes = {
   deliveries: 1_000_000,
 }
 
-/** A tenth, which is made within what a quick run has. */
+/** A tenth, which a quick run can seed in time. */
 const LARGE_QUICK: GrowthSizes = {
   businesses: 1_000,
   accounts: 100_000,
@@ -35,24 +35,24 @@ const LARGE_QUICK: GrowthSizes = {
 
 const QUICK_SECONDS = 8
 
-/** Payments and look-ups of a database that is full, against those of one that is nearly empty. */
-export const growth: Row = {
+/** Payments and lookups on a full database, against those on a nearly empty one. */
+export const growth: Benchmark = {
   name: 'growth',
   slow: true,
   async measure(bench) {
     const sizes = bench.seconds < QUICK_SECONDS ? LARGE_QUICK : LARGE
     const small = await open(bench, SMALL)
     const large = await open(bench, sizes)
-    // Once, and not before every round as elsewhere: the first payment on a page after a checkpoint
-    // writes the whole page to the log, which weighs on many pages more than it does between
-    // checkpoints that are minutes apart. Look-ups come first, as payments make the small one larger.
+    // Once, not before every round as elsewhere: after a checkpoint the first write to a page logs the
+    // whole page, which costs more on many pages than with checkpoints minutes apart. Lookups come
+    // first, as payments make the small database larger.
     await bench.checkpoint()
-    const lookups = await inTurn(
-      { small: await lookingUp(bench, small), large: await lookingUp(bench, large) },
+    const lookups = await alternateRounds(
+      { small: await lookupContender(bench, small), large: await lookupContender(bench, large) },
       bench,
     )
-    const payments = await inTurn(
-      { small: await paying(bench, small), large: await paying(bench, large) },
+    const payments = await alternateRounds(
+      { small: await paymentContender(bench, small), large: await paymentContender(bench, large) },
       bench,
     )
     const at = `at ${sizes.transactions.toLocaleString('en')} transactions`
@@ -71,17 +71,17 @@ function toResult(what: string, ours: Figure, yardstick: Figure): Result {
     ours,
     yardstick,
     target: { atLeastTimes: 0.85 },
-    notes: notes(ours, yardstick),
+    notes: detailNotes(ours, yardstick),
   }
 }
 
-interface Scene {
+interface Setup {
   readonly name: string
   readonly sizes: GrowthSizes
-  readonly door: Protocol
+  readonly service: RestService
 }
 
-async function open(bench: Bench, sizes: GrowthSizes): Promise<Scene> {
+async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   const databaseUrl = await bench.createDatabase()
   const started = performance.now()
   await seedGrowth(databaseUrl, sizes)
@@ -90,23 +90,26 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Scene> {
   bench.log(`  ${name}: made in ${seconds.toFixed(0)} s`)
   const secretKey = await seedKey(databaseUrl, SEEDED_BUSINESS)
   const service = await startServiceProcess(bench, databaseUrl)
-  return { name, sizes, door: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
+  return { name, sizes, service: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
 }
 
-async function lookingUp(bench: Bench, { name, sizes, door }: Scene): Promise<Contender> {
+async function lookupContender(bench: Bench, { name, sizes, service }: Setup): Promise<Contender> {
   const body = { kind: 'look-up', transactions: growthSessions(sizes) } as const
-  return { ...(await ourRest(bench, door, 'getTransaction', body)), name }
+  return { ...(await inflowRest(bench, service, 'getTransaction', body)), name }
 }
 
-async function paying(bench: Bench, { name, sizes, door }: Scene): Promise<Contender> {
+async function paymentContender(bench: Bench, { name, sizes, service }: Setup): Promise<Contender> {
   const options: GrpcLoadOptions = {
-    address: door.grpcAddress,
-    token: door.adminToken,
+    address: service.grpcAddress,
+    token: service.adminToken,
     connections: 4,
     inFlight: 64,
     call: { kind: 'record', accounts: growthAccounts(sizes) },
   }
-  const load = await startProgram<undefined, LoadCommand, LoadAnswer>('load/grpc-load.ts', options)
+  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
+    'load/grpc-load.ts',
+    options,
+  )
   bench.onEnd(load.stop)
-  return underLoad(bench, { name, load, server: door.pid })
+  return loadContender(bench, { name, load, server: service.pid })
 }

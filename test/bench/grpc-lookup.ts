@@ -5,14 +5,14 @@ import {
   GetTransactionResponseSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { alternateRounds, type Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { type Contender, inTurn } from './in-turn.ts'
+import type { Benchmark } from './benchmark.ts'
+import { startChildProcess } from './child-process.ts'
+import { detailNotes } from './detail-notes.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
-import { underLoad } from './load/under-load.ts'
-import { notes } from './notes.ts'
-import { startProgram } from './program.ts'
-import type { Row } from './row.ts'
+import { loadContender } from './load/load-contender.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import {
   SEEDED_BUSINESS,
   seedAccounts,
@@ -23,22 +23,22 @@ import {
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 import type { GrpcServerOptions, GrpcServerReady } from './yardstick/grpc-server.ts'
 
-export const grpcLookup: Row = {
+export const grpcLookup: Benchmark = {
   name: 'grpc-lookup',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
     await seedAccounts(databaseUrl)
     await seedTransactions(databaseUrl, SEEDED_BUSINESS, transactionsOf(bench))
     const service = await startServiceProcess(bench, databaseUrl)
-    const options: GrpcServerOptions = { answer: await answerOf(service) }
-    const bare = await startProgram<GrpcServerReady, never, never>(
+    const options: GrpcServerOptions = { response: await responseOf(service) }
+    const bare = await startChildProcess<GrpcServerReady, never, never>(
       'yardstick/grpc-server.ts',
       options,
     )
     bench.onEnd(bare.stop)
     const address = `127.0.0.1:${bare.ready.port}`
     const { adminToken: token, grpcAddress, pid } = service
-    const figures = await inTurn(
+    const figures = await alternateRounds(
       {
         ours: await underLookups(bench, 'Inflow', { address: grpcAddress, token }, pid),
         bare: await underLookups(bench, 'bare grpc-js, constant', { address, token }, bare.pid),
@@ -53,21 +53,21 @@ export const grpcLookup: Row = {
         ours: figures.ours,
         yardstick: figures.bare,
         target: { atLeastTimes: 0.6 },
-        notes: notes(figures.ours, figures.bare),
+        notes: detailNotes(figures.ours, figures.bare),
       },
     ]
   },
 }
 
-/** The bytes of one answer, for the yardstick to return. */
-async function answerOf(service: ServiceProcess): Promise<Uint8Array> {
+/** The bytes of one response, for the yardstick to return. */
+async function responseOf(service: ServiceProcess): Promise<Uint8Array> {
   const baseUrl = `http://${service.grpcAddress}`
   const client = createClient(TransactionService, createGrpcTransport({ baseUrl }))
-  const answer = await client.getTransaction(
+  const response = await client.getTransaction(
     { businessId: SEEDED_BUSINESS, sessionId: sessionIdOf(1) },
     { headers: { authorization: `Bearer ${service.adminToken}` } },
   )
-  return toBinary(GetTransactionResponseSchema, answer)
+  return toBinary(GetTransactionResponseSchema, response)
 }
 
 async function underLookups(
@@ -82,7 +82,10 @@ async function underLookups(
     inFlight: 64,
     call: { kind: 'look-up', businessId: SEEDED_BUSINESS, transactions: transactionsOf(bench) },
   }
-  const load = await startProgram<undefined, LoadCommand, LoadAnswer>('load/grpc-load.ts', options)
+  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
+    'load/grpc-load.ts',
+    options,
+  )
   bench.onEnd(load.stop)
-  return underLoad(bench, { name, load, server })
+  return loadContender(bench, { name, load, server })
 }

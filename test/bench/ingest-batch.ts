@@ -1,12 +1,12 @@
-import { ingestAgainst } from './ingest-against.ts'
-import type { Row } from './row.ts'
+import type { Benchmark } from './benchmark.ts'
+import { compareIngest } from './compare-ingest.ts'
 
 const PAYMENTS = 500
 
-export const ingestBatch: Row = {
+export const ingestBatch: Benchmark = {
   name: 'ingest-batch',
   measure: (bench) =>
-    ingestAgainst(bench, {
+    compareIngest(bench, {
       name: 'ingest-batch',
       what: `RecordPayments, ${PAYMENTS} a call`,
       call: { kind: 'record-batch', payments: PAYMENTS },

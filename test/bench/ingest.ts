@@ -1,11 +1,11 @@
-import { ingestAgainst } from './ingest-against.ts'
-import type { Row } from './row.ts'
+import type { Benchmark } from './benchmark.ts'
+import { compareIngest } from './compare-ingest.ts'
 import { ACCOUNTS } from './seed.ts'
 
-export const ingest: Row = {
+export const ingest: Benchmark = {
   name: 'ingest',
   measure: (bench) =>
-    ingestAgainst(bench, {
+    compareIngest(bench, {
       name: 'ingest',
       what: 'RecordPayment, 64 in flight',
       call: { kind: 'record', accounts: ACCOUNTS },

@@ -1,11 +1,11 @@
+import { type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { watchCores } from './cores.ts'
-import { type Sample, toFigure } from './in-turn.ts'
-import type { LoadCommand } from './load/lanes.ts'
-import type { LatencyAnswer, LatencyLoadOptions } from './load/latency-load.ts'
-import { notes } from './notes.ts'
-import { type Program, startProgram } from './program.ts'
-import type { Result, Row } from './row.ts'
+import type { Benchmark, Result } from './benchmark.ts'
+import { type ChildProcess, startChildProcess } from './child-process.ts'
+import { trackCpuUsage } from './cpu-usage.ts'
+import { detailNotes } from './detail-notes.ts'
+import type { LatencyLoadOptions, LatencyResult } from './load/latency-load.ts'
+import type { LoadCommand } from './load/run-callers.ts'
 import { seedAccounts } from './seed.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 
@@ -13,10 +13,10 @@ const PAYMENTS_PER_SECOND = 1_000
 const SUBSCRIBERS = 10
 
 /**
- * From a payment's call being sent to its event being at a subscriber: more than from the commit,
- * which nobody outside can see.
+ * The time from sending a payment to its event's arrival at a subscriber: more than from the commit,
+ * which cannot be observed from outside.
  */
-export const latency: Row = {
+export const latency: Benchmark = {
   name: 'latency',
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
@@ -28,7 +28,7 @@ export const latency: Row = {
       subscribers: SUBSCRIBERS,
       paymentsPerSecond: PAYMENTS_PER_SECOND,
     }
-    const load = await startProgram<undefined, LoadCommand, LatencyAnswer>(
+    const load = await startChildProcess<undefined, LoadCommand, LatencyResult>(
       'load/latency-load.ts',
       options,
     )
@@ -37,12 +37,12 @@ export const latency: Row = {
     const p99: Sample[] = []
     await load.run({ seconds: 1 }, 30_000)
     for (let round = 1; round <= bench.rounds; round++) {
-      const { answer, aside } = await measure(bench, load, service)
+      const { measured, details } = await measure(bench, load, service)
       bench.log(
-        `  round ${round}: p50 ${answer.p50Ms.toFixed(2)} ms, p99 ${answer.p99Ms.toFixed(2)} ms`,
+        `  round ${round}: p50 ${measured.p50Ms.toFixed(2)} ms, p99 ${measured.p99Ms.toFixed(2)} ms`,
       )
-      p50.push({ value: answer.p50Ms, aside })
-      p99.push({ value: answer.p99Ms })
+      p50.push({ value: measured.p50Ms, details })
+      p99.push({ value: measured.p99Ms })
     }
     return [result('p50', p50, 10), result('p99', p99, 30)]
   },
@@ -50,15 +50,15 @@ export const latency: Row = {
 
 async function measure(
   bench: Bench,
-  load: Program<undefined, LoadCommand, LatencyAnswer>,
+  load: ChildProcess<undefined, LoadCommand, LatencyResult>,
   service: ServiceProcess,
 ) {
-  const cores = watchCores({ load: load.pid, service: service.pid })
-  const answer = await load.run({ seconds: bench.seconds }, bench.seconds * 1000 + 30_000)
-  if (answer.events !== answer.expected) {
-    throw new Error(`latency: ${answer.events} events of ${answer.expected} came`)
+  const cpuUsage = trackCpuUsage({ load: load.pid, service: service.pid })
+  const measured = await load.run({ seconds: bench.seconds }, bench.seconds * 1000 + 30_000)
+  if (measured.events !== measured.expected) {
+    throw new Error(`latency: ${measured.events} of ${measured.expected} events arrived`)
   }
-  return { answer, aside: cores() }
+  return { measured, details: cpuUsage() }
 }
 
 function result(part: string, samples: readonly Sample[], atMost: number): Result {
@@ -70,6 +70,6 @@ function result(part: string, samples: readonly Sample[], atMost: number): Resul
     ours,
     yardstick: undefined,
     target: { atMost },
-    notes: notes(ours),
+    notes: detailNotes(ours),
   }
 }

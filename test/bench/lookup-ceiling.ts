@@ -1,26 +1,26 @@
-import { inTurn } from './in-turn.ts'
-import { notes } from './notes.ts'
-import { bareFastify, openTestServer, ourRest, postOnce } from './rest.ts'
-import type { Row } from './row.ts'
+import { alternateRounds } from './alternate-rounds.ts'
+import type { Benchmark } from './benchmark.ts'
+import { detailNotes } from './detail-notes.ts'
+import { bareFastify, inflowRest, openRestService, postOnce } from './rest-load.ts'
 import { seedAccounts, seedTransactions, sessionIdOf, transactionsOf } from './seed.ts'
 
-export const lookupCeiling: Row = {
+export const lookupCeiling: Benchmark = {
   name: 'lookup-ceiling',
   async measure(bench) {
     const transactions = transactionsOf(bench)
     const databaseUrl = await bench.createDatabase()
-    const door = await openTestServer(bench, databaseUrl)
+    const service = await openRestService(bench, databaseUrl)
     await seedAccounts(databaseUrl)
-    await seedTransactions(databaseUrl, door.businessId, transactions)
+    await seedTransactions(databaseUrl, service.businessId, transactions)
     const body = { kind: 'look-up', transactions } as const
-    const answer = await postOnce(door, 'getTransaction', { session_id: sessionIdOf(1) })
-    const figures = await inTurn(
+    const response = await postOnce(service, 'getTransaction', { session_id: sessionIdOf(1) })
+    const figures = await alternateRounds(
       {
-        ours: await ourRest(bench, door, 'getTransaction', body),
+        ours: await inflowRest(bench, service, 'getTransaction', body),
         bare: await bareFastify(
           bench,
           'bare Fastify, constant',
-          { route: 'constant', answer },
+          { route: 'constant', response },
           body,
         ),
       },
@@ -34,7 +34,7 @@ export const lookupCeiling: Row = {
         ours: figures.ours,
         yardstick: figures.bare,
         target: { atLeastTimes: 0.4 },
-        notes: notes(figures.ours, figures.bare),
+        notes: detailNotes(figures.ours, figures.bare),
       },
     ]
   },

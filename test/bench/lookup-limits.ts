@@ -1,32 +1,32 @@
-import { inTurn } from './in-turn.ts'
-import { notes } from './notes.ts'
-import { openTestServer, ourRest } from './rest.ts'
-import type { Row } from './row.ts'
+import { alternateRounds } from './alternate-rounds.ts'
+import type { Benchmark } from './benchmark.ts'
+import { detailNotes } from './detail-notes.ts'
+import { inflowRest, openRestService } from './rest-load.ts'
 import { seedAccounts, seedTransactions } from './seed.ts'
 
 const TRANSACTIONS = 100_000
 
-/** Limits of everything, so high that they refuse nothing. */
+/** Every limit, so high that no call is refused. */
 const ON = { RATE_LIMIT_KEY: '1000000', RATE_LIMIT_ADDRESS: '1000000', RATE_LIMIT_FAILED: '10' }
 const OFF = { RATE_LIMIT_KEY: 'off', RATE_LIMIT_ADDRESS: 'off', RATE_LIMIT_FAILED: 'off' }
 
-/** What rate limits cost a look-up: the service with them against itself without. */
-export const lookupLimits: Row = {
+/** The cost of rate limits for a lookup: the service with limits against itself without. */
+export const lookupLimits: Benchmark = {
   name: 'lookup-limits',
   slow: true,
   async measure(bench) {
     const databaseUrl = await bench.createDatabase()
-    const on = await openTestServer(bench, databaseUrl, ON)
-    const off = await openTestServer(bench, databaseUrl, OFF)
+    const on = await openRestService(bench, databaseUrl, ON)
+    const off = await openRestService(bench, databaseUrl, OFF)
     await seedAccounts(databaseUrl)
     await seedTransactions(databaseUrl, on.businessId, TRANSACTIONS)
     const body = { kind: 'look-up', transactions: TRANSACTIONS } as const
-    // Both ask as the business that has the transactions.
+    // Both call as the business that has the transactions.
     const unlimited = { ...off, secretKey: on.secretKey }
-    const figures = await inTurn(
+    const figures = await alternateRounds(
       {
-        ours: await ourRest(bench, on, 'getTransaction', body),
-        off: await ourRest(bench, unlimited, 'getTransaction', body),
+        ours: await inflowRest(bench, on, 'getTransaction', body),
+        off: await inflowRest(bench, unlimited, 'getTransaction', body),
       },
       { ...bench, before: bench.checkpoint },
     )
@@ -39,7 +39,7 @@ export const lookupLimits: Row = {
         ours: figures.ours,
         yardstick,
         target: { atLeastTimes: 0.9 },
-        notes: notes(figures.ours, yardstick),
+        notes: detailNotes(figures.ours, yardstick),
       },
     ]
   },

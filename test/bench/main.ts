@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { openBench } from './bench.ts'
+import type { Benchmark, Result } from './benchmark.ts'
 import { create } from './create.ts'
 import { fanout } from './fanout.ts'
 import { growth } from './growth.ts'
@@ -12,7 +13,6 @@ import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
 import { memory } from './memory.ts'
-import type { Result, Row } from './row.ts'
 import { settlement } from './settlement.ts'
 import { soak } from './soak.ts'
 import { start } from './start.ts'
@@ -20,7 +20,7 @@ import { table, toJson } from './table.ts'
 import { webhookLatency } from './webhook-latency.ts'
 import { webhooks } from './webhooks.ts'
 
-const ROWS: readonly Row[] = [
+const BENCHMARKS: readonly Benchmark[] = [
   ingest,
   ingestBatch,
   lookup,
@@ -42,17 +42,17 @@ const ROWS: readonly Row[] = [
 const FULL = { seconds: 8, warmUpSeconds: 5 }
 const QUICK = { seconds: 0.7, warmUpSeconds: 0.7 }
 
-const USAGE = `npm run bench -- [--quick] [${ROWS.map((row) => row.name).join('|')}]…`
+const USAGE = `npm run bench -- [--quick] [${BENCHMARKS.map((benchmark) => benchmark.name).join('|')}]…`
 
 /**
- * Measures the rows that are named, or all but the longest; quick, in less than two minutes, those that
- * take seconds. Figures of a machine mean little; their ratio to a yardstick measured in the same run is what
- * counts.
+ * Runs the named benchmarks, or all but the longest; with `--quick` those that take seconds, in less
+ * than two minutes. Absolute figures depend on the machine; the ratio to a yardstick measured in the
+ * same run is what counts.
  *
  * @returns the exit code: 1 when a measurement failed, 0 otherwise, also when a target is missed
  */
 async function main(args: readonly string[]): Promise<number> {
-  const { quick, rows } = readArgs(args)
+  const { quick, benchmarks } = readArgs(args)
   const log = (line: string) => console.error(line)
   const bench = await openBench({ rounds: 3, ...(quick ? QUICK : FULL), quick, log })
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -61,17 +61,17 @@ async function main(args: readonly string[]): Promise<number> {
   const results: Result[] = []
   const failed: string[] = []
   try {
-    for (const row of rows) {
-      log(row.name)
-      const beganMs = performance.now()
+    for (const benchmark of benchmarks) {
+      log(benchmark.name)
+      const startedMs = performance.now()
       try {
-        results.push(...(await row.measure(bench)))
+        results.push(...(await benchmark.measure(bench)))
       } catch (error) {
-        failed.push(row.name)
-        log(`${row.name} failed: ${error instanceof Error ? error.stack : error}`)
+        failed.push(benchmark.name)
+        log(`${benchmark.name} failed: ${error instanceof Error ? error.stack : error}`)
       } finally {
-        await bench.endRow()
-        log(`  took ${Math.round((performance.now() - beganMs) / 1_000)} s`)
+        await bench.endBenchmark()
+        log(`  took ${Math.round((performance.now() - startedMs) / 1_000)} s`)
       }
     }
   } finally {
@@ -84,21 +84,23 @@ async function main(args: readonly string[]): Promise<number> {
   return failed.length > 0 ? 1 : 0
 }
 
-function readArgs(args: readonly string[]): { quick: boolean; rows: readonly Row[] } {
+function readArgs(args: readonly string[]): { quick: boolean; benchmarks: readonly Benchmark[] } {
   const { values, positionals } = parseArgs({
     args: [...args],
     options: { quick: { type: 'boolean', default: false } },
     allowPositionals: true,
   })
-  const unknown = positionals.filter((name) => !ROWS.some((row) => row.name === name))
-  if (unknown.length > 0) throw new Error(`there is no ${unknown.join(', ')}; ${USAGE}`)
-  const { quick } = values
-  const rows = ROWS.filter((row) =>
-    positionals.length === 0
-      ? !(row.onlyWhenNamed || (quick && row.slow))
-      : positionals.includes(row.name),
+  const unknown = positionals.filter(
+    (name) => !BENCHMARKS.some((benchmark) => benchmark.name === name),
   )
-  return { quick, rows }
+  if (unknown.length > 0) throw new Error(`unknown benchmark ${unknown.join(', ')}; ${USAGE}`)
+  const { quick } = values
+  const benchmarks = BENCHMARKS.filter((benchmark) =>
+    positionals.length === 0
+      ? !(benchmark.onlyWhenNamed || (quick && benchmark.slow))
+      : positionals.includes(benchmark.name),
+  )
+  return { quick, benchmarks }
 }
 
 process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {

@@ -1,11 +1,11 @@
+import { type Sample, toFigure } from './alternate-rounds.ts'
+import type { Benchmark } from './benchmark.ts'
+import { startChildProcess } from './child-process.ts'
+import { detailNotes } from './detail-notes.ts'
 import { EVENTS, SUBSCRIBERS, seedEvents } from './fanout.ts'
-import { type Sample, toFigure } from './in-turn.ts'
-import type { FanoutAnswer, FanoutLoadOptions } from './load/fanout-load.ts'
+import type { FanoutLoadOptions, FanoutResult } from './load/fanout-load.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
-import { notes } from './notes.ts'
-import { startProgram } from './program.ts'
-import type { Row } from './row.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { ACCOUNTS, seedAccounts } from './seed.ts'
 import { readMemory } from './service-metrics.ts'
 import { startServiceProcess } from './service-process.ts'
@@ -13,8 +13,8 @@ import { startServiceProcess } from './service-process.ts'
 const GRACE_MS = 60_000
 const MIB_MAX = 360
 
-/** How large one process is after payments and subscribers in turn, as they are in their own rows. */
-export const memory: Row = {
+/** The memory of one process after payments and subscribers, each as in its own benchmark. */
+export const memory: Benchmark = {
   name: 'memory',
   slow: true,
   async measure(bench) {
@@ -30,17 +30,20 @@ export const memory: Row = {
       inFlight: 64,
       call: { kind: 'record', accounts: ACCOUNTS },
     }
-    const ingest = await startProgram<undefined, LoadCommand, LoadAnswer>(
+    const ingest = await startChildProcess<undefined, LoadCommand, LoadResult>(
       'load/grpc-load.ts',
       options,
     )
     bench.onEnd(ingest.stop)
-    const fanout = await startProgram<undefined, undefined, FanoutAnswer>('load/fanout-load.ts', {
-      address,
-      token,
-      subscribers: SUBSCRIBERS,
-      messages: EVENTS,
-    } satisfies FanoutLoadOptions)
+    const fanout = await startChildProcess<undefined, undefined, FanoutResult>(
+      'load/fanout-load.ts',
+      {
+        address,
+        token,
+        subscribers: SUBSCRIBERS,
+        messages: EVENTS,
+      } satisfies FanoutLoadOptions,
+    )
     bench.onEnd(fanout.stop)
     const samples: Sample[] = []
     for (let round = 1; round <= bench.rounds; round++) {
@@ -55,7 +58,7 @@ export const memory: Row = {
       )
       samples.push({
         value,
-        aside: {
+        details: {
           'MiB before the subscribers': before,
           'of heap': heapTotalMib,
           'used of it': heapMib,
@@ -74,7 +77,7 @@ export const memory: Row = {
         ours,
         yardstick: undefined,
         target,
-        notes: notes(ours),
+        notes: detailNotes(ours),
       },
     ]
   },

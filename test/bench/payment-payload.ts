@@ -1,7 +1,7 @@
 import { encodeTransactionEvent } from '../../src/transactions/message.ts'
 import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
 
-/** The event of a payment as it is stored: as large as any, and readable. */
+/** The event of a payment as it is stored: readable and of a realistic size. */
 export const PAYMENT_PAYLOAD = encodeTransactionEvent(
   'PAYMENT_NOTIFICATION',
   {

@@ -1,10 +1,10 @@
 import pg from 'pg'
 import { newId } from '../../src/core/ids.ts'
+import { checkForeignKeys } from './check-foreign-keys.ts'
 import { PAYMENT_PAYLOAD } from './payment-payload.ts'
-import { requireReferences } from './require-references.ts'
 import { SEEDED_BUSINESS, sessionIdOf } from './seed.ts'
 
-/** What there is after years of business. */
+/** The contents of the database after years of use. */
 export interface GrowthSizes {
   /** The first one has four fifths of accounts and transactions, the others share the rest. */
   readonly businesses: number
@@ -12,32 +12,32 @@ export interface GrowthSizes {
   readonly transactions: number
   /** With an attempt each, to endpoints of the first business. */
   readonly deliveries: number
-  /** How many events the sequencer numbers at a time; absent: as many as it ever does. */
+  /** How many events the sequencer numbers at a time; absent: the default. */
   readonly numberedMax?: number
 }
 
-/** One in so many is of a tail business, or in that state; coprime, so that all is mixed with all. */
+/** One in N is of a tail business, or in that state; coprime, so that all combinations occur. */
 const TAIL_EVERY = 5
 const FAILED_EVERY = 97
 const PENDING_EVERY = 101
 const REVERSED_EVERY = 499
 
-/** One in so many payments of the first business goes to its first account. */
+/** One in N payments of the first business goes to its first account. */
 const BUSY_EVERY = 11
 
 /** Endpoints of the first business. */
 const ENDPOINTS = 4
 
-/** How many transactions one commit makes, and how many deliveries. */
+/** How many transactions, and how many deliveries, one commit inserts. */
 const CHUNK = 25_000
 
 /** How many events the sequencer numbers at a time, as in the service. */
 const NUMBERED_MAX = 5_000
 
-/** Payments come a second apart, the last of them just now. */
+/** Payments are one second apart; the last is from now. */
 const SECOND_MS = 1_000
 
-/** The payments of a database that `seedGrowth` filled, of its first business and live. */
+/** The live payments of the first business, after `seedGrowth`. */
 export function growthSessions({ transactions }: GrowthSizes): number {
   return transactions - Math.floor(transactions / TAIL_EVERY)
 }
@@ -48,9 +48,8 @@ export function growthAccounts({ accounts }: GrowthSizes): number {
 }
 
 /**
- * Fills an empty database in bulk with what payments leave: transactions with their postings and
- * events, all numbered, and deliveries with their attempts. Foreign keys are checked afterwards, all
- * at once. Connects as a superuser.
+ * Fills an empty database in bulk: transactions with their postings and sequenced events, and
+ * deliveries with their attempts. Checks all foreign keys at the end. Connects as a superuser.
  */
 export async function seedGrowth(
   databaseUrl: string,
@@ -62,7 +61,7 @@ export async function seedGrowth(
     await client.connect()
     return client
   }
-  // Without triggers, which is also without foreign keys; the sequencer has its triggers.
+  // Disables triggers, and with them foreign keys; the sequencer keeps its triggers.
   const unchecked = '-c session_replication_role=replica -c synchronous_commit=off'
   const loader = await open(unchecked)
   const httpClient = await open(unchecked)
@@ -90,7 +89,7 @@ export async function seedGrowth(
     }
     await seedAttempts(loader)
     await loader.query('update webhook_dispatcher set position = (select position from sequencer)')
-    await requireReferences(loader)
+    await checkForeignKeys(loader)
     await loader.query('vacuum (analyze)')
   } finally {
     await Promise.all([loader.end(), httpClient.end(), sequencer.end()])
@@ -195,7 +194,7 @@ async function seedTransactions(
   )
 }
 
-/** A posting of each payment that came, and the mirror of it where it was taken back. */
+/** A posting of each successful payment, and its reversal where there is one. */
 async function seedPostings(client: pg.Client, chunk: Chunk): Promise<void> {
   await client.query(
     `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
@@ -220,7 +219,7 @@ async function seedReversals(client: pg.Client, chunk: Chunk): Promise<void> {
   )
 }
 
-/** Each has the payload of one and the same payment: a size as payments have, and readable. */
+/** Every event has the same readable payload, of a realistic size. */
 async function seedEvents(client: pg.Client, chunk: Chunk): Promise<void> {
   await client.query(
     `insert into outbox
@@ -237,7 +236,7 @@ async function seedEvents(client: pg.Client, chunk: Chunk): Promise<void> {
   )
 }
 
-/** They want none of what payments make, so that nothing is sent while something is measured. */
+/** They do not subscribe to payments, so nothing is sent during a measurement. */
 async function seedEndpoints(client: pg.Client): Promise<void> {
   await client.query(
     `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
@@ -249,7 +248,7 @@ async function seedEndpoints(client: pg.Client): Promise<void> {
   )
 }
 
-/** Of the first business's next events, in turn to its endpoints; one in a hundred failed, twice. */
+/** Deliveries of the first business's next events, round robin; one in a hundred failed twice. */
 async function seedDeliveries(client: pg.Client, from: number, count: number): Promise<void> {
   await client.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,

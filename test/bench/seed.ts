@@ -2,10 +2,10 @@ import pg from 'pg'
 import { newSecretKey } from '../../src/businesses/secret-key.ts'
 import { newId } from '../../src/core/ids.ts'
 
-/** What the rows pay into and look up. */
+/** How many accounts benchmarks pay into and look up. */
 export const ACCOUNTS = 10_000
 
-/** What the rows that look up choose from. */
+/** How many transactions lookups choose from. */
 export function transactionsOf({ quick }: { readonly quick: boolean }): number {
   return quick ? 20_000 : 100_000
 }
@@ -66,8 +66,8 @@ export async function seedTransactions(
 }
 
 /**
- * Adds what recording left of the transactions of `seedTransactions`: their postings, and their
- * events, numbered and delivered.
+ * Adds the postings and the events, sequenced and delivered, of the transactions of
+ * `seedTransactions`.
  */
 export async function seedLedger(databaseUrl: string, businessId: string): Promise<void> {
   await run(databaseUrl, [

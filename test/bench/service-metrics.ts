@@ -1,6 +1,6 @@
 import type { ServiceProcess } from './service-process.ts'
 
-/** What the service tells of itself at `/metrics`: by name, the sum over all labels. */
+/** Reads `/metrics`. @returns the sum of a metric over all labels, by name */
 export async function readMetrics({
   httpUrl,
 }: Pick<ServiceProcess, 'httpUrl'>): Promise<(name: string) => number> {
@@ -13,12 +13,12 @@ export async function readMetrics({
   }
   return (name) => {
     const sum = sums.get(name)
-    if (sum === undefined) throw new Error(`/metrics does not tell of ${name}`)
+    if (sum === undefined) throw new Error(`/metrics has no ${name}`)
     return sum
   }
 }
 
-/** What the process takes, in MiB: as a whole, and of it V8's heap, used and set aside, and buffers. */
+/** The memory of the process in MiB: resident, V8's used and total heap, and buffers. */
 export async function readMemory(service: Pick<ServiceProcess, 'httpUrl'>) {
   const metric = await readMetrics(service)
   const mib = (name: string) => metric(name) / 2 ** 20

@@ -18,7 +18,7 @@ const READY_LIMIT_MS = 20_000
 const STOP_LIMIT_MS = 12_000
 const TAIL_CHARACTERS = 4_000
 
-/** More requests than any machine answers. */
+/** More requests than any machine serves. */
 const HIGH = '1000000'
 
 /**
@@ -47,12 +47,12 @@ export async function startServiceProcess(
       GRPC_PORT: '0',
       MASTER_KEY: MASTER_KEY.toString('base64'),
       ADMIN_TOKEN: adminToken,
-      // Counted as ever, and out of the way.
+      // Limits still count, but refuse no call.
       RATE_LIMIT_KEY: HIGH,
       ...environment,
     },
   })
-  // Should the bench itself die, nothing of it stays behind.
+  // If the benchmark process dies, the service ends too.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)
   bench.onEnd(async () => {
@@ -63,7 +63,7 @@ export async function startServiceProcess(
   return { pid: child.pid as number, httpUrl, grpcAddress, adminToken }
 }
 
-/** Reads the line that tells that it is ready. */
+/** Waits for the line that reports that the service is ready. */
 function addresses(child: ChildProcess): Promise<{ httpUrl: string; grpcAddress: string }> {
   let said = ''
   return new Promise((resolve, reject) => {

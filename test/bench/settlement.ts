@@ -2,14 +2,14 @@ import { type Client, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { type Sample, toFigure } from './in-turn.ts'
-import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
+import type { Benchmark } from './benchmark.ts'
+import { startChildProcess } from './child-process.ts'
+import { detailNotes } from './detail-notes.ts'
+import { loadContender } from './load/load-contender.ts'
 import type { PacedLoadOptions } from './load/paced-load.ts'
-import { underLoad } from './load/under-load.ts'
-import { notes } from './notes.ts'
-import { startProgram } from './program.ts'
-import type { Row } from './row.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { SEEDED_BUSINESS, seedAccounts, seedLedger, seedTransactions } from './seed.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 
@@ -18,29 +18,29 @@ const TRANSACTIONS_QUICK = 100_000
 const PAYMENTS_PER_SECOND = 500
 const QUICK_SECONDS = 8
 
-/** A settlement of a million transactions is over by then. */
+/** A settlement of a million transactions has completed by then. */
 const WINDOWS_MAX = 300
 
-/** Payments into the business that is being settled, against themselves without the settlement. */
-export const settlement: Row = {
+/** Payments during a settlement of their business, against the same without the settlement. */
+export const settlement: Benchmark = {
   name: 'settlement',
   slow: true,
   async measure(bench) {
     const transactions = bench.seconds < QUICK_SECONDS ? TRANSACTIONS_QUICK : TRANSACTIONS
     const databaseUrl = await bench.createDatabase()
     await seedAccounts(databaseUrl)
-    // All accounts are the business's from here on, and so are the payments of the load.
+    // From here on all accounts, and so the payments of the load, belong to the business.
     await seedTransactions(databaseUrl, SEEDED_BUSINESS, transactions)
     await seedLedger(databaseUrl, SEEDED_BUSINESS)
     await bench.checkpoint()
     const service = await startServiceProcess(bench, databaseUrl)
-    const load = await startProgram<undefined, LoadCommand, LoadAnswer>('load/paced-load.ts', {
+    const load = await startChildProcess<undefined, LoadCommand, LoadResult>('load/paced-load.ts', {
       address: service.grpcAddress,
       token: service.adminToken,
       paymentsPerSecond: PAYMENTS_PER_SECOND,
     } satisfies PacedLoadOptions)
     bench.onEnd(load.stop)
-    const payments = underLoad(bench, { name: 'payments', load, server: service.pid })
+    const payments = loadContender(bench, { name: 'payments', load, server: service.pid })
     const window = async (): Promise<Sample> => toP99(await payments.measure(bench.seconds))
     await window()
     const without: Sample[] = []
@@ -59,16 +59,16 @@ export const settlement: Row = {
         target: { atMost: 2 * yardstick.median },
         notes: [
           `settled in ${seconds.toFixed(0)} s: ${perSecond} a second`,
-          ...notes(yardstick, ours),
+          ...detailNotes(yardstick, ours),
         ],
       },
     ]
   },
 }
 
-function toP99({ aside = {} }: Sample): Sample {
-  const { 'p99 ms': value = Number.NaN, ...rest } = aside
-  return { value, aside: rest }
+function toP99({ details = {} }: Sample): Sample {
+  const { 'p99 ms': value = Number.NaN, ...rest } = details
+  return { value, details: rest }
 }
 
 /** Measures one window after the other until the settlement is done. */
@@ -94,7 +94,7 @@ async function whileSettling(
   const settling = settle(client).then(() => {
     seconds = (performance.now() - started) / 1000
   })
-  // Told where it is awaited, after the windows.
+  // A failure is thrown where it is awaited, after the windows.
   settling.catch(() => undefined)
   const during: Sample[] = []
   while (seconds === 0 && during.length < WINDOWS_MAX) {
@@ -102,7 +102,7 @@ async function whileSettling(
     bench.log(`  p99 ${during.at(-1)?.value.toFixed(1)} ms; ${await progress(client)}`)
   }
   await settling
-  // The last window was half without it, unless it was the only one.
+  // The settlement ended within the last window, which is dropped unless it is the only one.
   return { during: during.length > 1 ? during.slice(0, -1) : during, seconds }
 }
 

@@ -6,27 +6,27 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { parentOf } from './cores.ts'
-import { toFigure } from './in-turn.ts'
-import type { SoakAnswer, SoakCommand, SoakReady } from './load/soak-load.ts'
-import { type Program, startProgram } from './program.ts'
-import type { Result, Row } from './row.ts'
+import type { Benchmark, Result } from './benchmark.ts'
+import { type ChildProcess, startChildProcess } from './child-process.ts'
+import { parentOf } from './cpu-usage.ts'
+import type { SoakCommand, SoakReady, SoakResult } from './load/soak-load.ts'
 import { readMemory, readMetrics } from './service-metrics.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 
 const MINUTES = 30
 const SAMPLE_SECONDS = 30
 const CALIBRATION_SECONDS = 10
-/** What the first calibration finds is the compiler's. */
+/** The first calibration only warms up the compiler. */
 const CALIBRATIONS = 2
 const ACCOUNTS = 500
 const SUBSCRIBERS = 5
 const GRACE_MS = 150_000
 
-type Load = Program<SoakReady, SoakCommand, SoakAnswer>
+type Load = ChildProcess<SoakReady, SoakCommand, SoakResult>
 
-/** What is told of each half minute. */
+/** The figures of each half minute. */
 interface Sample {
   readonly minute: number
   readonly residentMib: number
@@ -40,26 +40,27 @@ interface Sample {
   readonly lookUpsPerSecond: number
   readonly eventsPerSecond: number
   readonly webhooksPerSecond: number
-  readonly heldBack: number
+  readonly skipped: number
   readonly p99Ms: number
   readonly errors: number
 }
 
 /**
- * Half of what the service bears, for long: payments, a look at each, subscribers, webhooks. Minutes
- * are 30, or what SOAK_MINUTES says.
+ * Half of the maximum load for a long time: payments, a lookup of each, subscribers, webhooks. Runs 30
+ * minutes, or SOAK_MINUTES.
  */
-export const soak: Row = {
+export const soak: Benchmark = {
   name: 'soak',
   onlyWhenNamed: true,
   async measure(bench) {
     const minutes = Number(process.env['SOAK_MINUTES'] ?? MINUTES)
     const count = Math.round((minutes * 60) / SAMPLE_SECONDS)
-    if (!(count >= 3)) throw new Error('SOAK_MINUTES: at least 1.5, as there are three thirds')
+    if (!(count >= 3))
+      throw new Error('SOAK_MINUTES must be at least 1.5: the run is divided into three thirds')
     const dataDir = join(bench.folder, 'soak')
-    // Embedded, as only then may a receiver be this machine, without TLS.
+    // Embedded mode: only there may a receiver be on this machine, without TLS.
     const service = await startServiceProcess(bench, undefined, dataDir)
-    const load: Load = await startProgram('load/soak-load.ts', {})
+    const load: Load = await startChildProcess('load/soak-load.ts', {})
     bench.onEnd(load.stop)
     const run = (command: SoakCommand, seconds = 0) => load.run(command, seconds * 1000 + GRACE_MS)
     await run({ kind: 'open', ...(await openBusiness(service, load.ready.url)) })
@@ -69,9 +70,12 @@ export const soak: Row = {
     let firstError: string | undefined
     bench.log(`  ${line(HEADS)}`)
     for (let i = 1; i <= count; i++) {
-      const answer = await run({ kind: 'pace', seconds: SAMPLE_SECONDS, perSecond }, SAMPLE_SECONDS)
-      firstError ??= answer.firstError
-      const sample = await toSample((i * SAMPLE_SECONDS) / 60, answer, service, readDatabase())
+      const measured = await run(
+        { kind: 'pace', seconds: SAMPLE_SECONDS, perSecond },
+        SAMPLE_SECONDS,
+      )
+      firstError ??= measured.firstError
+      const sample = await toSample((i * SAMPLE_SECONDS) / 60, measured, service, readDatabase())
       samples.push(sample)
       bench.log(`  ${line(Object.values(sample).map(text))}`)
     }
@@ -117,18 +121,20 @@ function verdict(
   return [flat, failed]
 }
 
-/** @returns payments per second that are recorded, looked at, told and sent without falling behind */
+/** @returns the highest rate of payments per second, with lookups, events and webhooks keeping up */
 async function calibrate(
   bench: Bench,
-  run: (command: SoakCommand, seconds: number) => Promise<SoakAnswer>,
+  run: (command: SoakCommand, seconds: number) => Promise<SoakResult>,
 ): Promise<number> {
   let perSecond = 0
   for (let i = 0; i < CALIBRATIONS; i++) {
     const command = { kind: 'calibrate', seconds: CALIBRATION_SECONDS } as const
-    const answer = await run(command, CALIBRATION_SECONDS)
-    if (answer.errors > 0) throw new Error(`soak: ${answer.firstError}`)
-    perSecond = answer.payments / answer.seconds
-    bench.log(`  at the most ${perSecond.toFixed(0)} payments/s, with all that follows from them`)
+    const measured = await run(command, CALIBRATION_SECONDS)
+    if (measured.errors > 0) throw new Error(`soak: ${measured.firstError}`)
+    perSecond = measured.payments / measured.seconds
+    bench.log(
+      `  maximum: ${perSecond.toFixed(0)} payments/s, with their lookups, events and webhooks`,
+    )
   }
   return perSecond
 }
@@ -182,7 +188,7 @@ async function openAccount(
 
 const HEADS = [
   ...['minute', 'RSS MiB', 'heap MiB', 'ext. MiB', 'loop p99 ms', 'handles', 'conn.', 'db conn.'],
-  ...['payments/s', 'look-ups/s', 'events/s', 'webhooks/s', 'held back', 'p99 ms', 'errors'],
+  ...['payments/s', 'lookups/s', 'events/s', 'webhooks/s', 'skipped', 'p99 ms', 'errors'],
 ]
 
 const line = (cells: readonly string[]) =>
@@ -192,30 +198,30 @@ const text = (value: number) => value.toFixed(value < 100 && !Number.isInteger(v
 
 async function toSample(
   minute: number,
-  answer: SoakAnswer,
+  measured: SoakResult,
   service: ServiceProcess,
   databaseConnections: number,
 ): Promise<Sample> {
   const metric = await readMetrics(service)
   const { residentMib, heapMib, externalMib } = await readMemory(service)
-  const { seconds } = answer
+  const { seconds } = measured
   return {
     minute,
     residentMib,
     heapMib,
     externalMib,
-    // Since it was last asked for: of this half minute.
+    // Covers the time since the last scrape: this half minute.
     loopP99Ms: metric('nodejs_eventloop_lag_p99_seconds') * 1000,
     handles: metric('nodejs_active_handles_total'),
     connections: metric('inflow_connections'),
     databaseConnections,
-    paymentsPerSecond: answer.payments / seconds,
-    lookUpsPerSecond: answer.lookUps / seconds,
-    eventsPerSecond: answer.events / seconds,
-    webhooksPerSecond: answer.webhooks / seconds,
-    heldBack: answer.heldBack,
-    p99Ms: answer.p99Ms,
-    errors: answer.errors,
+    paymentsPerSecond: measured.payments / seconds,
+    lookUpsPerSecond: measured.lookUps / seconds,
+    eventsPerSecond: measured.events / seconds,
+    webhooksPerSecond: measured.webhooks / seconds,
+    skipped: measured.skipped,
+    p99Ms: measured.p99Ms,
+    errors: measured.errors,
   }
 }
 
@@ -229,7 +235,7 @@ function databaseConnections(servicePid: number): number {
   }).length
 }
 
-/** user, database, from where: processes of the server itself have no such. */
+/** The title of a client's backend has user, database and address; other processes have not. */
 const CLIENT_BACKEND = /^postgres: \S+ \S+ (\[local\]|[\d.:a-f]+\(\d+\))/
 
 function titleOf(pid: string): string {

@@ -1,15 +1,15 @@
 import { spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { toFigure } from './in-turn.ts'
-import type { Result, Row } from './row.ts'
+import { toFigure } from './alternate-rounds.ts'
+import type { Benchmark, Result } from './benchmark.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const READY_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 15_000
 
-/** `npm start`, as a person types it, until it says that it is ready. */
-export const start: Row = {
+/** The time from `npm start` until the service reports that it is ready. */
+export const start: Benchmark = {
   name: 'start',
   slow: true,
   async measure(bench) {
@@ -45,7 +45,7 @@ function toResult(what: string, seconds: readonly number[], atMost: number): Res
 async function secondsToReady(dataDir: string): Promise<number> {
   const { DATABASE_URL: _, ...environment } = process.env
   const started = performance.now()
-  // A process group of its own: npm and its shell do not pass every signal on.
+  // A process group of its own: npm and its shell do not forward every signal.
   const child = spawn('npm', ['start'], {
     cwd: ROOT,
     detached: true,
@@ -57,7 +57,7 @@ async function secondsToReady(dataDir: string): Promise<number> {
     try {
       process.kill(-(child.pid as number), name)
     } catch {
-      // All of them are gone.
+      // All processes of the group have ended.
     }
   }
   let said = ''

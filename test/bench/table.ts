@@ -1,9 +1,9 @@
-import type { Figure } from './in-turn.ts'
-import { isMet, type Result, ratioOf, type Target } from './row.ts'
+import type { Figure } from './alternate-rounds.ts'
+import { isMet, type Result, ratioOf, type Target } from './benchmark.ts'
 
 const HEAD = ['what', 'ours', 'yardstick', 'ratio', 'target', 'verdict']
 
-/** The results as one table, and what is to be known beside them below it. */
+/** The results as one table, with their notes below it. */
 export function table(results: readonly Result[]): string {
   const lines = results.map((result) => [
     `${result.name}: ${result.what}`,

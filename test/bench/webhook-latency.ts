@@ -5,27 +5,27 @@ import {
   startBrokenTls,
   startHostile,
 } from '../webhooks/sender/hostile.ts'
+import { type Figure, type Sample, toFigure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { watchCores } from './cores.ts'
-import { type Figure, type Sample, toFigure } from './in-turn.ts'
-import type { ReceiverAnswer, ReceiverCommand, ReceiverReady } from './load/receiver.ts'
+import type { Benchmark, Result } from './benchmark.ts'
+import { type ChildProcess, startChildProcess } from './child-process.ts'
+import { trackCpuUsage } from './cpu-usage.ts'
+import { detailNotes } from './detail-notes.ts'
+import type { ReceiverCommand, ReceiverReady, ReceiverResult } from './load/receiver.ts'
 import type {
-  WebhookLatencyAnswer,
   WebhookLatencyCommand,
   WebhookLatencyReady,
+  WebhookLatencyResult,
 } from './load/webhook-latency-load.ts'
-import { notes } from './notes.ts'
-import { openPayer } from './payer.ts'
-import { type Program, startProgram } from './program.ts'
-import type { Result, Row } from './row.ts'
+import { openPaidBusiness } from './paid-business.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 
 const PAYMENTS_PER_SECOND = 300
 
-type Load = Program<WebhookLatencyReady, WebhookLatencyCommand, WebhookLatencyAnswer>
+type Load = ChildProcess<WebhookLatencyReady, WebhookLatencyCommand, WebhookLatencyResult>
 
-/** One service with one healthy endpoint, and perhaps hostile ones beside it. */
-interface Scene {
+/** One service with one healthy endpoint, alone or beside others. */
+interface Setup {
   readonly name: string
   readonly load: Load
   readonly service: ServiceProcess
@@ -35,32 +35,32 @@ interface Scene {
 }
 
 /**
- * From a payment's call being sent to its webhook being at a receiver: more than from the commit,
- * which nobody outside can see. Alone; and on services whose business has more endpoints, each of
- * which gets the same payments: healthy ones, against as many hostile ones.
+ * The time from sending a payment to its webhook's arrival at the receiver: more than from the commit,
+ * which cannot be observed from outside. Measured alone, and beside further endpoints that get the same
+ * payments: healthy ones, against as many hostile ones.
  */
-export const webhookLatency: Row = {
+export const webhookLatency: Benchmark = {
   name: 'webhook-latency',
   slow: true,
   async measure(bench) {
     const hostile = await startHostiles(bench)
-    const scenes = [
+    const setups = [
       await open(bench, 'alone', []),
       await open(bench, 'beside healthy ones', await startHealthy(bench, hostile.length)),
       await open(bench, 'beside hostile ones', hostile),
     ]
-    // Hostile receivers are found out, and the code is warm, before it counts.
-    for (const scene of scenes) await run(bench, scene, 2)
-    for (const scene of scenes) scene.p50.length = scene.p99.length = 0
+    // Warms up the code, and lets the service detect the hostile receivers.
+    for (const setup of setups) await run(bench, setup, 2)
+    for (const setup of setups) setup.p50.length = setup.p99.length = 0
     for (let round = 1; round <= bench.rounds; round++) {
-      for (const scene of round % 2 === 1 ? scenes : scenes.toReversed()) {
-        await run(bench, scene, bench.seconds)
-        const { p50, p99 } = scene
+      for (const setup of round % 2 === 1 ? setups : setups.toReversed()) {
+        await run(bench, setup, bench.seconds)
+        const { p50, p99 } = setup
         const text = (samples: readonly Sample[]) => `${samples.at(-1)?.value.toFixed(2)} ms`
-        bench.log(`  round ${round}: ${scene.name}: p50 ${text(p50)}, p99 ${text(p99)}`)
+        bench.log(`  round ${round}: ${setup.name}: p50 ${text(p50)}, p99 ${text(p99)}`)
       }
     }
-    const [alone, healthy, beside] = scenes.map(({ name, p99 }) => toFigure({ name }, p99))
+    const [alone, healthy, beside] = setups.map(({ name, p99 }) => toFigure({ name }, p99))
     return [
       result('p99', alone as Figure, undefined, { atMost: 60 }),
       result('p99 beside hostile ones', beside as Figure, healthy, { atMostTimes: 1.1 }),
@@ -68,19 +68,19 @@ export const webhookLatency: Row = {
   },
 }
 
-async function open(bench: Bench, name: string, others: readonly string[]): Promise<Scene> {
-  const load: Load = await startProgram('load/webhook-latency-load.ts', {})
+async function open(bench: Bench, name: string, others: readonly string[]): Promise<Setup> {
+  const load: Load = await startChildProcess('load/webhook-latency-load.ts', {})
   bench.onEnd(load.stop)
   const dataDir = join(bench.folder, `latency-${name.replaceAll(' ', '-')}`)
   const service = await startServiceProcess(bench, undefined, dataDir)
-  const { accountNumber } = await openPayer(service, [load.ready.url, ...others])
+  const { accountNumber } = await openPaidBusiness(service, [load.ready.url, ...others])
   return { name, load, service, accountNumber, p50: [], p99: [] }
 }
 
-async function run(bench: Bench, scene: Scene, seconds: number): Promise<void> {
-  const { load, service, accountNumber } = scene
-  const cores = watchCores({ load: load.pid, service: service.pid })
-  const answer = await load.run(
+async function run(bench: Bench, setup: Setup, seconds: number): Promise<void> {
+  const { load, service, accountNumber } = setup
+  const cpuUsage = trackCpuUsage({ load: load.pid, service: service.pid })
+  const measured = await load.run(
     {
       address: service.grpcAddress,
       token: service.adminToken,
@@ -90,16 +90,18 @@ async function run(bench: Bench, scene: Scene, seconds: number): Promise<void> {
     },
     seconds * 1_000 + 30_000,
   )
-  if (answer.received !== answer.expected) {
-    throw new Error(`webhook-latency: ${answer.received} webhooks of ${answer.expected} came`)
+  if (measured.received !== measured.expected) {
+    throw new Error(
+      `webhook-latency: ${measured.received} of ${measured.expected} webhooks arrived`,
+    )
   }
-  scene.p50.push({ value: answer.p50Ms })
-  scene.p99.push({ value: answer.p99Ms, aside: cores() })
+  setup.p50.push({ value: measured.p50Ms })
+  setup.p99.push({ value: measured.p99Ms, details: cpuUsage() })
   await bench.checkpoint()
 }
 
 async function startHealthy(bench: Bench, count: number): Promise<readonly string[]> {
-  const receiver = await startProgram<ReceiverReady, ReceiverCommand, ReceiverAnswer>(
+  const receiver = await startChildProcess<ReceiverReady, ReceiverCommand, ReceiverResult>(
     'load/receiver.ts',
     {},
   )
@@ -132,6 +134,6 @@ function result(
     ours,
     yardstick,
     target,
-    notes: notes(ours),
+    notes: detailNotes(ours),
   }
 }

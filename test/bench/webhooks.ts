@@ -1,31 +1,31 @@
 import { join } from 'node:path'
+import { alternateRounds, type Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { watchCores } from './cores.ts'
-import { type Contender, inTurn } from './in-turn.ts'
-import type { ReceiverAnswer, ReceiverCommand, ReceiverReady } from './load/receiver.ts'
-import { notes } from './notes.ts'
-import { openPayer } from './payer.ts'
-import { type Program, startProgram } from './program.ts'
-import type { Result, Row, Target } from './row.ts'
+import type { Benchmark, Result, Target } from './benchmark.ts'
+import { type ChildProcess, startChildProcess } from './child-process.ts'
+import { trackCpuUsage } from './cpu-usage.ts'
+import { detailNotes } from './detail-notes.ts'
+import type { ReceiverCommand, ReceiverReady, ReceiverResult } from './load/receiver.ts'
+import { openPaidBusiness } from './paid-business.ts'
 import { startServiceProcess } from './service-process.ts'
 import type { JobQueueCommand, JobQueueOptions } from './yardstick/job-queue.ts'
 
-/** How many deliveries one round makes, and one of a quick run. */
+/** Deliveries a round, in a full and in a quick run. */
 const DELIVERIES = { full: 10_000, quick: 2_000 }
 const ROUND_LIMIT_MS = 120_000
 
-/** What an endpoint, and all endpoints together, are sent at once; the yardsticks get as much. */
+/** Concurrent requests to one endpoint and to all together; the same for the yardsticks. */
 const CONCURRENCY_EACH = 10
 const CONCURRENCY_ALL = 100
 
-/** What a notification takes. */
+/** The size of a webhook's body. */
 const BODY_BYTES = 750
 
 const AT_LEAST_TIMES = { one: 1, many: 1.3 }
 
-type Receiver = Program<ReceiverReady, ReceiverCommand, ReceiverAnswer>
+type Receiver = ChildProcess<ReceiverReady, ReceiverCommand, ReceiverResult>
 
-export const webhooks: Row = {
+export const webhooks: Benchmark = {
   name: 'webhooks',
   async measure(bench) {
     return [...(await measure(bench, 1)), ...(await measure(bench, 50))]
@@ -33,7 +33,7 @@ export const webhooks: Row = {
 }
 
 async function measure(bench: Bench, endpoints: number): Promise<readonly Result[]> {
-  const receiver: Receiver = await startProgram('load/receiver.ts', {})
+  const receiver: Receiver = await startChildProcess('load/receiver.ts', {})
   bench.onEnd(receiver.stop)
   const urls = Array.from({ length: endpoints }, (_, i) => {
     return `http://127.0.0.1:${receiver.ready.port}/${i}`
@@ -48,7 +48,7 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
     queue('pg-boss', false),
   ])
   const options = { ...bench, before: bench.checkpoint }
-  const figures = await inTurn({ ours, graphile, boss, bareGraphile, bareBoss }, options)
+  const figures = await alternateRounds({ ours, graphile, boss, bareGraphile, bareBoss }, options)
   const result = (yardstick: Result['yardstick'], target: Target): Result => ({
     name: 'webhooks',
     what: `deliveries to ${endpoints} endpoint${endpoints > 1 ? 's' : ''}, signed and logged`,
@@ -56,7 +56,7 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
     ours: figures.ours,
     yardstick,
     target,
-    notes: notes(figures.ours, ...(yardstick ? [yardstick] : [])),
+    notes: detailNotes(figures.ours, ...(yardstick ? [yardstick] : [])),
   })
   const target = { atLeastTimes: AT_LEAST_TIMES[endpoints > 1 ? 'many' : 'one'] }
   return [
@@ -68,8 +68,8 @@ async function measure(bench: Bench, endpoints: number): Promise<readonly Result
 }
 
 /**
- * Embedded, as only then may a receiver be this machine, without TLS. The deliveries are made while
- * the endpoints are disabled, as the yardsticks' jobs are in their queues before the first is done.
+ * Embedded mode: only there may a receiver be on this machine, without TLS. The deliveries are created
+ * while the endpoints are disabled, as the yardsticks queue all jobs before the first is run.
  */
 async function inflow(
   bench: Bench,
@@ -78,16 +78,16 @@ async function inflow(
 ): Promise<Contender> {
   const deliveries = DELIVERIES[bench.quick ? 'quick' : 'full']
   const service = await startServiceProcess(bench, undefined, join(bench.folder, `w${urls.length}`))
-  const payer = await openPayer(service, urls)
+  const paidBusiness = await openPaidBusiness(service, urls)
   return {
     name: 'Inflow',
     async measure() {
-      await payer.enable(false)
-      await payer.pay(deliveries / urls.length)
-      const cores = watchCores({ process: service.pid })
+      await paidBusiness.enable(false)
+      await paidBusiness.pay(deliveries / urls.length)
+      const cpuUsage = trackCpuUsage({ process: service.pid })
       const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
-      await payer.enable(true)
-      return { value: (await received).perSecond, aside: cores() }
+      await paidBusiness.enable(true)
+      return { value: (await received).perSecond, details: cpuUsage() }
     },
   }
 }
@@ -108,7 +108,7 @@ async function jobQueue(
     bodyBytes: BODY_BYTES,
     logged,
   }
-  const queue = await startProgram<undefined, JobQueueCommand, undefined>(
+  const queue = await startChildProcess<undefined, JobQueueCommand, undefined>(
     'yardstick/job-queue.ts',
     options,
   )
@@ -116,10 +116,10 @@ async function jobQueue(
   return {
     name: logged ? kind : `${kind}, neither signed nor logged`,
     async measure() {
-      const cores = watchCores({ process: queue.pid })
+      const cpuUsage = trackCpuUsage({ process: queue.pid })
       const received = receiver.run({ requests: deliveries }, ROUND_LIMIT_MS)
       await queue.run({ jobs: deliveries }, ROUND_LIMIT_MS)
-      return { value: (await received).perSecond, aside: cores() }
+      return { value: (await received).perSecond, details: cpuUsage() }
     },
   }
 }

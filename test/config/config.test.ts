@@ -26,7 +26,7 @@ function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
   }
 }
 
-test('without any setting, everything has its default', () => {
+test('every setting has a default', () => {
   expect(readConfig({})).toEqual({
     databaseUrl: undefined,
     dataDir: '.inflow',
@@ -64,12 +64,12 @@ test('without any setting, everything has its default', () => {
   })
 })
 
-test('a setting that is empty or blank is not set, and blanks around one do not count', () => {
+test('ignores empty and blank settings, and trims the others', () => {
   expect(readConfig({ HTTP_PORT: '', HOST: '  ', BANKS: ' ' })).toEqual(readConfig({}))
   expect(readConfig({ HTTP_PORT: ' 9000 ' }).httpPort).toBe(9000)
 })
 
-test('what was read cannot be changed', () => {
+test('the configuration is frozen', () => {
   expect(Object.isFrozen(readConfig({}))).toBe(true)
 })
 
@@ -80,7 +80,7 @@ const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] =
   return { ...readConfig({}).rateLimits, ...changed }
 }
 
-/** A right value, and what it is read as. */
+/** A valid value, and what it is read as. */
 const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', DATABASE, { databaseUrl: DATABASE }, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }, { MASTER_KEY: KEY }],
@@ -165,13 +165,13 @@ const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
 
 const URI = 'spiffe://example.org/feed'
 const noScopes = (pair: string) =>
-  `must be like spiffe://example.org/feed=read+events:subscribe, of admin, payments:write, read, events:subscribe, and "${pair}" is not`
+  `must be like spiffe://example.org/feed=read+events:subscribe, with scopes of admin, payments:write, read, events:subscribe, but "${pair}" is not`
 const noOrigin = (origin: string) =>
-  `must be origins such as https://app.example.com, and "${origin}" is none`
+  `must be origins such as https://app.example.com, but "${origin}" is not one`
 const NO_LIMIT =
-  'must be off, or requests a second and at once: 1000/2000, the first up to 1000000, the second up to 60 times the first'
+  'must be off, or rate and burst: 1000/2000 (1 to 1000000 requests a second, a burst of up to 60 times the rate)'
 
-/** A wrong value, and what is said of it. */
+/** An invalid value, and its error. */
 const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', 'db.example', NO_URL, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
@@ -195,8 +195,8 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     'GTB=sandbox',
     'names an unknown bank "GTB"; known: 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY',
   ],
-  ['BANKS', '9PSB', 'must say 9PSB=sandbox or 9PSB=live'],
-  ['BANKS', '9PSB=test', 'must say 9PSB=sandbox or 9PSB=live'],
+  ['BANKS', '9PSB', 'must be 9PSB=sandbox or 9PSB=live'],
+  ['BANKS', '9PSB=test', 'must be 9PSB=sandbox or 9PSB=live'],
   ['LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent'],
   ['DISPLAY_TIME_ZONE', 'Mars/Base', 'must be an IANA time zone such as Africa/Lagos'],
   ['GRPC_REFLECTION', 'yes', 'must be one of on, off'],
@@ -210,18 +210,22 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   [
     'WEBHOOK_ALLOWED_CIDRS',
     '10.0.0.0/33',
-    'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "10.0.0.0/33" is none',
+    'must be ranges such as 10.1.0.0/16,fd00:1::/32, but "10.0.0.0/33" is not one',
   ],
-  ['TRUSTED_PROXIES', 'all', 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and "all" is none'],
+  [
+    'TRUSTED_PROXIES',
+    'all',
+    'must be ranges such as 10.1.0.0/16,fd00:1::/32, but "all" is not one',
+  ],
   ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
   ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'http://user:hidden@proxy.example/path', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'http://user:hidden%@proxy.example', NO_PROXY],
-  ['TLS_CERT', '/tls/cert.pem', 'needs TLS_KEY beside it'],
-  ['TLS_KEY', '/tls/key.pem', 'needs TLS_CERT beside it'],
-  ['TLS_CLIENT_CA', '/tls/ca.pem', 'needs TLS_CERT and TLS_KEY beside it'],
-  ['TLS_CLIENT_SCOPES', `${URI}=read`, 'needs TLS_CLIENT_CA beside it'],
+  ['TLS_CERT', '/tls/cert.pem', 'requires TLS_KEY'],
+  ['TLS_KEY', '/tls/key.pem', 'requires TLS_CERT'],
+  ['TLS_CLIENT_CA', '/tls/ca.pem', 'requires TLS_CERT and TLS_KEY'],
+  ['TLS_CLIENT_SCOPES', `${URI}=read`, 'requires TLS_CLIENT_CA'],
   ['TLS_CLIENT_SCOPES', `${URI}=read,${URI}=admin`, `names ${URI} twice`],
   ['TLS_CLIENT_SCOPES', `${URI}=write`, noScopes(`${URI}=write`)],
   ['TLS_CLIENT_SCOPES', 'https://example.org/a=read', noScopes('https://example.org/a=read')],
@@ -241,13 +245,13 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['RATE_LIMIT_FAILED', '10/0', NO_LIMIT],
 ]
 
-describe('a wrong setting', () => {
-  test.each(WRONG)('%s=%s is named, in one line', (name, value, text, beside = {}) => {
+describe('an invalid setting', () => {
+  test.each(WRONG)('%s=%s is reported in one line', (name, value, text, beside = {}) => {
     expect(faultsOf({ ...beside, [name]: value })).toEqual([`${name} ${text}`])
   })
 
-  test('is told with every other, and no line tells a secret', () => {
-    // With one of the pair missing there is no second fault of its kind to tell.
+  test('is reported with all others, and no line shows a secret', () => {
+    // A missing half of a pair is reported only when the other half is valid.
     const settings = Object.fromEntries(WRONG.filter(([name]) => name !== 'TLS_KEY'))
     const faults = faultsOf(settings)
     const names = new Set(Object.keys(settings))
@@ -258,27 +262,27 @@ describe('a wrong setting', () => {
     }
   })
 
-  test('earlier master keys that are too many, or none, are named without being shown', () => {
+  test('invalid previous master keys are reported without their values', () => {
     const beside = { MASTER_KEY: KEY }
     expect(faultsOf({ ...beside, MASTER_KEY_PREVIOUS: `${KEY_2},hidden` })).toEqual([
       'MASTER_KEY_PREVIOUS must each be base64 of 32 bytes (openssl rand -base64 32)',
     ])
     expect(faultsOf({ MASTER_KEY_PREVIOUS: KEY_2 })).toEqual([
-      'MASTER_KEY_PREVIOUS is of no use without MASTER_KEY',
+      'MASTER_KEY_PREVIOUS requires MASTER_KEY',
     ])
     expect(faultsOf({ ...beside, MASTER_KEY_PREVIOUS: Array(6).fill(KEY_2).join() })).toEqual([
       'MASTER_KEY_PREVIOUS must be at most 5 keys',
     ])
   })
 
-  test('a missing MASTER_KEY is named where there is a DATABASE_URL', () => {
+  test('a missing MASTER_KEY is reported if DATABASE_URL is set', () => {
     expect(faultsOf({ DATABASE_URL: DATABASE })).toEqual([
       'MASTER_KEY is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)',
     ])
   })
 })
 
-test('every setting that is read has a right row here, and all but a folder a wrong one', () => {
+test('this file has a valid value of every setting, and an invalid one of all but a folder', () => {
   const names = new Set([...Object.keys(SERVICE_SETTINGS.shape), 'BANKS'])
   const right = new Set(RIGHT.map(([name]) => name))
   const wrong = new Set([...WRONG.map(([name]) => name), 'DATA_DIR'])

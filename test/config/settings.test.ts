@@ -33,7 +33,7 @@ const DIGITS = secret(text(/^\d+$/, 'digits'))
 const COUNT = integer(1, 7).default(1)
 const TOGGLE = choice(['on', 'off']).default('on')
 
-describe('reads a right value', () => {
+describe('reads a valid value', () => {
   const cases: [string, NodeJS.ProcessEnv, z.ZodType, unknown][] = [
     ['text', { BANK_X_Y: ' a ' }, z.string(), 'a'],
     ['text by default', {}, z.string().default('b'), 'b'],
@@ -56,8 +56,8 @@ describe('reads a right value', () => {
   })
 })
 
-describe('names the setting that is wrong, and does not throw', () => {
-  const range = 'must be ranges such as 10.1.0.0/16,fd00:1::/32, and'
+describe('reports an invalid setting without throwing', () => {
+  const range = 'must be ranges such as 10.1.0.0/16,fd00:1::/32, but'
   const cases: [string, NodeJS.ProcessEnv, z.ZodType, string][] = [
     ['missing text', {}, z.string(), 'BANK_X_Y is required'],
     ['text of another form', { BANK_X_Y: 'a' }, DIGITS, 'BANK_X_Y must be digits'],
@@ -68,7 +68,7 @@ describe('names the setting that is wrong, and does not throw', () => {
       'both',
       { BANK_X_Y: 'a', BANK_X_Y_FILE: file },
       SECRET,
-      'BANK_X_Y and BANK_X_Y_FILE are set: leave one out',
+      'BANK_X_Y and BANK_X_Y_FILE are both set: remove one',
     ],
     ['missing url', {}, url, 'BANK_X_Y is required: a URL'],
     ['url of another scheme', { BANK_X_Y: 'ftp://a' }, url, 'BANK_X_Y must be a URL'],
@@ -79,7 +79,12 @@ describe('names the setting that is wrong, and does not throw', () => {
     ['too large', { BANK_X_Y: '8' }, COUNT, 'BANK_X_Y must be 1 to 7'],
     ['too small', { BANK_X_Y: '0' }, COUNT, 'BANK_X_Y must be 1 to 7'],
     ['no integer', { BANK_X_Y: '1.5' }, COUNT, 'BANK_X_Y must be 1 to 7'],
-    ['range', { BANK_X_Y: '10.0.0.0/8,10.0.0.1' }, cidrs, `BANK_X_Y ${range} "10.0.0.1" is none`],
+    [
+      'range',
+      { BANK_X_Y: '10.0.0.0/8,10.0.0.1' },
+      cidrs,
+      `BANK_X_Y ${range} "10.0.0.1" is not one`,
+    ],
   ]
   test.each(cases)('%s', (_name, env, field, fault) => {
     expect(read(env, field).faults).toEqual([expect.stringContaining(fault)])

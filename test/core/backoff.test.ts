@@ -9,7 +9,7 @@ test('the wait doubles with each failure in a row, up to its maximum', () => {
   expect(waits).toEqual([100, 200, 400, 3_200, 5_000, 5_000])
 })
 
-test('jitter makes a wait half to one and a half times as long', () => {
+test('jitter scales the wait by 0.5 to 1.5', () => {
   const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 100 }), random, (failures, drawn) => {

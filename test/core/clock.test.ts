@@ -4,13 +4,13 @@ import { createTimeText } from '../../src/core/clock.ts'
 
 const lagos = createTimeText('Africa/Lagos')
 
-test('a time is written as it is in Lagos, an hour ahead of UTC', () => {
+test('formats a time in Lagos, one hour ahead of UTC', () => {
   expect(lagos.format(Date.parse('2026-11-20T09:00:00Z'))).toBe('2026-11-20 10:00:00')
   expect(lagos.format(Date.parse('2026-12-31T23:30:59.999Z'))).toBe('2027-01-01 00:30:59')
   expect(lagos.format(Date.parse('2028-02-28T23:00:00Z'))).toBe('2028-02-29 00:00:00')
 })
 
-test('times at the ends of what four digits can say are read like any other', () => {
+test('handles the first and last times with four-digit years', () => {
   expect(lagos.parse('0001-01-01 00:00:00')).toBeLessThan(Date.UTC(1000, 0))
   expect(lagos.parse('0000-01-01 00:00:00')).toBeLessThan(Date.UTC(1000, 0))
   expect(lagos.parse('0999-12-31 23:59:59')).toBeLessThan(Date.UTC(1000, 0))
@@ -29,7 +29,7 @@ describe.each([
   const text = createTimeText(zone)
   const seconds = fc.integer({ min: 0, max: 4_102_444_799 })
 
-  test('every time of 1970 to 2100 is written as Intl writes it', () => {
+  test('formats every time from 1970 to 2100 as Intl does', () => {
     const oracle = new Intl.DateTimeFormat('sv-SE', {
       timeZone: zone,
       dateStyle: 'short',
@@ -42,7 +42,7 @@ describe.each([
     )
   })
 
-  test('what is written is read back, but for the hour that a zone has twice', () => {
+  test('parses what it formats, except in the hour that a zone repeats', () => {
     fc.assert(
       fc.property(seconds, (second) => {
         const written = text.format(second * 1_000)

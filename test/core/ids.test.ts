@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createRequestIds, newId, newReference } from '../../src/core/ids.ts'
 
 describe('identifiers', () => {
-  test('have the prefix and 26 characters that nobody misreads', () => {
+  test('have the prefix and 26 unambiguous characters', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_102_444_800_000 }), (nowMs) => {
         expect(newId('txn', nowMs)).toMatch(/^txn_[0-9a-hjkmnp-tv-z]{26}$/)
@@ -11,7 +11,7 @@ describe('identifiers', () => {
     )
   })
 
-  test('of later milliseconds sort after earlier ones', () => {
+  test('sort by their millisecond', () => {
     const time = fc.integer({ min: 0, max: 4_102_444_800_000 })
     fc.assert(
       fc.property(time, time, (one, other) => {
@@ -21,20 +21,20 @@ describe('identifiers', () => {
     )
   })
 
-  test('are never twice the same, in one millisecond as well', () => {
+  test('are unique, also within one millisecond', () => {
     const ids = new Set(Array.from({ length: 50_000 }, () => newId('x', 1)))
     expect(ids.size).toBe(50_000)
   })
 })
 
 describe('references', () => {
-  test('are R- and 20 characters without the ones that look alike', () => {
+  test('are R- and 20 characters without look-alikes', () => {
     const references = Array.from({ length: 20_000 }, newReference)
     expect(references.filter((each) => !/^R-[34679ACDEFGHJKMNPQRTWXY]{20}$/.test(each))).toEqual([])
     expect(new Set(references).size).toBe(20_000)
   })
 
-  test('use every character about as often as every other', () => {
+  test('use all characters about equally often', () => {
     const counts = new Map<string, number>()
     const text = Array.from({ length: 11_500 }, () => newReference().slice(2)).join('')
     for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1)
@@ -44,7 +44,7 @@ describe('references', () => {
   })
 })
 
-test('request ids of two instances are never the same, and of one they sort as they came', () => {
+test('request ids are unique across instances, and sort by creation within one', () => {
   const [one, other] = [createRequestIds(), createRequestIds()]
   const ids = Array.from({ length: 2_000 }, () => one())
   expect(ids).toEqual([...ids].sort())

@@ -13,7 +13,7 @@ afterEach(async () => {
   lines.length = 0
 })
 
-/** Starts a loop. @returns how many turns it made */
+/** Starts a loop. @returns how many turns it has run */
 function start(turn: (count: number, signal: AbortSignal) => Promise<number | undefined>) {
   let turns = 0
   const options = { name: 'test', log, everyMs: HOUR_MS, random: () => 0.5 }
@@ -22,14 +22,14 @@ function start(turn: (count: number, signal: AbortSignal) => Promise<number | un
   return () => turns
 }
 
-test('a turn follows at once when there is more to do, and a wake does not wait', async () => {
+test('the next turn starts at once when there is more to do, or on a wake', async () => {
   const turns = start(async (count) => (count < 3 ? 0 : undefined))
   await vi.waitFor(() => expect(turns()).toBe(3))
   loop?.wake()
   await vi.waitFor(() => expect(turns()).toBe(4))
 })
 
-test('wakes during a turn come to one more turn', async () => {
+test('wakes during a turn cause one more turn', async () => {
   const turns = start(async (count) => {
     if (count === 1) for (let i = 0; i < 10; i++) loop?.wake()
     return undefined
@@ -39,10 +39,10 @@ test('wakes during a turn come to one more turn', async () => {
   await vi.waitFor(() => expect(turns()).toBe(3))
 })
 
-test('the longest wait is shorter by a random part, and a wait that was asked for is not', async () => {
+test('jitter shortens the longest wait, but not a requested wait', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   const turns = start(async (count) => (count === 1 ? undefined : 1_000))
-  // Turns are macrotasks of their own, which are not faked.
+  // Turns run as real macrotasks, which fake timers do not advance.
   const turned = (count: number) => vi.waitUntil(() => turns() === count)
   await turned(1)
   await vi.waitUntil(() => vi.getTimerCount() > 0)
@@ -57,7 +57,7 @@ test('the longest wait is shorter by a random part, and a wait that was asked fo
   await turned(3)
 })
 
-test('a turn that fails is logged and repeated, and that it works again is logged', async () => {
+test('logs and repeats a failed turn, and logs the recovery', async () => {
   const turns = start(async (count) => {
     if (count <= 2) throw new Error('away')
     return undefined
@@ -65,14 +65,14 @@ test('a turn that fails is logged and repeated, and that it works again is logge
   await vi.waitFor(() => expect(turns()).toBe(3))
   await vi.waitFor(() =>
     expect(lines.map(({ msg, failures, waitMs }) => [msg, failures, waitMs])).toEqual([
-      ['failed, and is tried again', 1, 100],
-      ['failed, and is tried again', 2, 200],
-      ['works again', 2, undefined],
+      ['loop failed: retrying', 1, 100],
+      ['loop failed: retrying', 2, 200],
+      ['loop recovered', 2, undefined],
     ]),
   )
 })
 
-test('stopping aborts the signal of the turn, waits for it, and begins no other', async () => {
+test('stopping aborts the signal of the turn, waits for it and starts no other', async () => {
   const turns = start(
     (_count, signal) =>
       new Promise((_resolve, reject) => {

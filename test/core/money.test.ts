@@ -39,7 +39,7 @@ test.each([
 })
 
 describe('for every amount', () => {
-  test('what is written is read back', () => {
+  test('parses what it formats', () => {
     fc.assert(
       fc.property(amounts, (kobo) => {
         expect(formatAmount(kobo)).toMatch(/^(0|[1-9]\d*)\.\d\d$/)
@@ -58,7 +58,7 @@ describe('for every amount', () => {
     )
   })
 
-  test('text that is no plain decimal of at most two places is refused', () => {
+  test('rejects text that is not a plain decimal with at most two places', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 12 }), (text) => {
         const plain = /^\d+(\.\d{1,2}0*)?$/.test(text)

@@ -17,7 +17,7 @@ import {
 } from '../postgres/embedded/embedded-fixture.ts'
 
 describe('after a crash', () => {
-  test('of the service, the orphan is replaced and what was committed is there', async () => {
+  test('of the service, the next start replaces the orphan and keeps committed data', async () => {
     const folder = scratch()
     const killed = service(folder)
     const { url } = await killed.said
@@ -32,7 +32,7 @@ describe('after a crash', () => {
     expect(await query(next.url, 'table kept')).toEqual([{ answer: 42 }])
   })
 
-  test('of the server, the owner hears of it and the next start recovers', async () => {
+  test('of the server, the owner logs it and the next start recovers', async () => {
     const folder = scratch()
     const lines: string[] = []
     const first = await start({ folder, log: (line) => lines.push(line) })
@@ -44,7 +44,7 @@ describe('after a crash', () => {
     expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
   })
 
-  test('a lock file that names another program now does not matter', async () => {
+  test('a lock file with the id of another program does not prevent a start', async () => {
     const folder = scratch()
     const first = await start({ folder })
     const lock = readFileSync(join(folder, 'postmaster.pid'), 'utf8')
@@ -63,7 +63,7 @@ describe('after a crash', () => {
 })
 
 describe('two services on one folder', () => {
-  test('the second is told who the first is, and the first is not disturbed', async () => {
+  test('the second fails with the process id of the first, which keeps running', async () => {
     const folder = scratch()
     const first = service(folder)
     const { url } = await first.said
@@ -89,8 +89,8 @@ describe('two services on one folder', () => {
     const services = Array.from({ length: 4 }, () => service(folder))
     const said = await Promise.all(services.map((each) => each.said))
     const winner = services[said.findIndex((each) => each.error === undefined)]
-    const told = `another Inflow (process ${winner?.child.pid}) is using ${folder}; stop it or set DATA_DIR`
-    expect(said.map((each) => each.error).sort()).toEqual([told, told, told, undefined])
+    const message = `another Inflow (process ${winner?.child.pid}) is using ${folder}; stop it or set DATA_DIR`
+    expect(said.map((each) => each.error).sort()).toEqual([message, message, message, undefined])
     const url = said.find((each) => each.error === undefined)?.url ?? ''
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
     expect(readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))).toEqual([])
@@ -98,7 +98,7 @@ describe('two services on one folder', () => {
 })
 
 describe('the end of the service', () => {
-  test('by process.exit takes the server along', async () => {
+  test('by process.exit stops the server', async () => {
     const folder = scratch()
     const also = "process.once('SIGTERM', () => process.exit(7))"
     const { child, said } = service(folder, { also })
@@ -110,7 +110,7 @@ describe('the end of the service', () => {
     await untilGone(pid)
   })
 
-  test('by running out of work is not held up by the server', async () => {
+  test('by an empty event loop does not wait for the server', async () => {
     const folder = scratch()
     const { child, said } = service(folder, { also: 'clearInterval(hold)' })
     const exited = once(child, 'exit')
@@ -135,7 +135,7 @@ describe('the end of the service', () => {
     const { child, said } = service(folder, { also })
     await said
     const exited = once(child, 'exit')
-    // What a terminal does: a signal to all of the process group.
+    // A terminal signals the whole process group.
     process.kill(-(child.pid ?? Number.NaN), 'SIGINT')
     expect(await exited).toEqual([7, null])
     const { url } = await start({ folder })

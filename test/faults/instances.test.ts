@@ -28,7 +28,7 @@ const instances: ServiceProcess[] = []
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const random = generator(seed)
 
-/** @param port of the instance it takes the place of, so that subscribers find it again */
+/** @param port of the instance that it replaces, so that subscribers find it */
 const start = (port = '0') => startProcess({ DATABASE_URL: db.url, GRPC_PORT: port })
 
 function client<S extends Parameters<typeof createClient>[0]>(
@@ -78,7 +78,7 @@ async function openAccounts(): Promise<string[]> {
   return numbers
 }
 
-/** Sends a batch until some instance has acknowledged it. Repeating is safe. */
+/** Repeats a batch until an instance acknowledges it; repeating is idempotent. */
 async function record(payments: ReturnType<typeof create<typeof RecordPaymentRequestSchema>>[]) {
   for (let attempt = 0; ; attempt++) {
     const instance = instances[Math.floor(random() * instances.length)]!
@@ -95,7 +95,7 @@ async function record(payments: ReturnType<typeof create<typeof RecordPaymentReq
   }
 }
 
-/** Follows the whole log, moving to another instance by cursor now and then. */
+/** Reads the whole log, and sometimes resumes by cursor at another instance. */
 async function follow(upTo: number, first: number): Promise<Event[]> {
   const events: Event[] = []
   let cursor: string | undefined
@@ -125,7 +125,7 @@ async function follow(upTo: number, first: number): Promise<Event[]> {
   return events
 }
 
-test('three instances, random kills: every subscriber sees the whole log, in its order', async () => {
+test('every subscriber receives the whole log in order while instances are killed at random', async () => {
   console.log(`several instances: SEED=${seed}`)
   const accounts = await openAccounts()
   const total = EVENTS + accounts.length

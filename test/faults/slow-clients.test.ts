@@ -9,13 +9,13 @@ import { type ServiceProcess, startProcess } from '../support/process.ts'
 const tls = useTls(false)
 const db = useDatabase()
 
-/** The service as it is, in a process of its own, with the limits that it has. */
+/** The service in a process of its own, with its default limits. */
 let running: ServiceProcess
 
 beforeAll(async () => {
   running = await startProcess({
     DATABASE_URL: db.url,
-    // What is held for clients that do not read has to fit in here, or the process ends.
+    // Buffers for clients that do not read must fit into this heap, or the process crashes.
     NODE_OPTIONS: '--max-old-space-size=192',
     RATE_LIMIT_FAILED: 'off',
   })
@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 afterAll(() => running?.kill())
 
-/** A connection that is attacked by, and when it is closed. */
+/** An attacking connection, and when it is closed. */
 function open(url: string): { socket: Socket; closed: Promise<void> } {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' })
   socket.on('error', () => undefined)
@@ -40,10 +40,10 @@ const metric = async (url: string, name: string): Promise<number> => {
 
 const HEAD = `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\n`
 
-/** How many of the attackers ask for much in one go, and read nothing. */
+/** How many of the attackers request much at once and read nothing. */
 const UNREAD = 50
 
-test('500 connections that send byte by byte or read nothing: others are served, and they are cut off', async () => {
+test('500 connections that send byte by byte or read nothing are closed while others are served', async () => {
   const url = running.httpUrl
   const drips: (() => void)[] = []
   const sockets: Socket[] = []
@@ -65,26 +65,26 @@ test('500 connections that send byte by byte or read nothing: others are served,
     for (const drip of drips) drip()
   }, 1_000)
   onTestFinished(() => clearInterval(dripping))
-  // Whoever reads nothing does not hear of the end: the service knows who is still there.
+  // A client that reads nothing does not notice the close: the service's metric counts connections.
   const others = async () => (await metric(url, 'inflow_connections{server="http"}')) - 1
   let served = 0
   let most = 0
   for (let left = await others(); left > 0 || most < 500 - UNREAD; left = await others()) {
     most = Math.max(most, left)
-    const answer = await send(url, { headers: asJson('no-key'), body: '{"session_id":"1"}' })
-    expect(answer.status).toBe(401)
+    const response = await send(url, { headers: asJson('no-key'), body: '{"session_id":"1"}' })
+    expect(response.status).toBe(401)
     served += 1
   }
   expect(served).toBeGreaterThan(100)
   expect(running.child.exitCode).toBeNull()
 }, 120_000)
 
-test('a TLS handshake that does not come holds nobody up, and does not stay', async () => {
-  const servers = [tls.httpUrl, tls.grpcUrl]
-  const slow = servers.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
+test('connections without a TLS handshake delay no other client and are closed', async () => {
+  const urls = [tls.httpUrl, tls.grpcUrl]
+  const slow = urls.flatMap((url) => Array.from({ length: 50 }, () => open(url)))
   for (const [index, { socket }] of slow.entries()) {
     socket.resume()
-    // Some say nothing at all, some begin a record of a handshake.
+    // Some send nothing, some send the start of a handshake record.
     if (index % 2 === 0) socket.write(Buffer.from([22, 3, 1, 2, 0, 1]))
   }
   let over = false
@@ -92,7 +92,7 @@ test('a TLS handshake that does not come holds nobody up, and does not stay', as
     over = true
   })
   while (!over) {
-    for (const url of servers) {
+    for (const url of urls) {
       await new Promise<void>((resolve, reject) => {
         const socket = connectTls({
           host: '127.0.0.1',

@@ -1,13 +1,13 @@
 import { defineConfig } from 'vitest/config'
 import { common } from '../vitest.config.ts'
 
-/** Counts of the property tests, of which `npm test` runs few. Those of the environment come first. */
+/** Runs of the property tests, more than in `npm test`. The environment overrides them. */
 const COUNTS = {
   SCHEDULES: '3000',
   SEQUENCES: '500',
 }
 
-// Kills, floods, soaks and long runs of property tests: what takes minutes rather than seconds.
+// Kills, floods, soaks and long property tests, which take minutes rather than seconds.
 export default defineConfig({
   test: {
     ...common('faults'),

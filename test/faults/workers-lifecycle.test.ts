@@ -11,7 +11,7 @@ import { ADMIN_TOKEN } from '../support/service.ts'
 import { backgroundOf, isAlive, logOf, workersOf } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
-/** For what a busy machine may take long for. */
+/** Time limit for waits on a busy machine. */
 const WAIT_MS = 30_000
 
 vi.setConfig({ testTimeout: 180_000 })
@@ -32,21 +32,21 @@ async function start(workers: number, env: NodeJS.ProcessEnv = {}): Promise<Serv
   const settings = { DATABASE_URL: db.url, WORKERS: `${workers}`, LOG_LEVEL: 'info', ...env }
   const service = await startProcess(settings, true)
   onTestFinished(() => service.kill())
-  // What it writes to standard error comes by itself.
+  // Standard error is collected separately.
   await vi.waitFor(() => expect(workersOf(service).size).toBe(workers), WAIT_MS)
   return service
 }
 
 const pidsOf = (service: ServiceProcess) => [...workersOf(service).values()]
 
-/** Adds an event, which the worker with the background work gives its place in the log. */
+/** Adds an event, which the worker with the background work sequences. */
 async function publish({ grpcUrl }: ServiceProcess): Promise<void> {
   const businesses = createClient(BusinessService, createGrpcTransport({ baseUrl: grpcUrl }))
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
   await businesses.createBusiness({ name: 'Acme' }, { headers, timeoutMs: 10_000 })
 }
 
-test('when the first process is killed, no worker is left', async () => {
+test('the workers end when the primary process is killed', async () => {
   const service = await start(3)
   const pids = pidsOf(service)
   expect(pids.filter(isAlive)).toHaveLength(3)
@@ -54,7 +54,7 @@ test('when the first process is killed, no worker is left', async () => {
   await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), WAIT_MS)
 })
 
-test('when all workers die at once, others take their places at the same ports', async () => {
+test('replacements listen on the same ports after all workers die at once', async () => {
   const service = await start(2)
   for (let round = 0; round < 2; round++) {
     const before = pidsOf(service)
@@ -63,7 +63,7 @@ test('when all workers die at once, others take their places at the same ports',
       () => expect(pidsOf(service).filter((pid) => !before.includes(pid))).toHaveLength(2),
       WAIT_MS,
     )
-    // Found at the ports that were free at the start, on both doors.
+    // On the ports that were free at the start, of both servers.
     expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200)
     await publish(service)
     expect(isAlive(workersOf(service).get(backgroundOf(service))!)).toBe(true)
@@ -72,14 +72,14 @@ test('when all workers die at once, others take their places at the same ports',
   expect(pidsOf(service).filter(isAlive)).toEqual([])
 })
 
-test('when none can be started any more, it ends and says why', async () => {
+test('the service exits with the faults when no worker can be started', async () => {
   const tls = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
   const service = await start(2, tls)
   const exited = new Promise((resolve) => service.child.once('exit', resolve))
   await writeFile(join(folder, 'cert.pem'), 'gone')
   const [first, second] = pidsOf(service)
   process.kill(first!, 'SIGKILL')
-  // While one serves, it goes on doing so, however often the other fails.
+  // While one worker serves, failed starts of the other do not stop the service.
   await vi.waitFor(() => {
     const failed = logOf(service).filter(({ msg }) => msg.startsWith('a worker ended'))
     expect(failed.length).toBeGreaterThan(5)
@@ -93,11 +93,11 @@ test('when none can be started any more, it ends and says why', async () => {
   expect(service.output()).toContain(line)
 })
 
-test('what Ctrl-C in a terminal sends to all processes ends them in good order', async () => {
+test('Ctrl-C, which signals all processes, stops them cleanly', async () => {
   const service = await start(2)
   const exited = new Promise((resolve) => service.child.once('exit', resolve))
   const pids = pidsOf(service)
-  // The workers hear it first, and wait for what the first process makes of it.
+  // The workers get the signal first, and wait for the primary process.
   for (const pid of [...pids, service.child.pid!]) process.kill(pid, 'SIGINT')
   expect(await exited).toBe(0)
   expect(pids.filter(isAlive)).toEqual([])

@@ -22,7 +22,7 @@ const KILLS = Number(process.env['KILLS'] ?? 4)
 const SENDERS = 6
 const BATCH = 20
 
-/** What one call has, so that none waits for ever for a worker that was killed. */
+/** The time limit of one call, so that none waits for ever for a killed worker. */
 const CALL_MS = 10_000
 const CALLS_MAX = 200
 
@@ -65,7 +65,7 @@ beforeAll(async () => {
 
 afterAll(() => service?.kill())
 
-/** Repeats a call until it is answered. Repeating is safe. */
+/** Repeats a call until it succeeds; repeating is idempotent. */
 async function insist<T>(call: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -77,7 +77,7 @@ async function insist<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Records batches until told to stop. @returns the sessions that were acknowledged */
+/** Records batches until stopped. @returns the acknowledged sessions */
 async function feed(sender: number, stopped: () => boolean): Promise<string[]> {
   const transactions = createClient(TransactionService, connect())
   const acknowledged: string[] = []
@@ -100,7 +100,7 @@ async function feed(sender: number, stopped: () => boolean): Promise<string[]> {
   return acknowledged
 }
 
-/** Follows the log, over workers that die, until it has seen the last of them. */
+/** Reads the log, across workers that die, until the last event. */
 async function follow(enough: () => number, stop: AbortController): Promise<string[]> {
   const ids: string[] = []
   for await (const event of subscribe({
@@ -115,7 +115,7 @@ async function follow(enough: () => number, stop: AbortController): Promise<stri
   return ids
 }
 
-test('workers are killed under load: nothing is lost, and the service stays', async () => {
+test('loses nothing and keeps serving while workers are killed under load', async () => {
   console.log(`workers: SEED=${seed}`)
   let stopped = false
   let total = Number.POSITIVE_INFINITY
@@ -126,22 +126,22 @@ test('workers are killed under load: nothing is lost, and the service stays', as
   )
   const replaced = new Map<number, number>()
   for (let kill = 0; kill < KILLS; kill++) {
-    // The one with the background work in turn with any.
+    // Alternates between the worker with the background work and any other.
     const victim = kill % 2 === 0 ? backgroundOf(service) : 1 + Math.floor(random() * WORKERS)
     const pid = workersOf(service).get(victim)!
     await killWorker(service, victim)
     replaced.set(pid, victim)
-    // Others answer at once, at the same port; a new connection is never left to one that is gone.
-    const answer = await insist(() =>
+    // Other workers respond at once on the same port: no new connection goes to a dead worker.
+    const response = await insist(() =>
       send(service.httpUrl, { headers: asJson(key), body: '{"session_id":"none"}' }),
     )
-    expect(answer.status).toBe(404)
+    expect(response.status).toBe(404)
   }
   stopped = true
   const acknowledged = (await senders).flat()
   total = 1 + acknowledged.length
 
-  // Whoever has the background work by now gives all of it its place.
+  // The worker that has the background work by now sequences all events.
   await vi.waitFor(
     async () => {
       const { rows } = await db.database.pool.query('select count(*)::int as events from event_log')
@@ -156,7 +156,7 @@ test('workers are killed under load: nothing is lost, and the service stays', as
   const { rows: log } = await db.database.pool.query<{ event_id: string }>(
     'select event_id from event_log order by position',
   )
-  // A subscriber that had seen all of it before it was known how much there is waits for one more.
+  // A subscriber that had read everything before the total was known waits for one more event.
   await createClient(BusinessService, connect()).createBusiness({ name: 'End' }, { headers })
   const ended = setTimeout(() => stop.abort(), 30_000)
   for (const ids of await followers) {
@@ -166,7 +166,7 @@ test('workers are killed under load: nothing is lost, and the service stays', as
 
   expect([...replaced.keys()].filter(isAlive)).toEqual([])
   expect([...workersOf(service).values()].filter(isAlive)).toHaveLength(WORKERS)
-  const takeOvers = logOf(service).filter(({ msg }) => msg === 'does the background work')
+  const takeOvers = logOf(service).filter(({ msg }) => msg === 'background work assigned')
   expect(takeOvers.length).toBeGreaterThan(KILLS / 2)
   const pids = [...workersOf(service).values()]
   expect(await service.stop()).toBe(0)

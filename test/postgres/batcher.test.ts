@@ -9,7 +9,7 @@ interface Held {
   readonly fail: (error: Error) => void
 }
 
-/** A batcher whose batches end when the test says so. */
+/** A batcher whose batches the test completes. */
 function held(bounds: { itemsMax?: number; batchesMax?: number; queueMax?: number } = {}) {
   const batches: Held[] = []
   const waiting = new Set<() => void>()
@@ -25,7 +25,7 @@ function held(bounds: { itemsMax?: number; batchesMax?: number; queueMax?: numbe
         for (const look of waiting) look()
       }),
   })
-  /** Resolves when as many batches were started. */
+  /** Resolves when this many batches have started. */
   const started = (count: number) =>
     new Promise<void>((resolve) => {
       const look = () => {
@@ -48,7 +48,7 @@ test('calls of one turn share a batch, each with its own result', async () => {
   expect(await Promise.all(calls)).toEqual([10, 20, 30])
 })
 
-test('a batch is no larger, and no more are under way, than the bounds say', async () => {
+test('bounds the size of batches and their concurrency', async () => {
   const { call, batches, started } = held()
   const calls = [1, 2, 3, 4, 5, 6, 7, 8].map(call)
   await started(2)
@@ -64,7 +64,7 @@ test('a batch is no larger, and no more are under way, than the bounds say', asy
   expect(await Promise.all(calls)).toEqual([10, 20, 30, 40, 50, 60, 70, 80])
 })
 
-test('calls that come while batches are under way form the next ones', async () => {
+test('calls during a batch form the next one', async () => {
   const { call, batches, started } = held({ batchesMax: 1 })
   const first = call(1)
   await started(1)
@@ -79,7 +79,7 @@ test('calls that come while batches are under way form the next ones', async () 
 })
 
 describe('a batch that fails', () => {
-  test('rejects its own calls alone, and the next ones go on', async () => {
+  test('rejects only its own calls', async () => {
     const { call, batches, started } = held({ batchesMax: 1, itemsMax: 2 })
     const calls = [1, 2, 3].map((item) => call(item).catch((error: Error) => error.message))
     await started(1)
@@ -89,7 +89,7 @@ describe('a batch that fails', () => {
     expect(await Promise.all(calls)).toEqual(['broken', 'broken', 30])
   })
 
-  test('by throwing at once rejects its calls too', async () => {
+  test('rejects its calls when it throws synchronously', async () => {
     const call = createBatcher<number, number>({
       itemsMax: 2,
       batchesMax: 1,
@@ -103,7 +103,7 @@ describe('a batch that fails', () => {
   })
 })
 
-test('beyond the bound of waiting calls, more are refused as unavailable', async () => {
+test('rejects calls beyond the bound of the queue as unavailable', async () => {
   const { call, batches, started } = held({ batchesMax: 1, itemsMax: 1, queueMax: 2 })
   const first = call(1)
   await started(1)
@@ -122,7 +122,7 @@ test('beyond the bound of waiting calls, more are refused as unavailable', async
   expect(await Promise.all([...waiting, accepted])).toEqual([20, 30, 50])
 })
 
-test('whatever comes whenever, every call gets its own result, in batches within the bounds', () =>
+test('every call gets its own result in batches within the bounds, for any arrival order', () =>
   fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(fc.integer(), { maxLength: 20 }), { maxLength: 6 }),
@@ -130,17 +130,17 @@ test('whatever comes whenever, every call gets its own result, in batches within
       fc.integer({ min: 1, max: 3 }),
       fc.scheduler(),
       async (bursts, itemsMax, batchesMax, scheduler) => {
-        let underWay = 0
+        let inProgress = 0
         const call = createBatcher<number, number>({
           itemsMax,
           batchesMax,
           queueMax: 1_000,
           run: async (items) => {
-            underWay += 1
-            expect(underWay).toBeLessThanOrEqual(batchesMax)
+            inProgress += 1
+            expect(inProgress).toBeLessThanOrEqual(batchesMax)
             expect(items.length).toBeLessThanOrEqual(itemsMax)
             await new Promise((resolve) => setImmediate(resolve))
-            underWay -= 1
+            inProgress -= 1
             return items.map((item) => item * 2)
           },
         })

@@ -12,7 +12,7 @@ import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(4)
 
-/** What PostgreSQL makes of an array parameter. */
+/** How PostgreSQL reads an array parameter. */
 async function read<T>(type: string, parameter: Buffer, shown = 'v'): Promise<T[]> {
   const { rows } = await db.database.pool.query(
     `select ${shown} as v from unnest($1::${type}[]) with ordinality as a(v, at) order by at`,
@@ -24,10 +24,10 @@ async function read<T>(type: string, parameter: Buffer, shown = 'v'): Promise<T[
 const RUNS = { numRuns: 60 }
 const list = <T>(values: fc.Arbitrary<T>) => fc.array(values, { maxLength: 40 })
 
-// PostgreSQL has no U+0000, and UTF-8 has no halves of surrogate pairs.
+// PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates.
 const texts = fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\0', '').toWellFormed())
 
-test('texts arrive as they were, with nulls, empty ones and every script', () =>
+test('texts round-trip, with nulls, empty texts and every script', () =>
   fc.assert(
     fc.asyncProperty(list(fc.option(texts)), async (values) => {
       expect(await read('text', textArray(values))).toEqual(values)
@@ -35,11 +35,11 @@ test('texts arrive as they were, with nulls, empty ones and every script', () =>
     RUNS,
   ))
 
-test('half a surrogate pair arrives as U+FFFD, and shifts nothing after it', async () => {
+test('a lone surrogate arrives as U+FFFD, and shifts nothing after it', async () => {
   expect(await read('text', textArray(['a\ud800', 'b', '\udc00c']))).toEqual(['a�', 'b', '�c'])
 })
 
-test('bytes arrive as they were, with nulls', () =>
+test('bytes round-trip, with nulls', () =>
   fc.assert(
     fc.asyncProperty(list(fc.option(fc.uint8Array())), async (values) => {
       const found = await read<Buffer | null>('bytea', byteaArray(values))
@@ -50,7 +50,7 @@ test('bytes arrive as they were, with nulls', () =>
     RUNS,
   ))
 
-test('truth values arrive as they were, with nulls', () =>
+test('booleans round-trip, with nulls', () =>
   fc.assert(
     fc.asyncProperty(list(fc.option(fc.boolean())), async (values) => {
       expect(await read('boolean', booleanArray(values))).toEqual(values)
@@ -58,7 +58,7 @@ test('truth values arrive as they were, with nulls', () =>
     RUNS,
   ))
 
-test('whole numbers of 64 bits arrive as they were', () =>
+test('64-bit integers round-trip', () =>
   fc.assert(
     fc.asyncProperty(
       list(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
@@ -69,7 +69,7 @@ test('whole numbers of 64 bits arrive as they were', () =>
     RUNS,
   ))
 
-test('whole numbers of 32 bits arrive as they were', () =>
+test('32-bit integers round-trip', () =>
   fc.assert(
     fc.asyncProperty(list(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 })), async (values) => {
       expect(await read('integer', integerArray(values))).toEqual(values)
@@ -77,7 +77,7 @@ test('whole numbers of 32 bits arrive as they were', () =>
     RUNS,
   ))
 
-test('times arrive to the millisecond, before 1970 and before 2000 too', () =>
+test('times round-trip to the millisecond, also before 1970 and 2000', () =>
   fc.assert(
     fc.asyncProperty(
       list(fc.integer({ min: -62_135_596_800_000, max: 253_402_300_799_999 })),
@@ -89,7 +89,7 @@ test('times arrive to the millisecond, before 1970 and before 2000 too', () =>
     RUNS,
   ))
 
-test('lists of one length stay rows, whatever they hold', async () => {
+test('arrays of the same length unnest to rows, whatever they contain', async () => {
   const rows = 5_000
   const numbers = Array.from({ length: rows }, (_, index) => index)
   const { rows: found } = await db.database.pool.query(

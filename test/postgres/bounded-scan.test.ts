@@ -8,7 +8,7 @@ const ROWS_MAX = 10
 
 const db = useDatabase(2)
 
-/** Pages of the numbers from 1 to 100 that a filter lets through. */
+/** Pages of the numbers from 1 to 100 that pass a filter. */
 async function pagesOf(order: 'asc' | 'desc', filter: string, pageSize: number) {
   const pages: number[][] = []
   let pageToken = ''
@@ -51,11 +51,11 @@ const FILTERS: readonly [string, (number: number) => boolean][] = [
 test.each(['asc', 'desc'] as const)(
   'pages together are everything that the filter lets through, once, in order (%s)',
   async (order) => {
-    for (const [filter, isWanted] of FILTERS) {
+    for (const [filter, matches] of FILTERS) {
       for (const pageSize of [1, 3, 9, 10, 11, 99, 100, 200]) {
         const pages = await pagesOf(order, filter, pageSize)
-        const wanted = numbers.filter(isWanted)
-        const expected = order === 'asc' ? wanted : wanted.reverse()
+        const matching = numbers.filter(matches)
+        const expected = order === 'asc' ? matching : matching.reverse()
         expect([filter, pageSize, pages.flat()]).toEqual([filter, pageSize, expected])
         expect(Math.max(...pages.map((page) => page.length))).toBeLessThanOrEqual(pageSize)
       }
@@ -63,7 +63,7 @@ test.each(['asc', 'desc'] as const)(
   },
 )
 
-test('a page ends at the bound, and says that more follow', async () => {
+test('a page ends at the scan bound, and reports that more follow', async () => {
   const pages = await pagesOf('asc', 'number > 95', 50)
   expect(pages).toHaveLength(ROWS / ROWS_MAX + 1)
   expect(pages.slice(0, 9).flat()).toEqual([])

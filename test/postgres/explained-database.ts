@@ -10,7 +10,7 @@ import { seedOthers } from './seed-others.ts'
 
 const SEED_LIMIT_MS = 300_000
 
-/** A node of a plan as EXPLAIN (FORMAT JSON) tells of it. */
+/** A plan node as EXPLAIN (FORMAT JSON) reports it. */
 export interface PlanNode {
   readonly 'Node Type': string
   readonly 'Relation Name'?: string
@@ -21,23 +21,23 @@ export interface PlanNode {
   readonly Plans?: readonly PlanNode[]
 }
 
-/** A statement that ran, and how. */
+/** A statement that ran, and its plan. */
 export interface Explained {
   readonly text: string
   readonly plan: PlanNode
 }
 
-/** A full database that tells how each statement ran, those inside functions too. */
+/** A full database that reports the plan of each statement, also inside functions. */
 export interface ExplainedDatabase {
   readonly url: string
   readonly database: Database
-  /** What ran since it was last asked. */
+  /** The statements since the last call. */
   take(): Explained[]
 }
 
 /**
- * Opened before the tests of a file. `auto_explain` tells the plans of the very statements that the
- * service makes, prepared ones as they are planned by then.
+ * Opened before the tests of a file. `auto_explain` reports the plans of the service's own statements,
+ * including the plans that prepared statements have at that time.
  */
 export function useExplainedDatabase(transactions: number): ExplainedDatabase {
   let made: Awaited<ReturnType<typeof createTestDatabase>>
@@ -55,13 +55,13 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
     await seedOthers(made.url, transactions)
     await explainAll(made.url)
     database = await openDatabase(made.url)
-    // What the seed has was encrypted by nobody, and the service would take its key for a wrong one.
+    // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
     await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))
     const hear = ({ message = '' }: { readonly message?: string | undefined }): void => {
       const at = message.indexOf('{')
       if (!message.startsWith('duration: ') || at === -1) return
-      const told = JSON.parse(message.slice(at)) as { 'Query Text': string; Plan: PlanNode }
-      statements.push({ text: told['Query Text'], plan: told.Plan })
+      const explained = JSON.parse(message.slice(at)) as { 'Query Text': string; Plan: PlanNode }
+      statements.push({ text: explained['Query Text'], plan: explained.Plan })
     }
     for (const pool of [database.pool, database.relaxedPool]) {
       pool.on('connect', (client) => client.on('notice', hear))
@@ -98,7 +98,7 @@ const SETTINGS = {
   'auto_explain.log_parameter_max_length': '0',
 }
 
-/** For the connections made from now on. */
+/** Applies to connections from now on. */
 async function explainAll(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -118,7 +118,7 @@ export function* nodesOf(plan: PlanNode): Generator<PlanNode> {
   for (const part of plan.Plans ?? []) yield* nodesOf(part)
 }
 
-/** How many pages of 8 KiB a statement looked at. */
+/** How many pages of 8 KiB a statement read. */
 export function buffersOf({ plan }: Explained): number {
   return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
 }

@@ -23,7 +23,7 @@ beforeAll(async () => {
       values ('tok_1', 'x', '', 'x', sha256('a'), '{read}', now())`)
 })
 
-test('the bytes of an event that is kept for subscribers keep nothing else', () => {
+test('cached event bytes retain no larger buffer', () => {
   const encode = createSharedEncoder(SubscribeResponseSchema)
   const item = { case: 'checkpoint', value: { cursor: 'somewhere' } } as const
   const message = create(SubscribeResponseSchema, { item })
@@ -33,7 +33,7 @@ test('the bytes of an event that is kept for subscribers keep nothing else', () 
   expect(bytes.buffer.byteLength).toBe(bytes.length)
 })
 
-test('bytes that are remembered do not keep what the driver read them in', async () => {
+test('cached bytes do not retain the read buffer of the driver', async () => {
   const { pool } = db.database
   const [account] = await createFindOpenAccounts(pool)([
     { bank: '9PSB', accountNumber: '0000000001', live: true },

@@ -5,25 +5,25 @@ import { SEEDED_BUSINESS } from '../bench/seed.ts'
 
 type Request = Readonly<Record<string, unknown>>
 
-/** How the pages of one list are asked for. */
+/** The requests for the pages of one list. */
 export interface ListRow {
-  /** In every request. */
+  /** Fields of every request. */
   readonly always?: Request
-  /** By field: what it may be, beside absent. Every combination is asked for. */
+  /** The values of each filter, beside absent. Every combination is requested. */
   readonly filters: Readonly<Record<string, readonly unknown[]>>
-  /** Combinations that the contract refuses, or that tell no more than others. */
+  /** Combinations that the contract rejects, or that add nothing. */
   readonly refused?: (request: Request) => boolean
-  /** Asks for the page at a part of all there is, from 0 to 1. Absent: it has one page. */
+  /** Requests the page at a fraction of the list, from 0 to 1. Absent: there is one page. */
   readonly at?: (pool: Pool, part: number, request: Request) => Promise<Request>
-  /** How many pages of the database it may look at; absent: as a list of 50 rows does. */
+  /** How many database pages it may read; absent: the bound of a list of 50 rows. */
   readonly buffersMax?: number
 }
 
 const DAY_MS = 86_400_000
 
-/** The last row before a part of a table in the order of a list: what a page token is made of. */
+/** The last row before a fraction of a table in list order, for the page token. */
 function tokenAt(columns: string, from: string, order: string): NonNullable<ListRow['at']> {
-  // The whole table is counted for it: once, not for every combination of filters.
+  // Counts the whole table: once, not for every combination of filters.
   const found = new WeakMap<Pool, Map<number, Request>>()
   return async (pool, part) => {
     const known = found.get(pool)?.get(part)
@@ -57,13 +57,13 @@ const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   return { after: BigInt(Math.floor(Number(rows[0]!.last) * part)) }
 }
 
-/** Twenty days ago to ten days ago, when payments come a second apart, and audit entries a minute. */
+/** From twenty to ten days ago; payments are a second apart, audit entries a minute. */
 const period = (nowMs: number, from: number, to: number) => ({
   from: timestampFromMs(nowMs - from),
   to: timestampFromMs(nowMs - to),
 })
 
-/** Every list there is. A new one needs a row. */
+/** Every list rpc. A new one needs a row. */
 export function listRows(transactions: number): Readonly<Record<string, ListRow>> {
   const nowMs = Date.now()
   const spanMs = transactions * 1_000
@@ -135,7 +135,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         const { after } = (await EVENTS_AT(pool, part, {})) as { after: bigint }
         return { pageToken: pageTokenOf([`${after}`, `${2n ** 40n}`, '0', '0', '0']) }
       },
-      // A thousand events that moved no money stand between two entries.
+      // A thousand events without money lie between two entries.
       buffersMax: 8_000,
     },
     'SettlementService.ListHolidays': {
@@ -188,7 +188,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
   }
 }
 
-/** A period that is open at one end costs what one costs that is open at both, or at neither. */
+/** A period open at one end costs as much as one open at both or neither. */
 function isOpenPeriod({ from, to }: Request): boolean {
   return (from === undefined) !== (to === undefined)
 }
@@ -197,7 +197,7 @@ function isEmpty(request: Request): boolean {
   return Object.keys(request).length === 0
 }
 
-/** Every request that filters come to. */
+/** One request for each combination of filters. */
 export function* requestsOf({ always = {}, filters, refused }: ListRow): Generator<Request> {
   let requests: Request[] = [{}]
   for (const [field, values] of Object.entries(filters)) {

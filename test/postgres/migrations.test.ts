@@ -4,28 +4,28 @@ import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(4)
 
-test('the migrations make what the entities say, but for what entities cannot say', async () => {
+test('the migrations create the schema of the entities, and what entities cannot express', async () => {
   const sql = await db.database.orm.schema.getUpdateSchemaSQL({ wrap: false })
   const statements = sql
     .split(';')
     .map((statement) => statement.trim())
     .filter((statement) => statement !== '')
   const known = [
-    // An identity column is a plain type with words after it to the entity.
+    // The entity declares an identity column as a type with a suffix.
     /^alter table "outbox" alter column "seq" drop default$/,
-    // Guards and functions are of no entity.
+    // Triggers and functions belong to no entity.
     /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept)"/,
     /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_delete_guard|archived_entry_append_only|reversal_append_only|balance_snapshot(_append_only)?)"/,
     /^drop trigger if exists "(account_id_guard|account_delete_guard|account_not_truncated|transaction_account_guard|posting_transaction_guard)"/,
     /^drop view if exists "money_event"/,
     /^drop function if exists "/,
-    // PostgreSQL keeps BETWEEN as two comparisons.
+    // PostgreSQL stores BETWEEN as two comparisons.
     /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
   ]
   expect(statements.filter((each) => !known.some((pattern) => pattern.test(each)))).toEqual([])
 })
 
-test('no entity has changed without a migration', async () => {
+test('every change of an entity has a migration', async () => {
   expect(await db.database.orm.migrator.checkSchema()).toBe(false)
 })
 
@@ -33,7 +33,7 @@ test('a second run of the migrations does nothing', async () => {
   expect(await migrate(db.database)).toEqual([])
 })
 
-test('every foreign key, check, guard and function is there', async () => {
+test('creates every foreign key, check, trigger and function', async () => {
   const { rows } = await db.database.pool.query(
     `select 'function ' || proname as what from pg_proc
         where pronamespace = 'public'::regnamespace and prokind = 'f'

@@ -10,7 +10,7 @@ interface Row {
 
 const keyOf = (row: Row) => [`${row.at}`, row.id]
 
-/** Reads a sorted list page by page, as a store does. */
+/** Reads a sorted list page by page, like a store. */
 function pagesOf(rows: readonly Row[], pageSize: number): Row[][] {
   const pages: Row[][] = []
   let token = ''
@@ -27,7 +27,7 @@ function pagesOf(rows: readonly Row[], pageSize: number): Row[][] {
   return pages
 }
 
-test('pages together are the list, each as long as asked for but the last', () => {
+test('pages add up to the list, and all but the last have the requested size', () => {
   const rows = fc.uniqueArray(fc.record({ at: fc.nat(), id: fc.string() }), {
     selector: (row) => JSON.stringify(row),
     maxLength: 60,
@@ -42,7 +42,7 @@ test('pages together are the list, each as long as asked for but the last', () =
   )
 })
 
-test('a token that is none is told by the name of its field in the request', () => {
+test('an invalid token is reported with the name of its field in the request', () => {
   const fieldOf = (read: () => unknown) => {
     try {
       return read()
@@ -54,7 +54,7 @@ test('a token that is none is told by the name of its field in the request', () 
   expect(fieldOf(() => readPage(0, 'x', 1, 'page_token'))).toEqual(['page_token'])
 })
 
-test('a page holds 50 rows when nobody says', () => {
+test('the default page size is 50', () => {
   expect(readPage(0, '', 1)).toEqual({ limit: 50, after: undefined })
 })
 
@@ -73,7 +73,7 @@ test.each([
   expect(() => readPage(10, token, 2)).toThrow(Fault)
 })
 
-test('no text whatever makes it throw anything but validation_failed', () => {
+test('any invalid text throws validation_failed', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.base64String(), fc.json().map(tokenOf)), (token) => {
       try {

@@ -17,7 +17,7 @@ import { type ListRow, listRows, requestsOf } from './list-rows.ts'
 
 const TRANSACTIONS = 80_000
 
-/** Tables with few rows by their nature, however long a service runs. All others are never scanned. */
+/** Tables that stay small. All others must never be scanned. */
 const SMALL = new Set([
   'audit_head',
   'event_epoch',
@@ -28,22 +28,22 @@ const SMALL = new Set([
   'schema_migration',
   'sequencer',
   'webhook_dispatcher',
-  // One row a limit in use, swept; and one a bank and a kind of notification.
+  // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',
 ])
 
 /** A page of 50, of each mode and state. */
 const SORTED_MAX = 1_000
 
-/** What a page of 50 rows may look at, and their accounts. */
+/** How many database pages a list of 50 rows and their accounts may read. */
 const BUFFERS_MAX = 600
 
 const TRIES_MAX = 4
 
-/** What is about everything there is: the verification, and what an operator does after a restore. */
+/** Methods that read everything: the verification, and what an operator runs after a restore. */
 const WHOLE = new Set(['SettlementService.VerifyLedger', 'EventService.BumpEpoch'])
 
-/** Of each of these there must be a plan, or nothing was proved. */
+/** The test must see a plan of each of these, or it proves nothing. */
 const HOT: readonly RegExp[] = [
   /^with input as .* insert into transaction/s,
   /^select k.at::int4 as at/,
@@ -57,7 +57,7 @@ const HOT: readonly RegExp[] = [
   /insert into account /,
 ]
 
-// Seeding and explaining take most of a minute on a machine that has much else to do.
+// Seeding and explaining take most of a minute on a busy machine.
 vi.setConfig({ hookTimeout: 300_000, testTimeout: 300_000 })
 
 const methods = await allMethods()
@@ -67,7 +67,7 @@ const tenth = useExplainedDatabase(TRANSACTIONS / 10)
 const tenthService = useService({}, undefined, tenth)
 const whole = useExplainedDatabase(TRANSACTIONS)
 const wholeService = useService({}, undefined, whole)
-/** Statements that ran while nobody called: what the service does by itself. */
+/** Statements that ran without a call: background work. */
 const ownWork = new Set<string>()
 const keys = new Map<TestService, string>()
 
@@ -108,7 +108,7 @@ function scannedTables({ plan }: Explained): string[] {
     .filter((table) => !SMALL.has(table))
 }
 
-/** What is wrong with how statements ran. */
+/** The faults of the statements' plans. */
 function faultsOf(statements: readonly Explained[]): string[] {
   const faults = statements.flatMap((each) => [
     ...scannedTables(each).map((table) => `scans ${table}: ${each.text}`),
@@ -123,7 +123,7 @@ describe('a page of a list', () => {
   const rows = listRows(TRANSACTIONS)
   const smallRows = listRows(TRANSACTIONS / 10)
 
-  test('every list has a row, and every filter is asked for', () => {
+  test('every list has a row, and every filter is requested', () => {
     expect(Object.keys(rows).sort()).toEqual(methods.filter(isList).map(nameOf).sort())
     for (const method of methods.filter(isList)) {
       const { always = {}, filters } = rows[nameOf(method)]!
@@ -140,20 +140,20 @@ describe('a page of a list', () => {
       const max = rows[name]!.buffersMax ?? BUFFERS_MAX
       const small = await costsOf(tenthService, tenth, method, smallRows[name]!, max)
       const large = await costsOf(wholeService, whole, method, rows[name]!, max)
-      // None: nothing was seen of the call, and so nothing proved.
+      // Without statements the call would prove nothing.
       expect(large.filter(({ buffers }) => buffers === 0 || buffers > max)).toEqual([])
       expect(highest(large)).toBeLessThanOrEqual(Math.max(1.5 * highest(small) + 100, 0.75 * max))
     },
   )
 })
 
-/** By then every prepared statement has the plan that it keeps, of what is called all the time. */
+/** After this many calls a prepared statement has its final, generic plan. */
 const REPEATS = 7
 
 const CALLED_OFTEN =
   /^(ThirdPartyService\.|TransactionService\.(Record|Get)|AccountService\.(Create|Get)|SandboxService\.)/
 
-describe('whatever is called', () => {
+describe('every method', () => {
   let scene: Scene
 
   beforeAll(async () => {
@@ -163,7 +163,7 @@ describe('whatever is called', () => {
 
   afterAll(() => scene?.close())
 
-  test('no table that grows is read as a whole, and nothing large is sorted', async () => {
+  test('scans no growing table and sorts nothing large', async () => {
     const ran: Explained[] = []
     const admin = wholeService.client(AdminService)
     const { secret: token } = await admin.issueToken({ name: 'plans', scopes: ['admin'] })
@@ -189,7 +189,7 @@ interface Cost {
 
 const highest = (costs: readonly Cost[]) => Math.max(...costs.map(({ buffers }) => buffers))
 
-/** What pages cost at the beginning, in the middle and at the end, with every filter. */
+/** The cost of pages at the beginning, middle and end, with every filter. */
 async function costsOf(
   service: TestService,
   explained: ExplainedDatabase,
@@ -202,7 +202,7 @@ async function costsOf(
     for (const part of row.at ? [undefined, 0.5, 0.98] : [undefined]) {
       const place = part === undefined ? {} : await row.at!(service.database.pool, part, request)
       let buffers = Number.POSITIVE_INFINITY
-      // Should the service do something by itself for the first time, it is not there every time.
+      // The minimum of several runs excludes background work.
       for (let i = 0; i < TRIES_MAX && buffers > max; i++) {
         for (const { text } of explained.take()) ownWork.add(text)
         await call(service, method, { ...request, ...place })

@@ -7,13 +7,13 @@ const idOf = (prefix: string, number: string) =>
 
 const BUSINESS = `'${SEEDED_BUSINESS}'`
 
-/** The business of a row, in turn. */
+/** The business of a row, round robin. */
 const anyBusiness = (number: string) =>
   `'biz_01' || lpad((1 + ${number} % (select count(*) from business))::text, 24, '0')`
 
 /**
- * Fills, after `seedGrowth`, the tables that it leaves empty: a twentieth of its transactions in each
- * of them or more. What is rare is old, and so the last that a list comes to.
+ * Fills the tables that `seedGrowth` leaves empty, each with at least a twentieth of its transactions.
+ * Rare rows are old, so a list reaches them last.
  */
 export async function seedOthers(databaseUrl: string, transactions: number): Promise<void> {
   const options = '-c session_replication_role=replica -c synchronous_commit=off'

@@ -20,7 +20,7 @@ afterAll(async () => {
   if (name) await db.database.pool.query(`drop database if exists ${name} with (force)`)
 })
 
-test('what was there before there were modes is live, and its sequence goes on', async () => {
+test('data from before modes becomes live, and its sequence continues', async () => {
   const { pool } = old
   await old.orm.migrator.up({ to: 'Migration20261121000000_initial' })
   await pool.query(`
@@ -46,13 +46,13 @@ test('what was there before there were modes is live, and its sequence goes on',
     insert into outbox (event_id, business_id, kind, occurred_at, payload)
       select 'evt_' || n, 'biz_1', 'TEST', now(), '' from generate_series(1, 2) n`)
   await sequence(pool)
-  // However long it takes to change a large table.
+  // Migrating a large table may take longer than any timeout.
   await pool.query(`
     create table migrated_under ("limit" text);
     create function note_limit() returns event_trigger language plpgsql as $$
       begin insert into migrated_under values (current_setting('statement_timeout')); end $$;
     create event trigger note_limit on ddl_command_start execute function note_limit()`)
-  // Committed, and not numbered yet when the schema changes.
+  // Committed, but not yet sequenced when the schema changes.
   await pool.query(`insert into outbox (event_id, business_id, kind, occurred_at, payload)
     values ('evt_3', 'biz_1', 'TEST', now(), '')`)
 

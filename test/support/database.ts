@@ -21,7 +21,7 @@ async function administer(serverUrl: string, statement: string): Promise<void> {
   }
 }
 
-/** Creates the database that the others are cloned from. @returns its URL */
+/** Creates the template database. @returns its URL */
 export async function createTemplate(serverUrl: string): Promise<string> {
   await administer(serverUrl, `create database ${TEMPLATE}`)
   return urlOf(serverUrl, TEMPLATE)

@@ -2,17 +2,17 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 
-/** An HTTP proxy on this machine that takes CONNECT, and finds every name here. */
+/** A local HTTP proxy for CONNECT that resolves every name to this machine. */
 export interface EgressProxy {
   readonly port: number
-  /** What it was asked to connect to: "example.com:443". */
+  /** The requested targets: "example.com:443". */
   readonly targets: readonly string[]
   /** Of each of those, as it was sent. */
   readonly authorizations: readonly (string | undefined)[]
   close(): Promise<void>
 }
 
-/** @param refusal what it answers instead of connecting to a target; `hangs`: nothing, for ever */
+/** @param refusal the response instead of a connection to a target; `hangs`: no response */
 export async function startEgressProxy(
   refusal: (target: string) => number | 'hangs' | undefined = () => undefined,
 ): Promise<EgressProxy> {

@@ -9,7 +9,7 @@ export const ROOT = join(import.meta.dirname, '../..')
 
 export const ENV = { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
 
-/** For each test of a file: an empty folder, and the service as it is started in it, with a database of its own. */
+/** For each test of a file: an empty folder, and the service started in it with its own database. */
 export function useEmbeddedService() {
   const children = new Set<ReturnType<typeof spawn>>()
   let folder: string
@@ -22,7 +22,7 @@ export function useEmbeddedService() {
   })
   const at = (path: string) => join(folder, path)
 
-  /** Runs a program that ends by the end of the test, at the latest. */
+  /** Runs a program, which is killed at the end of the test. */
   function run(program: string, args: readonly string[], options: SpawnOptions) {
     const child = spawn(program, args, options)
     children.add(child)
@@ -33,7 +33,7 @@ export function useEmbeddedService() {
     return { child, exited }
   }
 
-  /** Runs a program that starts the service, until that is ready. */
+  /** Runs a program that starts the service, and waits until it is ready. */
   async function start(
     program = process.execPath,
     args: readonly string[] = [join(ROOT, 'src/main.ts')],
@@ -43,7 +43,7 @@ export function useEmbeddedService() {
       cwd: program === process.execPath ? folder : ROOT,
       env: { ...ENV, DATA_DIR: at('.inflow'), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // Without the terminal that the tests may be run in.
+      // Without the terminal of the test run.
       detached: true,
     })
     let said = ''
@@ -67,7 +67,7 @@ export function useEmbeddedService() {
     async postmaster(): Promise<number> {
       const text = await readFile(at('.inflow/postgres/postmaster.pid'), 'utf8')
       const [, pid] = /^-?([0-9]+)\n/.exec(text) ?? []
-      // Its writer makes the file first, and fills it then.
+      // The file is created empty, then written.
       if (!pid) throw new Error('postmaster.pid is not written yet')
       return Number(pid)
     },
@@ -88,7 +88,7 @@ export function has(program: string): boolean {
   }
 }
 
-/** Opens an account, the same each time, with what `credentials.json` says. */
+/** Creates the same account each time, with the credentials of `credentials.json`. */
 export async function createAccount(
   { http_url: url, secret_key: key }: Record<string, string>,
   phone = '08012345678',

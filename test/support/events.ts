@@ -31,7 +31,7 @@ export async function writeEvents(
   return ids
 }
 
-/** Numbers everything that is committed, as a tick does. */
+/** Sequences all committed events. */
 export async function sequence(pool: Pool): Promise<void> {
   for (;;) {
     const { rows } = await pool.query('select more from sequence_events(5000)')

@@ -11,38 +11,38 @@ import type {
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
 import { type BankHttp, BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 
-/** A payment as the fake bank has it. */
+/** A payment as the fake bank stores it. */
 export interface FakePayment {
   readonly key: string
-  /** Empty: the bank does not say. */
+  /** Empty: the bank does not report it. */
   readonly session: string
   readonly account: string
   readonly kobo: string
   readonly state: 'paid' | 'reversed'
 }
 
-/** What the fake does with the next request of a kind; then it behaves again. */
+/** A fault of the next request of a kind; later requests succeed. */
 export type Mishap =
-  /** Does it, and does not answer. */
+  /** Performs the request, and does not respond. */
   | 'after'
-  /** Does not do it, and does not answer. */
+  /** Neither performs the request nor responds. */
   | 'before'
   | 500
 
-/** A bank over HTTP, which has no likeness to a real one but in what can go wrong. */
+/** A bank over HTTP, which resembles a real one only in its faults. */
 export interface FakeBank {
   readonly url: string
-  /** Numbers by reference: each is an account that the bank has opened. */
+  /** The numbers of opened accounts, by reference. */
   readonly accounts: Map<string, string[]>
   readonly closed: Set<string>
   readonly payments: Map<string, FakePayment>
-  /** The mishaps to come, by the method and first segment of the path. */
+  /** Pending faults, by the method and the first segment of the path. */
   readonly mishaps: Map<string, Mishap[]>
   /** Every request, as "POST accounts". */
   readonly asked: string[]
-  /** The next number that it gives out; undefined: a new one. */
+  /** The next account number; undefined: a new one. */
   nextNumber: string | undefined
-  /** For `readConfig`. */
+  /** Connectors for `readConfig`. */
   connectors(): Connectors
 }
 
@@ -75,9 +75,9 @@ export function useFakeBank(): FakeBank {
     const mishap = bank.mishaps.get(what)?.shift()
     if (mishap === 'before') return request.socket.destroy()
     if (mishap === 500) return response.writeHead(500).end()
-    const answer = await act(bank, open, what, id, request)
+    const result = await act(bank, open, what, id, request)
     if (mishap === 'after') return request.socket.destroy()
-    send(response, answer)
+    send(response, result)
   })
   beforeAll(async () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -90,7 +90,7 @@ export function useFakeBank(): FakeBank {
   return bank
 }
 
-/** Connectors to a fake bank, each with what may be done about an unclear opening. */
+/** Connectors to a fake bank, one for each way to resolve an unclear account opening. */
 export function fakeConnectors(url: string): Connectors {
   return {
     '9PSB': prepare(url, 'retry', false),
@@ -130,9 +130,9 @@ async function textOf(request: IncomingMessage): Promise<string> {
   return text
 }
 
-function send(response: ServerResponse, answer: unknown): void {
-  if (answer === undefined) response.writeHead(404).end()
-  else response.end(JSON.stringify(answer))
+function send(response: ServerResponse, result: unknown): void {
+  if (result === undefined) response.writeHead(404).end()
+  else response.end(JSON.stringify(result))
 }
 
 function prepare(url: string, next: NextStep, binds: boolean): PrepareConnector {
@@ -147,9 +147,9 @@ function prepare(url: string, next: NextStep, binds: boolean): PrepareConnector 
 function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector {
   const ask = async (method: 'GET' | 'POST', path: string, signal: AbortSignal, body?: unknown) => {
     const text = body === undefined ? {} : { body: JSON.stringify(body) }
-    const answer = await http.send({ method, path, headers: {}, signal, ...text })
-    if (answer.status >= 500) throw new BankUnreachableError(`answered ${answer.status}`, true)
-    return answer.status === 404 ? undefined : JSON.parse(answer.text)
+    const response = await http.send({ method, path, headers: {}, signal, ...text })
+    if (response.status >= 500) throw new BankUnreachableError(`answered ${response.status}`, true)
+    return response.status === 404 ? undefined : JSON.parse(response.text)
   }
   const unclear = (error: unknown): AccountResult => {
     if (!(error instanceof BankUnreachableError)) throw error
@@ -225,9 +225,9 @@ function readBody(signature: string | undefined, body: string, binds: boolean): 
   if (body === 'throw') throw new Error('a defect of the connector')
   if (body.startsWith('noise')) return { kind: 'ignored', cause: 'a payout' }
   if (!body.startsWith('{')) return { kind: 'malformed', cause: 'no JSON' }
-  const told: FakePayment = JSON.parse(body)
-  const kind = told.state === 'paid' ? 'payment' : 'reversal'
-  return { kind, payment: toPayment(told), bound: binds }
+  const reported: FakePayment = JSON.parse(body)
+  const kind = reported.state === 'paid' ? 'payment' : 'reversal'
+  return { kind, payment: toPayment(reported), bound: binds }
 }
 
 function toPayment({ key, session, account, kobo }: FakePayment): BankPayment {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * A temporary folder that others may pass through. In one closed to them, root's database, which
- * runs as another user, would be kept elsewhere and outlive the folder.
+ * A temporary folder that other users may enter. Otherwise root's database, which runs as another
+ * user, would be created elsewhere and outlive the folder.
  */
 export async function makeFolder(name: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), `inflow-${name}-`))

@@ -2,12 +2,12 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 
-/** What systems give to connections begins at 32768 or above: none takes one of these meanwhile. */
+/** Below the ephemeral ports, which begin at 32768: no connection takes one of these meanwhile. */
 const FIRST = 20_000
 const LAST = 32_000
 const TRIES = 20
 
-/** A port that was free a moment ago: for who has to be named before it starts, and started again. */
+/** A free port, for servers whose port must be known before they start, and survive a restart. */
 export async function freePort(): Promise<string> {
   for (let tries = 1; ; tries++) {
     const port = randomInt(FIRST, LAST)

@@ -9,14 +9,14 @@ import { killAll, listProcesses } from './processes.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The server that the tests' databases are on. */
+    /** The server of the tests' databases. */
     serverUrl: string
   }
 }
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** Processes of this project whose parent has ended without them. */
+/** Processes of this project that outlived their parent. */
 const orphans = () =>
   listProcesses().filter(({ parent, command }) => parent === 1 && command.includes(ROOT))
 
@@ -26,7 +26,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const folder = await makeFolder('test')
   const postgres = await startEmbedded({
     folder: join(folder, 'postgres'),
-    // Tests that pull the plug start a server of their own, with fsync on.
+    // Tests that crash the server start their own, with fsync on.
     settings: {
       fsync: 'off',
       full_page_writes: 'off',

@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/postgres/orm.ts'
 import { openTls } from '../../src/server/tls.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
-/** One more instance of the service, with connections of its own. */
+/** An instance of the service with its own connections. */
 export interface Instance {
   readonly httpUrl: string
   readonly grpcUrl: string
@@ -46,9 +46,9 @@ export async function startInstance(
   }
 }
 
-/** A wire to a database that can be cut, and mended. */
+/** A proxy to a database whose connections can be cut and restored. */
 export interface Wire {
-  /** The database's URL, by way of the wire. */
+  /** The database's URL through the proxy. */
   readonly url: string
   /** Drops all connections, and refuses new ones. */
   cut(): Promise<void>

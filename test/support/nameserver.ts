@@ -6,12 +6,12 @@ import ipaddr from 'ipaddr.js'
 export interface Nameserver {
   /** "127.0.0.1:5353" */
   readonly address: string
-  /** The questions that came: "name A", "name AAAA". */
+  /** The received questions: "name A", "name AAAA". */
   readonly asked: readonly string[]
   close(): Promise<void>
 }
 
-/** What a name has; `hangs`: its questions are dropped; `fails`: the server says that it failed. */
+/** The addresses of a name; `hangs`: questions are dropped; `fails`: the response is SERVFAIL. */
 export type Records =
   | {
       readonly ipv4?: readonly string[]
@@ -26,7 +26,7 @@ const NO_ERROR = 0
 const SERVER_FAILED = 2
 const NO_SUCH_NAME = 3
 
-/** @param recordsOf undefined: there is no such name */
+/** @param recordsOf returns undefined for an unknown name */
 export async function startNameserver(
   recordsOf: (name: string) => Records | undefined,
 ): Promise<Nameserver> {
@@ -73,13 +73,13 @@ function readQuestion(query: Buffer) {
 /** @param question the query up to the end of its one question */
 function writeAnswer(question: Buffer, code: number, type: number, records: readonly Buffer[]) {
   const head = Buffer.from(question)
-  // A response, to a question that asked for recursion, with recursion.
+  // Flags: a response, recursion desired and available.
   head.writeUInt16BE(0x8180 | code, 2)
   head.writeUInt16BE(records.length, 6)
   head.writeUInt32BE(0, 8)
   const answers = records.map((bytes) => {
     const record = Buffer.alloc(12)
-    // The name is that of the question.
+    // A pointer to the name in the question.
     record.writeUInt16BE(0xc00c, 0)
     record.writeUInt16BE(type, 2)
     record.writeUInt16BE(1, 4)

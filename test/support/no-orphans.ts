@@ -1,11 +1,11 @@
 import { afterAll, vi } from 'vitest'
 import { descendantsOf, killAll } from './processes.ts'
 
-/** What a process that was sent a signal has to end. */
+/** How long a process has to end after a signal. */
 const END_MS = 2_000
 
-// Every test file has this hook, and it runs after the file's own: what the file started has ended by
-// then, or the file fails, and its processes are killed.
+// Every test file has this hook, which runs after the file's own hooks: if a process that the file
+// started is still running, it is killed and the file fails.
 afterAll(async () => {
   const left = () => descendantsOf(process.pid)
   await vi.waitUntil(() => left().length === 0, { timeout: END_MS }).catch(() => undefined)

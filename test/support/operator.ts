@@ -1,7 +1,7 @@
 import { type ContextValues, createContextValues, type HandlerContext } from '@connectrpc/connect'
 import { BOOTSTRAP, callerKey, callSourceKey } from '../../src/auth/caller.ts'
 
-/** Makes a call one of the operator with the token of the settings. */
+/** Makes a call as the operator, with the admin token of the settings. */
 export function setOperator(values: ContextValues): ContextValues {
   const scopes = new Set(['admin'] as const)
   return values
@@ -9,5 +9,5 @@ export function setOperator(values: ContextValues): ContextValues {
     .set(callSourceKey, { address: '127.0.0.1', requestId: 'req_1' })
 }
 
-/** The context of such a call, for implementations that are called without a door. */
+/** The context of such a call, for implementations that are called without a server. */
 export const asOperator = { values: setOperator(createContextValues()) } as HandlerContext

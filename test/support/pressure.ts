@@ -1,30 +1,30 @@
 import { credentials, Client as GrpcClient } from '@grpc/grpc-js'
 import type { ServiceProcess } from './process.ts'
 
-/** What an attack did to a service, as its own metrics and another client saw it. */
+/** The effect of an attack on a service, from its metrics and a second client. */
 export interface Pressure {
-  /** How large it was at the most. */
+  /** The highest resident memory. */
   readonly residentMiB: number
   /** The longest delay of its event loop. */
   readonly lagMs: number
-  /** Calls of a well-behaved client on a connection of its own, while the attack lasted. */
+  /** Successful calls of a well-behaved client on its own connection during the attack. */
   readonly answered: number
 }
 
 const MIB = 1024 * 1024
 const EVERY_MS = 100
 
-/** Health, asked with a deadline, so that a server that stands still fails the test. */
+/** Health checks with a deadline: a server that hangs fails the test. */
 const CHECK = '/grpc.health.v1.Health/Check'
 const CHECK_MS = 10_000
 
-/** Runs an attack, and watches the service and another client of it meanwhile. */
+/** Runs an attack, and meanwhile measures the service and a second client. */
 export async function underPressure(
   service: ServiceProcess,
   attack: () => Promise<unknown>,
 ): Promise<Pressure> {
   const client = new GrpcClient(service.grpcAddress, credentials.createInsecure())
-  // The delay is that since the last time it was asked for.
+  // The metric covers the time since the last scrape.
   let { residentMiB } = await measure(service)
   let lagMs = 0
   let answered = 0

@@ -4,32 +4,32 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
-/** A start takes seconds, also on a machine that has much else to do. */
+/** A start takes seconds, also on a busy machine. */
 const READY_MS = 90_000
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** The service as a process of its own, which can be killed. */
+/** The service in a process of its own, which can be killed. */
 export interface ServiceProcess {
   readonly httpUrl: string
   readonly grpcUrl: string
-  /** `host:port` of the gRPC door. */
+  /** `host:port` of the gRPC server. */
   readonly grpcAddress: string
   readonly child: ChildProcess
-  /** What it wrote so far, to both outputs. Kept only when asked for. */
+  /** Its output so far, standard output and error. Only kept with `keepOutput`. */
   output(): string
-  /** Ends it at once, as a crash does. */
+  /** Kills it, as a crash does. */
   kill(): Promise<void>
-  /** Ends it in good order. @returns the exit code */
+  /** Stops it cleanly. @returns the exit code */
   stop(): Promise<number | null>
 }
 
 /**
- * Starts `node src/main.ts` and waits until it is ready. With WORKERS in the environment of the tests,
- * whatever does not say otherwise has as many.
+ * Starts `node src/main.ts` and waits until it is ready. WORKERS in the environment of the tests is the
+ * default number of workers.
  *
  * @param environment DATABASE_URL, or DATA_DIR for the embedded database, and any other setting
- * @param keepOutput whether all that it writes is kept
+ * @param keepOutput whether its output is kept
  */
 export async function startProcess(
   environment: NodeJS.ProcessEnv,
@@ -47,10 +47,10 @@ export async function startProcess(
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // Without the terminal that the tests may be run in: SIGHUP then means something else.
+    // Without the terminal of the test run, which would change the meaning of SIGHUP.
     detached: true,
   })
-  // A test that fails must not leave it behind.
+  // A failed test must not leave it running.
   const reap = () => child.kill('SIGKILL')
   process.once('exit', reap)
   const exited = once(child, 'exit').finally(() => process.off('exit', reap))

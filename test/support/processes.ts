@@ -7,7 +7,7 @@ export interface Process {
   readonly command: string
 }
 
-/** All that run, without those that have ended and that their parent has not asked after yet. */
+/** All running processes, without zombies. */
 export function listProcesses(): Process[] {
   const text = execFileSync('ps', ['-A', '-ww', '-o', 'pid=,ppid=,stat=,args='], {
     encoding: 'utf8',
@@ -21,19 +21,19 @@ export function listProcesses(): Process[] {
   })
 }
 
-/** Those that a process has started, and those that these have. */
+/** The descendants of a process. */
 export function descendantsOf(pid: number, all = listProcesses()): Process[] {
   const children = all.filter(({ parent }) => parent === pid)
   return children.flatMap((child) => [child, ...descendantsOf(child.pid, all)])
 }
 
-/** Ends them as a crash does. @returns a line of each, for who has to be told */
+/** Kills processes. @returns one line about each, for an error message */
 export function killAll(processes: readonly Process[]): string {
   for (const { pid } of processes) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It has ended meanwhile.
+      // It has already ended.
     }
   }
   return processes.map(({ pid, command }) => `${pid} ${command}`).join('\n')

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** One request that the receiver got. */
+/** One request to the receiver. */
 export interface ReceivedRequest {
   readonly path: string
   readonly headers: IncomingHttpHeaders
@@ -10,7 +10,7 @@ export interface ReceivedRequest {
   readonly at: number
 }
 
-/** What to answer. `hang` never answers; `close` cuts the connection. */
+/** The response. `hang` never responds; `close` cuts the connection. */
 export type Answer =
   | {
       readonly status: number
@@ -26,11 +26,11 @@ export interface Receiver {
   readonly url: string
   /** Everything received so far. */
   readonly requests: readonly ReceivedRequest[]
-  /** From now on, how to answer. */
+  /** Sets the response to later requests. */
   answer(how: Answer | ((request: ReceivedRequest) => Answer)): void
-  /** The next request that no `next` has returned yet. Rejects after the bound. */
+  /** The next request that no `next` has returned yet. Rejects after the time limit. */
   next(limitMs?: number): Promise<ReceivedRequest>
-  /** When the predicate holds of all requests so far. Rejects after the bound. */
+  /** Resolves when the predicate holds for all requests so far. Rejects after the time limit. */
   waitFor(
     predicate: (requests: readonly ReceivedRequest[]) => boolean,
     limitMs?: number,
@@ -68,7 +68,7 @@ export async function startReceiver(): Promise<Receiver> {
     new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         waiting.delete(look)
-        reject(new Error(`not within ${limitMs} ms; ${requests.length} requests came`))
+        reject(new Error(`not within ${limitMs} ms; ${requests.length} requests arrived`))
       }, limitMs)
       const look = () => {
         const found = attempt()

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
 
 /**
- * How many rows of a table are read by some work, however it finds them. What it writes is undone.
+ * How many rows of a table some work reads, by any kind of scan. Its writes are rolled back.
  *
- * @param work gets a pool whose statements are of one transaction
+ * @param work gets a pool whose statements all run in one transaction
  */
 export async function rowsRead(
   pool: Pool,
@@ -24,7 +24,7 @@ export async function rowsRead(
   const inner = { query, on() {}, off() {}, release() {} }
   try {
     await client.query('begin')
-    // What the connection did lately and has not told of yet is counted too.
+    // Includes what the connection has not reported to the statistics yet.
     const before = await count()
     await work({ query, connect: async () => inner } as unknown as Pool)
     return (await count()) - before

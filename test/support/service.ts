@@ -13,15 +13,15 @@ import { useDatabase } from './database.ts'
 export const ADMIN_TOKEN = 'test-admin-token-0123456789'
 export const MASTER_KEY = Buffer.alloc(32, 7)
 
-/** A real service on a database and ports of its own. */
+/** A real service with its own database and ports. */
 export interface TestService {
   readonly url: string
   readonly httpUrl: string
   readonly grpcUrl: string
   readonly database: ReturnType<typeof useDatabase>['database']
-  /** A client of the gRPC door with the admin token, or another credential. */
+  /** A client of the gRPC server with the admin token, or another credential. */
   client<S extends DescService>(service: S, token?: string): Client<S>
-  /** A client of the HTTP door over the Connect protocol. */
+  /** A client of the HTTP server over the Connect protocol. */
   connectClient<S extends DescService>(service: S, token?: string): Client<S>
   /** Posts to `/v2/thirdparty/<path>`. */
   post(path: string, key: string | undefined, body: unknown): Promise<RestAnswer>
@@ -34,15 +34,15 @@ export interface RestAnswer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of many shapes
   readonly body: any
 }
 
 /**
  * Starts a service before the tests of a file and stops it after them.
  *
- * @param connectors to the banks that the environment says are live
- * @param db what it runs on, which is open by then
+ * @param connectors to the banks that are live in the environment
+ * @param db its database, which is open by then
  */
 export function useService(
   environment: NodeJS.ProcessEnv = {},

@@ -1,9 +1,9 @@
 import { vi } from 'vitest'
 
-/** As long as something that is done in a moment may take on a machine that has much else to do. */
+/** How long a quick operation may take on a busy machine. */
 const LIMIT_MS = 15_000
 
-/** Waits until a look at something does not throw. @returns what it returns */
+/** Retries a check until it does not throw. @returns its result */
 export function waitFor<T>(look: () => T | Promise<T>): Promise<T> {
   return vi.waitFor(look, { timeout: LIMIT_MS, interval: 20 })
 }

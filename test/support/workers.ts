@@ -10,33 +10,33 @@ export interface LogLine {
   readonly rpc?: string
 }
 
-/** What a service that keeps its output has logged. */
+/** The log of a service that was started with `keepOutput`. */
 export function logOf(service: ServiceProcess): LogLine[] {
-  // The last one may not be whole yet.
+  // The last line may be incomplete.
   const lines = service.output().split('\n').slice(0, -1)
   return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
 }
 
-/** The processes of the workers, by their numbers; of those that serve, or did when they ended. */
+/** The process ids of the workers that have been ready, by number; the latest of each. */
 export function workersOf(service: ServiceProcess): Map<number, number> {
   const ready = logOf(service).filter(({ msg }) => msg === 'worker ready')
   return new Map(ready.map(({ worker, workerPid }) => [worker!, workerPid!]))
 }
 
-/** The number of the worker that does what one does for all. */
+/** The number of the worker with the background work. */
 export function backgroundOf(service: ServiceProcess): number {
-  const given = logOf(service).filter(({ msg }) => msg === 'does the background work')
+  const given = logOf(service).filter(({ msg }) => msg === 'background work assigned')
   return given.at(-1)!.worker!
 }
 
-/** Ends a worker as a crash does, and waits until another has its place. */
+/** Kills a worker, and waits for its replacement. */
 export async function killWorker(service: ServiceProcess, number: number): Promise<void> {
   const pid = workersOf(service).get(number)!
   process.kill(pid, 'SIGKILL')
   await vi.waitUntil(() => workersOf(service).get(number) !== pid, 30_000)
 }
 
-/** Which workers answered calls of a method, or of all. The service logs at the level debug. */
+/** Which workers served calls of a method, or of all. The service must log at level debug. */
 export function answeredBy(service: ServiceProcess, rpc: string): Set<number> {
   const calls = logOf(service).filter(
     ({ msg, rpc: at }) => /^call( slow)?$/.test(msg) && at?.endsWith(rpc),
@@ -50,7 +50,7 @@ export function isAlive(pid: number): boolean {
   } catch {
     return false
   }
-  // One that has ended, and that nobody has asked after yet, still has its id.
+  // A zombie still has its id.
   const path = `/proc/${pid}/stat`
   return !(existsSync(path) && / Z /.test(readFileSync(path, 'utf8')))
 }

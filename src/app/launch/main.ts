@@ -1,5 +1,5 @@
-// Node before 22.18 cannot read TypeScript, and so could not say which version is needed. This file
-// is plain JavaScript, in a folder of CommonJS, where also an old Node reads it, whatever its ending.
+// Node before 22.18 cannot read TypeScript, and so could not report which version it needs. This file
+// is plain JavaScript in a CommonJS folder: an old Node reads it in spite of its extension.
 // `src/main.ts` is a link to it.
 {
   const { enableCompileCache } = require('node:module')
@@ -13,11 +13,11 @@
   if (tooOld || !process.features.typescript) {
     const found = process.versions.node
     process.stderr.write(
-      `inflow: Node ${needed} or newer is needed, and this is ${found}; npm ci brings one, and npm start uses it\n`,
+      `inflow: Node ${needed} or newer is required, this is ${found}; npm ci installs one, which npm start uses\n`,
     )
     process.exit(1)
   }
-  // In the installation's own folder, as code that anyone may plant in a shared one would run.
+  // In the installation's own folder: in a shared one, another user could plant code.
   enableCompileCache(join(root, 'node_modules/.cache/inflow'))
   import('../run.ts').then(({ run }) => run(process.env))
 }

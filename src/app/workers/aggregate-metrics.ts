@@ -1,102 +1,104 @@
 import { AggregatorRegistry } from 'prom-client'
-import type { Measured, Metric } from './messages.ts'
+import type { Metric, WorkerMetrics } from './messages.ts'
 
-/** Collects what all workers measured. */
+/** Aggregates the metrics of all workers. */
 export interface MetricsAggregator {
-  /** Of each worker that answers in time, and what else belongs to the sums. */
-  all(): Promise<readonly Measured[]>
-  /** A worker answered. */
-  heard(worker: number, id: number, metrics: Measured): void
+  /** The metrics of each worker that responds in time, and the counts of those that did not. */
+  collect(): Promise<readonly WorkerMetrics[]>
+  /** A worker reported its metrics. */
+  onReport(worker: number, id: number, metrics: WorkerMetrics): void
   /** A worker has ended. */
-  left(worker: number): void
+  onExit(worker: number): void
 }
 
 interface Options {
-  /** The numbers of the workers that there are to ask. */
+  /** The numbers of the running workers. */
   readonly workers: () => readonly number[]
-  readonly ask: (worker: number, id: number) => void
-  /** How long to wait for those that do not answer. */
-  readonly answerMs?: number
+  /** Asks a worker for its metrics. */
+  readonly request: (worker: number, id: number) => void
+  /** How long to wait for the workers' reports. */
+  readonly timeoutMs?: number
 }
 
-const ANSWER_MS = 1_000
+const TIMEOUT_MS = 1_000
 
-interface Asking {
+/** One collection that waits for reports. */
+interface Collection {
   readonly id: number
   readonly waiting: Set<number>
-  readonly answers: Measured[]
+  readonly reports: WorkerMetrics[]
   readonly finish: () => void
 }
 
 /**
- * Sums must never fall but for a restart of the service: whoever reads them would take the fall for
- * one, and count everything twice. So what a worker had counted when it was last asked stays, when
- * it does not answer this time, and when it has ended.
+ * A counter may fall only when the service restarts: Prometheus takes any fall for a restart, and
+ * would count everything twice. So the last counts of a worker that does not respond, or has ended,
+ * stay in the sums.
  */
 export function createMetricsAggregator({
   workers,
-  ask,
-  answerMs = ANSWER_MS,
+  request,
+  timeoutMs = TIMEOUT_MS,
 }: Options): MetricsAggregator {
-  const last = new Map<number, Measured>()
-  let past: readonly Measured[] = []
-  let asking: Asking | undefined
-  let underWay: Promise<readonly Measured[]> | undefined
+  const last = new Map<number, WorkerMetrics>()
+  let ended: readonly WorkerMetrics[] = []
+  let pending: Collection | undefined
+  let inProgress: Promise<readonly WorkerMetrics[]> | undefined
   let ids = 0
 
-  const askAll = (): Promise<Asking> =>
+  const requestAll = (): Promise<Collection> =>
     new Promise((resolve) => {
       ids += 1
       const finish = (): void => {
         clearTimeout(timer)
-        asking = undefined
-        resolve(round)
+        pending = undefined
+        resolve(collection)
       }
-      const round: Asking = { id: ids, waiting: new Set(workers()), answers: [], finish }
-      const timer = setTimeout(finish, answerMs)
-      asking = round
-      for (const worker of round.waiting) ask(worker, round.id)
-      if (round.waiting.size === 0) finish()
+      const collection: Collection = { id: ids, waiting: new Set(workers()), reports: [], finish }
+      const timer = setTimeout(finish, timeoutMs)
+      pending = collection
+      for (const worker of collection.waiting) request(worker, collection.id)
+      if (collection.waiting.size === 0) finish()
     })
-  const collect = async (): Promise<readonly Measured[]> => {
-    const { answers, waiting } = await askAll()
+  const collect = async (): Promise<readonly WorkerMetrics[]> => {
+    const { reports, waiting } = await requestAll()
     const silent = [...waiting].flatMap((worker) => last.get(worker) ?? []).filter(isCount)
-    const before = past
-    past = []
+    const before = ended
+    ended = []
     // A worker may end meanwhile.
-    past = [...(before.length > 1 ? [await sumOf(before)] : before), ...past]
-    return [...answers, silent, ...past]
+    ended = [...(before.length > 1 ? [await sumOf(before)] : before), ...ended]
+    return [...reports, silent, ...ended]
   }
   return {
-    all() {
-      underWay ??= collect().finally(() => {
-        underWay = undefined
+    collect() {
+      inProgress ??= collect().finally(() => {
+        inProgress = undefined
       })
-      return underWay
+      return inProgress
     },
-    heard(worker, id, metrics) {
+    onReport(worker, id, metrics) {
       last.set(worker, metrics)
-      if (asking?.id !== id || !asking.waiting.delete(worker)) return
-      asking.answers.push(metrics)
-      if (asking.waiting.size === 0) asking.finish()
+      if (pending?.id !== id || !pending.waiting.delete(worker)) return
+      pending.reports.push(metrics)
+      if (pending.waiting.size === 0) pending.finish()
     },
-    left(worker) {
+    onExit(worker) {
       const counted = last.get(worker)?.filter(isCount)
       last.delete(worker)
-      if (counted) past = [...past, counted]
-      if (asking?.waiting.delete(worker) && asking.waiting.size === 0) asking.finish()
+      if (counted) ended = [...ended, counted]
+      if (pending?.waiting.delete(worker) && pending.waiting.size === 0) pending.finish()
     },
   }
 }
 
-/** Text of the sums, or of what else each metric's aggregator says. */
-export function expose(parts: readonly Measured[]): Promise<string> {
+/** The aggregated metrics as text: sums, unless a metric names another aggregator. */
+export function expose(parts: readonly WorkerMetrics[]): Promise<string> {
   return AggregatorRegistry.aggregate([...parts]).metrics()
 }
 
-async function sumOf(parts: readonly Measured[]): Promise<Measured> {
+async function sumOf(parts: readonly WorkerMetrics[]): Promise<WorkerMetrics> {
   const metrics: unknown = await AggregatorRegistry.aggregate([...parts]).getMetricsAsJSON()
-  return metrics as Measured
+  return metrics as WorkerMetrics
 }
 
 function isCount({ type }: Metric): boolean {

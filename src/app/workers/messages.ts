@@ -1,32 +1,36 @@
-/** What the first process tells a worker. */
+/** A message from the primary process to a worker. */
 export type ToWorker =
   | { readonly kind: 'start'; readonly order: StartOrder }
-  /** The work that one worker does for all is yours from now on. */
+  /** This worker does the background work of all from now on. */
   | { readonly kind: 'background' }
   /** Commits of another worker added events. */
-  | { readonly kind: 'published' }
+  | { readonly kind: 'committed' }
   /** Webhooks are due. */
-  | { readonly kind: 'deliveries' }
-  | { readonly kind: 'measure'; readonly id: number }
-  /** The answer to a `gather`: of each worker what it measured. */
-  | { readonly kind: 'gathered'; readonly id: number; readonly parts: readonly Measured[] }
+  | { readonly kind: 'deliveries-due' }
+  | { readonly kind: 'report-metrics'; readonly id: number }
+  /** The response to `collect-metrics`: the metrics of each worker. */
+  | {
+      readonly kind: 'collected-metrics'
+      readonly id: number
+      readonly parts: readonly WorkerMetrics[]
+    }
   /** Read certificates again. */
   | { readonly kind: 'reload' }
   | { readonly kind: 'stop' }
 
-/** What a worker tells the first process. */
+/** A message from a worker to the primary process. */
 export type ToPrimary =
   | { readonly kind: 'ready' }
-  /** It cannot start: one line for each fault. */
+  /** The worker cannot start: one line for each fault. */
   | { readonly kind: 'failed'; readonly faults: readonly string[] }
-  | { readonly kind: 'published' }
-  | { readonly kind: 'deliveries' }
-  | { readonly kind: 'measured'; readonly id: number; readonly metrics: Measured }
-  | { readonly kind: 'gather'; readonly id: number }
+  | { readonly kind: 'committed' }
+  | { readonly kind: 'deliveries-due' }
+  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: WorkerMetrics }
+  | { readonly kind: 'collect-metrics'; readonly id: number }
 
-/** What a worker needs beside the environment, and what no environment or command line should show. */
+/** What a worker needs beside its environment: secrets must not show in a process list. */
 export interface StartOrder {
-  /** From 1; a worker that takes another's place has its number. */
+  /** From 1; a replacement has the number of the worker that it replaces. */
   readonly number: number
   readonly databaseUrl: string
   readonly adminToken: string | undefined
@@ -49,4 +53,4 @@ export interface Metric {
 }
 
 /** The metrics of one worker. */
-export type Measured = readonly Metric[]
+export type WorkerMetrics = readonly Metric[]

@@ -3,8 +3,8 @@ import type { LiveBank } from '../../banks/live-bank.ts'
 import type { Config } from '../../config/config.ts'
 
 /**
- * What one worker is given of the limits that hold for the service as a whole: its part, rounded
- * up, so that together they come to less than one more for each worker.
+ * The settings of one worker: limits of the whole service are divided by the number of workers and
+ * rounded up, so the workers together exceed each limit by less than their number.
  */
 export function shareOf(config: Config): Config {
   const { workers } = config
@@ -22,9 +22,9 @@ export function shareOf(config: Config): Config {
 }
 
 /**
- * How many of the requests that an endpoint may get at once are one worker's to make. Over all
- * workers it is exactly so many: which of them are given one more, where it does not divide evenly,
- * differs from endpoint to endpoint, and some may be given none.
+ * How many concurrent requests to an endpoint one worker may make. The shares of all workers add up
+ * to the endpoint's concurrency exactly. A share may be 0; which workers get the remainder depends
+ * on the endpoint's id.
  *
  * @param number of the worker, from 1
  */
@@ -34,7 +34,7 @@ export function endpointShare(
   concurrency: number,
 ): number {
   const each = Math.floor(concurrency / workers)
-  const place = hash('sha256', endpointId, 'buffer').readUInt32BE() % workers
-  const more = (number - 1 + place) % workers < concurrency % workers
+  const offset = hash('sha256', endpointId, 'buffer').readUInt32BE() % workers
+  const more = (number - 1 + offset) % workers < concurrency % workers
   return more ? each + 1 : each
 }

@@ -8,82 +8,82 @@ interface Options {
   readonly workers: number
   readonly order: Omit<StartOrder, 'number'>
   readonly log: Logger
-  /** No worker is left, and none can be started. */
-  readonly lost: (error: Unstartable) => void
+  /** Called when no worker is left and none can be started. */
+  readonly onFailure: (error: Unstartable) => void
 }
 
-/** Workers that serve at the same ports. */
+/** Worker processes that listen on the same ports. */
 export interface Workers {
-  /** Has them read certificates again. */
+  /** Makes the workers read the certificates again. */
   reload(): void
-  /** Has them finish what is under way, and end. */
+  /** Stops the workers when they have finished what is in progress. */
   close(): Promise<void>
 }
 
 const EXEC = resolve(import.meta.dirname, 'worker.ts')
 
 /**
- * Starts the workers and returns when all of them listen. They accept connections for themselves; this
- * process passes on what they tell each other, and serves nobody.
+ * Starts the workers and returns when all of them listen. The workers accept connections themselves;
+ * this process only forwards their messages.
  *
- * Each is an instance like any other. What one of them does for all, as it gains nothing from being
- * done by several processes of one machine, is given to the first that is ready, and to another as
- * soon as that one has ended. Messages are hints: one that is lost costs a poll.
+ * Each worker is a complete instance. Background work gains nothing from several processes on one
+ * machine, so the first worker that is ready does it, and another takes over when that one ends.
+ * Messages are hints: a lost message costs one poll interval.
  *
  * @throws Unstartable
  */
-export async function startWorkers({ workers, order, log, lost }: Options): Promise<Workers> {
+export async function startWorkers({ workers, order, log, onFailure }: Options): Promise<Workers> {
   let background: number | undefined
   const assign = (): void => {
     if (background !== undefined) return
-    background = team.ready()[0]
+    background = pool.ready()[0]
     if (background === undefined) return
-    log.info({ worker: background }, 'does the background work')
-    team.tell(background, { kind: 'background' })
+    log.info({ worker: background }, 'background work assigned')
+    pool.send(background, { kind: 'background' })
   }
-  const heard = (number: number, message: ToPrimary): void => {
+  const onMessage = (number: number, message: ToPrimary): void => {
     switch (message.kind) {
-      case 'published':
-        if (background !== undefined) team.tell(background, message)
+      case 'committed':
+        if (background !== undefined) pool.send(background, message)
         break
-      case 'deliveries':
-        for (const other of team.ready()) if (other !== number) team.tell(other, message)
+      case 'deliveries-due':
+        for (const other of pool.ready()) if (other !== number) pool.send(other, message)
         break
-      case 'measured':
-        gather.heard(number, message.id, message.metrics)
+      case 'metrics':
+        metrics.onReport(number, message.id, message.metrics)
         break
-      case 'gather':
-        void gather
-          .all()
-          .then((parts) => team.tell(number, { kind: 'gathered', id: message.id, parts }))
-          .catch((error: unknown) => log.warn({ err: error }, 'metrics not gathered'))
+      case 'collect-metrics':
+        void metrics
+          .collect()
+          .then((parts) => pool.send(number, { kind: 'collected-metrics', id: message.id, parts }))
+          .catch((error: unknown) => log.warn({ err: error }, 'cannot collect metrics'))
         break
     }
   }
-  const team = createWorkerPool({
+  const pool = createWorkerPool({
     size: workers,
     exec: EXEC,
     order,
     log,
-    heard,
-    joined: assign,
-    left(number) {
-      gather.left(number)
+    onMessage,
+    onReady: assign,
+    onExit(number) {
+      metrics.onExit(number)
       if (number !== background) return
       background = undefined
       assign()
     },
-    lost,
+    onFailure,
   })
-  const gather = createMetricsAggregator({
-    workers: team.ready,
-    ask: (number, id) => team.tell(number, { kind: 'measure', id }),
+  const metrics = createMetricsAggregator({
+    workers: pool.ready,
+    request: (number, id) => pool.send(number, { kind: 'report-metrics', id }),
   })
   try {
-    await team.start()
-    return { reload: () => team.tellAll({ kind: 'reload' }), close: team.stop }
+    await pool.start()
+    return { reload: () => pool.broadcast({ kind: 'reload' }), close: pool.stop }
   } catch (error) {
-    await team.stop()
+    await pool.stop()
     throw error
   }
 }

@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client'
 import { expose } from './aggregate-metrics.ts'
-import type { Measured, StartOrder, ToPrimary, ToWorker } from './messages.ts'
+import type { StartOrder, ToPrimary, ToWorker, WorkerMetrics } from './messages.ts'
 import { endpointShare } from './share-limits.ts'
 
 interface Exposition {
@@ -8,46 +8,46 @@ interface Exposition {
   metrics(): Promise<string>
 }
 
-/** A worker's tie to the others of its machine, with whom it shares work and limits. */
+/** A worker's channel to the other workers of its machine: they share work and limits. */
 export interface WorkerChannel {
-  /** Own commits added events: whoever does the background work is told. Cheap. */
+  /** Reports that a commit of this worker added events. Cheap. */
   onCommit(): void
-  /** Webhooks are due: the others are told, too. Cheap. */
+  /** Reports to the other workers that webhooks are due. Cheap. */
   deliveriesDue(): void
-  /** How many of the requests that an endpoint may get at once are this worker's to make. */
+  /** How many concurrent requests to an endpoint this worker may make. */
   concurrencyOf(endpointId: string, concurrency: number): number
-  /** All workers' metrics together, and beside them those that are the same at every worker. */
+  /** The aggregated metrics of all workers, and once those that are the same in every worker. */
   exposition(own: Registry, common: Registry): Exposition
 }
 
-/** What the others have this worker do. */
+/** What this worker does on a message. */
 export interface WorkerHandlers {
   startBackground(): void
   /** Commits of another worker added events. */
   onCommit(): void
   deliveriesDue(): void
-  measure(): Promise<unknown>
+  collectMetrics(): Promise<unknown>
   reload(): void
 }
 
-/** The worker's side of its channel to the first process. */
+/** The worker's side of its channel to the primary process. */
 export interface PrimaryChannel extends WorkerChannel {
-  /** Says that it serves, and does from now on as it is told. */
-  ready(obeying: WorkerHandlers): void
+  /** Reports that this worker serves, and handles messages from now on. */
+  ready(handlers: WorkerHandlers): void
 }
 
-interface Channel {
+interface ChannelOptions {
   readonly order: StartOrder
   readonly workers: number
   readonly send: (message: ToPrimary) => void
-  readonly onMessage: (heard: (message: ToWorker) => void) => void
-  readonly gatherMs?: number
+  readonly onMessage: (listener: (message: ToWorker) => void) => void
+  readonly collectTimeoutMs?: number
 }
 
-/** More than the first process waits for the others. */
-const GATHER_MS = 1_500
+/** Longer than the primary process waits for the workers. */
+const COLLECT_TIMEOUT_MS = 1_500
 
-/** Of an event that comes many times in a turn, one message is sent at its end. */
+/** Sends one message for any number of calls in one turn of the event loop. */
 function once(send: () => void): () => void {
   let waiting = false
   return () => {
@@ -60,65 +60,54 @@ function once(send: () => void): () => void {
   }
 }
 
-export function createPrimaryChannel(channel: Channel): PrimaryChannel {
-  const { order, workers, send, onMessage, gatherMs = GATHER_MS } = channel
-  const gathering = new Map<number, (parts: readonly Measured[]) => void>()
+export function createPrimaryChannel(options: ChannelOptions): PrimaryChannel {
+  const { order, workers, send, onMessage, collectTimeoutMs = COLLECT_TIMEOUT_MS } = options
+  const collecting = new Map<number, (parts: readonly WorkerMetrics[]) => void>()
   let ids = 0
 
-  /** @returns nothing when there is no answer in time */
-  const gather = (): Promise<readonly Measured[]> =>
+  /** @returns no metrics if there is no response in time */
+  const collect = (): Promise<readonly WorkerMetrics[]> =>
     new Promise((resolve) => {
       ids += 1
       const id = ids
-      const done = (parts: readonly Measured[]): void => {
+      const done = (parts: readonly WorkerMetrics[]): void => {
         clearTimeout(timer)
-        gathering.delete(id)
+        collecting.delete(id)
         resolve(parts)
       }
-      const timer = setTimeout(done, gatherMs, [])
-      gathering.set(id, done)
-      send({ kind: 'gather', id })
+      const timer = setTimeout(done, collectTimeoutMs, [])
+      collecting.set(id, done)
+      send({ kind: 'collect-metrics', id })
     })
+  const handle = (message: ToWorker, handlers: WorkerHandlers): void => {
+    if (message.kind === 'background') handlers.startBackground()
+    else if (message.kind === 'committed') handlers.onCommit()
+    else if (message.kind === 'deliveries-due') handlers.deliveriesDue()
+    else if (message.kind === 'reload') handlers.reload()
+    else if (message.kind === 'collected-metrics') collecting.get(message.id)?.(message.parts)
+    else if (message.kind === 'report-metrics') {
+      void handlers
+        .collectMetrics()
+        .then((metrics) =>
+          send({ kind: 'metrics', id: message.id, metrics: metrics as WorkerMetrics }),
+        )
+    }
+  }
   return {
-    onCommit: once(() => send({ kind: 'published' })),
-    deliveriesDue: once(() => send({ kind: 'deliveries' })),
+    onCommit: once(() => send({ kind: 'committed' })),
+    deliveriesDue: once(() => send({ kind: 'deliveries-due' })),
     concurrencyOf: (endpointId, concurrency) =>
       endpointShare({ number: order.number, workers }, endpointId, concurrency),
     exposition: (own, common) => ({
       contentType: own.contentType,
       async metrics() {
-        const parts = await gather()
+        const parts = await collect()
         const sums = parts.length > 0 ? await expose(parts) : await own.metrics()
         return `${sums}\n${await common.metrics()}`
       },
     }),
-    ready(obeying) {
-      onMessage((message) => {
-        switch (message.kind) {
-          case 'background':
-            obeying.startBackground()
-            break
-          case 'published':
-            obeying.onCommit()
-            break
-          case 'deliveries':
-            obeying.deliveriesDue()
-            break
-          case 'measure':
-            void obeying
-              .measure()
-              .then((metrics) =>
-                send({ kind: 'measured', id: message.id, metrics: metrics as Measured }),
-              )
-            break
-          case 'gathered':
-            gathering.get(message.id)?.(message.parts)
-            break
-          case 'reload':
-            obeying.reload()
-            break
-        }
-      })
+    ready(handlers) {
+      onMessage((message) => handle(message, handlers))
       send({ kind: 'ready' })
     },
   }

@@ -4,15 +4,15 @@ import type { Logger } from 'pino'
 import { backoffMs } from '../../core/backoff.ts'
 import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
 
-/** The processes that serve. One that dies is replaced. */
+/** The worker processes. A worker that ends is replaced. */
 export interface WorkerPool {
-  /** Starts one worker, and when it listens the others. Throws `Unstartable` when none can. */
+  /** Starts one worker, and the others when it listens. Throws `Unstartable` if none can start. */
   start(): Promise<void>
-  /** The numbers of those that serve. */
+  /** The numbers of the workers that serve. */
   ready(): readonly number[]
-  tell(number: number, message: ToWorker): void
-  tellAll(message: ToWorker): void
-  /** Resolves when all of them have ended. None is replaced any more. */
+  send(number: number, message: ToWorker): void
+  broadcast(message: ToWorker): void
+  /** Resolves when all workers have ended. No worker is replaced any more. */
   stop(): Promise<void>
 }
 
@@ -22,11 +22,11 @@ interface Options {
   readonly exec: string
   readonly order: Omit<StartOrder, 'number'>
   readonly log: Logger
-  readonly heard: (number: number, message: ToPrimary) => void
-  readonly joined: (number: number) => void
-  readonly left: (number: number) => void
-  /** No worker is left, and none can be started. Not called while `start` is under way. */
-  readonly lost: (error: Unstartable) => void
+  readonly onMessage: (number: number, message: ToPrimary) => void
+  readonly onReady: (number: number) => void
+  readonly onExit: (number: number) => void
+  /** Called when no worker is left and none can be started, but not during `start`. */
+  readonly onFailure: (error: Unstartable) => void
 }
 
 /** Workers cannot be started; one line for each fault. */
@@ -40,156 +40,156 @@ export class Unstartable extends Error {
   }
 }
 
-/** Past this, a worker that is not ready is ended. */
-const START_MS = 60_000
+/** A worker that is not ready after this time is killed. */
+const START_TIMEOUT_MS = 60_000
 
-/** AttemptRunner to start that fail in a row before it is given up: at first, or when nobody serves. */
-const FAILED_MAX = 5
+/** Failed starts in a row after which the pool gives up, while no worker serves. */
+const FAILURES_MAX = 5
 
-/** Before a worker is replaced that did not live long; longer with each in a row. */
+/** The wait before the replacement of a worker that lived shorter than LONG_MS. */
 const BACKOFF = { minMs: 100, maxMs: 30_000 }
 const LONG_MS = 10_000
 
-/** A place in the team, and who has it. */
-interface Place {
+/** A slot of the pool and its worker. */
+interface Slot {
   readonly number: number
   worker: Worker | undefined
   ready: boolean
   startedAtMs: number
-  /** Short lives in a row. */
-  short: number
-  /** What its worker said it cannot start for. */
+  /** How many workers in a row lived shorter than LONG_MS. */
+  shortLives: number
+  /** Why its worker cannot start. */
   faults: readonly string[]
   timer: NodeJS.Timeout | undefined
 }
 
 export function createWorkerPool(options: Options): WorkerPool {
-  const { size, exec, order, log, heard, joined, left } = options
-  const places = Array.from({ length: size }, (_, index): Place => {
+  const { size, exec, order, log, onMessage, onReady, onExit } = options
+  const slots = Array.from({ length: size }, (_, index): Slot => {
     const number = index + 1
     const none = { worker: undefined, timer: undefined, faults: [] }
-    return { number, ...none, ready: false, startedAtMs: 0, short: 0 }
+    return { number, ...none, ready: false, startedAtMs: 0, shortLives: 0 }
   })
-  /** Whether the first worker has come to serve. */
+  /** Whether any worker has served. */
   let served = false
   let failedInRow = 0
   let stopping = false
-  let settle: { done(): void; fail(error: Unstartable): void } | undefined
+  let starting: { done(): void; fail(error: Unstartable): void } | undefined
   let ended: (() => void) | undefined
 
-  const begin = (place: Place): void => {
-    place.timer = undefined
-    place.startedAtMs = performance.now()
-    place.faults = []
-    // The number is for people who look at the list of processes.
-    cluster.setupPrimary({ exec, args: [`${place.number}`], serialization: 'advanced' })
-    // What this process has compiled need not be compiled again.
+  const startWorker = (slot: Slot): void => {
+    slot.timer = undefined
+    slot.startedAtMs = performance.now()
+    slot.faults = []
+    // The number is an argument only to show in the list of processes.
+    cluster.setupPrimary({ exec, args: [`${slot.number}`], serialization: 'advanced' })
+    // The worker reuses what this process has compiled.
     const worker = cluster.fork({ NODE_COMPILE_CACHE: getCompileCacheDir() })
-    place.worker = worker
-    const end = (how: string): void => {
-      if (place.worker !== worker) return
-      clearTimeout(late)
-      over(place, how)
+    slot.worker = worker
+    const end = (reason: string): void => {
+      if (slot.worker !== worker) return
+      clearTimeout(timeout)
+      replace(slot, reason)
     }
-    const late = setTimeout(() => worker.process.kill('SIGKILL'), START_MS)
+    const timeout = setTimeout(() => worker.process.kill('SIGKILL'), START_TIMEOUT_MS)
     worker.on('message', (message: ToPrimary) => {
-      if (message.kind === 'ready') clearTimeout(late)
-      hear(place, message)
+      if (message.kind === 'ready') clearTimeout(timeout)
+      receive(slot, message)
     })
     worker.once('exit', (code: number, signal: string | null) => {
-      const how = signal ?? `code ${code}`
-      // What it said last may still be on its way.
-      if (worker.isConnected()) worker.once('disconnect', () => end(how))
-      else end(how)
+      const reason = signal ?? `code ${code}`
+      // Its last messages may not have arrived yet.
+      if (worker.isConnected()) worker.once('disconnect', () => end(reason))
+      else end(reason)
     })
     worker.on('error', (error: Error) => {
-      log.warn({ err: error, worker: place.number }, 'worker not reached')
-      // One that never came to be has no end to tell of.
+      log.warn({ err: error, worker: slot.number }, 'cannot reach the worker')
+      // A process that never started emits no exit event.
       if (worker.process.pid === undefined) end(error.message)
     })
-    send(worker, { kind: 'start', order: { ...order, number: place.number } })
+    send(worker, { kind: 'start', order: { ...order, number: slot.number } })
   }
-  const hear = (place: Place, message: ToPrimary): void => {
-    if (message.kind === 'failed') place.faults = message.faults
-    else if (message.kind === 'ready') welcome(place)
-    else heard(place.number, message)
+  const receive = (slot: Slot, message: ToPrimary): void => {
+    if (message.kind === 'failed') slot.faults = message.faults
+    else if (message.kind === 'ready') joined(slot)
+    else onMessage(slot.number, message)
   }
-  const welcome = (place: Place): void => {
+  const joined = (slot: Slot): void => {
     served = true
-    place.ready = true
+    slot.ready = true
     failedInRow = 0
-    log.info({ worker: place.number, workerPid: place.worker?.process.pid }, 'worker ready')
-    joined(place.number)
-    if (places.every(({ ready }) => ready)) settle?.done()
-    else for (const other of places) if (isEmpty(other)) begin(other)
+    log.info({ worker: slot.number, workerPid: slot.worker?.process.pid }, 'worker ready')
+    onReady(slot.number)
+    if (slots.every(({ ready }) => ready)) starting?.done()
+    else for (const other of slots) if (isEmpty(other)) startWorker(other)
   }
-  const over = (place: Place, how: string): void => {
-    const { number, ready, faults } = place
-    const livedMs = Math.round(performance.now() - place.startedAtMs)
-    place.worker = undefined
-    place.ready = false
+  const replace = (slot: Slot, reason: string): void => {
+    const { number, ready, faults } = slot
+    const livedMs = Math.round(performance.now() - slot.startedAtMs)
+    slot.worker = undefined
+    slot.ready = false
     if (stopping) {
-      if (places.every(({ worker }) => worker === undefined)) ended?.()
+      if (slots.every(({ worker }) => worker === undefined)) ended?.()
       return
     }
-    if (ready) left(number)
+    if (ready) onExit(number)
     failedInRow = ready ? 0 : failedInRow + 1
-    place.short = ready && livedMs > LONG_MS ? 0 : place.short + 1
-    // While others serve, they go on doing so, and it is tried again and again.
-    const serves = settle === undefined && places.some((each) => each.ready)
-    if (!served || (failedInRow >= FAILED_MAX && !serves)) {
-      giveUp(new Unstartable(faults.length > 0 ? faults : [`worker ${number} ended (${how})`]))
+    slot.shortLives = ready && livedMs > LONG_MS ? 0 : slot.shortLives + 1
+    // While other workers serve, the pool tries for ever to replace this one.
+    const serves = starting === undefined && slots.some((each) => each.ready)
+    if (!served || (failedInRow >= FAILURES_MAX && !serves)) {
+      giveUp(new Unstartable(faults.length > 0 ? faults : [`worker ${number} ended (${reason})`]))
       return
     }
-    log.error({ worker: number, how, livedMs, faults }, 'a worker ended; another takes its place')
-    const pauseMs = place.short === 0 ? 0 : backoffMs(place.short, BACKOFF)
-    place.timer = setTimeout(() => begin(place), pauseMs)
+    log.error({ worker: number, reason, livedMs, faults }, 'worker ended: starting a replacement')
+    const pauseMs = slot.shortLives === 0 ? 0 : backoffMs(slot.shortLives, BACKOFF)
+    slot.timer = setTimeout(() => startWorker(slot), pauseMs)
   }
   const giveUp = (error: Unstartable): void => {
-    if (settle) settle.fail(error)
-    else options.lost(error)
+    if (starting) starting.fail(error)
+    else options.onFailure(error)
   }
-  const tell = (number: number, message: ToWorker): void => {
-    const worker = places[number - 1]?.worker
+  const sendTo = (number: number, message: ToWorker): void => {
+    const worker = slots[number - 1]?.worker
     if (worker) send(worker, message)
   }
   return {
     async start() {
-      // Workers accept on the sockets that they share. No connection goes through this process, so none
-      // waits for a worker that hangs or was killed: the next free one takes it.
+      // Workers accept on shared sockets. No connection goes through this process, so none waits for a
+      // worker that hangs or was killed: the next free worker takes it.
       cluster.schedulingPolicy = cluster.SCHED_NONE
       try {
         await new Promise<void>((resolve, reject) => {
-          settle = { done: resolve, fail: reject }
-          // Its faults are told as those of one process would be, before there are more of them.
-          begin(places[0] as Place)
+          starting = { done: resolve, fail: reject }
+          // One first: settings that no worker can start with are reported once.
+          startWorker(slots[0] as Slot)
         })
       } finally {
-        settle = undefined
+        starting = undefined
       }
     },
-    ready: () => places.filter(({ ready }) => ready).map(({ number }) => number),
-    tell,
-    tellAll(message) {
-      for (const { number } of places) tell(number, message)
+    ready: () => slots.filter(({ ready }) => ready).map(({ number }) => number),
+    send: sendTo,
+    broadcast(message) {
+      for (const { number } of slots) sendTo(number, message)
     },
     stop() {
       stopping = true
-      for (const { timer } of places) clearTimeout(timer)
+      for (const { timer } of slots) clearTimeout(timer)
       return new Promise((resolve) => {
         ended = resolve
-        for (const { number } of places) tell(number, { kind: 'stop' })
-        if (places.every(({ worker }) => worker === undefined)) resolve()
+        for (const { number } of slots) sendTo(number, { kind: 'stop' })
+        if (slots.every(({ worker }) => worker === undefined)) resolve()
       })
     },
   }
 }
 
-function isEmpty({ worker, timer }: Place): boolean {
+function isEmpty({ worker, timer }: Slot): boolean {
   return worker === undefined && timer === undefined
 }
 
-/** A worker that is about to end may not hear it. */
+/** A worker that is about to end may not receive the message. */
 function send(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => undefined)
 }

@@ -9,11 +9,11 @@ import { shareOf } from './share-limits.ts'
 import { createPrimaryChannel } from './worker-channel.ts'
 
 /**
- * One of several processes that serve at the same ports: see `start-workers.ts`. When the
- * first process has gone, Node ends this one.
+ * One of several processes that listen on the same ports: see `start-workers.ts`. When the primary
+ * process ends, Node ends this one.
  */
 async function work(env: NodeJS.ProcessEnv): Promise<void> {
-  // A terminal and a supervisor send these to all processes; the first one says what to do.
+  // A terminal or supervisor signals all processes; the primary process decides what to do.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
   let stop = (): void => process.exit(0)
   const order = await new Promise<StartOrder>((resolve) => {
@@ -31,15 +31,15 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
     const { databaseUrl, adminToken, localWebhooks } = order
     const database = await openDatabase(databaseUrl, connectionsMax, relaxedMax)
     const tls = config.tls && openTls(config.tls, log)
-    const link = createPrimaryChannel({ order, workers, send, onMessage })
-    const options = { config, database, adminToken, localWebhooks, log, tls, link }
+    const channel = createPrimaryChannel({ order, workers, send, onMessage })
+    const options = { config, database, adminToken, localWebhooks, log, tls, channel }
     const service = await startInstance(options)
     stop = closeOnce(service, database, log)
-    link.ready({
+    channel.ready({
       startBackground: service.startBackground,
       onCommit: service.onCommit,
       deliveriesDue: service.deliveriesDue,
-      measure: () => service.metrics.getMetricsAsJSON(),
+      collectMetrics: () => service.metrics.getMetricsAsJSON(),
       reload: () => tls?.reload(),
     })
   } catch (error) {
@@ -61,19 +61,19 @@ function closeOnce(service: Service, database: Database, log: Logger): () => voi
     if (closing) return
     closing = true
     close().catch((error: unknown) => {
-      log.error({ err: error }, 'the worker did not end well')
+      log.error({ err: error }, 'worker failed to stop cleanly')
       process.exit(1)
     })
   }
 }
 
-/** The first process may have gone: then this one is about to. */
+/** The primary process may have ended: then this one is about to end. */
 function send(message: ToPrimary): void {
   process.send?.(message, () => undefined)
 }
 
-function onMessage(heard: (message: ToWorker) => void): void {
-  process.on('message', heard)
+function onMessage(listener: (message: ToWorker) => void): void {
+  process.on('message', listener)
 }
 
 await work(process.env)

@@ -69,7 +69,7 @@ const STATUSES: Readonly<Record<NotificationOutcome, number>> = {
   UNAUTHENTICATED: 401,
   // If the bank retries, it may know the transfer by then.
   UNCONFIRMED: 404,
-  'RETRY': 503,
+  RETRY: 503,
 }
 
 /** The bank documents no format: any 2xx with a short JSON body will do. */

@@ -103,7 +103,9 @@ const createAccount = serviceAction<CreateOptions>(async (service, options) => {
     idNumber:
       options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
   })
-  printResponse(options, CreateAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, CreateAccountResponseSchema, response, () =>
+    accountFields(response.account),
+  )
   if (response.replayed) note('The account was already open.')
 })
 
@@ -131,6 +133,8 @@ const listAccounts = serviceAction<ListOptions>(async (service, options) => {
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })
-  printResponse(options, ListAccountsResponseSchema, response, () => accountTable(response.accounts))
+  printResponse(options, ListAccountsResponseSchema, response, () =>
+    accountTable(response.accounts),
+  )
   notePage(response)
 })

@@ -3,8 +3,8 @@ import {
   AccountService,
   CloseAccountResponseSchema,
 } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { printResponse } from '../print-response.ts'
 import { addBusinessOption } from '../options.ts'
+import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
 import { addVerb } from '../verb.ts'
 import { accountFields } from './account-columns.ts'
@@ -24,5 +24,7 @@ export function addCloseAccount(noun: Command): void {
 const closeAccount = serviceAction<{ business?: string }>(async (service, options, reference) => {
   const businessId = service.business(options.business)
   const response = await service.client(AccountService).closeAccount({ businessId, reference })
-  printResponse(options, CloseAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, CloseAccountResponseSchema, response, () =>
+    accountFields(response.account),
+  )
 })

@@ -48,6 +48,8 @@ const resolveAccount = serviceAction<ResolveOptions>(async (service, options, re
         ? { case: 'notOpened', value: true }
         : { case: 'opened', value: { accountNumber, accountName, bankAccountId } },
   })
-  printResponse(options, ResolveAccountResponseSchema, response, () => accountFields(response.account))
+  printResponse(options, ResolveAccountResponseSchema, response, () =>
+    accountFields(response.account),
+  )
   if (!response.account) note('Nothing was opened; the reference may be used again.')
 })

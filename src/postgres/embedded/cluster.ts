@@ -25,43 +25,43 @@ import { isLive, liveProcess } from './process.ts'
 import { closedFolder, makeOpenFolder, type ServerUser, spawnAs } from './server-user.ts'
 
 interface ClusterOptions {
-  /** Its name: an absolute path whose parent is a real path. */
+  /** An absolute path whose parent is a real path. */
   readonly folder: string
   /** Folder of initdb. */
   readonly bin: string
-  /** Who is to own it; undefined is ourselves. */
+  /** The owner of the cluster; undefined: the current user. */
   readonly user: ServerUser | undefined
   readonly log: (line: string) => void
 }
 
 interface Cluster {
-  /** Where it really is. */
+  /** Its real path. */
   readonly path: string
-  /** Of the superuser, SUPERUSER. */
+  /** The password of SUPERUSER. */
   readonly password: string
 }
 
 export const SUPERUSER = 'inflow'
 
-/** Where root's clusters are when PostgreSQL's user may not enter the folder they were meant for. */
-const ELSEWHERE = '/var/lib/inflow'
+/** The folder of root's clusters when PostgreSQL's user may not enter the requested folder. */
+const FALLBACK_FOLDER = '/var/lib/inflow'
 
 const INITDB_TIMEOUT_MS = 120_000
 
 /**
- * The cluster in `folder`, made now if there is none. It comes into being in one step, complete and
- * on disk, so a start that is killed leaves only waste, which the next one removes; and of two
- * starts at once, both get the cluster of one.
+ * The cluster in `folder`, created if there is none. The creation is atomic, complete and on disk: a
+ * killed start leaves only temporary files, which the next one removes, and two concurrent starts both
+ * get the cluster of one.
  */
 export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   const { folder, user, log } = options
-  await removeWaste(folder, log)
+  await removeLeftovers(folder, log)
   if (await isAbsent(folder, user)) {
-    const password = await keptPassword(folder)
+    const password = await storedPassword(folder)
     await makeCluster(options, password)
   }
   const path = await realpath(folder)
-  if (user !== undefined) await admit(user, path)
+  if (user !== undefined) await grantAccess(user, path)
   const password = await readFile(passwordFile(folder), 'utf8').catch((cause: unknown) => {
     throw new Error(`cannot read ${passwordFile(folder)}, the password of ${folder}`, { cause })
   })
@@ -72,13 +72,13 @@ export function passwordFile(folder: string): string {
   return `${folder}.password`
 }
 
-/** Whether a cluster is to be made. Anything else that has the name is an error, never overwritten. */
+/** Whether to create a cluster. Anything else under that name is an error, never overwritten. */
 async function isAbsent(folder: string, user: ServerUser | undefined): Promise<boolean> {
   const entry = await lstat(folder).catch(() => undefined)
   if (entry === undefined) return true
   const target = await stat(folder).catch(() => undefined)
   if (target === undefined) {
-    // The link is made after the cluster, so there was one, maybe with payments in it.
+    // The link is created after the cluster, so there was one, maybe with payments.
     throw new Error(
       `${folder} leads to ${await readlink(folder)}, which is gone; ` +
         'put it back, or remove the link to begin with an empty database',
@@ -96,12 +96,12 @@ async function isAbsent(folder: string, user: ServerUser | undefined): Promise<b
   throw new Error(`${folder} holds files that are not a PostgreSQL cluster; set DATA_DIR`)
 }
 
-/** A password only we can read, on disk before there is a cluster that needs it. */
-async function keptPassword(folder: string): Promise<string> {
+/** A password that only the current user can read, on disk before the cluster that needs it. */
+async function storedPassword(folder: string): Promise<string> {
   const file = passwordFile(folder)
-  const draft = wasteName(folder)
+  const draft = temporaryName(folder)
   await writeFile(draft, randomBytes(32).toString('hex'), { mode: 0o600, flush: true })
-  // Linking fails if the file is there: the first start's password is everyone's.
+  // The link fails if the file exists: concurrent starts all use the first one's password.
   await link(draft, file).catch(unlessTaken)
   await unlink(draft)
   await syncFolder(dirname(folder))
@@ -112,12 +112,12 @@ async function makeCluster(options: ClusterOptions, password: string): Promise<v
   const { folder, user, log } = options
   log(`creating a database in ${folder}`)
   const closed = user && (await closedFolder(dirname(folder), user))
-  const waste = wasteName(folder)
+  const temporary = temporaryName(folder)
   const id = randomBytes(8).toString('hex')
-  const work = closed === undefined ? waste : join(ELSEWHERE, id)
+  const work = closed === undefined ? temporary : join(FALLBACK_FOLDER, id)
   const made = join(work, 'cluster')
-  // The link tells the next start what to remove if this one is killed.
-  if (closed !== undefined) await symlink(made, waste)
+  // If this start is killed, the link shows the next one what to remove.
+  if (closed !== undefined) await symlink(made, temporary)
   try {
     await makeWorkFolder(work, password, user)
     await runInitdb(options, work, made)
@@ -130,11 +130,11 @@ async function makeCluster(options: ClusterOptions, password: string): Promise<v
     }
     await syncFolder(dirname(folder))
   } finally {
-    await removeEntry(waste, folder)
+    await removeEntry(temporary, folder)
   }
 }
 
-/** For initdb to work in, with the password it is to read in `password`. */
+/** Creates the folder that initdb works in, with its password in the file `password`. */
 async function makeWorkFolder(
   work: string,
   password: string,
@@ -144,21 +144,21 @@ async function makeWorkFolder(
   await mkdir(work, { mode: 0o700 })
   await writeFile(join(work, 'password'), password, { mode: 0o600 })
   if (user === undefined) return
-  // The folder last: until then nobody else can meddle with what root does in it.
+  // The folder last: until then no other user can interfere with what root does in it.
   await chown(join(work, 'password'), user.uid, user.gid)
   await chown(work, user.uid, user.gid)
 }
 
 /**
- * Takes some 0.5 s, a fifth of it to sync. It has to sync: no later checkpoint would, since to the
- * server these files are old ones that it did not write.
+ * Takes about 0.5 s, a fifth of it for the sync. The sync is required: the server did not write these
+ * files, so no later checkpoint would sync them.
  */
 async function runInitdb(options: ClusterOptions, work: string, made: string): Promise<void> {
   const { bin, user } = options
   const file = join(work, 'password')
   const args = [
     ...['-D', made, '-U', SUPERUSER, '--pwfile', file, '--auth', 'scram-sha-256', '-E', 'UTF8'],
-    // The provider within PostgreSQL sorts alike on all machines, and after upgrades of theirs.
+    // PostgreSQL's builtin provider sorts the same on all machines, and after their upgrades.
     ...['--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8', '--locale', 'C'],
     '--no-instructions',
   ]
@@ -168,16 +168,16 @@ async function runInitdb(options: ClusterOptions, work: string, made: string): P
       timeout: INITDB_TIMEOUT_MS,
     })
   } catch (cause) {
-    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : ''
-    throw new Error(`initdb failed: ${said || cause}`, { cause })
+    const output = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : ''
+    throw new Error(`initdb failed: ${output || cause}`, { cause })
   }
   await unlink(file)
   await syncFolder(work)
   await syncFolder(dirname(work))
 }
 
-/** Sees to it that PostgreSQL's user can use an existing cluster. */
-async function admit(user: ServerUser, path: string): Promise<void> {
+/** Gives PostgreSQL's user access to an existing cluster. */
+async function grantAccess(user: ServerUser, path: string): Promise<void> {
   const closed = await closedFolder(dirname(path), user)
   if (closed !== undefined) {
     throw new Error(
@@ -186,49 +186,49 @@ async function admit(user: ServerUser, path: string): Promise<void> {
     )
   }
   if ((await stat(path)).uid === user.uid) return
-  // As after a restore by root from a backup. The folder comes last, as the sign that all is done.
+  // The state after root restored a backup. The folder comes last: its owner marks completion.
   const names = await readdir(path, { recursive: true })
   for (const entry of [...names.map((name) => join(path, name)), path]) {
     await lchown(entry, user.uid, user.gid)
   }
 }
 
-/** A name for something of ours that is worth nothing once this process is gone. */
-function wasteName(folder: string): string {
+/** A name for a temporary file or folder, which is useless once this process has ended. */
+function temporaryName(folder: string): string {
   const startedAt = liveProcess(process.pid)?.startedAt ?? 0
   return `${folder}.new-${process.pid}-${startedAt}-${randomBytes(4).toString('hex')}`
 }
 
-/** Removes what starts that were killed left beside the folder, and what that points to. */
-async function removeWaste(folder: string, log: (line: string) => void): Promise<void> {
+/** Removes the temporary files of killed starts beside the folder, and the targets of their links. */
+async function removeLeftovers(folder: string, log: (line: string) => void): Promise<void> {
   const prefix = `${basename(folder)}.new-`
   for (const name of await readdir(dirname(folder))) {
     if (!name.startsWith(prefix)) continue
     const [pid, startedAt] = name.slice(prefix.length).split('-').map(Number)
     if (isLive({ pid: pid ?? 0, startedAt: startedAt ?? 0 })) continue
-    // Waste is no reason not to start.
+    // Leftovers must not prevent a start.
     await removeEntry(join(dirname(folder), name), folder).catch((error: unknown) =>
       log(`${error}`),
     )
   }
 }
 
-/** A link's cluster goes too, unless `folder` leads to it. */
-async function removeEntry(waste: string, folder: string): Promise<void> {
-  const target = await readlink(waste).catch(() => undefined)
+/** Removes a link's cluster too, unless `folder` links to it. */
+async function removeEntry(temporary: string, folder: string): Promise<void> {
+  const target = await readlink(temporary).catch(() => undefined)
   if (target !== undefined && target !== (await readlink(folder).catch(() => undefined))) {
     const work = dirname(target)
-    if (dirname(work) === ELSEWHERE) await removeAll(work)
+    if (dirname(work) === FALLBACK_FOLDER) await removeAll(work)
   }
-  await removeAll(waste)
+  await removeAll(temporary)
 }
 
-/** An initdb that outlived its parent may add files while we remove them. */
+/** Retries: an initdb that outlived its parent may add files meanwhile. */
 async function removeAll(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 })
 }
 
-/** Makes a name in the folder last through a power failure. */
+/** Makes the names in the folder survive a power failure. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r')
   try {
@@ -238,7 +238,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Someone else's being first is no failure. */
+/** Ignores the error if a concurrent start was first. */
 function unlessTaken(error: unknown): void {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code !== 'EEXIST' && code !== 'ENOTEMPTY') throw error

@@ -20,7 +20,7 @@ export interface EmbeddedOptions {
   readonly folder: string
   /** Extra postgresql settings, name → value. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Called with one line for each thing a person should know. */
+  /** Called with lines for the operator. */
   readonly log?: (line: string) => void
 }
 
@@ -28,16 +28,16 @@ const DATABASE = 'inflow'
 const CONNECT_TIMEOUT_MS = 10_000
 
 /**
- * Runs a PostgreSQL from npm's binaries on the loopback interface, on a port that differs from start
- * to start. Beside the folder it keeps `<folder>.password` and `<folder>.log`.
+ * Runs a PostgreSQL from npm's binaries on the loopback interface, on a new port at each start. Beside the
+ * folder it keeps `<folder>.password` and `<folder>.log`.
  *
- * | it finds | it does |
+ * | state | action |
  * |---|---|
- * | no cluster | makes one, in one step |
- * | a server whose Inflow was killed | stops that, then starts its own |
- * | a server whose Inflow lives | throws, naming the process |
+ * | no cluster | creates one, atomically |
+ * | a server whose Inflow was killed | stops it, then starts its own |
+ * | a server whose Inflow is alive | throws with the process id |
  *
- * Throws an Error that a person can act on.
+ * Throws an Error whose message says what to do.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const { settings = {}, log = () => undefined } = options
@@ -62,7 +62,7 @@ function databaseUrl(password: string, port: number, database: string): string {
   return `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/${database}`
 }
 
-/** The URL of the database in the folder, when an Inflow that runs has it open. */
+/** The URL of the folder's database while a running Inflow uses it, else undefined. */
 export async function findRunningEmbedded(folder: string): Promise<string | undefined> {
   const name = await realName(folder)
   const cluster = await realpath(name).catch(() => undefined)
@@ -71,14 +71,14 @@ export async function findRunningEmbedded(folder: string): Promise<string | unde
   return databaseUrl(await readFile(passwordFile(name), 'utf8'), port, DATABASE)
 }
 
-/** The folder's own name may be a link; those above it are resolved, as PostgreSQL would. */
+/** Resolves the parent folders, as PostgreSQL does; the folder itself may remain a link. */
 async function realName(folder: string): Promise<string> {
   const absolute = resolve(folder)
   await mkdir(dirname(absolute), { recursive: true })
   return join(await realpath(dirname(absolute)), basename(absolute))
 }
 
-/** Asked at every start, as the one that made the cluster may not have come this far. */
+/** Runs at every start: the start that created the cluster may have been killed before this. */
 async function createDatabase(url: string): Promise<void> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
   await client.connect()

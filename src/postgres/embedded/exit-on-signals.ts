@@ -3,10 +3,10 @@ import { constants } from 'node:os'
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * Ends this process at a signal as it would end by itself, so that a database that it started goes
- * along: by a signal that nobody handles it would end at once, and leave that running.
+ * Makes signals call `process.exit`, whose handlers stop a database that this process started. An
+ * unhandled signal would end the process at once and leave the database running.
  *
- * @returns undoes it, for who handles signals from then on
+ * @returns a function that removes these handlers, for callers that install their own
  */
 export function exitOnSignals(): () => void {
   const exit = (signal: NodeJS.Signals) => process.exit(128 + constants.signals[signal])

@@ -14,7 +14,7 @@ interface PostmasterOptions {
   readonly bin: string
   /** The cluster's real path. */
   readonly cluster: string
-  /** The cluster's name for people; its log is beside it. */
+  /** The cluster's path in messages; its log is beside it. */
   readonly folder: string
   readonly user: ServerUser | undefined
   readonly settings: Readonly<Record<string, string>>
@@ -23,13 +23,13 @@ interface PostmasterOptions {
 
 interface Postmaster {
   readonly port: number
-  /** Resolves when it is gone. Idempotent. */
+  /** Resolves when the server has ended. Idempotent. */
   stop(): Promise<void>
 }
 
 const ATTEMPTS_MAX = 50
 const ATTEMPT_INTERVAL_MS = 100
-/** Without a sign of progress; recovery writes one into the log every 10 s. */
+/** The longest time without progress; recovery logs its progress every 10 s. */
 const SILENCE_MAX_MS = 30_000
 const POLL_MS = 10
 const LOG_MAX_BYTES = 10 * 1024 * 1024
@@ -38,9 +38,8 @@ const SHARED_BUFFERS_MIN_MIB = 128
 const SHARED_BUFFERS_MAX_MIB = 1_024
 
 /**
- * What an embedded server has in common wherever it runs. Durability is spelled out, since it is
- * what the service promises. wal_compression stays off: the builds for Linux have no lz4. JIT is for
- * queries that take seconds.
+ * Settings of every embedded server. Durability is explicit, since the service guarantees it.
+ * wal_compression stays off: the builds for Linux have no lz4. JIT only helps queries that take seconds.
  */
 const DEFAULTS: Readonly<Record<string, string>> = {
   fsync: 'on',
@@ -60,11 +59,11 @@ const DEFAULTS: Readonly<Record<string, string>> = {
 }
 
 /**
- * An eighth of the memory, within bounds. For a machine of its own PostgreSQL's documentation names a
- * quarter (19.4.1); here the service is on it too.
+ * An eighth of the memory, within bounds. PostgreSQL's documentation suggests a quarter for a dedicated
+ * machine (19.4.1); here the service shares it.
  */
 function sharedBuffersMib(): number {
-  // 0: there is no limit but the machine's.
+  // 0 means no limit other than the machine's memory.
   const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
   const eighth = Math.floor(bytes / 8 / 1024 ** 2)
   return Math.max(SHARED_BUFFERS_MIN_MIB, Math.min(eighth, SHARED_BUFFERS_MAX_MIB))
@@ -74,25 +73,25 @@ function sharedBuffersMib(): number {
 export async function startPostmaster(options: PostmasterOptions): Promise<Postmaster> {
   const { cluster, folder, log } = options
   await boundLog(logPath(folder))
-  let said = ''
+  let output = ''
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     await stopOrphan(cluster, folder, log)
     const [port = 0] = await freePorts('127.0.0.1', 1)
     const launched = await launch(options, port)
     if (typeof launched !== 'string') return running(launched, port, log)
-    said = launched
-    // What can pass: a port that was taken in between; a lock that is stale, or another start's,
-    // which the next look for an orphan tells; children of a killed postmaster, still ending.
-    if (said.includes('could not create any TCP/IP sockets')) continue
-    if (/lock file ".*" (already exists|is empty)/.test(said)) {
+    output = launched
+    // Transient causes: a port taken in between; a lock that is stale, or of another start, which the
+    // next stopOrphan finds out; children of a killed postmaster that have not ended yet.
+    if (output.includes('could not create any TCP/IP sockets')) continue
+    if (/lock file ".*" (already exists|is empty)/.test(output)) {
       await disarmStaleLock(cluster, folder)
-    } else if (said.includes('shared memory block')) {
+    } else if (output.includes('shared memory block')) {
       await delay(ATTEMPT_INTERVAL_MS)
     } else {
       break
     }
   }
-  throw new Error(`PostgreSQL does not start; the end of ${logPath(folder)}:\n${said}`)
+  throw new Error(`PostgreSQL does not start; the end of ${logPath(folder)}:\n${output}`)
 }
 
 function running(child: ChildProcess, port: number, log: (line: string) => void): Postmaster {
@@ -109,7 +108,7 @@ function running(child: ChildProcess, port: number, log: (line: string) => void)
   }
 }
 
-/** The child when it is ready; what it said if it ended before. */
+/** Returns the child when it is ready, or its output if it ended before. */
 async function launch(options: PostmasterOptions, port: number): Promise<ChildProcess | string> {
   const { bin, cluster, folder, user } = options
   const output = await open(logPath(folder), 'a+', 0o600)
@@ -117,8 +116,8 @@ async function launch(options: PostmasterOptions, port: number): Promise<ChildPr
     const { size } = await output.stat()
     const child = spawn(join(bin, 'postgres'), serverArguments(options, port), {
       ...spawnAs(user),
-      // In a process group of its own: Ctrl-C in a terminal is for the service, which has work to
-      // finish before it stops the server.
+      // In a process group of its own: Ctrl-C must reach only the service, which finishes its work
+      // before it stops the server.
       detached: true,
       stdio: ['ignore', output.fd, output.fd],
     })
@@ -131,7 +130,7 @@ async function launch(options: PostmasterOptions, port: number): Promise<ChildPr
   }
 }
 
-/** Ours come last, where they prevail. */
+/** The required settings come last, so that they override the others. */
 function serverArguments({ cluster, settings }: PostmasterOptions, port: number): string[] {
   const all = Object.entries({
     ...DEFAULTS,
@@ -144,8 +143,8 @@ function serverArguments({ cluster, settings }: PostmasterOptions, port: number)
 }
 
 /**
- * A service that ends without stopping it takes it along. It does not keep the service running. Only
- * a service that is killed leaves it behind, for stopOrphan to find.
+ * Stops the server when the service exits in any way but a kill, after which stopOrphan finds it. The
+ * child does not keep the service running.
  */
 function stopWithUs(child: ChildProcess): void {
   const stop = () => child.kill('SIGINT')
@@ -154,12 +153,12 @@ function stopWithUs(child: ChildProcess): void {
   child.unref()
 }
 
-/** False if the child ended. Recovery after a crash may take minutes, but shows that it goes on. */
+/** False if the child ended. Crash recovery may take minutes, but logs its progress. */
 async function isReady(child: ChildProcess, cluster: string, output: FileHandle): Promise<boolean> {
   let { size } = await output.stat()
   let deadline = performance.now() + SILENCE_MAX_MS
   while (!hasEnded(child)) {
-    if (saysReady(child, cluster)) return true
+    if (reportsReady(child, cluster)) return true
     const now = performance.now()
     const grown = (await output.stat()).size
     if (grown > size) deadline = now + SILENCE_MAX_MS
@@ -174,7 +173,7 @@ async function isReady(child: ChildProcess, cluster: string, output: FileHandle)
 }
 
 /** Reads the lock file: its first line is the postmaster's id, its eighth the state. */
-function saysReady(child: ChildProcess, cluster: string): boolean {
+function reportsReady(child: ChildProcess, cluster: string): boolean {
   try {
     const lines = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n')
     return Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready'
@@ -196,7 +195,7 @@ function logPath(folder: string): string {
   return `${folder}.log`
 }
 
-/** Keeps one old log. The server itself has only its output, so this happens between its runs. */
+/** Rotates the log, and keeps one old one. The server holds the file open, so this runs between starts. */
 async function boundLog(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined)
   if (found !== undefined && found.size > LOG_MAX_BYTES) await rename(path, `${path}.1`)

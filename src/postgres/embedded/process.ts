@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** A process. Its id alone will not do: the system gives the ids of dead processes to new ones. */
+/** Identifies a process. The id is not enough: the system reuses the ids of dead processes. */
 export interface ProcessIdentity {
   readonly pid: number
-  /** When it started, in a unit of the system's: ticks since boot on Linux, else milliseconds. */
+  /** When it started: ticks since boot on Linux, elsewhere milliseconds. */
   readonly startedAt: number
 }
 
-/** The process now alive under that id; undefined if there is none, or only a zombie. */
+/** The live process with that id; undefined if there is none, or only a zombie. */
 export function liveProcess(pid: number): ProcessIdentity | undefined {
   const startedAt = process.platform === 'linux' ? linuxStart(pid) : psStart(pid)
   return startedAt === undefined ? undefined : { pid, startedAt }
@@ -19,18 +19,18 @@ export function isLive({ pid, startedAt }: ProcessIdentity): boolean {
   return liveProcess(pid)?.startedAt === startedAt
 }
 
-/** Its command line, arguments parted by single spaces; undefined if it cannot be read. */
+/** The command line, separated by single spaces; undefined if it cannot be read. */
 export function commandLine(pid: number): string | undefined {
   if (process.platform !== 'linux') return ps(pid, 'command=')
   return attempt(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '))
 }
 
-/** Its working folder; undefined where the system does not tell, or not us. */
+/** The working folder; undefined if it cannot be read. */
 export function workingFolder(pid: number): string | undefined {
   return attempt(() => readlinkSync(`/proc/${pid}/cwd`))
 }
 
-/** Polls `condition`, which has to be cheap; false if it did not come true in time. */
+/** Polls a cheap condition; false if it did not become true in time. */
 export async function becomesTrue(condition: () => boolean, timeoutMs: number): Promise<boolean> {
   const deadline = performance.now() + timeoutMs
   while (!condition()) {
@@ -59,7 +59,7 @@ function psStart(pid: number): number | undefined {
 
 function ps(pid: number, column: string): string | undefined {
   const args = ['-ww', '-o', column, '-p', String(pid)]
-  // Dates in a form that Date.parse reads.
+  // Makes ps print dates that Date.parse can read.
   const env = { LC_ALL: 'C' }
   return attempt(() =>
     execFileSync('/bin/ps', args, { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'ignore'] }),

@@ -11,9 +11,9 @@ import {
 } from './process.ts'
 
 /**
- * Whose PostgreSQL it is stands on the postmaster's command line, as a setting of our own. There is
- * no moment at which the one is there and the other is not, as there would be with a file, so a
- * crash leaves nothing behind, and which of two starts wins is left to PostgreSQL's own lock.
+ * A custom setting that records the owner on the postmaster's command line. Unlike a file, it exists
+ * exactly as long as the postmaster: a crash leaves nothing behind, and PostgreSQL's own lock decides
+ * which of two starts wins.
  */
 export function ownerSetting(): string {
   const self = liveProcess(process.pid)
@@ -21,8 +21,8 @@ export function ownerSetting(): string {
 }
 
 /**
- * Clears the cluster (a real path) of a PostgreSQL whose Inflow was killed. Throws if the one that
- * runs is somebody's. `folder` is the cluster's name for people.
+ * Stops a PostgreSQL on the cluster (a real path) whose Inflow was killed. Throws if the owner of the
+ * running PostgreSQL is alive. `folder` is the cluster's path in messages.
  */
 export async function stopOrphan(
   cluster: string,
@@ -52,8 +52,8 @@ export async function stopOrphan(
 }
 
 /**
- * The port of the cluster's PostgreSQL while the Inflow that started it lives; undefined when there
- * is none, or it was left behind.
+ * The port of the cluster's PostgreSQL while the Inflow that started it is alive; undefined if there
+ * is none, or it is an orphan.
  */
 export function portInUse(cluster: string, folder: string): number | undefined {
   const postmaster = postmasterOf(cluster, folder)
@@ -65,26 +65,26 @@ export function portInUse(cluster: string, folder: string): number | undefined {
 }
 
 /**
- * PostgreSQL will not start while the process its lock file names is alive, even if that is another
- * program that got a dead postmaster's id. Once that is certain, names us instead: a lock that names
- * the parent of the new postmaster is stale to it, yet it still looks for surviving children of the
- * old one in shared memory, which it could not if the file were gone.
+ * PostgreSQL does not start while the process in its lock file is alive, even if another program has got
+ * a dead postmaster's id. If that is certain, writes this process's id instead: the new postmaster
+ * treats a lock of its parent as stale, but still checks shared memory for surviving children of the
+ * old one, which it could not do without the file.
  */
 export async function disarmStaleLock(cluster: string, folder: string): Promise<void> {
   const before = lockFile(cluster)
-  // A postmaster that just wrote it would show up on the next look.
-  await delay(LOCK_SETTLE_MS)
+  // A postmaster that has just written the file is visible after this delay.
+  await delay(LOCK_WAIT_MS)
   if (before === undefined || postmasterOf(cluster, folder) !== undefined) return
   if (lockFile(cluster) !== before) return
   const [, ...rest] = before.split('\n')
-  // The folder is another user's, who might have put a link there for root to follow.
+  // O_NOFOLLOW: another user owns the folder, and might have placed a link for root to follow.
   const flag = constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW
   const handle = openSync(lockPath(cluster), flag)
   writeFileSync(handle, [process.pid, ...rest].join('\n'))
   closeSync(handle)
 }
 
-/** Fast shutdown, and after a while an immediate one, which costs a recovery at the next start. */
+/** Fast shutdown; after a timeout an immediate one, which costs a recovery at the next start. */
 export async function endPostmaster(
   pid: number,
   send: (signal: NodeJS.Signals) => void,
@@ -102,18 +102,18 @@ export async function endPostmaster(
   throw new Error(`PostgreSQL (process ${pid}) does not stop; end it with kill -9 ${pid}`)
 }
 
-const LOCK_SETTLE_MS = 100
+const LOCK_WAIT_MS = 100
 const STOP_TIMEOUT_MS = 10_000
 
-/** The live postmaster that the cluster's lock file names, if that is one of this cluster. */
+/** The live postmaster in the cluster's lock file, if it is one of this cluster. */
 function postmasterOf(cluster: string, folder: string): ProcessIdentity | undefined {
-  // The id is negative for a server in single-user mode.
+  // The id is negative in single-user mode.
   const pid = Math.abs(Number.parseInt(lockFile(cluster) ?? '', 10))
   const found = Number.isNaN(pid) ? undefined : liveProcess(pid)
   if (found === undefined) return undefined
   const command = commandLine(pid)
   if (command !== undefined && !command.includes('postgres')) return undefined
-  // Every server process works in its data folder, by whatever name it was given.
+  // The working folder of every server process is its data folder.
   const working = workingFolder(pid)
   if (working !== undefined) return working === cluster ? found : undefined
   if (command?.includes(` -D ${cluster} `)) return found

@@ -2,22 +2,22 @@ import { readFileSync, statSync } from 'node:fs'
 import { chmod, mkdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
-/** The unprivileged user PostgreSQL runs as when we are root. */
+/** The unprivileged user that runs PostgreSQL when this process runs as root. */
 export interface ServerUser {
   readonly name: string
   readonly uid: number
   readonly gid: number
 }
 
-/** Tried in this order. initdb looks its user up, so a bare number without an entry will not do. */
+/** Tried in this order. initdb looks up its user, so it needs an entry in /etc/passwd. */
 const NAMES = ['postgres', 'nobody'] as const
 
 const SEARCH_BIT = 0o1
 const READ_BIT = 0o4
 
 /**
- * PostgreSQL refuses to run as root, so root hands it to an unprivileged user: the one that owns
- * the cluster, if there is one already. Undefined when we are an ordinary user, and run it ourselves.
+ * PostgreSQL refuses to run as root, so root runs it as an unprivileged user: the owner of an existing
+ * cluster, or the first of NAMES. Undefined if this process does not run as root.
  */
 export function serverUser(folder: string): ServerUser | undefined {
   if (process.getuid?.() !== 0) return undefined
@@ -40,18 +40,18 @@ export function serverUser(folder: string): ServerUser | undefined {
 /** Options of child_process that make the child run as `user`, from a folder it may enter. */
 export function spawnAs(user: ServerUser | undefined) {
   return {
-    // We read its messages, so they have to be in English. It needs nothing else from ours.
+    // Its messages are parsed, so they must be in English. It needs nothing else of the environment.
     env: { LC_ALL: 'C' },
     cwd: '/',
-    // Node takes ids as signed numbers here; macOS has nobody as -2.
+    // Node takes signed ids here; on macOS the id of nobody is -2.
     ...(user && { uid: user.uid | 0, gid: user.gid | 0 }),
   }
 }
 
 /**
- * The outermost of `folder` (a real path) and the folders above it that `user` may not enter, or
- * undefined if all are open. Mode bits decide; an access control list that grants more is not seen,
- * which costs no more than a copy elsewhere.
+ * The outermost of `folder` (a real path) and its parents that `user` may not enter, or undefined if all
+ * are accessible. Only mode bits count; ignoring an access control list that grants more only costs a
+ * needless copy.
  */
 export async function closedFolder(folder: string, user: ServerUser): Promise<string | undefined> {
   const parent = dirname(folder)
@@ -60,12 +60,12 @@ export async function closedFolder(folder: string, user: ServerUser): Promise<st
   return (await grants(folder, user, SEARCH_BIT)) ? undefined : folder
 }
 
-/** Whether mode bits let `user` read the file; the folders above it are closedFolder's business. */
+/** Whether the mode bits let `user` read the file; closedFolder checks the folders above it. */
 export function mayRead(file: string, user: ServerUser): Promise<boolean> {
   return grants(file, user, READ_BIT)
 }
 
-/** Whatever the umask, a folder made by this is open to all; an existing one is as it is. */
+/** Creates a folder with mode 755 regardless of the umask; leaves an existing one unchanged. */
 export async function makeOpenFolder(folder: string): Promise<void> {
   const made = await mkdir(folder, { recursive: true })
   if (made !== undefined) await chmod(folder, 0o755)

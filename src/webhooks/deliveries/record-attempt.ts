@@ -39,7 +39,7 @@ export function createRecorder(options: RecorderOptions) {
     itemsMax: BATCH_MAX,
     batchesMax: 2,
     queueMax: QUEUE_MAX,
-    gatherMs: GATHER_MS,
+    lingerMs: GATHER_MS,
   })
   /** @returns when the delivery is due again, in milliseconds since the Unix epoch */
   return async (

@@ -8,7 +8,7 @@ import { writeEvents } from '../../support/events.ts'
 import { MASTER_KEY } from '../../support/service.ts'
 
 const db = useDatabase()
-const told: string[] = []
+const messages: string[] = []
 let worker: Service
 
 beforeAll(async () => {
@@ -20,9 +20,9 @@ beforeAll(async () => {
     clock: systemClock,
     log: pino({ level: 'silent' }),
     localWebhooks: true,
-    link: {
-      onCommit: () => void told.push('published'),
-      deliveriesDue: () => void told.push('deliveries'),
+    channel: {
+      onCommit: () => void messages.push('committed'),
+      deliveriesDue: () => void messages.push('deliveries-due'),
       concurrencyOf: (_endpointId, concurrency) => concurrency,
       exposition: (own) => own,
     },
@@ -31,24 +31,24 @@ beforeAll(async () => {
 
 afterAll(() => worker?.close())
 
-async function numbered(): Promise<number> {
+async function sequencedCount(): Promise<number> {
   const { rows } = await db.database.pool.query('select count(*)::int as count from event_log')
   return rows[0].count
 }
 
-test('a worker numbers no events before it is told to, and then what is there already', async () => {
+test('a worker sequences no events before it starts the background work', async () => {
   await writeEvents(db.database.pool, 3)
-  // Another worker’s word reaches one that has not got the work, or not any more: it does nothing.
+  // A message about a commit does nothing in a worker that does not do the background work.
   worker.onCommit()
-  // As often as the sequencer would have looked by itself, the sender of webhooks does.
-  const walks = vi.spyOn(db.database.relaxedPool, 'query')
-  await vi.waitUntil(() => walks.mock.calls.length > 2, 10_000)
-  expect(await numbered()).toBe(0)
+  // The webhook sender polls as often as a running sequencer would.
+  const queries = vi.spyOn(db.database.relaxedPool, 'query')
+  await vi.waitUntil(() => queries.mock.calls.length > 2, 10_000)
+  expect(await sequencedCount()).toBe(0)
 
   worker.startBackground()
   worker.startBackground()
-  await vi.waitFor(async () => expect(await numbered()).toBe(3))
+  await vi.waitFor(async () => expect(await sequencedCount()).toBe(3))
   await writeEvents(db.database.pool, 2)
   worker.onCommit()
-  await vi.waitFor(async () => expect(await numbered()).toBe(5), 900)
+  await vi.waitFor(async () => expect(await sequencedCount()).toBe(5), 900)
 })

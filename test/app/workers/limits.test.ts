@@ -10,7 +10,7 @@ import { type ServiceProcess, startProcess } from '../../support/process.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 
 const WORKERS = 3
-/** So slow that little comes back while a test runs, on however busy a machine. */
+/** Refills so slowly that a busy machine gains few tokens during a test. */
 const LIMIT = { perSecond: 10, burst: 600 }
 const CALLS = 3_000
 const AT_ONCE = 12
@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => service?.kill())
 
-/** Calls as often as it can, over several connections, so that all workers get their part. */
+/** Calls in a loop over several connections, so that all workers get calls. */
 async function callOften(key: string) {
   const startedMs = performance.now()
   const statuses: number[] = []
@@ -53,28 +53,28 @@ async function callOften(key: string) {
 }
 
 /**
- * What one process lets through, and what each of the others may spend before the first word of it:
- * a quarter of the burst, and what comes in until it has been told; see `auth/rate-limits/exchange.ts`.
+ * The calls that one process admits, plus those that each other worker may admit before its first
+ * exchange: a quarter of the burst, and the calls until then; see `auth/rate-limits/exchange.ts`.
  */
 function admittedMax({ statuses, seconds }: Awaited<ReturnType<typeof callOften>>): number {
   const perWorkerAndSecond = statuses.length / seconds / WORKERS
   // An exchange takes its time on a busy machine.
-  const tellSeconds = (URGENT_MS + EXCHANGE_MS) / 1_000
-  const untold = LIMIT.burst / 4 + perWorkerAndSecond * tellSeconds
-  return LIMIT.burst + LIMIT.perSecond * (seconds + 1) + (WORKERS - 1) * untold
+  const exchangeSeconds = (URGENT_MS + EXCHANGE_MS) / 1_000
+  const unshared = LIMIT.burst / 4 + perWorkerAndSecond * exchangeSeconds
+  return LIMIT.burst + LIMIT.perSecond * (seconds + 1) + (WORKERS - 1) * unshared
 }
 
-test('a key that is used at all workers gets no more than its limit and what is owed at first', async () => {
+test('all workers together admit a key’s limit, plus the bounded excess before an exchange', async () => {
   const called = await callOften(key)
   const admitted = called.statuses.filter((status) => status === 404).length
   expect(new Set(called.statuses)).toEqual(new Set([404, 429]))
   expect(admitted).toBeGreaterThanOrEqual(LIMIT.burst)
   expect(admitted).toBeLessThanOrEqual(admittedMax(called))
-  // Far from what three would let through, each by itself.
+  // Far below three separate limits.
   expect(admitted).toBeLessThan(WORKERS * LIMIT.burst)
 }, 120_000)
 
-test('wrong keys are refused unseen after as many, whichever worker they come to', async () => {
+test('all workers together limit the calls with invalid keys', async () => {
   const called = await callOften(`sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`)
   const failed = called.statuses.filter((status) => status === 401).length
   expect(new Set(called.statuses)).toEqual(new Set([401, 429]))

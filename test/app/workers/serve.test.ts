@@ -70,11 +70,11 @@ function openConnection() {
         (bytes: Buffer) => fromBinary(RecordPaymentResponseSchema, bytes),
         null,
         metadata,
-        (error, answer) => (error ? reject(error) : resolve(answer!)),
+        (error, response) => (error ? reject(error) : resolve(response!)),
       )
     })
   }
-  /** Makes the connection. */
+  /** Opens the connection. */
   const open = () =>
     new Promise<void>((resolve, reject) => {
       client.makeUnaryRequest(
@@ -92,7 +92,7 @@ function openConnection() {
         (error) => (error ? reject(error) : resolve()),
       )
     })
-  /** Every event from the beginning, as they come. */
+  /** Subscribes to every event from the beginning. */
   const follow = () => {
     const ids: string[] = []
     const request = create(SubscribeRequestSchema, { start: { case: 'beginning', value: true } })
@@ -112,19 +112,19 @@ function openConnection() {
   return { open, record, follow, close: () => client.close() }
 }
 
-/** A receiver over https, which sees how many requests it has at once. */
+/** An https receiver that counts its concurrent requests. */
 async function startReceiver(certificate: { cert: string; key: string }) {
   const seen: string[] = []
-  let underWay = 0
+  let inProgress = 0
   let atOnce = 0
   const server = createServer(certificate, (request, response) => {
-    underWay += 1
-    atOnce = Math.max(atOnce, underWay)
+    inProgress += 1
+    atOnce = Math.max(atOnce, inProgress)
     request.resume().on('end', () => {
       seen.push(String(request.headers['webhook-id']))
-      // So that several would be seen at once, where several are sent.
+      // Responds late, so that concurrent requests overlap.
       setTimeout(() => {
-        underWay -= 1
+        inProgress -= 1
         response.end()
       }, 5)
     })
@@ -207,36 +207,36 @@ async function scrape(): Promise<(series: string) => number> {
   const { status, text } = await send(service.httpUrl, { method: 'GET', path: '/metrics' })
   expect(status).toBe(200)
   const lines = text.split('\n')
-  // No series twice: whoever reads it would refuse it all.
+  // Prometheus rejects a scrape with a duplicate series.
   const names = lines.filter((line) => /^[a-z]/.test(line)).map((line) => line.replace(/ \S+$/, ''))
   expect(new Set(names).size).toBe(names.length)
   return (series) => Number(lines.find((line) => line.startsWith(`${series} `))?.split(' ')[1])
 }
 
-test('payments and look-ups are served by all workers, at one pair of ports', async () => {
-  const answers = await Promise.all(
+test('all workers serve payments and lookups on the same ports', async () => {
+  const responses = await Promise.all(
     Array.from({ length: PAYMENTS }, (_, index) =>
       connections[index % connections.length]!.record(`S${index}`),
     ),
   )
-  expect(answers.every(({ outcome }) => outcome === RecordOutcome.RECORDED)).toBe(true)
+  expect(responses.every(({ outcome }) => outcome === RecordOutcome.RECORDED)).toBe(true)
   // Each over a connection of its own.
-  const lookUps = () =>
+  const lookups = () =>
     Promise.all(
       Array.from({ length: 30 }, async (_, index) => {
         const body = JSON.stringify({ session_id: `S${index}` })
-        const answer = await send(service.httpUrl, { headers: asJson(business.key), body })
-        return answer.status
+        const response = await send(service.httpUrl, { headers: asJson(business.key), body })
+        return response.status
       }),
     )
   await vi.waitFor(async () => {
-    for (const answer of await lookUps()) expect(answer).toBe(200)
+    for (const status of await lookups()) expect(status).toBe(200)
     expect(answeredBy(service, '/RecordPayment')).toEqual(every)
     expect(answeredBy(service, '/GetTransaction')).toEqual(every)
   }, WAIT_MS)
 })
 
-test('copies of one payment at all workers at once are one credit', async () => {
+test('records a payment once when all workers receive it concurrently', async () => {
   const copies = await Promise.all(
     Array.from({ length: COPIES }, (_, index) =>
       connections[index % connections.length]!.record('copied'),
@@ -252,9 +252,9 @@ test('copies of one payment at all workers at once are one credit', async () => 
   expect(rows[0].postings).toBe(1)
 })
 
-test('a subscriber at each worker sees the whole log, in its order', async () => {
+test('a subscriber of each worker receives the whole log in order', async () => {
   const followers = connections.map((connection) => connection.follow())
-  // While they follow, there is more.
+  // More payments arrive while the subscribers read.
   for (let index = 0; index < 30; index++) {
     await connections[index % connections.length]!.record(`later-${index}`)
   }
@@ -268,10 +268,10 @@ test('a subscriber at each worker sees the whole log, in its order', async () =>
     end()
   }
   await vi.waitFor(() => expect(answeredBy(service, '/Subscribe')).toEqual(every), WAIT_MS)
-  expect(logOf(service).filter(({ msg }) => msg === 'does the background work')).toHaveLength(1)
+  expect(logOf(service).filter(({ msg }) => msg === 'background work assigned')).toHaveLength(1)
 })
 
-test('each webhook arrives once, and no endpoint gets more at once than it should', async () => {
+test('sends each webhook once, within the concurrency of each endpoint', async () => {
   const { rows } = await db.database.pool.query(
     `select l.event_id from event_log l join outbox o on o.seq = l.outbox_seq
       where o.kind = 'PAYMENT_NOTIFICATION'`,
@@ -282,11 +282,11 @@ test('each webhook arrives once, and no endpoint gets more at once than it shoul
     await vi.waitFor(() => expect(seen.length).toBe(events.size), 30_000)
     expect(new Set(seen)).toEqual(events)
   }
-  // The workers together come to what the endpoint may get.
+  // The shares of all workers add up to the endpoint’s concurrency.
   expect(receivers.map(({ atOnce }) => atOnce())).toEqual(CONCURRENCY)
 }, 60_000)
 
-test('whichever worker is asked for metrics tells of all of them, and of the one database', async () => {
+test('each worker exposes the metrics of all workers and of the database', async () => {
   const rpc = `/${TransactionService.typeName}/RecordPayment`
   const series = `inflow_rpc_requests_total{method="${rpc}",protocol="grpc",code="ok"}`
   for (let each = 0; each < 2 * WORKERS; each++) {
@@ -296,57 +296,71 @@ test('whichever worker is asked for metrics tells of all of them, and of the one
       PAYMENTS + COPIES + 30,
     )
     expect(read('inflow_event_log_end')).toBe(1 + PAYMENTS + 1 + 30)
-    expect(read('inflow_connections{door="grpc"}')).toBeGreaterThanOrEqual(CONNECTIONS)
+    expect(read('inflow_connections{server="grpc"}')).toBeGreaterThanOrEqual(CONNECTIONS)
     const startedMs = read('process_start_time_seconds') * 1_000
     expect(Math.abs(startedMs - Date.now())).toBeLessThan(600_000)
   }
 })
 
-/** A connection to the HTTP server that is kept, and what became of it. */
+/** A keep-alive connection to the HTTP server, and its state. */
 function keepOpen() {
   const { hostname, port } = new URL(service.httpUrl)
   const socket = connect(Number(port), hostname)
-  const state = { answers: 0, closed: false, ask: () => void 0, end: () => void socket.destroy() }
+  const state = {
+    responses: 0,
+    closed: false,
+    request: () => void 0,
+    end: () => void socket.destroy(),
+  }
   socket.on('data', () => {
-    state.answers += 1
+    state.responses += 1
   })
   socket
     .on('error', () => undefined)
     .on('close', () => {
       state.closed = true
     })
-  state.ask = () => void socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n')
-  state.ask()
+  state.request = () => void socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n')
+  state.request()
   return state
 }
 
-describe('a worker that was stopped by the system', () => {
-  test('holds up neither new connections nor metrics, and its connections alone end with it', async () => {
+describe('a worker that hangs (SIGSTOP)', () => {
+  test('delays neither new connections nor metrics, and only its connections end with it', async () => {
     const before = Array.from({ length: 10 * WORKERS }, keepOpen)
-    await vi.waitFor(() => expect(before.every(({ answers }) => answers === 1)).toBe(true), WAIT_MS)
+    await vi.waitFor(
+      () => expect(before.every(({ responses }) => responses === 1)).toBe(true),
+      WAIT_MS,
+    )
     const stopped = workersOf(service).get(2)!
     process.kill(stopped, 'SIGSTOP')
     const later = Array.from({ length: 2 * WORKERS }, keepOpen)
-    await vi.waitFor(() => expect(later.every(({ answers }) => answers === 1)).toBe(true), WAIT_MS)
+    await vi.waitFor(
+      () => expect(later.every(({ responses }) => responses === 1)).toBe(true),
+      WAIT_MS,
+    )
     const startedMs = performance.now()
     await scrape()
     expect(performance.now() - startedMs).toBeLessThan(5_000)
     process.kill(stopped, 'SIGKILL')
     await vi.waitFor(() => expect(before.some(({ closed }) => closed)).toBe(true), WAIT_MS)
     await vi.waitUntil(() => workersOf(service).get(2) !== stopped, 20_000)
-    // What it had ended with it; every other connection is still served.
+    // Its connections ended with it; every other connection is still served.
     const left = [...before, ...later].filter(({ closed }) => !closed)
-    for (const { ask } of left) ask()
-    await vi.waitFor(() => expect(left.every(({ answers }) => answers === 2)).toBe(true), WAIT_MS)
+    for (const { request } of left) request()
+    await vi.waitFor(
+      () => expect(left.every(({ responses }) => responses === 2)).toBe(true),
+      WAIT_MS,
+    )
     expect(later.some(({ closed }) => closed)).toBe(false)
     for (const { end } of [...before, ...later]) end()
   }, 60_000)
 })
 
-test('calls under way are answered when it is told to stop, and no process is left', async () => {
+test('calls in progress complete when the service stops, and no process is left', async () => {
   const slow = {
     ...{ email: 'ada@example.com', firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
-    // The sandbox answers this one after two seconds.
+    // The sandbox responds to this phone number after two seconds.
     phone: '08000000003',
   }
   const begun = Array.from({ length: 2 * WORKERS }, (_, index) =>
@@ -365,8 +379,8 @@ test('calls under way are answered when it is told to stop, and no process is le
   const pids = [...workersOf(service).values()]
   expect(pids.filter(isAlive)).toHaveLength(WORKERS)
   const stopped = service.stop()
-  const answers = await Promise.all(begun)
-  expect(answers.map(({ status }) => status)).toEqual(begun.map(() => 200))
+  const responses = await Promise.all(begun)
+  expect(responses.map(({ status }) => status)).toEqual(begun.map(() => 200))
   expect(await stopped).toBe(0)
   expect(pids.filter(isAlive)).toEqual([])
   await expect(fetch(`${service.httpUrl}/healthz`)).rejects.toThrow()

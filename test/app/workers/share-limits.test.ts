@@ -4,7 +4,7 @@ import { readConfig } from '../../../src/config/config.ts'
 import { connectionsOfService, poolSizes } from '../../../src/postgres/orm.ts'
 import { fakeConnectors } from '../../support/fake-bank.ts'
 
-describe('the requests that an endpoint may get at once', () => {
+describe('the concurrency of an endpoint', () => {
   const ids = Array.from({ length: 200 }, (_, index) => `ep_${index}`)
   const sharesOf = (id: string, concurrency: number, workers: number) =>
     Array.from({ length: workers }, (_, index) =>
@@ -19,7 +19,7 @@ describe('the requests that an endpoint may get at once', () => {
     [8, 5],
     [64, 50],
     [64, 1],
-  ])('are as many over %i workers as %i', (workers, concurrency) => {
+  ])('over %i workers adds up to %i', (workers, concurrency) => {
     for (const id of ids) {
       const shares = sharesOf(id, concurrency, workers)
       expect(shares.reduce((sum, share) => sum + share, 0)).toBe(concurrency)
@@ -27,7 +27,7 @@ describe('the requests that an endpoint may get at once', () => {
     }
   })
 
-  test('are not the same worker’s at every endpoint, where there are too few for all', () => {
+  test('goes to different workers at different endpoints when it is smaller than their number', () => {
     const having = ids.map((id) => sharesOf(id, 1, 4).indexOf(1))
     for (const worker of [0, 1, 2, 3]) {
       expect(having.filter((each) => each === worker).length).toBeGreaterThan(20)
@@ -35,7 +35,7 @@ describe('the requests that an endpoint may get at once', () => {
   })
 })
 
-test('limits of the service are divided, and together hardly more than they were', () => {
+test('divides the limits of the service by the number of workers, rounded up', () => {
   const settings = { BANKS: 'PALMPAY=live', BANK_PALMPAY_CONCURRENCY: '16', WORKERS: '3' }
   const whole = readConfig(
     { ...settings, CONNECTIONS_MAX: '1000', CONNECTIONS_PER_ADDRESS_MAX: '1' },
@@ -45,12 +45,12 @@ test('limits of the service are divided, and together hardly more than they were
   expect([share.connectionsMax, share.connectionsPerAddressMax]).toEqual([334, 1])
   expect(share.liveBanks.PALMPAY?.limits.concurrency).toBe(6)
   expect(share.liveBanks.PALMPAY?.connector).toBe(whole.liveBanks.PALMPAY?.connector)
-  // All else is as it was.
+  // Other settings are unchanged.
   const { connectionsMax, connectionsPerAddressMax, liveBanks } = whole
   expect({ ...share, connectionsMax, connectionsPerAddressMax, liveBanks }).toEqual(whole)
 })
 
-test('one process has the connections to the database that it always had', () => {
+test('the connections to the database depend on the number of workers', () => {
   expect(poolSizes(1)).toEqual({ connectionsMax: 16, relaxedMax: 6 })
   expect([1, 2, 3, 4, 8].map(connectionsOfService)).toEqual([23, 24, 27, 36, 72])
 })

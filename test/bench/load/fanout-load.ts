@@ -3,28 +3,28 @@ import {
   EventService,
   SubscribeRequestSchema,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { openStreams } from './streams.ts'
 
-/** Subscribers that read the log from its beginning, all at once. */
+/** Subscribers that concurrently read the log from its beginning. */
 export interface FanoutLoadOptions {
   readonly address: string
   readonly token: string
   readonly subscribers: number
-  /** How many messages each has to get. */
+  /** How many messages each subscriber must receive. */
   readonly messages: number
 }
 
-/** What a round was. */
-export interface FanoutAnswer {
+/** The result of a round. */
+export interface FanoutResult {
   readonly messagesPerSecond: number
 }
 
-asProgram<FanoutLoadOptions, undefined, undefined, FanoutAnswer>(async (options) => {
+childProcessMain<FanoutLoadOptions, undefined, undefined, FanoutResult>(async (options) => {
   const request = create(SubscribeRequestSchema, { start: { case: 'beginning', value: true } })
   const path = `/${EventService.typeName}/${EventService.method.subscribe.name}`
   const { address, token, subscribers, messages } = options
-  const round = async (): Promise<FanoutAnswer> => {
+  const round = async (): Promise<FanoutResult> => {
     const source = openStreams({
       address,
       path,
@@ -43,7 +43,8 @@ asProgram<FanoutLoadOptions, undefined, undefined, FanoutAnswer>(async (options)
             stream.cancel()
             resolve()
           },
-          (failure) => reject(new Error(failure ?? `the stream ended, ${left} messages early`)),
+          (failure) =>
+            reject(new Error(failure ?? `the stream ended with ${left} messages missing`)),
         )
       })
     await Promise.all(Array.from({ length: subscribers }, read))

@@ -1,12 +1,12 @@
 import { connect, type Socket } from 'node:net'
 
-/** A connection that makes unary gRPC calls, as many at a time as the caller likes. */
+/** A connection that makes any number of concurrent unary gRPC calls. */
 export interface GrpcConnection {
   /**
    * @param message the request's bytes, at most 16,000
-   * @param done told of the answer's bytes, or of what went wrong
+   * @param done called with the response's bytes, or with the text of the failure
    */
-  call(message: Uint8Array, done: (answer: Buffer | string) => void): void
+  call(message: Uint8Array, done: (response: Buffer | string) => void): void
 }
 
 interface GrpcConnectionOptions {
@@ -33,17 +33,17 @@ const MESSAGE_HEAD_BYTES = 5
 const WINDOW_BYTES = 65_535
 const REQUEST_BYTES_MAX = 16_000
 
-/** How much may be received before the server is given room again. */
+/** How many bytes are received before the flow-control window is extended. */
 const ROOM_BYTES = 1 << 30
 
 /**
- * HTTP/2 (RFC 9113) as far as unary calls with small messages need it. A grpc-js client takes twice
- * as long for a call as the server that it calls, so it would measure itself. Header fields are sent
- * once and by their index afterwards, as every client does (RFC 7541).
+ * The part of HTTP/2 (RFC 9113) that unary calls with small messages need. A grpc-js client uses twice
+ * the CPU time of the server it calls, so it would measure itself. Header fields are sent once and
+ * then by index, as every client does (RFC 7541).
  */
 export async function openGrpcConnection(options: GrpcConnectionOptions): Promise<GrpcConnection> {
   const socket = await open(options.address)
-  const calls = new Map<number, { done: (answer: Buffer | string) => void; message?: Buffer }>()
+  const calls = new Map<number, { done: (response: Buffer | string) => void; message?: Buffer }>()
   const unsent: Buffer[] = []
   let window = WINDOW_BYTES
   let stream = -1
@@ -59,12 +59,12 @@ export async function openGrpcConnection(options: GrpcConnectionOptions): Promis
   const end = (id: number, failure?: string): void => {
     const call = calls.get(id)
     calls.delete(id)
-    // A call that failed has trailers alone, and no message.
+    // A failed call has only trailers, and no message.
     call?.done(failure ?? call.message?.subarray(MESSAGE_HEAD_BYTES) ?? 'the call failed')
   }
   const flush = (): void => {
     let first = unsent[0]
-    // Of a frame, its body alone counts.
+    // Flow control counts only the bodies of frames.
     while (first !== undefined && first.length - FRAME_HEAD_BYTES <= window) {
       window -= first.length - FRAME_HEAD_BYTES
       socket.write(first)
@@ -103,7 +103,7 @@ export async function openGrpcConnection(options: GrpcConnectionOptions): Promis
       if (message.length > REQUEST_BYTES_MAX) return done('the request is too large')
       stream += 2
       calls.set(stream, { done })
-      // What is written in one turn of the event loop goes out as one packet.
+      // Writes in one turn of the event loop are sent as one packet.
       if (!socket.writableCorked) {
         socket.cork()
         setImmediate(() => socket.uncork())
@@ -123,7 +123,7 @@ async function open(address: string): Promise<Socket> {
     socket.once('connect', resolve)
     socket.once('error', reject)
   })
-  // SETTINGS_INITIAL_WINDOW_SIZE (4): answers never wait for room.
+  // SETTINGS_INITIAL_WINDOW_SIZE (4): responses never wait for a window update.
   const settings = Buffer.concat([Buffer.of(0, 4), uint32(ROOM_BYTES)])
   socket.write(PREFACE)
   socket.write(frame(SETTINGS, 0, 0, settings))
@@ -166,8 +166,8 @@ function createFrameReader(receive: Receive): (chunk: Buffer) => void {
 }
 
 /**
- * The header block of the first call, which has the server remember each field, and that of the
- * calls after it. Numbers are those of the static table; the dynamic one begins at 62.
+ * The header block of the first call, which makes the server index each field, and that of later
+ * calls. Indexes are those of the static table; the dynamic table begins at 62.
  */
 function requestHeaders({ address, path, token }: GrpcConnectionOptions) {
   const POST = 0x83

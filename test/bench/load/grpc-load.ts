@@ -13,12 +13,12 @@ import {
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { ACCOUNTS, accountNumberOf, sessionIdOf } from '../seed.ts'
 import { type GrpcConnection, openGrpcConnection } from './grpc-connection.ts'
-import { type Lane, type LoadAnswer, type LoadCommand, runLanes } from './lanes.ts'
+import { type Caller, type LoadCommand, type LoadResult, runCallers } from './run-callers.ts'
 
-/** Which calls are made, so many at a time over a few connections. */
+/** Which calls are made, `inFlight` at a time over a few connections. */
 export interface GrpcLoadOptions {
   readonly address: string
   readonly token: string
@@ -34,24 +34,24 @@ export interface GrpcLoadOptions {
 interface Plan {
   readonly method: { readonly name: string; readonly input: DescMessage; output: DescMessage }
   make(): Message
-  /** What is wrong with an answer. */
-  check(answer: Message): string | undefined
+  /** @returns what is wrong with a response */
+  check(response: Message): string | undefined
 }
 
 const { method } = TransactionService
 
-asProgram<GrpcLoadOptions, undefined, LoadCommand, LoadAnswer>(async (options) => {
+childProcessMain<GrpcLoadOptions, undefined, LoadCommand, LoadResult>(async (options) => {
   const plan = planOf(options.call)
   const connections = await Promise.all(
     Array.from({ length: options.connections }, () => openCaller(options, plan)),
   )
-  const lanes = Array.from({ length: options.inFlight }, (_, lane) =>
-    toLane(connections[lane % connections.length] as GrpcConnection, plan),
+  const callers = Array.from({ length: options.inFlight }, (_, caller) =>
+    toLane(connections[caller % connections.length] as GrpcConnection, plan),
   )
-  return { ready: undefined, run: ({ seconds }) => runLanes(lanes, seconds) }
+  return { ready: undefined, run: ({ seconds }) => runCallers(callers, seconds) }
 })
 
-/** Bare frames for small calls; grpc-js, which is slower, where requests are large and few. */
+/** Bare frames for small calls; grpc-js, which is slower, for few and large requests. */
 function openCaller(options: GrpcLoadOptions, { method }: Plan): Promise<GrpcConnection> {
   const path = `/${TransactionService.typeName}/${method.name}`
   const { address, token } = options
@@ -63,17 +63,17 @@ function openCaller(options: GrpcLoadOptions, { method }: Plan): Promise<GrpcCon
   const client = new Client(address, credentials.createInsecure(), settings)
   const same = (bytes: Buffer) => bytes
   const call: GrpcConnection['call'] = (message, done) => {
-    client.makeUnaryRequest(path, same, same, Buffer.from(message), metadata, (error, answer) =>
-      done(error ? error.message : (answer ?? 'no answer')),
+    client.makeUnaryRequest(path, same, same, Buffer.from(message), metadata, (error, response) =>
+      done(error ? error.message : (response ?? 'no response')),
     )
   }
   return Promise.resolve({ call })
 }
 
-function toLane(connection: GrpcConnection, { method, make, check }: Plan): Lane {
+function toLane(connection: GrpcConnection, { method, make, check }: Plan): Caller {
   return (done) => {
-    connection.call(toBinary(method.input, make()), (answer) => {
-      done(typeof answer === 'string' ? answer : check(fromBinary(method.output, answer)))
+    connection.call(toBinary(method.input, make()), (response) => {
+      done(typeof response === 'string' ? response : check(fromBinary(method.output, response)))
     })
   }
 }
@@ -83,7 +83,7 @@ function planOf(call: GrpcLoadOptions['call']): Plan {
     return {
       method: method.recordPayment,
       make: () => newPayment(call.accounts),
-      check: (answer) => checkOutcome((answer as RecordPaymentResponse).outcome),
+      check: (response) => checkOutcome((response as RecordPaymentResponse).outcome),
     }
   }
   if (call.kind === 'record-batch') {
@@ -93,8 +93,8 @@ function planOf(call: GrpcLoadOptions['call']): Plan {
         create(RecordPaymentsRequestSchema, {
           payments: Array.from({ length: call.payments }, () => newPayment(ACCOUNTS)),
         }),
-      check: (answer) => {
-        const { results } = answer as RecordPaymentsResponse
+      check: (response) => {
+        const { results } = response as RecordPaymentsResponse
         if (results.length !== call.payments) return `${results.length} results`
         return results.map((result) => checkOutcome(result.outcome)).find((fault) => fault)
       },
@@ -107,14 +107,14 @@ function planOf(call: GrpcLoadOptions['call']): Plan {
       const sessionId = sessionIdOf(1 + Math.floor(Math.random() * transactions))
       return create(GetTransactionRequestSchema, { businessId, sessionId })
     },
-    check: (answer) => {
-      const { transaction } = answer as GetTransactionResponse
+    check: (response) => {
+      const { transaction } = response as GetTransactionResponse
       return transaction === undefined ? 'no transaction' : undefined
     },
   }
 }
 
-/** A payment into any account, in a session as banks name them: institution, second, number. */
+/** A payment into any account. Its session id is like a bank's: institution, second, number. */
 function newPayment(accounts: number): RecordPaymentRequest {
   const nowMs = Date.now()
   const second = new Date(nowMs).toISOString().replaceAll(/\D/g, '').slice(2, 14)

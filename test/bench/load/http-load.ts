@@ -1,13 +1,13 @@
 import { connect, type Socket } from 'node:net'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { accountNumberOf, sessionIdOf } from '../seed.ts'
-import { type Lane, type LoadAnswer, type LoadCommand, runLanes } from './lanes.ts'
+import { type Caller, type LoadCommand, type LoadResult, runCallers } from './run-callers.ts'
 
 /** What is posted over keep-alive connections, one request at a time on each. */
 export interface HttpLoadOptions {
   /** `http://127.0.0.1:…` and the path. */
   readonly url: string
-  /** Sent as the bearer's; undefined: none. */
+  /** The bearer token; undefined: none. */
   readonly key: string | undefined
   readonly connections: number
   readonly body:
@@ -15,26 +15,26 @@ export interface HttpLoadOptions {
     | { readonly kind: 'creation' }
 }
 
-const ANSWER_BYTES_MAX = 64 * 1024
+const RESPONSE_BYTES_MAX = 64 * 1024
 
-// Bare sockets: node:http as a client takes more of the machine than the servers it measures.
-asProgram<HttpLoadOptions, undefined, LoadCommand, LoadAnswer>(async (options) => {
-  const lanes = await Promise.all(
-    Array.from({ length: options.connections }, (_, lane) => openLane(options, lane)),
+// Bare sockets: node:http as a client uses more CPU time than the servers it measures.
+childProcessMain<HttpLoadOptions, undefined, LoadCommand, LoadResult>(async (options) => {
+  const callers = await Promise.all(
+    Array.from({ length: options.connections }, (_, caller) => openCaller(options, caller)),
   )
-  return { ready: undefined, run: ({ seconds }) => runLanes(lanes, seconds) }
+  return { ready: undefined, run: ({ seconds }) => runCallers(callers, seconds) }
 })
 
-async function openLane(options: HttpLoadOptions, lane: number): Promise<Lane> {
+async function openCaller(options: HttpLoadOptions, caller: number): Promise<Caller> {
   const { hostname, port } = new URL(options.url)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true })
   await new Promise((resolve, reject) => {
     socket.once('connect', resolve)
     socket.once('error', reject)
   })
-  const body = options.body.kind === 'creation' ? creations(lane) : lookups(options.body)
+  const body = options.body.kind === 'creation' ? creations(caller) : lookups(options.body)
   const head = headOf(options, Buffer.byteLength(body()))
-  const listen = answers(socket)
+  const listen = responses(socket)
   return (done) => {
     listen(done)
     socket.write(head + body(), 'latin1')
@@ -45,9 +45,9 @@ function lookups({ transactions }: { readonly transactions: number }): () => str
   return () => `{"session_id":"${sessionIdOf(1 + Math.floor(Math.random() * transactions))}"}`
 }
 
-/** References never repeat: they tell the process, the lane and the request apart. */
-function creations(lane: number): () => string {
-  const prefix = `b${process.pid}-${lane}`.padEnd(14, '-')
+/** References are unique by process, caller and request. */
+function creations(caller: number): () => string {
+  const prefix = `b${process.pid}-${caller}`.padEnd(14, '-')
   let count = 0
   return () => {
     count += 1
@@ -68,32 +68,32 @@ function headOf({ url, key }: HttpLoadOptions, contentLength: number): string {
   return `${lines.join('\r\n')}\r\n\r\n`
 }
 
-/** Tells of each answer of a connection, once it is there as a whole. */
-function answers(socket: Socket): (done: (failure: string | undefined) => void) => void {
+/** Calls `done` with each complete response of a connection. */
+function responses(socket: Socket): (done: (failure: string | undefined) => void) => void {
   let waiting: ((failure: string | undefined) => void) | undefined
   let rest: Buffer | undefined
-  const tell = (failure: string | undefined) => {
+  const report = (failure: string | undefined) => {
     const done = waiting
     waiting = undefined
     done?.(failure)
   }
   socket.on('data', (chunk: Buffer) => {
     const bytes = rest === undefined ? chunk : Buffer.concat([rest, chunk])
-    const answer = readAnswer(bytes)
-    rest = answer === undefined ? bytes : undefined
-    if (answer !== undefined) tell(answer.failure)
-    else if (bytes.length > ANSWER_BYTES_MAX) tell('an answer without an end')
+    const response = readResponse(bytes)
+    rest = response === undefined ? bytes : undefined
+    if (response !== undefined) report(response.failure)
+    else if (bytes.length > RESPONSE_BYTES_MAX) report('a response without an end')
   })
-  socket.on('error', (error) => tell(error.message))
-  socket.on('close', () => tell('the connection was closed'))
+  socket.on('error', (error) => report(error.message))
+  socket.on('close', () => report('the connection was closed'))
   return (done) => {
     if (socket.destroyed) done('the connection is closed')
     else waiting = done
   }
 }
 
-/** @returns undefined when the answer goes on in the next packet */
-function readAnswer(bytes: Buffer): { readonly failure: string | undefined } | undefined {
+/** @returns undefined if the response is not complete yet */
+function readResponse(bytes: Buffer): { readonly failure: string | undefined } | undefined {
   const end = bytes.indexOf('\r\n\r\n')
   if (end === -1) return undefined
   const head = bytes.toString('latin1', 0, end)

@@ -9,14 +9,14 @@ import {
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { ACCOUNTS, accountNumberOf } from '../seed.ts'
 import { openGrpcConnection } from './grpc-connection.ts'
-import type { LoadCommand } from './lanes.ts'
-import { pace } from './pace.ts'
+import type { LoadCommand } from './run-callers.ts'
+import { sendAtRate } from './send-at-rate.ts'
 import { openStreams } from './streams.ts'
 
-/** Payments at a steady pace, and subscribers that see them. */
+/** Payments at a constant rate, and subscribers that receive them. */
 export interface LatencyLoadOptions {
   readonly address: string
   readonly token: string
@@ -25,7 +25,7 @@ export interface LatencyLoadOptions {
 }
 
 /** From sending a payment to having it at a subscriber. */
-export interface LatencyAnswer {
+export interface LatencyResult {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly events: number
@@ -36,7 +36,7 @@ export interface LatencyAnswer {
 /** How long events may take after the last payment. */
 const LAST_MS = 5_000
 
-asProgram<LatencyLoadOptions, undefined, LoadCommand, LatencyAnswer>(async (options) => {
+childProcessMain<LatencyLoadOptions, undefined, LoadCommand, LatencyResult>(async (options) => {
   const { address, token, subscribers, paymentsPerSecond } = options
   const path = (service: { typeName: string }, method: { name: string }) =>
     `/${service.typeName}/${method.name}`
@@ -70,8 +70,8 @@ asProgram<LatencyLoadOptions, undefined, LoadCommand, LatencyAnswer>(async (opti
       amountMinor: 150_050n,
     })
     sentAt.set(sessionId, performance.now())
-    recorder.call(toBinary(RecordPaymentRequestSchema, payment), (answer) => {
-      if (typeof answer === 'string') throw new Error(answer)
+    recorder.call(toBinary(RecordPaymentRequestSchema, payment), (response) => {
+      if (typeof response === 'string') throw new Error(response)
     })
   }
   return {
@@ -80,10 +80,10 @@ asProgram<LatencyLoadOptions, undefined, LoadCommand, LatencyAnswer>(async (opti
       latencies = []
       sentAt.clear()
       const payments = Math.round(seconds * paymentsPerSecond)
-      await pace(payments, paymentsPerSecond, send)
+      await sendAtRate(payments, paymentsPerSecond, send)
       const expected = payments * subscribers
       const until = performance.now() + LAST_MS
-      while (latencies.length < expected && performance.now() < until) await turn()
+      while (latencies.length < expected && performance.now() < until) await nextTurn()
       const sorted = Float64Array.from(latencies).sort()
       const at = (part: number) => sorted[Math.floor(part * (sorted.length - 1))] ?? Number.NaN
       return { p50Ms: at(0.5), p99Ms: at(0.99), events: latencies.length, expected }
@@ -91,7 +91,7 @@ asProgram<LatencyLoadOptions, undefined, LoadCommand, LatencyAnswer>(async (opti
   }
 })
 
-/** Resolves when the subscription stands. */
+/** Resolves when the subscription is established. */
 function subscribe(
   source: ReturnType<typeof openStreams>,
   sentAt: ReadonlyMap<string, number>,
@@ -112,6 +112,6 @@ function subscribe(
   })
 }
 
-function turn(): Promise<void> {
+function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1))
 }

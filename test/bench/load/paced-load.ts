@@ -4,23 +4,23 @@ import {
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { ACCOUNTS, accountNumberOf } from '../seed.ts'
 import { openGrpcConnection } from './grpc-connection.ts'
-import type { LoadAnswer, LoadCommand } from './lanes.ts'
-import { pace, turn } from './pace.ts'
+import type { LoadCommand, LoadResult } from './run-callers.ts'
+import { nextTurn, sendAtRate } from './send-at-rate.ts'
 
-/** Payments at a steady pace, however long each takes. */
+/** Payments at a constant rate, however long each takes. */
 export interface PacedLoadOptions {
   readonly address: string
   readonly token: string
   readonly paymentsPerSecond: number
 }
 
-/** How long answers may take after the last payment. */
+/** How long responses may take after the last payment. */
 const LAST_MS = 10_000
 
-asProgram<PacedLoadOptions, undefined, LoadCommand, LoadAnswer>(async (options) => {
+childProcessMain<PacedLoadOptions, undefined, LoadCommand, LoadResult>(async (options) => {
   const { address, token, paymentsPerSecond } = options
   const { typeName, method } = TransactionService
   const path = `/${typeName}/${method.recordPayment.name}`
@@ -41,17 +41,18 @@ asProgram<PacedLoadOptions, undefined, LoadCommand, LoadAnswer>(async (options) 
           amountMinor: 150_050n,
         })
         const sent = performance.now()
-        recorder.call(toBinary(RecordPaymentRequestSchema, payment), (answer) => {
-          if (typeof answer === 'string') failures.push(answer)
+        recorder.call(toBinary(RecordPaymentRequestSchema, payment), (response) => {
+          if (typeof response === 'string') failures.push(response)
           else latenciesMs.push(performance.now() - sent)
         })
       }
       const count = Math.round(seconds * paymentsPerSecond)
-      await pace(count, paymentsPerSecond, send)
+      await sendAtRate(count, paymentsPerSecond, send)
       const until = performance.now() + LAST_MS
-      while (latenciesMs.length + failures.length < count && performance.now() < until) await turn()
+      while (latenciesMs.length + failures.length < count && performance.now() < until)
+        await nextTurn()
       const missing = count - latenciesMs.length - failures.length
-      if (missing > 0) failures.push(`${missing} payments had no answer`)
+      if (missing > 0) failures.push(`${missing} payments had no response`)
       const sorted = Float64Array.from(latenciesMs).sort()
       const at = (part: number) => sorted[Math.floor(part * (sorted.length - 1))] ?? Number.NaN
       return {

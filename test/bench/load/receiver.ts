@@ -1,24 +1,24 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 
-/** Where it listens. */
+/** The URL it listens on. */
 export interface ReceiverReady {
   readonly port: number
 }
 
-/** Waits for so many more requests. */
+/** Waits for this many more requests. */
 export interface ReceiverCommand {
   readonly requests: number
 }
 
-/** How fast they came, from the first to the last. */
-export interface ReceiverAnswer {
+/** The rate from the first request to the last. */
+export interface ReceiverResult {
   readonly perSecond: number
 }
 
-// Answers every POST with 204 and counts it.
-asProgram<undefined, ReceiverReady, ReceiverCommand, ReceiverAnswer>(async () => {
+// Responds to every POST with 204 and counts it.
+childProcessMain<undefined, ReceiverReady, ReceiverCommand, ReceiverResult>(async () => {
   let onRequest = (): void => undefined
   const server = createServer((request, response) => {
     request.resume()

@@ -10,64 +10,64 @@ import {
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { type GrpcConnection, openGrpcConnection } from './grpc-connection.ts'
-import { pace, turn } from './pace.ts'
+import { nextTurn, sendAtRate } from './send-at-rate.ts'
 
-/** Where webhooks are received. */
+/** The URL that receives webhooks. */
 export interface SoakReady {
   readonly url: string
 }
 
 export type SoakCommand =
-  /** Begins to subscribe, and says what the others are about. */
+  /** Sets the target and subscribes. */
   | ({ readonly kind: 'open' } & Target)
-  /** As many payments as there can be, until all their webhooks have come. */
+  /** Payments at the maximum rate, until all their webhooks have arrived. */
   | { readonly kind: 'calibrate'; readonly seconds: number }
   | { readonly kind: 'pace'; readonly seconds: number; readonly perSecond: number }
-  /** Waits for what is under way. */
+  /** Waits for what is in progress. */
   | { readonly kind: 'drain' }
 
 interface Target {
   readonly address: string
   readonly token: string
-  /** Of getTransaction. */
+  /** The URL of getTransaction. */
   readonly lookUpUrl: string
   readonly key: string
   readonly accountNumbers: readonly string[]
   readonly subscribers: number
 }
 
-/** What was done in the time of one command. */
-export interface SoakAnswer {
+/** What happened during one command. */
+export interface SoakResult {
   readonly seconds: number
   readonly payments: number
   readonly lookUps: number
   readonly events: number
   readonly webhooks: number
-  /** Payments that were not sent, as so many others had no answer yet. */
-  readonly heldBack: number
-  /** From a payment's call to its answer. */
+  /** Payments that were not sent because too many calls were in progress. */
+  readonly skipped: number
+  /** Latency of payments, from call to response. */
   readonly p99Ms: number
   readonly errors: number
   readonly firstError: string | undefined
 }
 
-/** Payments and look-ups under way; a connection may have a hundred calls at once. */
-const UNDER_WAY_MAX = 300
-const CALIBRATION_LANES = 64
+/** Payments and lookups in progress; a connection may have a hundred concurrent calls. */
+const IN_PROGRESS_MAX = 300
+const CALIBRATION_CALLERS = 64
 const DRAIN_LIMIT_MS = 120_000
 const HTTP_CONNECTIONS = 32
 const GRPC_CONNECTIONS = 4
 
 const { typeName, method } = TransactionService
 
-asProgram<undefined, SoakReady, SoakCommand, SoakAnswer>(async () => {
-  const counts = { payments: 0, lookUps: 0, events: 0, webhooks: 0, heldBack: 0, errors: 0 }
+childProcessMain<undefined, SoakReady, SoakCommand, SoakResult>(async () => {
+  const counts = { payments: 0, lookUps: 0, events: 0, webhooks: 0, skipped: 0, errors: 0 }
   const total = { payments: 0, webhooks: 0, events: 0 }
   let latenciesMs: number[] = []
   let firstError: string | undefined
-  let underWay = 0
+  let inProgress = 0
   let target: Target | undefined
   let recorders: readonly GrpcConnection[] = []
   const agent = new Agent({ keepAlive: true, maxSockets: HTTP_CONNECTIONS })
@@ -87,31 +87,33 @@ asProgram<undefined, SoakReady, SoakCommand, SoakAnswer>(async () => {
       Array.from({ length: GRPC_CONNECTIONS }, () => openGrpcConnection({ address, token, path })),
     )
     await Promise.all(
-      Array.from({ length: to.subscribers }, () => hear(address, token, countEvent, fail)),
+      Array.from({ length: to.subscribers }, () =>
+        subscribeToPayments(address, token, countEvent, fail),
+      ),
     )
   }
   const countEvent = (): void => {
     counts.events += 1
     total.events += 1
   }
-  /** A payment, and then a look at it. */
+  /** Records a payment, then looks it up. */
   const payAndLook = (done: () => void): void => {
     const recorder = recorders[total.payments % GRPC_CONNECTIONS]
     if (target === undefined || recorder === undefined) throw new Error('open comes first')
     const { accountNumbers, lookUpUrl, key } = target
     total.payments += 1
-    underWay += 1
+    inProgress += 1
     const sessionId = `S${process.pid}-${total.payments}`
     const accountNumber = accountNumbers[total.payments % accountNumbers.length] ?? ''
     const payment = { bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 150_050n }
     const sent = performance.now()
     const end = (): void => {
-      underWay -= 1
+      inProgress -= 1
       done()
     }
     const message = create(RecordPaymentRequestSchema, payment)
-    recorder.call(toBinary(RecordPaymentRequestSchema, message), (answer) => {
-      const fault = faultOf(answer)
+    recorder.call(toBinary(RecordPaymentRequestSchema, message), (response) => {
+      const fault = faultOf(response)
       if (fault !== undefined) {
         fail(fault)
         return end()
@@ -126,25 +128,27 @@ asProgram<undefined, SoakReady, SoakCommand, SoakAnswer>(async () => {
     })
   }
   const send = (): void => {
-    if (underWay < UNDER_WAY_MAX) payAndLook(() => undefined)
-    else counts.heldBack += 1
+    if (inProgress < IN_PROGRESS_MAX) payAndLook(() => undefined)
+    else counts.skipped += 1
   }
   const drain = async (): Promise<void> => {
     const until = performance.now() + DRAIN_LIMIT_MS
     const expected = () => total.payments * (target?.subscribers ?? 0)
     const isDone = () =>
-      underWay === 0 && total.webhooks >= total.payments && total.events >= expected()
-    while (!isDone() && performance.now() < until) await turn()
+      inProgress === 0 && total.webhooks >= total.payments && total.events >= expected()
+    while (!isDone() && performance.now() < until) await nextTurn()
     if (!isDone()) {
-      fail(`of ${total.payments} payments came ${total.webhooks} webhooks, ${total.events} events`)
+      fail(
+        `${total.payments} payments led to ${total.webhooks} webhooks and ${total.events} events`,
+      )
     }
   }
   const calibrate = async (seconds: number): Promise<void> => {
     const until = performance.now() + seconds * 1000
-    const lane = (): void => {
-      if (performance.now() < until) payAndLook(lane)
+    const caller = (): void => {
+      if (performance.now() < until) payAndLook(caller)
     }
-    for (let i = 0; i < CALIBRATION_LANES; i++) lane()
+    for (let i = 0; i < CALIBRATION_CALLERS; i++) caller()
     await wait(seconds * 1000)
     await drain()
   }
@@ -155,21 +159,22 @@ asProgram<undefined, SoakReady, SoakCommand, SoakAnswer>(async () => {
       if (command.kind === 'open') await open(command)
       else if (command.kind === 'calibrate') await calibrate(command.seconds)
       else if (command.kind === 'drain') await drain()
-      else await pace(Math.round(command.seconds * command.perSecond), command.perSecond, send)
+      else
+        await sendAtRate(Math.round(command.seconds * command.perSecond), command.perSecond, send)
       const sorted = Float64Array.from(latenciesMs).sort()
       const p99Ms = sorted[Math.floor(0.99 * (sorted.length - 1))] ?? 0
       const seconds = (performance.now() - started) / 1000
-      const answer = { ...counts, seconds, p99Ms, firstError }
+      const result = { ...counts, seconds, p99Ms, firstError }
       for (const name of Object.keys(counts)) counts[name as keyof typeof counts] = 0
       latenciesMs = []
       firstError = undefined
-      return answer
+      return result
     },
   }
 })
 
-/** Subscribes to payments for as long as there is a service. Resolves when the subscription stands. */
-function hear(
+/** Subscribes to payments for the life of the service. Resolves when the subscription is established. */
+function subscribeToPayments(
   address: string,
   token: string,
   onEvent: () => void,
@@ -185,13 +190,13 @@ function hear(
   })
 }
 
-function faultOf(answer: Buffer | string): string | undefined {
-  if (typeof answer === 'string') return `payment: ${answer}`
-  const { outcome } = fromBinary(RecordPaymentResponseSchema, answer)
+function faultOf(response: Buffer | string): string | undefined {
+  if (typeof response === 'string') return `payment: ${response}`
+  const { outcome } = fromBinary(RecordPaymentResponseSchema, response)
   return outcome === RecordOutcome.RECORDED ? undefined : `payment: outcome ${outcome}`
 }
 
-/** Answers every POST with 204. @returns where */
+/** Responds to every POST with 204. @returns the URL */
 async function receive(onRequest: () => void): Promise<string> {
   const server = createServer((incoming, response) => {
     incoming.resume()

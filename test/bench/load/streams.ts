@@ -6,11 +6,11 @@ export interface Stream {
   cancel(): void
 }
 
-/** Connections that open streams, many on each. They never make the server wait for room. */
+/** Connections with many streams each. Their windows never make the server wait. */
 export interface StreamSource {
   /**
-   * @param onMessage told of every message's bytes
-   * @param onEnd told when the stream is over, with what was wrong if anything was
+   * @param onMessage called with every message's bytes
+   * @param onEnd called when the stream has ended, with the failure if there was one
    */
   open(onMessage: (bytes: Buffer) => void, onEnd: (failure: string | undefined) => void): Stream
   close(): void

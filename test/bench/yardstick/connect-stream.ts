@@ -6,7 +6,7 @@ import {
   EventService,
   SubscribeResponseSchema,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 
 /** connect-node's own gRPC server, streaming messages that it has in memory. */
 export interface ConnectStreamOptions {
@@ -19,7 +19,7 @@ export interface ConnectStreamReady {
   readonly port: number
 }
 
-asProgram<ConnectStreamOptions, ConnectStreamReady, never, never>(async (options) => {
+childProcessMain<ConnectStreamOptions, ConnectStreamReady, never, never>(async (options) => {
   const messages = options.messages.map((bytes) => fromBinary(SubscribeResponseSchema, bytes))
   const server = createServer(
     connectNodeAdapter({

@@ -1,12 +1,12 @@
 import Fastify from 'fastify'
 import pg from 'pg'
 import { newId, newReference } from '../../../src/core/ids.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 import { accountNumberOf, SEEDED_BUSINESS } from '../seed.ts'
 
-/** A route as one writes it in ten minutes: no authentication, no checks, no log, no metrics. */
+/** The simplest route: no authentication, no validation, no log, no metrics. */
 export type FastifyServerOptions =
-  | { readonly route: 'constant'; readonly answer: string }
+  | { readonly route: 'constant'; readonly response: string }
   | { readonly route: 'look-up' | 'insert'; readonly databaseUrl: string }
 
 /** The port it listens at. */
@@ -16,12 +16,12 @@ export interface FastifyServerReady {
 
 const CONNECTIONS = 16
 
-asProgram<FastifyServerOptions, FastifyServerReady, never, never>(async (options) => {
+childProcessMain<FastifyServerOptions, FastifyServerReady, never, never>(async (options) => {
   const app = Fastify()
   if (options.route === 'constant') {
-    const { answer } = options
+    const { response } = options
     app.post('/', (_request, reply) => {
-      reply.header('content-type', 'application/json; charset=utf-8').send(answer)
+      reply.header('content-type', 'application/json; charset=utf-8').send(response)
     })
   } else {
     const pool = new pg.Pool({ connectionString: options.databaseUrl, max: CONNECTIONS })

@@ -5,12 +5,12 @@ import {
   GetTransactionResponseSchema,
   TransactionService,
 } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 
-/** A grpc-js server whose GetTransaction answers with a constant. */
+/** A grpc-js server whose GetTransaction returns a constant. */
 export interface GrpcServerOptions {
-  /** The answer, as bytes. */
-  readonly answer: Uint8Array
+  /** The response, as bytes. */
+  readonly response: Uint8Array
 }
 
 /** The port it listens at. */
@@ -18,9 +18,9 @@ export interface GrpcServerReady {
   readonly port: number
 }
 
-asProgram<GrpcServerOptions, GrpcServerReady, never, never>(async (options) => {
+childProcessMain<GrpcServerOptions, GrpcServerReady, never, never>(async (options) => {
   const server = new Server({ 'grpc.enable_channelz': 0 })
-  const answer = fromBinary(GetTransactionResponseSchema, options.answer)
+  const response = fromBinary(GetTransactionResponseSchema, options.response)
   server.addService(
     {
       GetTransaction: {
@@ -36,7 +36,8 @@ asProgram<GrpcServerOptions, GrpcServerReady, never, never>(async (options) => {
       },
     },
     {
-      GetTransaction: (_call: unknown, callback: sendUnaryData<Message>) => callback(null, answer),
+      GetTransaction: (_call: unknown, callback: sendUnaryData<Message>) =>
+        callback(null, response),
     },
   )
   const port = await new Promise<number>((resolve, reject) => {

@@ -4,11 +4,11 @@ import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
-import { asProgram } from '../as-program.ts'
+import { childProcessMain } from '../child-process-main.ts'
 
 /**
- * A queue of jobs in PostgreSQL whose jobs are POSTs, done as the documents of its libraries say: signed by
- * `standardwebhooks`, sent by undici, and each attempt written down in a row.
+ * A job queue in PostgreSQL whose jobs are POSTs, as its library's documentation shows: signed by
+ * `standardwebhooks`, sent by undici, and each attempt recorded in a row.
  */
 export interface JobQueueOptions {
   readonly kind: 'graphile-worker' | 'pg-boss'
@@ -16,11 +16,11 @@ export interface JobQueueOptions {
   readonly urls: readonly string[]
   readonly concurrency: number
   readonly bodyBytes: number
-  /** Whether requests are signed, and attempts written down. */
+  /** Whether requests are signed and attempts recorded. */
   readonly logged: boolean
 }
 
-/** Adds so many jobs. */
+/** Adds this many jobs. */
 export interface JobQueueCommand {
   readonly jobs: number
 }
@@ -35,7 +35,7 @@ const QUEUE = 'post'
 const BOSS_WORKERS = 4
 const BOSS_BATCH = 1_000
 
-asProgram<JobQueueOptions, undefined, JobQueueCommand, undefined>(async (options) => {
+childProcessMain<JobQueueOptions, undefined, JobQueueCommand, undefined>(async (options) => {
   const { urls } = options
   const post = await createPost(options)
   const add = await (options.kind === 'pg-boss' ? startBoss : startGraphile)(options, post)
@@ -57,10 +57,10 @@ async function createPost(options: JobQueueOptions): Promise<(job: Job) => Promi
   const agent = new Agent({ connections: options.concurrency })
   const body = 'x'.repeat(options.bodyBytes)
   const send = async (url: string, headers: Record<string, string>) => {
-    const answer = await request(url, { method: 'POST', body, headers, dispatcher: agent })
-    const text = await answer.body.text()
-    if (answer.statusCode !== 204) throw new Error(`answered ${answer.statusCode}`)
-    return { status: answer.statusCode, text }
+    const response = await request(url, { method: 'POST', body, headers, dispatcher: agent })
+    const text = await response.body.text()
+    if (response.statusCode !== 204) throw new Error(`answered ${response.statusCode}`)
+    return { status: response.statusCode, text }
   }
   if (!options.logged) {
     return async ({ url }) => void (await send(url, { 'content-type': 'application/json' }))
@@ -79,7 +79,7 @@ async function createPost(options: JobQueueOptions): Promise<(job: Job) => Promi
   }
 }
 
-/** As ours, its commits do not wait for the disk. */
+/** Commits do not wait for the disk, as in Inflow. */
 async function openAttemptLog(databaseUrl: string): Promise<(row: unknown[]) => Promise<unknown>> {
   const pool = new pg.Pool({
     connectionString: databaseUrl,
@@ -87,7 +87,7 @@ async function openAttemptLog(databaseUrl: string): Promise<(row: unknown[]) => 
     options: '-c synchronous_commit=off',
   })
   await pool.query(
-    `create table attempt (job text, started_at timestamptz, latency_ms int, status int, answer text,
+    `create table attempt (job text, started_at timestamptz, latency_ms int, status int, response text,
       primary key (job, started_at))`,
   )
   return (values) =>
@@ -129,8 +129,8 @@ async function startGraphile(
 }
 
 /**
- * Workers that fetch as often as it allows, and so much at a time that waiting costs little; how
- * many requests are under way at once is up to the connections.
+ * Workers that fetch as often as allowed, in batches so large that waiting costs little; the HTTP
+ * connections bound the concurrent requests.
  */
 async function startBoss(
   { databaseUrl }: JobQueueOptions,

@@ -1,6 +1,6 @@
 /**
- * All that a payment writes, as one statement a payment: the account is looked up, and transaction,
- * ledger posting and event are inserted.
+ * All writes of a payment as one statement: looks up the account, and inserts transaction, ledger
+ * posting and event.
  */
 export const PAYMENT_SQL = paymentSql([
   '$1',
@@ -19,8 +19,7 @@ export const PAYMENT_SQL = paymentSql([
 ])
 
 /**
- * The same as a script of pgbench, which has numbers alone for variables and so builds the texts in
- * the statement.
+ * The same as a pgbench script. Its variables can only be numbers, so the statement builds the texts.
  *
  * @param payloadBytes size of an event
  */

@@ -2,13 +2,13 @@ import { execFile } from 'node:child_process'
 import { access, readdir, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Contender } from '../in-turn.ts'
+import type { Contender } from '../alternate-rounds.ts'
 
 const DEBIAN = '/usr/lib/postgresql'
 const CLIENTS = 32
 const GRACE_MS = 30_000
 
-/** Where pgbench is; undefined when it is not installed. The newest is taken. */
+/** The path of the newest pgbench; undefined if it is not installed. */
 export async function findPgbench(): Promise<string | undefined> {
   const versions = await readdir(DEBIAN).catch(() => [])
   const newestFirst = versions.toSorted((a, b) => Number(b) - Number(a))
@@ -31,7 +31,7 @@ interface PgbenchOptions {
   readonly file: string
   readonly databaseUrl: string
   readonly script: string
-  /** For the script. */
+  /** A folder for the script. */
   readonly folder: string
 }
 

@@ -1,11 +1,11 @@
 import pg from 'pg'
 import { newId } from '../../../src/core/ids.ts'
-import { asProgram } from '../as-program.ts'
-import { type Lane, type LoadAnswer, type LoadCommand, runLanes } from '../load/lanes.ts'
+import { childProcessMain } from '../child-process-main.ts'
+import { type Caller, type LoadCommand, type LoadResult, runCallers } from '../load/run-callers.ts'
 import { ACCOUNTS, accountNumberOf } from '../seed.ts'
 import { PAYMENT_SQL } from './payment-sql.ts'
 
-/** Writes payments the usual way: one statement each, from a pool. */
+/** Writes payments with one statement each, from a pool. */
 export interface PoolWriterOptions {
   readonly databaseUrl: string
   readonly connections: number
@@ -14,17 +14,17 @@ export interface PoolWriterOptions {
   readonly payloadBytes: number
 }
 
-asProgram<PoolWriterOptions, undefined, LoadCommand, LoadAnswer>(async (options) => {
+childProcessMain<PoolWriterOptions, undefined, LoadCommand, LoadResult>(async (options) => {
   const pool = new pg.Pool({ connectionString: options.databaseUrl, max: options.connections })
   const payload = Buffer.alloc(options.payloadBytes, 'event ')
-  const lane: Lane = (done) => {
+  const caller: Caller = (done) => {
     write(pool, payload).then(
       (recorded) => done(recorded ? undefined : 'not recorded'),
       (error: unknown) => done(String(error)),
     )
   }
-  const lanes = new Array<Lane>(options.inFlight).fill(lane)
-  return { ready: undefined, run: ({ seconds }) => runLanes(lanes, seconds) }
+  const callers = new Array<Caller>(options.inFlight).fill(caller)
+  return { ready: undefined, run: ({ seconds }) => runCallers(callers, seconds) }
 })
 
 async function write(pool: pg.Pool, payload: Buffer): Promise<boolean> {

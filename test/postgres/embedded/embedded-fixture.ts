@@ -13,7 +13,7 @@ import type { ServerUser } from '../../../src/postgres/embedded/server-user.ts'
 export const isRoot = process.getuid?.() === 0
 const MODULE = new URL('../../../src/postgres/embedded/embedded.ts', import.meta.url).href
 
-/** A temporary folder that PostgreSQL's user can enter, or with 0o700 not, and a name in it. */
+/** A path in a temporary folder that PostgreSQL's user can enter, or with 0o700 cannot. */
 export function scratch(mode = 0o755): string {
   const parent = mkdtempSync(join(tmpdir(), 'inflow-embedded-'))
   chmodSync(parent, mode)
@@ -42,7 +42,7 @@ export async function start(options: EmbeddedOptions) {
 
 export async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new Client({ connectionString: url })
-  // A server that goes away under an idle client is what some tests are about.
+  // Some tests stop the server under an idle client.
   client.on('error', () => undefined)
   await client.connect()
   try {
@@ -63,7 +63,7 @@ export async function untilGone(pid: number): Promise<void> {
   })
 }
 
-/** What a service in another process says: one line of JSON when it has started, or could not. */
+/** The output of a service in another process: one line of JSON when it has started or failed. */
 interface Said {
   readonly url: string
   readonly error?: string
@@ -75,7 +75,7 @@ export interface Service {
   kill(): Promise<void>
 }
 
-/** Runs `also` in a process of its own once the server is up there, as `server`. */
+/** Runs the code `also` in another process after its server, the variable `server`, has started. */
 export function service(
   folder: string,
   { also = '', user }: { also?: string; user?: ServerUser } = {},

@@ -39,7 +39,7 @@ import {
 vi.setConfig({ testTimeout: 60_000 })
 
 describe('a start', () => {
-  test('makes a durable cluster with the database inflow, and stops without a trace', async () => {
+  test('creates a durable cluster with the database inflow, and leaves no process', async () => {
     const folder = scratch()
     const server = await start({ folder, settings: { work_mem: '7MB', listen_addresses: '*' } })
     const [row] = await query(
@@ -68,14 +68,14 @@ describe('a start', () => {
     ])
   })
 
-  test('asks for the password', async () => {
+  test('requires the password', async () => {
     const { url } = await start({ folder: scratch() })
     const wrong = new URL(url)
     wrong.password = 'wrong'
     await expect(query(wrong.href, 'select')).rejects.toThrow('password authentication failed')
   })
 
-  test('keeps the data of the last one when its port is taken', async () => {
+  test('keeps the data when the previous port is taken', async () => {
     const folder = scratch()
     const first = await start({ folder })
     await query(first.url, 'create table kept as select 42 as answer')
@@ -88,7 +88,7 @@ describe('a start', () => {
     expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])
   })
 
-  test('makes up for a last one that was killed before it created the database', async () => {
+  test('creates the database if the previous start was killed before that', async () => {
     const folder = scratch()
     const first = await start({ folder })
     await query(first.url.replace(/inflow$/, 'postgres'), 'drop database inflow')
@@ -97,7 +97,7 @@ describe('a start', () => {
     expect(await query(second.url, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('removes what a killed initdb left, and makes a whole cluster', async () => {
+  test('removes the leftovers of a killed initdb and creates a complete cluster', async () => {
     const folder = scratch()
     const killed = service(folder)
     const work = () => readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))
@@ -112,13 +112,13 @@ describe('a start', () => {
     expect(work()).toEqual([])
   })
 
-  test('tells what PostgreSQL said when it would not start', async () => {
+  test('reports the output of a PostgreSQL that fails to start', async () => {
     const folder = scratch()
     const starting = startEmbedded({ folder, settings: { shared_buffers: 'plenty' } })
     await expect(starting).rejects.toThrow('invalid value for parameter "shared_buffers": "plenty"')
   })
 
-  test('leaves a folder with other files alone', async () => {
+  test('does not touch a folder with other files', async () => {
     const folder = scratch()
     mkdirSync(folder)
     writeFileSync(join(folder, 'letter.txt'), 'Dear')
@@ -126,7 +126,7 @@ describe('a start', () => {
     expect(readdirSync(folder)).toEqual(['letter.txt'])
   })
 
-  test('keeps one old log when the log has grown past its bound', async () => {
+  test('rotates a log that has grown past its bound, and keeps one', async () => {
     const folder = scratch()
     writeFileSync(`${folder}.log`, '')
     truncateSync(`${folder}.log`, 10 * 1024 * 1024 + 1)
@@ -179,7 +179,7 @@ describe.runIf(isRoot)('as root', () => {
     const folder = scratch(0o700)
     await (await start({ folder })).stop()
     rmSync(dirname(readlinkSync(folder)), { recursive: true })
-    // For the clean-up, which removes where the link leads.
+    // The clean-up removes the target of the link.
     onTestFinished(() => void mkdirSync(dirname(readlinkSync(folder)), { recursive: true }))
     await expect(startEmbedded({ folder })).rejects.toThrow('which is gone')
   })
@@ -194,7 +194,7 @@ describe.runIf(isRoot)('as root', () => {
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('programs out of reach are copied once, with their links, and mended', async () => {
+  test('inaccessible programs are copied once, with their links, and repaired', async () => {
     const parent = dirname(scratch(0o700))
     const cacheParent = dirname(scratch())
     const packageFolder = join(parent, 'package')
@@ -212,12 +212,12 @@ describe.runIf(isRoot)('as root', () => {
     expect(await versionOf(join(bin, 'postgres'), user)).toContain('PostgreSQL')
     expect(lines).toHaveLength(1)
     expect(readdirSync(cacheParent)).toHaveLength(1)
-    // A folder that others may write to could hold anything.
+    // A folder that others may write to is not trusted.
     chmodSync(dirname(dirname(bin)), 0o777)
     expect(dirname(dirname(dirname(await readyBinaries(options))))).not.toBe(dirname(dirname(bin)))
   })
 
-  test('an ordinary user runs it all alone', async ({ skip }) => {
+  test('an ordinary user runs it without root', async ({ skip }) => {
     const folder = scratch()
     const user = { name: 'nobody', uid: 65534, gid: 65534 }
     const needed = [dirname(process.execPath), import.meta.dirname, platformPackage()]

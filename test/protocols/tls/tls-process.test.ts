@@ -91,7 +91,7 @@ test('an invalid file is reported in one line that names the setting', () => {
       { ...good, TLS_CLIENT_CA: at('none.pem') },
       `TLS_CLIENT_CA is a file that does not exist: ${at('none.pem')}`,
     ],
-    [{ TLS_CERT: at('cert.pem') }, 'TLS_CERT needs TLS_KEY beside it'],
+    [{ TLS_CERT: at('cert.pem') }, 'TLS_CERT requires TLS_KEY'],
   ]
   const log = pino({ level: 'silent' })
   const faultsOf = (env: NodeJS.ProcessEnv) => {

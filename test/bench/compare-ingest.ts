@@ -1,19 +1,19 @@
 import pg from 'pg'
+import { alternateRounds, type Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import { type Contender, inTurn } from './in-turn.ts'
+import type { Result } from './benchmark.ts'
+import { startChildProcess } from './child-process.ts'
+import { detailNotes } from './detail-notes.ts'
 import type { GrpcLoadOptions } from './load/grpc-load.ts'
-import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
-import { underLoad } from './load/under-load.ts'
-import { notes } from './notes.ts'
-import { startProgram } from './program.ts'
-import type { Result } from './row.ts'
+import { loadContender } from './load/load-contender.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { ACCOUNTS, seedAccounts } from './seed.ts'
 import { startServiceProcess } from './service-process.ts'
 import { pgbenchScript } from './yardstick/payment-sql.ts'
 import { findPgbench, pgbench } from './yardstick/pgbench.ts'
 import type { PoolWriterOptions } from './yardstick/pool-writer.ts'
 
-interface IngestAgainst {
+interface IngestComparison {
   readonly name: string
   readonly what: string
   readonly call: GrpcLoadOptions['call']
@@ -23,19 +23,22 @@ interface IngestAgainst {
   readonly atLeastTimesPgbench: number
 }
 
-/** What the event of such a payment takes; measured, and the same for the yardsticks. */
+/** The measured size of a payment's event; the yardsticks write as much. */
 const PAYLOAD_BYTES = 423
 
-/** How long the sequencer may take to number what a round left. */
+/** How long the sequencer may take for the events of one round. */
 const SEQUENCED_LIMIT_MS = 60_000
 
 /**
- * Payments over gRPC, everything that they write, with sequencer and dispatcher running, against the
- * same writes as one statement a payment. The yardsticks write into a database of their own, so that
- * no sequencer works for them.
+ * Measures payments over gRPC, with all their writes and with sequencer and dispatcher running, against
+ * the same writes as one statement a payment. The yardsticks write to a database of their own, where no
+ * sequencer runs.
  */
-export async function ingestAgainst(bench: Bench, row: IngestAgainst): Promise<readonly Result[]> {
-  const ours = await openOurs(bench, row)
+export async function compareIngest(
+  bench: Bench,
+  comparison: IngestComparison,
+): Promise<readonly Result[]> {
+  const ours = await openOurs(bench, comparison)
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
   const pool = await openPool(bench, databaseUrl)
@@ -44,28 +47,28 @@ export async function ingestAgainst(bench: Bench, row: IngestAgainst): Promise<r
   const { folder, checkpoint: before } = bench
   if (file === undefined) {
     bench.log('  pgbench is not installed: its line is left out')
-    const figures = await inTurn({ ours, pool }, { ...bench, before })
-    return [toResult(row, figures.ours, figures.pool, row.atLeastTimesPool)]
+    const figures = await alternateRounds({ ours, pool }, { ...bench, before })
+    return [toResult(comparison, figures.ours, figures.pool, comparison.atLeastTimesPool)]
   }
   const inC = await pgbench({ file, databaseUrl, script, folder })
-  const figures = await inTurn({ ours, pool, inC }, { ...bench, before })
+  const figures = await alternateRounds({ ours, pool, inC }, { ...bench, before })
   return [
-    toResult(row, figures.ours, figures.pool, row.atLeastTimesPool),
-    toResult(row, figures.ours, figures.inC, row.atLeastTimesPgbench),
+    toResult(comparison, figures.ours, figures.pool, comparison.atLeastTimesPool),
+    toResult(comparison, figures.ours, figures.inC, comparison.atLeastTimesPgbench),
   ]
 }
 
 function toResult(
-  { name, what }: IngestAgainst,
+  { name, what }: IngestComparison,
   ours: Result['ours'],
   yardstick: Result['ours'],
   atLeastTimes: number,
 ): Result {
   const target = { atLeastTimes }
-  return { name, what, unit: '/s', ours, yardstick, target, notes: notes(ours, yardstick) }
+  return { name, what, unit: '/s', ours, yardstick, target, notes: detailNotes(ours, yardstick) }
 }
 
-async function openOurs(bench: Bench, row: IngestAgainst): Promise<Contender> {
+async function openOurs(bench: Bench, comparison: IngestComparison): Promise<Contender> {
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
   const service = await startServiceProcess(bench, databaseUrl)
@@ -73,19 +76,22 @@ async function openOurs(bench: Bench, row: IngestAgainst): Promise<Contender> {
     address: service.grpcAddress,
     token: service.adminToken,
     connections: 4,
-    inFlight: row.inFlight,
-    call: row.call,
+    inFlight: comparison.inFlight,
+    call: comparison.call,
   }
-  const load = await startProgram<undefined, LoadCommand, LoadAnswer>('load/grpc-load.ts', options)
+  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
+    'load/grpc-load.ts',
+    options,
+  )
   bench.onEnd(load.stop)
   const database = new pg.Client({ connectionString: databaseUrl })
   await database.connect()
   bench.onEnd(() => database.end())
-  return underLoad(bench, {
+  return loadContender(bench, {
     name: 'Inflow',
     load,
     server: service.pid,
-    unitsPerCall: row.paymentsPerCall,
+    unitsPerCall: comparison.paymentsPerCall,
     after: async () => ({ 's behind': await drainOutbox(database) }),
   })
 }
@@ -97,15 +103,15 @@ async function openPool(bench: Bench, databaseUrl: string): Promise<Contender> {
     inFlight: 64,
     payloadBytes: PAYLOAD_BYTES,
   }
-  const load = await startProgram<undefined, LoadCommand, LoadAnswer>(
+  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
     'yardstick/pool-writer.ts',
     options,
   )
   bench.onEnd(load.stop)
-  return underLoad(bench, { name: 'pg pool of 16', load })
+  return loadContender(bench, { name: 'pg pool of 16', load })
 }
 
-/** Waits until every event has its place in the log. @returns how many seconds that took */
+/** Waits until every event has its position in the log. @returns how many seconds that took */
 async function drainOutbox(database: pg.Client): Promise<number> {
   const started = performance.now()
   const waitedMs = () => performance.now() - started

@@ -8,21 +8,24 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import type { ServiceProcess } from './service-process.ts'
 
-/** A business that is paid, and told of it. */
-interface Payer {
+/** A business that receives payments and webhooks. */
+interface PaidBusiness {
   /** At 9PSB. */
   readonly accountNumber: string
   addEndpoints(urls: readonly string[]): Promise<void>
-  /** The endpoints it began with: all of them, or none. */
+  /** Enables or disables the endpoints that it was created with. */
   enable(enabled: boolean): Promise<void>
-  /** Makes payments, and waits until each has its deliveries to the endpoints it began with. */
+  /** Records payments, and waits until each has its deliveries to the first endpoints. */
   pay(payments: number): Promise<void>
 }
 
 const DISPATCH_LIMIT_MS = 30_000
 
-/** Makes a business with endpoints, and an account that is paid into. */
-export async function openPayer(service: ServiceProcess, urls: readonly string[]): Promise<Payer> {
+/** Creates a business with endpoints and one account. */
+export async function openPaidBusiness(
+  service: ServiceProcess,
+  urls: readonly string[],
+): Promise<PaidBusiness> {
   const transport = createGrpcTransport({
     baseUrl: `http://${service.grpcAddress}`,
     interceptors: [
@@ -96,6 +99,6 @@ async function dispatched(
   for (;;) {
     const { deliveries } = await client.listDeliveries({ eventId, pageSize: 100 })
     if (deliveries.length === endpoints) return
-    if (performance.now() > untilMs) throw new Error('webhooks: no deliveries were made')
+    if (performance.now() > untilMs) throw new Error('webhooks: no deliveries were created')
   }
 }

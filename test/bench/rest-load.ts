@@ -1,29 +1,29 @@
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import type { Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import type { Contender } from './in-turn.ts'
+import { startChildProcess } from './child-process.ts'
 import type { HttpLoadOptions } from './load/http-load.ts'
-import type { LoadAnswer, LoadCommand } from './load/lanes.ts'
-import { underLoad } from './load/under-load.ts'
-import { startProgram } from './program.ts'
+import { loadContender } from './load/load-contender.ts'
+import type { LoadCommand, LoadResult } from './load/run-callers.ts'
 import { type ServiceProcess, startServiceProcess } from './service-process.ts'
 import type { FastifyServerOptions, FastifyServerReady } from './yardstick/fastify-server.ts'
 
 const CONNECTIONS = 64
 
-/** A service with a business on it. */
-export interface Protocol extends ServiceProcess {
+/** A running service with one business. */
+export interface RestService extends ServiceProcess {
   readonly businessId: string
   readonly secretKey: string
 }
 
-/** Starts the service on a database and makes a business. */
-export async function openTestServer(
+/** Starts the service on a database and creates a business. */
+export async function openRestService(
   bench: Bench,
   databaseUrl: string,
   environment: NodeJS.ProcessEnv = {},
-): Promise<Protocol> {
+): Promise<RestService> {
   const service = await startServiceProcess(bench, databaseUrl, bench.folder, environment)
   const baseUrl = `http://${service.grpcAddress}`
   const client = createClient(BusinessService, createGrpcTransport({ baseUrl }))
@@ -32,15 +32,15 @@ export async function openTestServer(
   return { ...service, businessId: business?.id ?? '', secretKey }
 }
 
-/** The service's REST path under load. */
-export function ourRest(
+/** A REST path of Inflow under load. */
+export function inflowRest(
   bench: Bench,
-  door: Protocol,
+  service: RestService,
   path: string,
   body: HttpLoadOptions['body'],
 ): Promise<Contender> {
-  const url = `${door.httpUrl}/v2/thirdparty/${path}/`
-  return underHttpLoad(bench, 'Inflow', door.pid, { url, key: door.secretKey, body })
+  const url = `${service.httpUrl}/v2/thirdparty/${path}/`
+  return underHttpLoad(bench, 'Inflow', service.pid, { url, key: service.secretKey, body })
 }
 
 /** A bare Fastify route under the same load. */
@@ -50,7 +50,7 @@ export async function bareFastify(
   options: FastifyServerOptions,
   body: HttpLoadOptions['body'],
 ): Promise<Contender> {
-  const server = await startProgram<FastifyServerReady, never, never>(
+  const server = await startChildProcess<FastifyServerReady, never, never>(
     'yardstick/fastify-server.ts',
     options,
   )
@@ -66,16 +66,19 @@ async function underHttpLoad(
   request: Pick<HttpLoadOptions, 'url' | 'key' | 'body'>,
 ): Promise<Contender> {
   const options: HttpLoadOptions = { ...request, connections: CONNECTIONS }
-  const load = await startProgram<undefined, LoadCommand, LoadAnswer>('load/http-load.ts', options)
+  const load = await startChildProcess<undefined, LoadCommand, LoadResult>(
+    'load/http-load.ts',
+    options,
+  )
   bench.onEnd(load.stop)
-  return underLoad(bench, { name, load, server })
+  return loadContender(bench, { name, load, server })
 }
 
-/** One answer of a REST path, which must be a success. @returns the body's text */
-export async function postOnce(door: Protocol, path: string, body: unknown): Promise<string> {
-  const response = await fetch(`${door.httpUrl}/v2/thirdparty/${path}/`, {
+/** Calls a REST path once; throws unless it succeeds. @returns the body's text */
+export async function postOnce(service: RestService, path: string, body: unknown): Promise<string> {
+  const response = await fetch(`${service.httpUrl}/v2/thirdparty/${path}/`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${door.secretKey}` },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${service.secretKey}` },
     body: JSON.stringify(body),
   })
   const text = await response.text()

@@ -1,13 +1,17 @@
-/** Sends evenly: what a turn of the event loop came too late for, it makes up. */
-export async function pace(count: number, perSecond: number, send: () => void): Promise<void> {
+/** Sends at an even rate. A late turn of the event loop sends what it has missed. */
+export async function sendAtRate(
+  count: number,
+  perSecond: number,
+  send: () => void,
+): Promise<void> {
   const started = performance.now()
   for (let sent = 0; sent < count; ) {
     const due = Math.min(count, Math.floor(((performance.now() - started) / 1000) * perSecond))
     for (; sent < due; sent++) send()
-    await turn()
+    await nextTurn()
   }
 }
 
-export function turn(): Promise<void> {
+export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1))
 }

@@ -2,13 +2,13 @@
 export interface Sample {
   readonly value: number
   /** Further figures of the round by name, such as latencies and cores used. */
-  readonly aside?: Readonly<Record<string, number>>
+  readonly details?: Readonly<Record<string, number>>
 }
 
-/** Whoever is measured: ours, or a yardstick. */
+/** What is measured: Inflow, or a yardstick. */
 export interface Contender {
   readonly name: string
-  /** Measures for about so many seconds. */
+  /** Measures for about this many seconds. */
   measure(seconds: number): Promise<Sample>
 }
 
@@ -18,28 +18,28 @@ export interface Figure {
   readonly median: number
   readonly rounds: readonly number[]
   /** Medians of the further figures. */
-  readonly aside: Readonly<Record<string, number>>
+  readonly details: Readonly<Record<string, number>>
 }
 
 interface Rounds {
   readonly rounds: number
   readonly seconds: number
-  /** Of the round before the first. */
+  /** Length of the uncounted round before the first. */
   readonly warmUpSeconds: number
-  /** Runs before every measurement, so that all begin alike. */
+  /** Runs before every measurement, so that all start from the same state. */
   readonly before?: () => Promise<void>
   readonly log: (line: string) => void
 }
 
-/** Rounds that differ by more than this part of the highest were disturbed, and are run again. */
+/** Rounds whose spread exceeds this fraction of the highest were disturbed, and are run again. */
 const SPREAD_MAX = 1 / 3
 
 /**
- * Measures all contenders in every round, each round beginning with another one, so that what
- * disturbs the machine disturbs all alike. A round before the first warms everything up and does not
- * count. Where the rounds differ much, all are run once more, and the second figures count.
+ * Measures all contenders in every round, and starts each round with a different one, so that
+ * disturbances of the machine affect all alike. An uncounted round warms everything up first. If the
+ * rounds of a contender vary too much, all rounds are run once more and the second figures count.
  */
-export async function inTurn<Names extends string>(
+export async function alternateRounds<Names extends string>(
   contenders: Readonly<Record<Names, Contender>>,
   options: Rounds,
 ): Promise<Readonly<Record<Names, Figure>>> {
@@ -49,7 +49,7 @@ export async function inTurn<Names extends string>(
   const disturbed = names.filter((name) => spreadOf(figures[name].rounds) > SPREAD_MAX)
   if (disturbed.length === 0) return figures
   const whose = disturbed.map((name) => contenders[name].name).join(', ')
-  options.log(`  the rounds of ${whose} differ by more than a third: again`)
+  options.log(`  the rounds of ${whose} vary by more than a third: running them again`)
   return measureRounds(contenders, names, options)
 }
 
@@ -77,7 +77,7 @@ function spreadOf(rounds: readonly number[]): number {
   return high === 0 ? 0 : (high - Math.min(...rounds)) / high
 }
 
-/** The middle one; of an even number, the mean of the two in the middle. */
+/** The middle value; of an even count, the mean of the two middle values. */
 export function median(values: readonly number[]): number {
   if (values.length === 0) throw new Error('nothing was measured')
   const sorted = values.toSorted((a, b) => a - b)
@@ -88,9 +88,9 @@ export function median(values: readonly number[]): number {
 }
 
 export function toFigure(contender: { readonly name: string }, samples: readonly Sample[]): Figure {
-  const names = new Set(samples.flatMap((sample) => Object.keys(sample.aside ?? {})))
-  const aside = [...names].map((name) => {
-    const values = samples.flatMap((sample) => sample.aside?.[name] ?? [])
+  const names = new Set(samples.flatMap((sample) => Object.keys(sample.details ?? {})))
+  const details = [...names].map((name) => {
+    const values = samples.flatMap((sample) => sample.details?.[name] ?? [])
     return [name, median(values)]
   })
   const rounds = samples.map((sample) => sample.value)
@@ -98,12 +98,12 @@ export function toFigure(contender: { readonly name: string }, samples: readonly
     name: contender.name,
     median: median(rounds),
     rounds,
-    aside: Object.fromEntries(aside),
+    details: Object.fromEntries(details),
   }
 }
 
-function describe({ value, aside = {} }: Sample): string {
-  const rest = Object.entries(aside).map(([name, amount]) => `${name} ${round(amount)}`)
+function describe({ value, details = {} }: Sample): string {
+  const rest = Object.entries(details).map(([name, amount]) => `${name} ${round(amount)}`)
   return [round(value), ...rest].join(', ')
 }
 

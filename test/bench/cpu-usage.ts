@@ -5,14 +5,16 @@ import { cpus } from 'node:os'
 const TICKS_A_SECOND = 100
 
 /**
- * Starts watching processes and their children.
+ * Starts to track the CPU usage of processes and their children.
  *
  * @param pids process ids by name
- * @returns asked later, how many cores each has used since, and how many `other cores` whoever else
- * is on the machine has used: figures taken beside a busy neighbour mean little. Nothing where there
- * is no /proc
+ * @returns a function that returns how many cores each process has used since, and as `other cores`
+ * what the rest of the machine used: figures taken beside a busy neighbour mean little. The result is
+ * empty where there is no /proc
  */
-export function watchCores(pids: Readonly<Record<string, number>>): () => Record<string, number> {
+export function trackCpuUsage(
+  pids: Readonly<Record<string, number>>,
+): () => Record<string, number> {
   const started = performance.now()
   const busyBefore = busySeconds()
   const before = new Map(Object.entries(pids).map(([name, pid]) => [name, cpuSeconds(pid)]))
@@ -31,12 +33,12 @@ export function watchCores(pids: Readonly<Record<string, number>>): () => Record
   }
 }
 
-/** Of the whole machine. */
+/** CPU time of the whole machine. */
 function busySeconds(): number {
   return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys, 0) / 1000
 }
 
-/** Of a process, its living children and those that it has waited for. */
+/** CPU time of a process, its living children and those that it has waited for. */
 function cpuSeconds(pid: number): number | undefined {
   const own = readStat(pid)
   if (own === undefined) return undefined

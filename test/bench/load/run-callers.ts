@@ -1,13 +1,13 @@
-/** Makes one call, and says once how it went: nothing, or what was wrong with the answer. */
-export type Lane = (done: (failure: string | undefined) => void) => void
+/** Makes one call and reports once: undefined on success, or the failure. */
+export type Caller = (done: (failure: string | undefined) => void) => void
 
-/** What a generator of load is told. */
+/** The command to a load generator. */
 export interface LoadCommand {
   readonly seconds: number
 }
 
-/** What a generator of load has seen. */
-export interface LoadAnswer {
+/** What a load generator measured. */
+export interface LoadResult {
   readonly callsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -15,13 +15,13 @@ export interface LoadAnswer {
   readonly firstFailure: string | undefined
 }
 
-/** Calls on all lanes, on each one call after the other, and waits for the last answers. */
-export function runLanes(lanes: readonly Lane[], seconds: number): Promise<LoadAnswer> {
+/** Runs all callers concurrently, each one call after the other, and waits for the last responses. */
+export function runCallers(callers: readonly Caller[], seconds: number): Promise<LoadResult> {
   const started = performance.now()
   const until = started + seconds * 1000
   const latenciesMs: number[] = []
   const failures: string[] = []
-  let open = lanes.length
+  let open = callers.length
   return new Promise((resolve) => {
     const finish = (): void => {
       const elapsed = (performance.now() - started) / 1000
@@ -35,17 +35,17 @@ export function runLanes(lanes: readonly Lane[], seconds: number): Promise<LoadA
         firstFailure: failures[0],
       })
     }
-    for (const lane of lanes) {
+    for (const caller of callers) {
       let sent = 0
       const next = (): void => {
         sent = performance.now()
-        lane(done)
+        caller(done)
       }
       const done = (failure: string | undefined): void => {
         const now = performance.now()
         if (failure === undefined) latenciesMs.push(now - sent)
         else failures.push(failure)
-        // A service that fails has no figure; nothing is gained by asking on.
+        // A service that fails has no figure: further calls would add nothing.
         if (now < until && failures.length < 1_000) next()
         else if (--open === 0) finish()
       }

@@ -1,23 +1,23 @@
+import type { Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
-import type { Figure } from './in-turn.ts'
 
-/** One line that `npm run bench -- <name>` can ask for. */
-export interface Row {
+/** A benchmark that `npm run bench -- <name>` runs. */
+export interface Benchmark {
   readonly name: string
-  /** It takes so long that it is measured only when it is named. */
+  /** It takes so long that it runs only when it is named. */
   readonly onlyWhenNamed?: boolean
-  /** The same of a quick run. */
+  /** A quick run skips it unless it is named. */
   readonly slow?: boolean
   /** Measures on databases and processes of its own. Throws when that fails. */
   measure(bench: Bench): Promise<readonly Result[]>
 }
 
-/** What a figure should be: a multiple of its yardstick, or an amount. */
+/** The target of a figure: a multiple of its yardstick, or an amount. */
 export type Target =
   | { readonly atLeastTimes: number }
   | { readonly atMostTimes: number }
   | { readonly atMost: number }
-  /** It is there for comparison. */
+  /** No target: the figure is for comparison. */
   | { readonly none: true }
 
 /** One line of the table. */
@@ -28,11 +28,11 @@ export interface Result {
   readonly ours: Figure
   readonly yardstick: Figure | undefined
   readonly target: Target
-  /** What a reader should know beside the figures. */
+  /** Lines that are printed below the table. */
   readonly notes: readonly string[]
 }
 
-/** Ours divided by the yardstick; undefined where there is no yardstick. */
+/** Our median divided by the yardstick's; undefined without a yardstick. */
 export function ratioOf({ ours, yardstick }: Result): number | undefined {
   return yardstick === undefined ? undefined : ours.median / yardstick.median
 }

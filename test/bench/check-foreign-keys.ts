@@ -1,7 +1,7 @@
 import type pg from 'pg'
 
-/** Looks for rows that break a foreign key which did not look when they were written. */
-export async function requireReferences(client: pg.Client): Promise<void> {
+/** Throws if a row violates a foreign key: the seed inserts rows with the checks disabled. */
+export async function checkForeignKeys(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ name: string; sql: string }>(
     `select conname as name, format(
         'select from %s c left join %s p on %s where %s and p.%I is null limit 1',

@@ -1,0 +1,44 @@
+import { hashIdentityNumbers } from '../accounts/re-encrypt-accounts.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Domains } from './compose-domains.ts'
+import type { ServiceOptions } from './service-options.ts'
+
+interface Dependencies {
+  readonly options: ServiceOptions
+  readonly domains: Domains
+  readonly encrypter: Encrypter
+  /** Aborts when the service stops. */
+  readonly draining: AbortSignal
+}
+
+/** The work that one worker does for all. */
+interface BackgroundWork {
+  /** Does nothing if the work has begun, or the service is stopping. */
+  start(): void
+  /** Resolves when the hashing of identity numbers has ended; the domains stop their own work. */
+  ended(): Promise<unknown> | undefined
+}
+
+export function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
+  const { options, domains, encrypter, draining } = dependencies
+  const { database, log } = options
+  const { events, webhooks, settlements, payments } = domains
+  let started = false
+  let hashing: Promise<unknown> | undefined
+  return {
+    start() {
+      if (started || draining.aborted) return
+      started = true
+      hashing = hashIdentityNumbers(database.pool, encrypter, draining).then(
+        (ids) =>
+          ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
+        (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
+      )
+      events.startBackground()
+      webhooks.startBackground()
+      settlements.start()
+      payments.start()
+    },
+    ended: () => hashing,
+  }
+}

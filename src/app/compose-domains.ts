@@ -1,0 +1,77 @@
+import { Registry } from 'prom-client'
+import { createExchange } from '../auth/rate-limits/exchange.ts'
+import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
+import { createShareBuckets } from '../auth/rate-limits/share-buckets.ts'
+import { createAliasOf } from '../businesses/aliases.ts'
+import { createKeyUses } from '../businesses/key-uses.ts'
+import { createBusinessStore } from '../businesses/store.ts'
+import { createTimeText, type TimeText } from '../core/clock.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { createMetrics } from '../server/metrics.ts'
+import { createSettlements } from '../settlement/settlements.ts'
+import { createWebhooks, type Webhooks } from '../webhooks/webhooks.ts'
+import { composeEvents } from './compose-events.ts'
+import { composePayments } from './compose-payments.ts'
+import type { ServiceOptions } from './service-options.ts'
+
+/** This machine's own addresses. */
+const LOOPBACK = ['127.0.0.0/8', '::1/128']
+
+/** For one webhook request and its response. */
+const WEBHOOK_TIMEOUT_MS = 15_000
+
+/** The domains of a service. */
+export type Domains = ReturnType<typeof composeDomains>
+
+/** Composes the domains. Nothing is started. */
+export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
+  const { config, database, clock, log, channel } = options
+  const timeText = createTimeText(config.displayTimeZone)
+  const metrics = createMetrics()
+  // With several workers, metrics that are the same in each come from the worker that is scraped.
+  const common = channel ? new Registry() : metrics
+  const webhooks = composeWebhooks(options, encrypter, timeText, () => events.onCommit())
+  const events = composeEvents({
+    ...{ config, database, clock, log, metrics, common, channel },
+    wakeWebhooks: webhooks.wake,
+  })
+  const { onCommit } = events
+  const businesses = createBusinessStore(database.pool)
+  const keyUses = createKeyUses({ pool: database.relaxedPool, log })
+  const aliasOf = createAliasOf(businesses)
+  const payments = composePayments({
+    ...{ config, database, encrypter, clock, log, metrics, aliasOf, onCommit },
+  })
+  const settlements = createSettlements({ database, clock, log, onCommit })
+  const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
+  const limits = createRateLimits({ defaults: config.rateLimits, clock, report: exchange.report })
+  return {
+    ...{ timeText, metrics, common, webhooks, events, businesses, keyUses, aliasOf, payments },
+    ...{ settlements, exchange, limits },
+  }
+}
+
+function composeWebhooks(
+  options: ServiceOptions,
+  encrypter: Encrypter,
+  timeText: TimeText,
+  onCommit: () => void,
+): Webhooks {
+  const { config, database, clock, log, channel, localWebhooks } = options
+  return createWebhooks({
+    database,
+    encrypter,
+    clock,
+    timeText,
+    log,
+    onCommit,
+    others: channel,
+    allowHttp: localWebhooks,
+    allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
+    retentionDays: config.deliveryRetentionDays,
+    leaseMs: config.webhookLeaseMs,
+    // A request must end, and its result be recorded, before its lease ends.
+    requestTimeoutMs: Math.min(WEBHOOK_TIMEOUT_MS, config.webhookLeaseMs / 2),
+    proxyUrl: config.webhookProxyUrl,
+  })
+}

@@ -1,0 +1,77 @@
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../core/clock.ts'
+import { createListener } from '../events/listener.ts'
+import { registerEventMetrics } from '../events/metrics.ts'
+import { createRetention } from '../events/retention.ts'
+import { createSequencer } from '../events/sequencer.ts'
+import { createTail, type Tail } from '../events/tail.ts'
+import type { Database } from '../postgres/orm.ts'
+import { deliveredUpTo } from '../webhooks/deliveries/delivered-up-to.ts'
+import type { WorkerChannel } from './workers/worker-channel.ts'
+
+interface Options {
+  readonly config: Config
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  /** The registry of metrics whose values are the same in every worker. */
+  readonly common: Registry
+  readonly channel: WorkerChannel | undefined
+  /** Called when the event log has new events. */
+  readonly wakeWebhooks: () => void
+}
+
+/** The event log of this process. */
+export interface Events {
+  readonly tail: Tail
+  /** Reports a commit that added events to the process that sequences them. */
+  onCommit(): void
+  /** Sequences in this process what any worker committed. */
+  sequence(): void
+  start(): void
+  /** Starts the work that one worker does for all: sequencing and retention. */
+  startBackground(): void
+  stop(): Promise<void>
+}
+
+/** Composes the tail, the sequencer, the listener and the retention of events. */
+export function composeEvents(options: Options): Events {
+  const { config, database, clock, log, metrics, common, channel, wakeWebhooks } = options
+  const { pool } = database
+  const tail = createTail(pool, log)
+  const onAdvance = (): void => {
+    tail.wake()
+    wakeWebhooks()
+  }
+  const sequencer = createSequencer({ pool, log, onAdvance })
+  let background = false
+  const onCommit = channel
+    ? () => (background ? sequencer.wake() : channel.onCommit())
+    : sequencer.wake
+  const listener = createListener({ url: database.url, log, onNotify: onAdvance })
+  const retention = createRetention({
+    pool,
+    clock,
+    log,
+    retentionDays: config.eventRetentionDays,
+    deliveredUpTo: () => deliveredUpTo(pool),
+  })
+  registerEventMetrics({ own: metrics, common }, pool, tail)
+  return {
+    tail,
+    onCommit,
+    sequence: sequencer.wake,
+    start: () => listener.start(),
+    startBackground() {
+      background = true
+      sequencer.start()
+      retention.start()
+    },
+    async stop() {
+      await Promise.all([tail.stop(), sequencer.stop(), listener.stop(), retention.stop()])
+    },
+  }
+}

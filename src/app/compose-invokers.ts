@@ -1,0 +1,128 @@
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import {
+  RecordPaymentRequestSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { createAccountRpc } from '../accounts/rpc.ts'
+import { readPolicies } from '../auth/method-policy.ts'
+import { createAdminRpc } from '../auth/rpc.ts'
+import { createBusinessRpc } from '../businesses/rpc.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { createEventRpc } from '../events/rpc.ts'
+import { STREAM_TIMING } from '../events/subscribe.ts'
+import { createReconciliationRpc } from '../reconciliation/rpc.ts'
+import { createSandboxRpc } from '../sandbox/rpc.ts'
+import { type Check, createCheck } from '../server/interceptors/validation.ts'
+import {
+  createInvokers,
+  type Implementation,
+  type Invoker,
+  implement,
+} from '../server/rpc/invokers.ts'
+import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
+import { createGetTransaction } from '../transactions/find-transactions.ts'
+import { createTransactionRpc } from '../transactions/rpc.ts'
+import type { Domains } from './compose-domains.ts'
+import { composePipeline } from './compose-pipeline.ts'
+import type { ServiceOptions } from './service-options.ts'
+
+/** What the implementations of the rpcs need. */
+interface Dependencies {
+  readonly options: ServiceOptions
+  readonly domains: Domains
+  readonly encrypter: Encrypter
+  /** Aborts when the service stops: streams then end. */
+  readonly draining: AbortSignal
+}
+
+/** Composes every rpc and the pipeline that its calls pass. */
+export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
+  const { config, database, clock, log, adminToken } = dependencies.options
+  const { metrics, businesses, keyUses, limits } = dependencies.domains
+  const check = createCheck()
+  const implementations = [
+    ...paymentServices(dependencies, check),
+    ...eventServices(dependencies),
+    ...operatorServices(dependencies),
+  ]
+  const methods = implementations.flatMap(({ service }) => service.methods)
+  const pipeline = composePipeline({
+    ...{ config, database, clock, log, metrics, check, businesses, keyUses, limits, adminToken },
+    policyOf: readPolicies(methods),
+  })
+  return createInvokers(implementations, pipeline)
+}
+
+function paymentServices(
+  { options, domains, encrypter }: Dependencies,
+  check: Check,
+): readonly Implementation[] {
+  const { database, clock } = options
+  const { pool } = database
+  const { timeText, aliasOf, settlements } = domains
+  const { bankOf, createAccount, recordPayment } = domains.payments
+  const { onCommit } = domains.events
+  return [
+    implement(ThirdPartyService, createThirdPartyRpc({ database, timeText, createAccount })),
+    implement(
+      AccountService,
+      createAccountRpc({ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit }),
+    ),
+    implement(
+      TransactionService,
+      createTransactionRpc({
+        pool,
+        clock,
+        recordPayment,
+        getTransaction: createGetTransaction(pool),
+        onCommit,
+        settlesAtOf: settlements.settlesAtOf,
+        checkPayment: (payment) => check(RecordPaymentRequestSchema, payment),
+      }),
+    ),
+  ]
+}
+
+function eventServices({ options, domains, draining }: Dependencies): readonly Implementation[] {
+  const { pool } = options.database
+  const { tail } = domains.events
+  return [
+    implement(
+      EventService,
+      createEventRpc({ pool, tail, draining, random: Math.random, timing: STREAM_TIMING }),
+    ),
+    implement(WebhookService, domains.webhooks.rpc),
+  ]
+}
+
+function operatorServices({ options, domains }: Dependencies): readonly Implementation[] {
+  const { config, database, clock } = options
+  const { pool } = database
+  const { timeText } = domains
+  const { recordPayment, reconciling } = domains.payments
+  const { onCommit } = domains.events
+  return [
+    implement(SettlementService, domains.settlements.rpc),
+    implement(ReconciliationService, createReconciliationRpc({ ...reconciling, onCommit })),
+    implement(BusinessService, createBusinessRpc(database, clock)),
+    implement(AdminService, createAdminRpc(database, clock)),
+    implement(
+      SandboxService,
+      createSandboxRpc({
+        pool,
+        clock,
+        timeText,
+        recordPayment,
+        isSandbox: (bank) => config.banks[bank] === 'sandbox',
+      }),
+    ),
+  ]
+}
