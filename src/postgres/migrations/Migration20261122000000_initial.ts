@@ -1,0 +1,599 @@
+import { Migration } from '@mikro-orm/migrations'
+
+/** The whole schema: what the entities state, then what they cannot state. */
+export class Migration20261122000000_initial extends Migration {
+  override up(): void {
+    for (const part of [TABLES, FUNCTIONS, TRIGGERS, ROWS]) this.addSql(part)
+  }
+}
+
+const TABLES = `
+create table business (
+  id text primary key, name text not null, alias text not null, created_at timestamptz(3) not null,
+  rate_limit_per_second int, rate_limit_burst int,
+  constraint business_rate_limit_check check ( case when (rate_limit_per_second is null) then (rate_limit_burst is
+    null) else (rate_limit_per_second > 0 and (rate_limit_burst is null or (rate_limit_burst > 0 and (rate_limit_burst
+    <= (60 * rate_limit_per_second))))) end));
+create table api_key (
+  id text primary key, business_id text not null, prefix text not null, secret_hash bytea not null,
+  created_at timestamptz(3) not null, expires_at timestamptz(3), revoked_at timestamptz(3), live boolean not null,
+  allowed_cidrs text[] not null, last_used_at timestamptz(3),
+  constraint api_key_business_id_foreign foreign key (business_id) references business(id));
+create index api_key_business_id_id_index on api_key (business_id, id);
+create table internal_token (
+  id text primary key, name text not null, description text not null, prefix text not null,
+  secret_hash bytea not null, scopes text[] not null, business_ids text[], created_at timestamptz(3) not null,
+  expires_at timestamptz(3), revoked_at timestamptz(3), last_used_at timestamptz(3),
+  constraint internal_token_business_ids check ((cardinality(business_ids) > 0) and (cardinality(business_ids) <=
+    100)),
+  constraint internal_token_scopes check ((cardinality(scopes) > 0) and (scopes <@ array['admin', 'payments:write',
+    'read', 'events:subscribe'])));
+create table audit_head (
+  id int primary key, "number" bigint not null, hash bytea not null, constraint audit_head_one_row check (id = 1));
+create table audit_entry (
+  "number" bigint primary key, at timestamptz(3) not null, actor_kind text not null, actor_id text not null,
+  actor_name text not null, address text not null, request_id text not null, action text not null,
+  target_kind text not null, target_id text not null, business_id text, details text not null,
+  previous_hash bytea not null, hash bytea not null,
+  constraint audit_entry_actor_kind check (actor_kind in ('token', 'secret_key', 'bootstrap', 'system')),
+  constraint audit_entry_business_id check (business_id <> ''),
+  constraint audit_entry_details check (octet_length(details) <= 4096));
+create index audit_entry_action_number_index on audit_entry (action, number);
+create index audit_entry_actor_id_number_index on audit_entry (actor_id, number);
+create index audit_entry_business_id_number_index on audit_entry (business_id, number);
+create index audit_entry_target_id_number_index on audit_entry (target_id, number);
+-- Not logged: a crash loses only that callers were near their limits. Updated rows find room in their page.
+create unlogged table rate_bucket (
+  name text primary key, tokens double precision not null, per_second double precision not null,
+  burst double precision not null, at timestamptz(3) not null) with (fillfactor=50);
+create table master_key (
+  id text primary key, known_text bytea not null, created_at timestamptz(3) not null);
+create table master_key_holder (
+  id text primary key, current_key_id text not null, known_key_ids text[] not null, seen_at timestamptz(3) not null);
+create table account (
+  id text primary key, business_id text not null, reference text not null, merchant_reference text not null,
+  bank text not null, account_number text, account_name text, status text not null, first_name text not null,
+  last_name text not null, email text not null, phone text not null, id_type text, id_number_encrypted bytea,
+  details_hash bytea not null, attempts int not null, claimed_until timestamptz(3) not null,
+  created_at timestamptz(3) not null, live boolean not null, id_number_hash bytea,
+  bank_account_id text not null default '', opening_state text not null default 'CREATING',
+  last_cause text not null default '', next_try_at timestamptz(3),
+  constraint account_account_number_bank_live_unique unique (account_number, bank, live),
+  constraint account_business_id_live_merchant_reference_unique unique (business_id, live, merchant_reference),
+  constraint account_reference_unique unique (reference),
+  constraint account_business_id_foreign foreign key (business_id) references business(id),
+  constraint account_bank check (bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')),
+  constraint account_number_when_open check (status = 'PENDING' or (account_number is not null and account_name is not
+    null)),
+  constraint account_opening_state check (opening_state in ('CREATING', 'RETRYABLE', 'RETRYING', 'REQUERYING',
+    'MANUAL_REVIEW')),
+  constraint account_status check (status in ('PENDING', 'ACTIVE', 'CLOSED')));
+create index account_active_bank_index on account (bank, id) where (status = 'ACTIVE' and live);
+create index account_business_id_live_status_id_index on account (business_id, live, status, id);
+create index account_id_number_hash_index on account (id_number_hash) where (id_number_hash is not null);
+create index account_live_status_id_index on account (live, status, id);
+create index account_opening_index on account (next_try_at) where (status = 'PENDING');
+create index account_unhashed_index on account (id) where (id_number_encrypted is not null and id_number_hash is
+  null);
+-- No foreign keys here and in ledger_posting: they look up, lock and rewrite the parent of each row.
+create table "transaction" (
+  id text primary key, business_id text not null, account_id text not null, bank text not null,
+  session_id text not null, amount_minor bigint not null, status text not null, settled_at timestamptz(3),
+  paid_at timestamptz(3) not null, created_at timestamptz(3) not null, payer_name text not null,
+  payer_account_number text not null, payer_bank_code text not null, payer_bank_name text not null,
+  narration text not null, live boolean not null,
+  constraint transaction_session_id_bank_live_unique unique (session_id, bank, live),
+  constraint transaction_amount check (amount_minor > 0),
+  constraint transaction_settled check (settled_at is null or status in ('SUCCESS', 'REVERSED')),
+  constraint transaction_status check (status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED')));
+create index transaction_account_id_paid_at_id_index on transaction (account_id, paid_at, id);
+create index transaction_account_unsuccessful_index on transaction (account_id, status, paid_at, id) where (status
+  <> 'SUCCESS');
+create index transaction_business_id_live_paid_at_id_index on transaction (business_id, live, paid_at, id);
+create index transaction_unsuccessful_index on transaction (business_id, live, status, paid_at, id) where (status <>
+  'SUCCESS');
+create table ledger_posting (
+  transaction_id text not null, "kind" text not null, business_id text not null, debit_account text not null,
+  credit_account text not null, amount_minor bigint not null, created_at timestamptz(3) not null,
+  live boolean not null, settlement_id text, primary key (transaction_id, kind),
+  constraint ledger_posting_amount check (amount_minor > 0),
+  constraint ledger_posting_movement check ( case kind when 'payment' then (credit_account = 'pending' and
+    starts_with(debit_account, 'clearing:') and settlement_id is null) when 'settlement' then (debit_account =
+    'pending' and credit_account = 'available' and settlement_id is not null) when 'fee' then (debit_account =
+    'available' and credit_account = 'fees' and settlement_id is not null) when 'fee_reversal' then (debit_account =
+    'fees' and credit_account = 'available' and settlement_id is null) when 'settlement_reversal' then (debit_account
+    = 'available' and credit_account = 'pending' and settlement_id is null) when 'payment_reversal' then
+    (debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null) else false
+    end),
+  constraint ledger_posting_sides check (debit_account <> credit_account));
+create table payment_conflict (
+  transaction_id text not null, account_number text not null, amount_minor bigint not null, status text not null,
+  created_at timestamptz(3) not null, primary key (transaction_id, account_number, amount_minor, status),
+  constraint payment_conflict_transaction_id_foreign foreign key (transaction_id) references transaction(id));
+create table unmatched_payment (
+  id text primary key, bank text not null, account_number text not null, session_id text not null,
+  amount_minor bigint not null, status text not null, paid_at timestamptz(3) not null,
+  created_at timestamptz(3) not null, payer_name text not null, payer_account_number text not null,
+  payer_bank_code text not null, payer_bank_name text not null, narration text not null, resolution text,
+  resolved_at timestamptz(3), note text not null default '', transaction_id text,
+  constraint unmatched_payment_session_id_bank_account_number__f680e_unique unique (session_id, bank, account_number,
+    amount_minor, status),
+  constraint unmatched_payment_amount check (amount_minor > 0),
+  constraint unmatched_payment_resolution check (resolution in ('ASSIGNED', 'RETURNED')),
+  constraint unmatched_payment_resolved check ((resolution is null) = (resolved_at is null)));
+create index unmatched_payment_open_bank_index on unmatched_payment (bank, id) where (resolution is null);
+create index unmatched_payment_open_index on unmatched_payment (id) where (resolution is null);
+create table reversal (
+  transaction_id text primary key, reason text not null, reversed_at timestamptz(3) not null,
+  constraint reversal_transaction_id_foreign foreign key (transaction_id) references transaction(id));
+create table bank_notification (
+  id text primary key, bank text not null, body_digest bytea not null, received_at timestamptz(3) not null,
+  raw_encrypted bytea not null, bank_key text not null, state text not null, outcome text not null,
+  cause text not null, tries int not null, next_try_at timestamptz(3),
+  constraint bank_notification_bank_body_digest_unique unique (bank, body_digest),
+  constraint bank_notification_pending check ((state = 'PENDING') = (next_try_at is not null)),
+  constraint bank_notification_state check (state in ('PENDING', 'PROCESSED', 'MANUAL_REVIEW')));
+create index bank_notification_due_index on bank_notification (next_try_at) where (state = 'PENDING');
+create index bank_notification_manual_review_index on bank_notification (id) where (state = 'MANUAL_REVIEW');
+create index bank_notification_received_at_index on bank_notification (received_at);
+create table bank_payment_key (
+  bank text not null, bank_key text not null, session_id text not null, created_at timestamptz(3) not null,
+  primary key (bank, bank_key), constraint bank_payment_key_session_id_bank_unique unique (session_id, bank));
+create table reconciliation_run (
+  bank text not null, scope text not null, in_progress boolean not null, from_at timestamptz(3) not null,
+  to_at timestamptz(3) not null, cursor text not null, missed int not null, failures int not null,
+  next_at timestamptz(3) not null, primary key (bank, scope));
+create table outbox (
+  seq bigint primary key generated always as identity, event_id text not null, business_id text not null,
+  "kind" text not null, occurred_at timestamptz(3) not null, payload bytea not null, subject_id text,
+  xid xid8 not null default pg_current_xact_id(), live boolean not null, pending_minor bigint not null default 0,
+  available_minor bigint not null default 0, fees_minor bigint not null default 0,
+  constraint outbox_payment check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0));
+create index outbox_xid_index on outbox (xid);
+create table event_epoch (
+  epoch int primary key, start_position bigint not null, started_at timestamptz(3) not null);
+create table sequencer (
+  id int primary key, epoch int not null, "position" bigint not null, snapshot pg_snapshot not null,
+  target pg_snapshot, done_seq bigint not null, floor bigint not null, constraint sequencer_one_row check (id = 1));
+create table event_business_counter (
+  business_id text not null, last_sequence bigint not null, live boolean not null,
+  pending_minor numeric(38,0) not null, available_minor numeric(38,0) not null, fees_minor numeric(38,0) not null,
+  primary key (business_id, live));
+create table event_log (
+  "position" bigint not null, outbox_seq bigint not null, event_id text not null, business_id text not null,
+  business_sequence bigint not null, logged_at timestamptz(3) not null, live boolean not null,
+  constraint event_log_business_id_live_business_sequence_unique unique (business_id, live, business_sequence),
+  constraint event_log_event_id_unique unique (event_id), primary key ("position"));
+create table archived_entry (
+  business_id text not null, live boolean not null, business_sequence bigint not null, "kind" text not null,
+  subject_id text not null, occurred_at timestamptz(3) not null, logged_at timestamptz(3) not null,
+  pending_minor bigint not null, available_minor bigint not null, fees_minor bigint not null,
+  primary key (business_id, live, business_sequence));
+create table balance_snapshot (
+  business_id text not null, live boolean not null, business_sequence bigint not null,
+  pending_minor numeric(38,0) not null, available_minor numeric(38,0) not null, fees_minor numeric(38,0) not null,
+  primary key (business_id, live, business_sequence));
+create table settlement_terms (
+  business_id text primary key, schedule text not null, working_days int not null, cut_off_minutes int not null,
+  fee_flat_minor bigint not null, fee_basis_points int not null, fee_cap_minor bigint not null,
+  updated_at timestamptz(3) not null,
+  constraint settlement_terms_business_id_foreign foreign key (business_id) references business(id),
+  constraint settlement_terms_cut_off check (cut_off_minutes >= 0 and cut_off_minutes < 1440),
+  constraint settlement_terms_days check (working_days >= 0 and working_days <= 30 and ((working_days > 0) = (schedule
+    = 'WORKING_DAYS'))),
+  constraint settlement_terms_fee check (fee_flat_minor >= 0 and fee_basis_points >= 0 and fee_basis_points <= 10000
+    and fee_cap_minor >= 0),
+  constraint settlement_terms_schedule check (schedule in ('INSTANT', 'DAILY', 'WORKING_DAYS')));
+create table holiday (
+  day date primary key, name text not null);
+create table settlement_request (
+  id text primary key, business_id text not null, live boolean not null, forced boolean not null,
+  created_at timestamptz(3) not null, completed_at timestamptz(3));
+create index settlement_request_open_index on settlement_request (id) where (completed_at is null);
+create table settlement (
+  id text primary key, business_id text not null, live boolean not null, request_id text, status text not null,
+  forced boolean not null, cut_off_at timestamptz(3) not null, from_sequence bigint not null,
+  to_sequence bigint not null, scanned_sequence bigint not null, fee_flat_minor bigint not null,
+  fee_basis_points int not null, fee_cap_minor bigint not null, transaction_count bigint not null,
+  gross_minor bigint not null, fees_minor bigint not null, balance_pending_minor bigint not null,
+  balance_available_minor bigint not null, balance_fees_minor bigint not null, started_at timestamptz(3) not null,
+  completed_at timestamptz(3),
+  constraint settlement_business_id_live_to_sequence_unique unique (business_id, live, to_sequence),
+  constraint settlement_request_id_business_id_unique unique (request_id, business_id),
+  constraint settlement_business_id_foreign foreign key (business_id) references business(id),
+  constraint settlement_request_id_foreign foreign key (request_id) references settlement_request(id),
+  constraint settlement_completed check (((completed_at is not null) = (status = 'COMPLETED')) and (status = 'RUNNING'
+    or scanned_sequence = to_sequence)),
+  constraint settlement_range check (from_sequence <= scanned_sequence and scanned_sequence <= to_sequence and
+    from_sequence < to_sequence),
+  constraint settlement_status check (status in ('RUNNING', 'COMPLETED')),
+  constraint settlement_totals check (transaction_count >= 0 and gross_minor >= 0 and fees_minor >= 0 and fees_minor
+    <= gross_minor));
+create index settlement_business_id_live_id_index on settlement (business_id, live, id);
+create index settlement_live_id_index on settlement (live, id);
+create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
+create table webhook_dispatcher (
+  id int primary key, "position" bigint not null, constraint webhook_dispatcher_one_row check (id = 1));
+create table webhook_endpoint (
+  id text primary key, business_id text not null, url text not null, kinds text[] not null,
+  description text not null, concurrency int not null, after_position bigint not null,
+  created_at timestamptz(3) not null, failing_since timestamptz(3), warned_at timestamptz(3),
+  disabled_at timestamptz(3), disabled_reason text, deleted_at timestamptz(3), live boolean not null,
+  constraint webhook_endpoint_business_id_foreign foreign key (business_id) references business(id),
+  constraint webhook_endpoint_concurrency check (concurrency >= 1 and concurrency <= 50),
+  constraint webhook_endpoint_disabled check (((disabled_at is null) = (disabled_reason is null)) and disabled_reason
+    in ('REQUESTED', 'GONE', 'FAILING')));
+create index webhook_endpoint_business_id_id_index on webhook_endpoint (business_id, id);
+create table webhook_secret (
+  endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
+  created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),
+  constraint webhook_secret_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id));
+-- A claim rewrites its row; with room in the same page, no index changes.
+create table webhook_delivery (
+  id text primary key, endpoint_id text not null, "position" bigint not null, state text not null,
+  attempts int not null, schedule_from int not null default 0, due_at timestamptz(3) not null, claims int not null,
+  created_at timestamptz(3) not null, completed_at timestamptz(3), failure text, leased_until timestamptz(3),
+  started_at timestamptz(3), latency_ms int, status int, response_body text, error text,
+  constraint webhook_delivery_endpoint_id_position_unique unique (endpoint_id, "position"),
+  constraint webhook_delivery_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id),
+  constraint webhook_delivery_completed check (((completed_at is null) = (state = 'PENDING')) and ((failure is null) =
+    (state <> 'FAILED'))),
+  constraint webhook_delivery_state check (state in ('PENDING', 'DELIVERED', 'FAILED'))) with (fillfactor=50);
+create index webhook_delivery_due_index on webhook_delivery (endpoint_id, due_at) where (state = 'PENDING');
+create index webhook_delivery_failed_index on webhook_delivery (endpoint_id, "position") where (state = 'FAILED');
+create table webhook_attempt (
+  delivery_id text not null, "number" int not null, started_at timestamptz(3) not null, latency_ms int not null,
+  status int, response_body text not null, error text not null, primary key (delivery_id, number),
+  constraint webhook_attempt_delivery_id_foreign foreign key (delivery_id) references webhook_delivery(id));
+`
+
+const FUNCTIONS = `
+create sequence sandbox_serial increment 256 start 200000000 maxvalue 999999999;
+create view money_event as
+  SELECT archived_entry.business_id, archived_entry.live, archived_entry.business_sequence, archived_entry.kind,
+  archived_entry.subject_id, archived_entry.occurred_at, archived_entry.logged_at, archived_entry.pending_minor,
+  archived_entry.available_minor, archived_entry.fees_minor FROM archived_entry UNION ALL SELECT l.business_id,
+  l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at, l.logged_at, o.pending_minor, o.available_minor,
+  o.fees_minor FROM event_log l JOIN outbox o ON o.seq = l.outbox_seq WHERE o.pending_minor <> 0 OR o.available_minor
+    <> 0 OR o.fees_minor <> 0;
+-- One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function has its
+-- own snapshot, so what is read after the lock is newer than the lock. Without nested loops: the planner
+-- expects one row of each step. New rows are found by their transaction, the rest of a large backlog by
+-- its number; a condition on both would read the index of numbers from its beginning.
+create function sequence_events(rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean) returns record language plpgsql set enable_nestloop to 'off' as $$
+  declare
+    state sequencer%rowtype;
+    upto pg_snapshot;
+    last_seq bigint;
+    logging_at timestamptz(3);
+  begin
+    select * into strict state from sequencer where id = 1 for update;
+    upto := coalesce(state.target, pg_current_snapshot());
+    if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
+      raise exception 'the event log belongs to another database cluster: run "inflow events epoch bump"'
+        using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    logging_at := greatest(clock_timestamp(),
+      (select logged_at from event_log where position = state.position));
+    with fresh as materialized (
+      (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from (
+        select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor, xid from outbox
+          where xid >= pg_snapshot_xmax(state.snapshot) and xid < pg_snapshot_xmax(upto)
+        union all
+        select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor, xid from outbox
+          where xid = any (array(select pg_snapshot_xip(state.snapshot)))
+      ) candidate
+      where state.target is null and pg_visible_in_snapshot(xid, upto)
+      order by seq limit rows_max)
+      union all
+      -- The rest of the target snapshot, after the last row of the previous batch.
+      (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from outbox
+      where state.target is not null and seq > state.done_seq
+        and pg_visible_in_snapshot(xid, upto) and not pg_visible_in_snapshot(xid, state.snapshot)
+      order by seq limit rows_max)
+    ), counter as (
+      insert into event_business_counter as c
+        (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
+      select business_id, live, count(*), sum(pending_minor), sum(available_minor), sum(fees_minor)
+      from fresh group by business_id, live order by business_id, live
+      on conflict (business_id, live) do update set
+        last_sequence = c.last_sequence + excluded.last_sequence,
+        pending_minor = c.pending_minor + excluded.pending_minor,
+        available_minor = c.available_minor + excluded.available_minor,
+        fees_minor = c.fees_minor + excluded.fees_minor
+      returning business_id, live, last_sequence
+    ), ordered as (
+      select seq, event_id, business_id, live, row_number() over (order by seq) as number,
+        row_number() over (partition by business_id, live order by seq desc) as from_last
+      from fresh
+    ), logged as (
+      insert into event_log
+        (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at)
+      select state.position + number, seq, event_id, business_id, live, last_sequence + 1 - from_last,
+        logging_at
+      from ordered join counter using (business_id, live)
+      returning position, outbox_seq
+    )
+    select count(*), max(outbox_seq) into numbered, last_seq from logged;
+    last_position := state.position + numbered;
+    more := numbered = rows_max or state.target is not null;
+    if numbered = rows_max then
+      -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
+      update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
+    elsif numbered > 0 or state.target is not null then
+      update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
+        where id = 1;
+    end if;
+    if numbered > 0 then
+      perform pg_notify('inflow_event_log', last_position::text);
+    end if;
+  end $$;
+-- After a restore: forgets the snapshots of the previous cluster and sequences everything that is not in
+-- the log. Payments wait meanwhile, so that none is in flight.
+create function bump_event_epoch(OUT new_epoch integer, OUT last_position bigint) returns record language plpgsql set enable_nestloop to 'off' as $$
+  declare
+    state sequencer%rowtype;
+    upto pg_snapshot;
+    logging_at timestamptz(3);
+  begin
+    select * into strict state from sequencer where id = 1 for update;
+    lock table outbox in exclusive mode;
+    upto := pg_current_snapshot();
+    logging_at := greatest(clock_timestamp(),
+      (select logged_at from event_log where position = state.position));
+    update outbox set xid = '3' where xid >= pg_snapshot_xmin(upto);
+    with fresh as materialized (
+      select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from outbox o
+      where not exists (select from event_log l where l.event_id = o.event_id)
+    ), counter as (
+      insert into event_business_counter as c
+        (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
+      select business_id, live, count(*), sum(pending_minor), sum(available_minor), sum(fees_minor)
+      from fresh group by business_id, live order by business_id, live
+      on conflict (business_id, live) do update set
+        last_sequence = c.last_sequence + excluded.last_sequence,
+        pending_minor = c.pending_minor + excluded.pending_minor,
+        available_minor = c.available_minor + excluded.available_minor,
+        fees_minor = c.fees_minor + excluded.fees_minor
+      returning business_id, live, last_sequence
+    ), ordered as (
+      select seq, event_id, business_id, live, row_number() over (order by seq) as number,
+        row_number() over (partition by business_id, live order by seq desc) as from_last
+      from fresh
+    ), logged as (
+      insert into event_log
+        (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at)
+      select state.position + number, seq, event_id, business_id, live, last_sequence + 1 - from_last,
+        logging_at
+      from ordered join counter using (business_id, live)
+      returning position, outbox_seq
+    )
+    select coalesce(max(position), state.position) into last_position from logged;
+    new_epoch := state.epoch + 1;
+    insert into event_epoch (epoch, start_position, started_at)
+      values (new_epoch, state.position, clock_timestamp());
+    update sequencer set epoch = new_epoch, position = last_position, snapshot = upto,
+      target = null, done_seq = 0 where id = 1;
+    perform pg_notify('inflow_event_log', last_position::text);
+  end $$;
+-- The legal transitions of a transaction: see src/transactions/ledger.ts.
+create function transaction_guard() returns trigger language plpgsql as $$
+  begin
+    if (new.id, new.business_id, new.account_id, new.live, new.bank, new.session_id, new.amount_minor)
+      is distinct from (old.id, old.business_id, old.account_id, old.live, old.bank, old.session_id, old.amount_minor) then
+      raise exception 'a recorded payment cannot be changed' using errcode = 'integrity_constraint_violation';
+    end if;
+    if new.status <> old.status and not (
+      (old.status = 'PENDING' and new.status in ('SUCCESS', 'FAILED'))
+      or (old.status = 'SUCCESS' and new.status = 'REVERSED')) then
+      raise exception 'a transaction cannot go from % to %', old.status, new.status
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    if old.settled_at is not null and new.settled_at is distinct from old.settled_at then
+      raise exception 'a transaction is settled once' using errcode = 'integrity_constraint_violation';
+    end if;
+    if old.settled_at is null and new.settled_at is not null and new.status <> 'SUCCESS' then
+      raise exception 'only a successful transaction is settled' using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+-- Refuses changes of rows that are only added.
+create function append_only() returns trigger language plpgsql as $$
+  begin
+    raise exception 'rows of % are never changed or removed', tg_table_name
+      using errcode = 'integrity_constraint_violation';
+  end $$;
+-- A row never changes its mode.
+create function mode_guard() returns trigger language plpgsql as $$
+  begin
+    if new.live <> old.live then
+      raise exception 'a row of % never changes its mode', tg_table_name
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+-- One text to hash: its length in bytes comes first, so that no two lists of texts are alike.
+create function audit_text(value text) returns text language sql immutable as $$
+  select octet_length(convert_to(value, 'UTF8')) || ':' || value || ',' $$;
+-- The encoding of src/auth/audit/audit-hash.ts.
+create function audit_hash(entry audit_entry) returns bytea language sql immutable as $$
+  select sha256(convert_to(
+    audit_text('inflow-audit-1') || audit_text(entry.number::text)
+      || audit_text((extract(epoch from entry.at) * 1000)::bigint::text)
+      || audit_text(entry.actor_kind) || audit_text(entry.actor_id) || audit_text(entry.actor_name)
+      || audit_text(entry.address) || audit_text(entry.request_id) || audit_text(entry.action)
+      || audit_text(entry.target_kind) || audit_text(entry.target_id)
+      || audit_text(coalesce(entry.business_id, '')) || audit_text(entry.details)
+      || audit_text(encode(entry.previous_hash, 'hex')),
+    'UTF8')) $$;
+-- Number, time and hashes are set here: every inserted entry joins the chain.
+create function audit_chain() returns trigger language plpgsql as $$
+  declare
+    head audit_head%rowtype;
+  begin
+    select * into strict head from audit_head where id = 1 for update;
+    new.number := head.number + 1;
+    new.at := date_trunc('milliseconds', clock_timestamp());
+    new.previous_hash := head.hash;
+    new.hash := audit_hash(new);
+    update audit_head set number = new.number, hash = new.hash where id = 1;
+    return new;
+  end $$;
+create function audit_head_guard() returns trigger language plpgsql as $$
+  begin
+    if new.number is distinct from old.number + 1 then
+      raise exception 'the audit log grows by one entry at a time'
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+-- In kobo, half a kobo rounds up; never more than the amount.
+create function settlement_fee(amount_minor bigint, flat_minor bigint, basis_points integer, cap_minor bigint) returns bigint language sql immutable as $$
+  select least(
+    amount_minor,
+    case when cap_minor = 0 then amount_minor else cap_minor end,
+    (flat_minor + div(amount_minor::numeric * basis_points + 5000, 10000))
+  )::bigint $$;
+-- Refuses a transition without its postings, written by the same statement or before. Recording a payment is
+-- no transition: \`inflow ledger verify\` checks it.
+create function transaction_posted() returns trigger language plpgsql as $$
+  declare
+    wrong text;
+  begin
+    select n.id into wrong
+    from after_transition n join before_transition o using (id) cross join lateral (
+      select
+        coalesce(sum(amount_minor) filter (where kind = 'payment'), 0) as payment,
+        coalesce(sum(amount_minor) filter (where kind = 'settlement'), 0) as settlement,
+        coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee,
+        coalesce(sum(amount_minor) filter (where kind = 'payment_reversal'), 0) as payment_reversal,
+        coalesce(sum(amount_minor) filter (where kind = 'settlement_reversal'), 0) as settlement_reversal,
+        coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_reversal
+      from ledger_posting p where p.transaction_id = n.id
+    ) posted
+    where (n.status, n.settled_at) is distinct from (o.status, o.settled_at) and (
+      payment <> case when n.status in ('SUCCESS', 'REVERSED') then n.amount_minor else 0 end
+      or settlement <> case when n.settled_at is not null then n.amount_minor else 0 end
+      or fee > settlement
+      or payment_reversal <> case when n.status = 'REVERSED' then payment else 0 end
+      or settlement_reversal <> case when n.status = 'REVERSED' then settlement else 0 end
+      or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end)
+    limit 1;
+    if found then
+      raise exception 'the ledger postings of % do not match its state', wrong
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
+create function settlement_guard() returns trigger language plpgsql as $$
+  begin
+    if old.status = 'COMPLETED' then
+      raise exception 'a completed settlement cannot be changed' using errcode = 'integrity_constraint_violation';
+    end if;
+    if (new.id, new.business_id, new.live, new.request_id, new.forced, new.cut_off_at, new.from_sequence,
+        new.to_sequence, new.fee_flat_minor, new.fee_basis_points, new.fee_cap_minor)
+      is distinct from (old.id, old.business_id, old.live, old.request_id, old.forced, old.cut_off_at,
+        old.from_sequence, old.to_sequence, old.fee_flat_minor, old.fee_basis_points, old.fee_cap_minor)
+      or new.scanned_sequence < old.scanned_sequence or new.gross_minor < old.gross_minor
+      or new.fees_minor < old.fees_minor or new.transaction_count < old.transaction_count then
+      raise exception 'the scope and terms of a settlement are fixed when it starts, and its totals never decrease' using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+-- Notes the sums of a business every thousand events, so that each balance is near a known one.
+create function balance_snapshot() returns trigger language plpgsql as $$
+  begin
+    insert into balance_snapshot
+      (business_id, live, business_sequence, pending_minor, available_minor, fees_minor)
+    values (new.business_id, new.live, new.last_sequence, new.pending_minor, new.available_minor, new.fees_minor)
+    on conflict do nothing;
+    return null;
+  end $$;
+create function account_id_guard() returns trigger language plpgsql as $$
+  begin
+    if new.id <> old.id then
+      raise exception 'the id of an account cannot change' using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+create function account_delete_guard() returns trigger language plpgsql as $$
+  begin
+    if old.status <> 'PENDING' or exists (select from transaction where account_id = old.id) then
+      raise exception 'an account that was ever open cannot be deleted' using errcode = 'integrity_constraint_violation';
+    end if;
+    return old;
+  end $$;
+create function transaction_account_guard() returns trigger language plpgsql as $$
+  declare
+    orphan text;
+  begin
+    select t.id into orphan
+    from added t left join lateral
+      (select true as found from account a where a.id = t.account_id offset 0) parent on true
+    where parent.found is null limit 1;
+    if found then
+      raise exception 'the account of % does not exist', orphan using errcode = 'foreign_key_violation';
+    end if;
+    return null;
+  end $$;
+create function posting_transaction_guard() returns trigger language plpgsql as $$
+  declare
+    orphan text;
+  begin
+    select p.transaction_id into orphan
+    from added p left join lateral
+      (select true as found from transaction t where t.id = p.transaction_id offset 0) parent on true
+    where parent.found is null limit 1;
+    if found then
+      raise exception 'the transaction % of a posting does not exist', orphan
+        using errcode = 'foreign_key_violation';
+    end if;
+    return null;
+  end $$;
+`
+
+const TRIGGERS = `
+create trigger account_delete_guard before DELETE on account for each ROW execute function account_delete_guard();
+create trigger account_id_guard before UPDATE of id on account for each ROW execute function account_id_guard();
+create trigger account_mode_guard before UPDATE of live on account for each ROW execute function mode_guard();
+create trigger account_not_truncated before TRUNCATE on account for each STATEMENT execute function append_only();
+create trigger balance_snapshot after UPDATE on event_business_counter
+  for each ROW WHEN (((new.last_sequence / 1024) > (old.last_sequence / 1024))) execute function balance_snapshot();
+create trigger webhook_endpoint_mode_guard before UPDATE of live on webhook_endpoint
+  for each ROW execute function mode_guard();
+create trigger api_key_mode_guard before UPDATE of live on api_key for each ROW execute function mode_guard();
+create trigger transaction_account_guard after INSERT on transaction
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_account_guard();
+create trigger transaction_guard before UPDATE on transaction for each ROW execute function transaction_guard();
+create trigger transaction_kept before DELETE OR TRUNCATE on transaction
+  for each STATEMENT execute function append_only();
+create trigger transaction_posted after UPDATE on transaction
+  REFERENCING OLD TABLE AS before_transition NEW TABLE AS after_transition for each STATEMENT execute function transaction_posted();
+create trigger ledger_posting_append_only before DELETE OR UPDATE OR TRUNCATE on ledger_posting
+  for each STATEMENT execute function append_only();
+create trigger posting_transaction_guard after INSERT on ledger_posting
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function posting_transaction_guard();
+create trigger audit_entry_append_only before DELETE OR UPDATE OR TRUNCATE on audit_entry
+  for each STATEMENT execute function append_only();
+create trigger audit_entry_chain before INSERT on audit_entry for each ROW execute function audit_chain();
+create trigger audit_head_guard before UPDATE on audit_head for each ROW execute function audit_head_guard();
+create trigger audit_head_kept before DELETE OR TRUNCATE on audit_head
+  for each STATEMENT execute function append_only();
+create trigger archived_entry_append_only before DELETE OR UPDATE OR TRUNCATE on archived_entry
+  for each STATEMENT execute function append_only();
+create trigger reversal_append_only before DELETE OR UPDATE OR TRUNCATE on reversal
+  for each STATEMENT execute function append_only();
+create trigger settlement_delete_guard before DELETE OR TRUNCATE on settlement
+  for each STATEMENT execute function append_only();
+create trigger settlement_guard before UPDATE on settlement for each ROW execute function settlement_guard();
+create trigger balance_snapshot_append_only before DELETE OR UPDATE OR TRUNCATE on balance_snapshot
+  for each STATEMENT execute function append_only();
+`
+
+const ROWS = `
+insert into audit_head (id, number, hash) values (1, 0, decode(repeat('00', 32), 'hex'));
+insert into event_epoch (epoch, start_position, started_at) values (1, 0, now());
+insert into sequencer (id, epoch, position, snapshot, done_seq, floor)
+  values (1, 1, 0, pg_current_snapshot(), 0, 0);
+insert into webhook_dispatcher (id, position) values (1, 0);
+`
