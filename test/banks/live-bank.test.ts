@@ -82,7 +82,7 @@ describe('the settings of banks', () => {
 
   test('reject a live bank without a connector', () => {
     expect(faultsOf({ BANKS: '9PSB=live' })).toEqual([
-      expect.stringContaining('BANKS asks for 9PSB=live'),
+      expect.stringContaining('BANKS has 9PSB=live'),
     ])
     expect(faultsOf({ BANKS: 'PALMPAY=alive' })).toEqual([expect.stringContaining('PALMPAY=live')])
   })

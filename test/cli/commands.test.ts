@@ -277,7 +277,7 @@ test('a simulated amount is exact to the kobo, however large', async () => {
   expect(transaction!.amountMinor).toBe(900_719_925_474_093n)
 
   const repeated = await run(...simulate, '--amount', amount)
-  expect(repeated).toMatchObject({ code: 0, stderr: expect.stringMatching(/recorded before/) })
+  expect(repeated).toMatchObject({ code: 0, stderr: expect.stringMatching(/already recorded/) })
   expect(repeated.stdout).toMatch(/^Outcome +DUPLICATE$/m)
   const other = await run(...simulate, '--amount', '1')
   expect(other).toMatchObject({ code: 0, stderr: expect.stringMatching(/another amount/) })

@@ -140,7 +140,7 @@ test('reports pending migrations, and events and webhooks that wait', async () =
     [],
   )
 
-  await pool.query("delete from schema_migration where name like '%identity'")
+  await pool.query("delete from schema_migration where name like '%initial'")
   await writeEvents(pool, 3)
   await pool.query("update outbox set occurred_at = now() - interval '2 hours'")
   await pool.query("insert into business values ('biz_1', 'x', 'x', now())")
@@ -156,7 +156,7 @@ test('reports pending migrations, and events and webhooks that wait', async () =
   )
   const { lines } = await runDoctor({})
   expect(lines).toContainEqual(
-    expect.stringMatching(/^warn: migrations are pending: Migration\d+_identity$/),
+    expect.stringMatching(/^warn: migrations are pending: Migration\d+_initial$/),
   )
   expect(lines).toContain('fail: 3 events wait for a position in the log, the oldest for 2 hours')
   expect(lines).toContain('warn: 1 webhooks are due, the oldest for 5 minutes')

@@ -46,7 +46,7 @@ describe('a pending account', () => {
     await openPending('listed')
     const { stdout } = await run('account', 'list', ...ofBusiness(), '--status', 'PENDING')
     expect(stdout).toMatch(/OPENING STATE +CAUSE/)
-    expect(stdout).toMatch(/ listed .* PENDING .* RETRYABLE +refused$/m)
+    expect(stdout).toMatch(/ listed .* PENDING .* RETRYABLE +temporary failure$/m)
   })
 
   test('is resolved with the number from the bank, or as not opened', async () => {

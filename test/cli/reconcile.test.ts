@@ -99,7 +99,7 @@ test.each([
   ['1e3', 'line 3, column 3 (amount): "1e3"'],
   ['1.005', 'line 3, column 3 (amount): "1.005"'],
   ['0', 'line 3, column 3 (amount): "0"'],
-  ['1,500', 'line 3, has 7 columns, and the header has 6'],
+  ['1,500', 'line 3, has 7 columns, but the header has 6'],
   ['5"', 'line 3, column 3: a quote inside an unquoted field'],
 ])(
   'an invalid amount %s changes nothing, not even for the rows before it',

@@ -259,7 +259,7 @@ test('a restore into a cluster with lower transaction ids numbers each event onc
   await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
   await bumpEpoch(pool, SYSTEM)
   const balance = () => readBalance(pool, { businessId: 'biz_restored', live: true })
-  expect(await balance()).toMatchObject({ pendingMinor: 5n, foreign: false })
+  expect(await balance()).toMatchObject({ pendingMinor: 5n, isForeignSnapshot: false })
   const later = await publish(1, paid)
   expect(await balance()).toMatchObject({ pendingMinor: 6n })
   const { rows } = await pool.query(

@@ -33,8 +33,8 @@ describe('refuses an invalid payment of a batch and records the others', () => {
     ['a time before 2000', { paidAt: timestampFromMs(0) }, 'paidAt '],
     ['a time after 2100', { paidAt: timestampFromMs(Date.UTC(2200, 0)) }, 'paidAt '],
     ['a narration of 501 characters', { narration: 'x'.repeat(501) }, 'narration '],
-    ['U+0000 in the narration', { narration: 'a\0b' }, 'narration must not hold'],
-    ['U+0000 in the name of the payer', { payer: { name: '\0' } }, 'payer.name must not hold'],
+    ['U+0000 in the narration', { narration: 'a\0b' }, 'narration must not contain'],
+    ['U+0000 in the name of the payer', { payer: { name: '\0' } }, 'payer.name must not contain'],
   ]
 
   test.each(bad)('%s', async (what, fault, error) => {

@@ -116,7 +116,7 @@ test('the command line trusts INFLOW_CA or NODE_EXTRA_CA_CERTS, and says so with
   expect(none).toMatchObject({ code: 3, stderr: expect.stringMatching(/certificate/) })
   expect(wrong).toMatchObject({
     code: 2,
-    stderr: 'error: INFLOW_CA is a file that cannot be read (ENOENT): /nowhere.pem\n',
+    stderr: 'error: INFLOW_CA names a file that cannot be read (ENOENT): /nowhere.pem\n',
   })
 })
 
