@@ -120,8 +120,8 @@ function reEncryptAccount(
   row: EncryptedAccount,
 ): ReEncryptedAccount | undefined {
   try {
-    const sealed = row.id_number_encrypted
-    const idNumber = sealed ? encrypter.decrypt(sealed, identityContext(row.id)) : undefined
+    const encrypted = row.id_number_encrypted
+    const idNumber = encrypted ? encrypter.decrypt(encrypted, identityContext(row.id)) : undefined
     const idType = row.id_type ?? undefined
     const details = detailsText({
       bank: row.bank,

@@ -137,7 +137,7 @@ function urlsOf(config: Config, service: Ports) {
 }
 
 /**
- * Whether this process belongs to a terminal, which sends SIGHUP when it closes. isTTY does not tell:
+ * Whether this process belongs to a terminal, which sends SIGHUP when it closes. isTTY does not show that:
  * the output may be piped, as in `npm start | tee log`.
  */
 function hasControllingTerminal(): Promise<boolean> {

@@ -136,7 +136,7 @@ function deriveKeys(masterKey: Buffer): Keys {
   return {
     id: id.toString('hex'),
     head: Buffer.concat([Buffer.of(VERSION), id]),
-    encryption: derive('sealing'),
+    encryption: derive('encryption'),
     hashing: derive('fingerprint'),
   }
 }

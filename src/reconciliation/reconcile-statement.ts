@@ -57,7 +57,7 @@ export interface StatementResult {
 export interface ReconcileDependencies extends ProcessDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
-  /** Told of each row that contradicts a recorded payment, once. */
+  /** Called once for each row that conflicts with a recorded payment. */
   readonly onConflict: (conflict: PaymentConflict) => void
 }
 

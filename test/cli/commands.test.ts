@@ -87,7 +87,7 @@ test('amounts are right-aligned with two decimals, and control characters are re
 })
 
 test('an empty list prints nothing but a note', async () => {
-  const { id } = await service.business('Nobody')
+  const { id } = await service.business('Stranger')
   const args = ['transaction', 'list', '--business', id]
   expect(await run(...args)).toEqual({ code: 0, stdout: '', stderr: 'None found.\n' })
   const { stdout } = await run(...args, '--json')

@@ -117,7 +117,7 @@ async function makeWorld(): Promise<World> {
   }
 }
 
-/** One request at one of the doors. @returns what was wrong with its answer, with where it went */
+/** Sends one request over one of the protocols. @returns what was wrong with its response */
 function createAttempt(): {
   run(index: number, admission: Admission): Promise<Verdict>
   close(): void
@@ -221,7 +221,7 @@ function heapMib(): number {
   return process.memoryUsage().heapUsed / 1_048_576
 }
 
-test('hostile input over every protocol changes nothing, breaks nothing and is told so', async () => {
+test('hostile input over every protocol changes nothing, breaks nothing and gets an error', async () => {
   console.log(`hostile input: SEED=${SEED} FUZZ_REQUESTS=${REQUESTS}`)
   const strangers = Math.floor(REQUESTS * 0.3)
   const warm = Math.floor(REQUESTS * 0.1)

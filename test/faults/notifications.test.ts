@@ -231,7 +231,7 @@ test.each([
   ['objects', `${'{"data":'.repeat(6_000)}1${'}'.repeat(6_000)}`],
   ['an amount', `{"data":{"amount":${'['.repeat(30_000)}${']'.repeat(30_000)}},"sign":"x"}`],
   ['many fields', `{${Array.from({ length: 5_000 }, (_, i) => `"f${i}":1`)},"sign":"x"}`],
-])('64 KiB of nothing but %s records no payment, whoever sends it', async (_name, body) => {
+])('64 KiB of nothing but %s records no payment, from any sender', async (_name, body) => {
   for (const receiver of receivers) {
     const accounts = await openAccounts(receiver)
     const { forged, altered } = receiver.receive(accounts[0]!, '15.50', 0)

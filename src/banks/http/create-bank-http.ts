@@ -174,7 +174,7 @@ function exchange(
       { method, path: root + path, headers, body: body ?? null },
       {
         onRequestStart(started) {
-          // The caller gave up before the connection was ready, and was told that nothing was sent.
+          // The caller gave up before the connection was ready, and got the result that nothing was sent.
           if (signal.aborted) return started.abort(new Error('aborted'))
           // Called when the connection is ready, right before the first byte is written.
           controller = started

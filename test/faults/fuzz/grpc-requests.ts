@@ -129,7 +129,7 @@ function exchange(session: ClientHttp2Session, wanted: GrpcRequest): Promise<Grp
       trailers = answered
     })
     stream.on('data', () => undefined)
-    // A reset is told by `close` too.
+    // `close` reports a reset too.
     stream.on('error', () => undefined)
     stream.on('close', () => {
       clearTimeout(timer)

@@ -39,7 +39,7 @@ function itemOf(
 }
 
 function scalarOf(random: Random, world: World, scalar: ScalarType, name: string): unknown {
-  // A business that limits itself would be told of nothing else from then on.
+  // A business that limits itself would get only that error from then on.
   if (name === 'rate_limit_per_second') return 0
   switch (scalar) {
     case ScalarType.STRING:

@@ -135,7 +135,7 @@ export function callStream<M extends DescMethod>(
   return call
 }
 
-/** A call of Node's own HTTP/2: unlike clients of grpc-js, it does not read unless told to. */
+/** A call of Node's own HTTP/2: unlike clients of grpc-js, it reads only on request. */
 export function openRawCall<M extends DescMethod>(
   address: string,
   method: M,

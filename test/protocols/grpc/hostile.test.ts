@@ -78,7 +78,7 @@ test('rapid reset: a client that opens and resets streams in a loop is disconnec
     return Buffer.concat(streams.flat())
   })
   await meanwhile(look, attack)
-  // The burst that is borne, and what was under way when it was used up.
+  // The allowed burst, and what was in progress when it was used up.
   expect(await attack).toBeLessThan(500)
   await vi.waitFor(() => expect(server.connections()).toBe(1))
 })

@@ -64,12 +64,12 @@ describe('health', () => {
   test('watchers get NOT_SERVING on a drain, and do not delay it', async () => {
     const { server, address } = await openTestServer({})
     const watch = healthClient(address).watch({ service: '' })
-    const heard: string[] = []
-    watch.on('data', (response: { status: string }) => heard.push(response.status))
+    const statuses: string[] = []
+    watch.on('data', (response: { status: string }) => statuses.push(response.status))
     watch.on('error', () => undefined)
-    await vi.waitFor(() => expect(heard).toEqual(['SERVING']))
+    await vi.waitFor(() => expect(statuses).toEqual(['SERVING']))
     await server.close(60_000)
-    await vi.waitFor(() => expect(heard).toEqual(['SERVING', 'NOT_SERVING']))
+    await vi.waitFor(() => expect(statuses).toEqual(['SERVING', 'NOT_SERVING']))
   })
 })
 

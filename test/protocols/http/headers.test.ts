@@ -86,7 +86,7 @@ function expectSecure(headers: WireAnswer['headers']): void {
 }
 
 test.each(ANSWERS)(
-  '%s has the security headers, and tells nothing of what serves it',
+  '%s has the security headers, and does not name the software',
   async (_, status, make) => {
     const { key } = await closed.business()
     const answer = await send(closed.httpUrl, make(key))

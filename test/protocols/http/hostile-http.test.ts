@@ -54,7 +54,7 @@ test.each([
   const others = ['127.0.0.3', '127.0.0.4'].flatMap((from) =>
     Array.from({ length: 20 }, () => open(url(), from)),
   )
-  // 40 are the most: of 20, one and 40 some have gone, and nobody new comes in.
+  // The maximum is 40: of 20, 1 and 40 connections some have closed, and no new one is accepted.
   await waitFor(async () => expect(await welcome('127.0.0.5')).toBe(false))
   for (const { socket } of [...greedy, ...others]) socket.destroy()
   await waitFor(async () => expect(await welcome('127.0.0.5')).toBe(true))

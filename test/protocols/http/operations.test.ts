@@ -128,11 +128,11 @@ describe('the log', () => {
     expect(
       (await send(instance.httpUrl, { path: GENERATE, headers: asJson(key), body })).status,
     ).toBe(200)
-    const told = logged
+    const lines = logged
       .slice(before)
       .split('\n')
       .filter((line) => line.includes(id))
-    expect(told.map((line) => JSON.parse(line))).toMatchObject([
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
       { level: 20, status: 'OK', business_id: id, latency_ms: expect.any(Number) },
     ])
   })

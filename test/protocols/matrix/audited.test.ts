@@ -35,7 +35,7 @@ const CHANGING: Readonly<Record<string, Make>> = {
   'AdminService.RevokeToken': async () => ({
     tokenId: (await admin().issueToken({ name: 'x', scopes: ['read'] })).token!.id,
   }),
-  // One that is under way is left alone, so the one before must be over.
+  // A delivery in progress is not redelivered, so the previous one must have finished.
   'WebhookService.Redeliver': async ({ deliveryId }) => {
     const client = service.client(WebhookService)
     await until(async () => {
@@ -46,12 +46,12 @@ const CHANGING: Readonly<Record<string, Make>> = {
   },
 }
 
-/** What records money or opens accounts is the service's business; taking money back is a person's. */
+/** Methods that operators call. Services record payments and open accounts; operators reverse payments. */
 const ADMINISTRATIVE = methods.filter((method) => {
   const policy = readPolicy(method)
   const scopes = policy.credential === 'token' ? policy.scopes : []
   if (nameOf(method) === 'TransactionService.ReverseTransaction') return true
-  // It changes nothing, and is too much work for whoever may read.
+  // It changes nothing, and is too expensive for the scope read.
   if (nameOf(method) === 'SettlementService.VerifyLedger') return false
   return (
     method.name === 'CloseAccount' ||

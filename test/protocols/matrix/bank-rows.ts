@@ -26,7 +26,7 @@ async function openAccount({ service, businessId }: Scene, fresh: string) {
 
 const sessionOf = (fresh: string) => fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
 
-/** A payment that is nobody's. */
+/** An unmatched payment. */
 async function unmatchedPayment({ service }: Scene, fresh: string) {
   const sessionId = sessionOf(fresh)
   await service.client(TransactionService).recordPayment({

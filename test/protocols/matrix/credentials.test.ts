@@ -122,7 +122,7 @@ describe('only the credential of its policy opens an rpc, over every protocol', 
       for (const [protocol, call] of protocolsOf(method)) {
         const outcomes = await Promise.all(
           Object.entries(credentials).map(async ([kind, authorization]) => {
-            // An empty request: where a field is required, only who is let in is told so.
+            // An empty request: only an accepted caller gets the error about required fields.
             const outcome = await call(service, { method, request: {}, authorization })
             return [kind, outcome] as const
           }),

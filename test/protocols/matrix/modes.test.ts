@@ -61,7 +61,7 @@ beforeAll(async () => {
 
 type Request = Record<string, unknown>
 
-/** Requests that name what the other mode has, each beside one that names what nobody has. */
+/** Requests that name a resource of the other mode, each beside one that names an unknown resource. */
 const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Request, Request])[]>> =
   {
     generateVirtualAccount: () => [],
@@ -78,7 +78,7 @@ const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Reque
     getBalance: () => [],
   }
 
-/** What a key finds with what is its own, told by what it must hold and must not. */
+/** What a key finds, by what the response must and must not contain. */
 const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
   generateVirtualAccount: (mode) => [creation({ reference: 'shared', firstName: mode })],
   getTransaction: (mode) => [{ sessionId: `session-${mode}` }, { sessionId: 'session-shared' }],

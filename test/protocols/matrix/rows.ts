@@ -87,7 +87,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
 /** How many messages of a stream the happy call waits for. */
 export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe': 3 }
 
-/** What each scope is for. Whoever changes the access table says here that it was meant. */
+/** The methods of each scope. A change of a policy in the contract has to be confirmed here. */
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':

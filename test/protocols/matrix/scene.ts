@@ -29,7 +29,7 @@ export interface Scene {
   /** An endpoint that acknowledged the payment, and the delivery to it. */
   readonly endpointId: string
   readonly deliveryId: string
-  /** The delivery to an endpoint where nobody listens; it was tried, and is tried again later. */
+  /** A delivery to an endpoint without a listener: attempted, and due for a retry. */
   readonly failingDeliveryId: string
   /** A business without anything. */
   readonly otherBusinessId: string
@@ -50,7 +50,7 @@ export async function newKey({ service, otherBusinessId }: Scene): Promise<strin
   return key!.id
 }
 
-/** An address where nobody listens. */
+/** An address without a listener. */
 export const DEAF_URL = 'http://127.0.0.1:9/hook'
 
 /** A business with an account, a payment in it, both events in the log, and their deliveries. */
@@ -58,7 +58,7 @@ export async function setScene(service: TestService): Promise<Scene> {
   const { id: businessId, key } = await service.business()
   const receiver = await startReceiver()
   const webhooks = service.client(WebhookService)
-  const heard = await webhooks.createEndpoint({ businessId, url: receiver.url })
+  const reached = await webhooks.createEndpoint({ businessId, url: receiver.url })
   const deaf = await webhooks.createEndpoint({ businessId, url: DEAF_URL })
   const { account } = await service.client(AccountService).createAccount({
     businessId,
@@ -93,8 +93,8 @@ export async function setScene(service: TestService): Promise<Scene> {
     sessionId,
     revokedKeyId: issued.key!.id,
     revokedTokenId: token!.id,
-    endpointId: heard.endpoint!.id,
-    deliveryId: await deliveryTo(heard.endpoint!.id),
+    endpointId: reached.endpoint!.id,
+    deliveryId: await deliveryTo(reached.endpoint!.id),
     failingDeliveryId: await deliveryTo(deaf.endpoint!.id),
     otherBusinessId: (await service.business()).id,
     close: () => receiver.close(),

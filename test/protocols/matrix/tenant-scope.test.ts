@@ -70,7 +70,7 @@ const codesOf = (outcomes: readonly Outcome[]) =>
 /** Everything that a call could have changed, but for what changes by itself. */
 async function everything(): Promise<unknown> {
   const { pool } = service.database
-  // What the calls before had told the log goes on to its deliveries by itself.
+  // Events of earlier calls become deliveries by themselves.
   await until(
     () =>
       pool.query<{ quiet: boolean }>(

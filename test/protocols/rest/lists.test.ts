@@ -142,7 +142,7 @@ describe('listTransactions', () => {
   })
 
   test('an unknown reference has no transactions', async () => {
-    expect(await pagesOf(10, { reference: 'nobody' })).toEqual([[]])
+    expect(await pagesOf(10, { reference: 'unknown' })).toEqual([[]])
   })
 
   test('rows added meanwhile neither shift nor repeat rows of later pages', async () => {

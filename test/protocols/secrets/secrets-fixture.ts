@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 
-/** Something that nobody may read. */
+/** A secret. */
 export interface Secret {
   readonly name: string
   readonly text: string

@@ -22,7 +22,7 @@ const db = useDatabase()
 
 const ADMIN = `adm-${randomBytes(24).toString('base64url')}`
 const MASTER = randomBytes(32)
-/** As keys and tokens look, and of nobody. */
+/** In the form of keys and tokens, but issued to no caller. */
 const WRONG_KEY = `sk_live_${'0'.repeat(26)}_${randomBytes(32).toString('base64url')}`
 const WRONG_TOKEN = `inflow_admin_${randomBytes(32).toString('base64url')}`
 const IDENTITY = '22736451908'
@@ -32,7 +32,7 @@ let wire: Wire
 let service: ServiceProcess
 let receiver: Receiver
 const secrets: Secret[] = []
-/** All that callers were told when something went wrong. */
+/** All error responses that callers got. */
 const refusals: string[] = []
 
 beforeAll(async () => {
@@ -77,7 +77,7 @@ const bearer =
 const transport = (token = ADMIN) =>
   createGrpcTransport({ baseUrl: service.grpcUrl, interceptors: [bearer(token)] })
 
-/** Keeps what the caller is told of a failure, with all that comes with it. */
+/** Keeps the error that the caller gets, with its details. */
 async function refused(call: Promise<unknown>): Promise<void> {
   const error = await call.then(
     () => undefined,

@@ -38,7 +38,7 @@ function put(name: string, text: string): string {
 
 const at = (name: string) => join(folder, name)
 
-/** The common name that a server shows, whoever vouches for it. */
+/** The common name of the certificate of a server, without verification. */
 async function shownAt(url: string): Promise<string> {
   const socket = connect({
     host: '127.0.0.1',
@@ -187,7 +187,7 @@ test('SIGHUP without TLS ends the service in good order', async () => {
   expect(await exited).toEqual([0, null])
 })
 
-test.runIf(process.getuid?.() !== 0)('a file that may not be read is told of', async () => {
+test.runIf(process.getuid?.() !== 0)('an unreadable file is reported', async () => {
   chmodSync(put('secret.pem', own.key), 0o000)
   const env = { PATH: process.env['PATH'], TLS_CERT: at('cert.pem'), TLS_KEY: at('secret.pem') }
   expect(() =>

@@ -17,14 +17,14 @@ import {
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { platformPackage, readyBinaries } from '../../../src/postgres/embedded/binaries.ts'
-import { startEmbedded } from '../../../src/postgres/embedded/embedded.ts'
-import { liveProcess } from '../../../src/postgres/embedded/process.ts'
+import { platformPackage, readyBinaries } from '../../src/postgres/embedded/binaries.ts'
+import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { liveProcess } from '../../src/postgres/embedded/process.ts'
 import {
   closedFolder,
   type ServerUser,
   serverUser,
-} from '../../../src/postgres/embedded/server-user.ts'
+} from '../../src/postgres/embedded/server-user.ts'
 
 import {
   isRoot,
@@ -34,7 +34,7 @@ import {
   scratch,
   service,
   start,
-} from './embedded-fixture.ts'
+} from '../postgres/embedded/embedded-fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

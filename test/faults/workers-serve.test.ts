@@ -7,28 +7,28 @@ import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import {
   SubscribeRequestSchema,
   SubscribeResponseSchema,
-} from '../../../gen/inflow/event/v1/event_service_pb.ts'
+} from '../../gen/inflow/event/v1/event_service_pb.ts'
 import {
   ListTransactionsRequestSchema,
   RecordOutcome,
   RecordPaymentRequestSchema,
   RecordPaymentResponseSchema,
   TransactionService,
-} from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { asJson, send } from '../../protocols/rest/rest.ts'
-import { useDatabase } from '../../support/database.ts'
-import { makeFolder } from '../../support/folder.ts'
-import { type ServiceProcess, startProcess } from '../../support/process.ts'
-import { ADMIN_TOKEN } from '../../support/service.ts'
-import { answeredBy, isAlive, logOf, workersOf } from '../../support/workers.ts'
-import { makeCertificate } from '../../webhooks/sender/certificate.ts'
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { asJson, send } from '../protocols/rest/rest.ts'
+import { useDatabase } from '../support/database.ts'
+import { makeFolder } from '../support/folder.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { answeredBy, isAlive, logOf, workersOf } from '../support/workers.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 const WORKERS = 3
 const CONNECTIONS = 12
