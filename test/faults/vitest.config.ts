@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config'
-import { common } from '../vitest.config.ts'
+import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** Runs of the property tests, more than in `npm test`. The environment overrides them. */
 const COUNTS = {
@@ -15,6 +15,7 @@ export default defineConfig({
       'test/faults/**/*.test.ts',
       'test/events/sequencer.test.ts',
       'test/settlement/sequences.test.ts',
+      ...SLOW_FILES,
     ],
     env: { ...COUNTS, ...process.env } as Record<string, string>,
     hookTimeout: 120_000,

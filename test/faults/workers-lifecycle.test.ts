@@ -81,7 +81,7 @@ test('the service exits with the faults when no worker can be started', async ()
   process.kill(first!, 'SIGKILL')
   // While one worker serves, failed starts of the other do not stop the service.
   await vi.waitFor(() => {
-    const failed = logOf(service).filter(({ msg }) => msg.startsWith('a worker ended'))
+    const failed = logOf(service).filter(({ msg }) => msg.startsWith('worker ended'))
     expect(failed.length).toBeGreaterThan(5)
   }, 2 * WAIT_MS)
   expect(service.child.exitCode).toBe(null)

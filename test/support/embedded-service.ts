@@ -1,9 +1,13 @@
-import { execFileSync, type SpawnOptions, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
+import { withTimeout } from '../../src/core/with-timeout.ts'
 import { makeFolder } from './folder.ts'
+
+/** How long a service has to stop with its database. */
+const STOP_LIMIT_MS = 12_000
 
 export const ROOT = join(import.meta.dirname, '../..')
 
@@ -17,12 +21,13 @@ export function useEmbeddedService() {
     folder = await makeFolder('start')
   })
   afterEach(async () => {
-    for (const child of children) child.kill('SIGKILL')
+    // SIGTERM first: a service that is killed leaves its database server behind.
+    await Promise.all([...children].map(end))
     await rm(folder, { recursive: true, force: true })
   })
   const at = (path: string) => join(folder, path)
 
-  /** Runs a program, which is killed at the end of the test. */
+  /** Runs a program, which is stopped at the end of the test. */
   function run(program: string, args: readonly string[], options: SpawnOptions) {
     const child = spawn(program, args, options)
     children.add(child)
@@ -72,6 +77,14 @@ export function useEmbeddedService() {
       return Number(pid)
     },
   }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill('SIGTERM')
+  if (await withTimeout(exited, STOP_LIMIT_MS)) return
+  child.kill('SIGKILL')
+  await exited
 }
 
 /** The service that started the database server. */
