@@ -11,7 +11,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   protobuf: [],
   // Banks declare their settings; the configuration validates them.
   config: ['auth', 'banks', 'crypto', 'net'],
-  // The ORM imports the entities of every domain: see the test below.
   postgres: ['net'],
   crypto: ['postgres'],
   auth: ['postgres', 'net', 'businesses'],
@@ -73,7 +72,6 @@ interface Import {
   readonly from: string
   /** Relative to src/; `../gen/…` for generated code. */
   readonly to: string
-  readonly typeOnly: boolean
 }
 
 const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
@@ -85,12 +83,12 @@ const sources = new Map(files.map((file) => [file, readFileSync(join(ROOT, 'src'
 const imports: readonly Import[] = files.flatMap((from) => {
   const source = sources.get(from) ?? ''
   const found = source.matchAll(
-    /^(import|export)\b( type\b)?[^'"]*?from '(\.[^']+)'|^import '(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm,
+    /^(?:import|export)\b[^'"]*?from '(\.[^']+)'|^import '(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm,
   )
   return [...found].map((match) => {
-    const target = match[3] ?? match[4] ?? match[5] ?? ''
+    const target = match[1] ?? match[2] ?? match[3] ?? ''
     const to = relative(join(ROOT, 'src'), join(ROOT, 'src', dirname(from), target))
-    return { from, to, typeOnly: match[2] !== undefined }
+    return { from, to }
   })
 })
 
@@ -117,16 +115,14 @@ describe('imports follow the layers', () => {
     const wrong = inside.filter(({ from, to }) => {
       const [own, other] = [folderOf(from), folderOf(to)]
       if (own === COMPOSITION || own === other || other === 'core') return false
-      // The one list of entities that the ORM needs.
-      if (from === 'postgres/orm.ts' && to.endsWith('.entity.ts')) return false
       return !MAY_IMPORT[own]?.includes(other)
     })
     expect(wrong.map(show)).toEqual([])
   })
 
-  test('without cycles', () => {
+  test('without cycles, also of types', () => {
     const graph = new Map(files.map((file) => [file, [] as string[]]))
-    for (const { from, to, typeOnly } of inside) if (!typeOnly) graph.get(from)?.push(to)
+    for (const { from, to } of inside) graph.get(from)?.push(to)
     const done = new Set<string>()
     const visit = (file: string, path: readonly string[]): void => {
       expect(path, [...path, file].join(' → ')).not.toContain(file)
@@ -141,11 +137,40 @@ describe('imports follow the layers', () => {
 test('only a domain itself imports its statements and entities', () => {
   const wrong = inside.filter(({ from, to }) => {
     if (folderOf(from) === folderOf(to) || folderOf(from) === COMPOSITION) return false
-    if (to.endsWith('.entity.ts'))
-      return !(from.endsWith('.entity.ts') || from === 'postgres/orm.ts')
+    if (to.endsWith('.entity.ts')) return !from.endsWith('.entity.ts')
     return /\/(store|queries)\.ts$/.test(to)
   })
   expect(wrong.map(show)).toEqual([])
+})
+
+/** The folder that declares each table, and each view of the migrations. */
+const tableOwners = new Map([
+  ['money_event', 'events'],
+  ...files.flatMap((file) => {
+    const declared = (sources.get(file) ?? '').matchAll(/\btableName: '(\w+)'/g)
+    if (!file.endsWith('.entity.ts')) return []
+    return [...declared].map(([, table = '']) => [table, folderOf(file)] as const)
+  }),
+])
+
+/** The tables that the SQL of a file names. */
+function tablesOf(file: string): string[] {
+  const code = (sources.get(file) ?? '').replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
+  const strings = [...code.matchAll(/`[^`]*`|'[^'\n]*'|"[^"\n]*"/g)].map(([text]) => text)
+  const names = /\b(?:from|join|into|update|table)\s+(?:only\s+)?"?(\w+)"?/g
+  return strings
+    .flatMap((text) => [...text.matchAll(names)].map(([, table = '']) => table))
+    .filter((table) => tableOwners.has(table))
+}
+
+test('only the SQL of a domain names its tables', () => {
+  expect(tableOwners.size).toBeGreaterThan(30)
+  const named = files
+    .filter((file) => !file.startsWith('postgres/migrations/'))
+    .flatMap((file) => tablesOf(file).map((table) => ({ file, table })))
+  expect(named.length).toBeGreaterThan(150)
+  const foreign = named.filter(({ file, table }) => folderOf(file) !== tableOwners.get(table))
+  expect([...new Set(foreign.map(({ file, table }) => `${file}: ${table}`))]).toEqual([])
 })
 
 test('generated code is imported only at the edges', () => {

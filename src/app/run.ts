@@ -9,6 +9,7 @@ import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
 import { connectionsOfService, type Database, migrate, openDatabase } from '../postgres/orm.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
+import { ENTITIES } from './entities.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start-instance.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
@@ -50,7 +51,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
   let database: Database | undefined
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
-    database = await connect(openDatabase(url), embedded)
+    database = await connect(openDatabase(url, ENTITIES), embedded)
     await connect(migrate(database), embedded)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)

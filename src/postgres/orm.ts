@@ -1,45 +1,8 @@
 import { join } from 'node:path'
+import type { EntitySchema } from '@mikro-orm/core'
 import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
 import pg, { type Pool } from 'pg'
-import { AccountEntity } from '../accounts/account.entity.ts'
-import { AuditEntryEntity, AuditHeadEntity } from '../auth/audit/audit.entity.ts'
-import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
-import { TokenEntity } from '../auth/tokens/token.entity.ts'
-import { BusinessEntity } from '../businesses/business.entity.ts'
-import { KeyEntity } from '../businesses/key.entity.ts'
-import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
-import {
-  ArchivedEntryEntity,
-  BalanceSnapshotEntity,
-  BusinessCounterEntity,
-  EpochEntity,
-  EventLogEntity,
-  OutboxEntity,
-  SequencerEntity,
-} from '../events/event.entity.ts'
-import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
-import { RunEntity } from '../reconciliation/run.entity.ts'
-import {
-  HolidayEntity,
-  SettlementEntity,
-  SettlementRequestEntity,
-  TermsEntity,
-} from '../settlement/settlement.entity.ts'
-import {
-  PaymentConflictEntity,
-  ReversalEntity,
-  UnmatchedPaymentEntity,
-} from '../transactions/exceptions.entity.ts'
-import { PostingEntity } from '../transactions/posting.entity.ts'
-import { TransactionEntity } from '../transactions/transaction.entity.ts'
-import {
-  AttemptEntity,
-  DeliveryEntity,
-  DispatcherEntity,
-} from '../webhooks/deliveries/delivery.entity.ts'
-import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
-
 /** The connections to the database. */
 export interface Database {
   /** postgres://… */
@@ -87,45 +50,14 @@ export function connectionsOfService(workers: number): number {
   return workers * (connectionsMax + relaxedMax + 1)
 }
 
+/** What the ORM maps to tables: the results of `defineEntity`. */
+export type Entities = readonly EntitySchema[]
+
 /** The configuration of the ORM for one database. */
-export function ormConfig(url: string, connectionsMax: number) {
+export function ormConfig(url: string, entities: Entities, connectionsMax: number) {
   return defineConfig({
     clientUrl: url,
-    entities: [
-      BusinessEntity,
-      KeyEntity,
-      AccountEntity,
-      TransactionEntity,
-      PostingEntity,
-      UnmatchedPaymentEntity,
-      PaymentConflictEntity,
-      ReversalEntity,
-      NotificationEntity,
-      PaymentKeyEntity,
-      RunEntity,
-      OutboxEntity,
-      EventLogEntity,
-      BusinessCounterEntity,
-      BalanceSnapshotEntity,
-      ArchivedEntryEntity,
-      SequencerEntity,
-      EpochEntity,
-      EndpointEntity,
-      SecretEntity,
-      DeliveryEntity,
-      AttemptEntity,
-      DispatcherEntity,
-      TermsEntity,
-      HolidayEntity,
-      SettlementRequestEntity,
-      SettlementEntity,
-      TokenEntity,
-      AuditEntryEntity,
-      AuditHeadEntity,
-      MasterKeyEntity,
-      KeyHolderEntity,
-      RateBucketEntity,
-    ],
+    entities: [...entities],
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
@@ -153,10 +85,11 @@ export function ormConfig(url: string, connectionsMax: number) {
  */
 export async function openDatabase(
   url: string,
+  entities: Entities,
   connectionsMax = poolSizes(1).connectionsMax,
   relaxedMax = poolSizes(1).relaxedMax,
 ): Promise<Database> {
-  const orm = await MikroORM.init(ormConfig(url, connectionsMax))
+  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
   const relaxedPool = openRelaxedPool(url, relaxedMax)
   const close = async (): Promise<void> => {

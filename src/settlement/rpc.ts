@@ -4,7 +4,6 @@ import type { SettlementService } from '../../gen/inflow/settlement/v1/settlemen
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
-import type { Database } from '../postgres/orm.ts'
 import { getBalance } from './balances/get-balance.ts'
 import {
   toBalanceMessage,
@@ -19,15 +18,13 @@ import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
 import { listEntries } from './statements/list-entries.ts'
 import { addHoliday, listHolidays, removeHoliday } from './terms/holidays.ts'
-import { getTerms, updateTerms } from './terms/terms.ts'
+import { getTerms, updateTerms } from './terms/update-terms.ts'
 import { verifyLedger } from './verification/verify-ledger.ts'
 
-type Dependencies = SettlementContext & { readonly database: Database }
-
 export function createSettlementRpc(
-  dependencies: Dependencies,
+  dependencies: SettlementContext,
 ): ServiceImpl<typeof SettlementService> {
-  const { database, pool } = dependencies
+  const { database } = dependencies
   return {
     async settle(request, context) {
       const { businessId, requestId, force } = request
@@ -57,7 +54,11 @@ export function createSettlementRpc(
     },
     async listSettlements({ businessId, live, pageSize, pageToken }, { values }) {
       const request = { businessId, live, pageSize, pageToken }
-      const { rows, nextPageToken } = await listSettlements(pool, request, restrictionOf(values))
+      const { rows, nextPageToken } = await listSettlements(
+        database.pool,
+        request,
+        restrictionOf(values),
+      )
       return { settlements: rows.map(toSettlementMessage), nextPageToken }
     },
     async getBalance({ businessId, test }) {
@@ -90,18 +91,18 @@ export function createSettlementRpc(
       return { terms: toTermsMessage(updated) }
     },
     async addHoliday({ day, name }, context) {
-      return { holiday: await addHoliday(pool, { day, name }, actorOf(context)) }
+      return { holiday: await addHoliday(database.orm, { day, name }, actorOf(context)) }
     },
     async removeHoliday({ day }, context) {
-      await removeHoliday(pool, day, actorOf(context))
+      await removeHoliday(database.orm, day, actorOf(context))
       return {}
     },
     async listHolidays({ pageSize, pageToken }) {
-      const { rows, nextPageToken } = await listHolidays(pool, pageSize, pageToken)
+      const { rows, nextPageToken } = await listHolidays(database.orm, pageSize, pageToken)
       return { holidays: [...rows], nextPageToken }
     },
     async *verifyLedger() {
-      for await (const progress of verifyLedger(pool)) {
+      for await (const progress of verifyLedger(database.pool)) {
         yield {
           transactions: BigInt(progress.transactions),
           postings: BigInt(progress.postings),

@@ -1,5 +1,6 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../businesses/business.entity.ts'
+import type { Schedule } from './terms/schedule.ts'
 
 /** The settlement schedule and fees of a business. Without a row, the default terms apply. */
 export const TermsEntity = defineEntity({
@@ -12,7 +13,7 @@ export const TermsEntity = defineEntity({
       .primary()
       .deleteRule('no action')
       .updateRule('no action'),
-    schedule: p.text(),
+    schedule: p.text().$type<Schedule['schedule']>(),
     workingDays: p.integer(),
     /** Minutes after midnight in Lagos. */
     cutOffMinutes: p.integer(),

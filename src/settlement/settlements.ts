@@ -4,7 +4,7 @@ import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { createSettlementRpc } from './rpc.ts'
 import { createSettlementJob } from './runs/job.ts'
-import { createFindCalendar } from './terms/terms.ts'
+import { createFindCalendar } from './terms/calendar.ts'
 
 interface SettlementsOptions {
   readonly database: Database
@@ -19,17 +19,15 @@ const CONCURRENCY_MAX = 2
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */
 export function createSettlements({ database, clock, log, onCommit }: SettlementsOptions) {
-  const { pool } = database
   const context = {
     database,
-    pool,
     clock,
     log,
     onCommit,
     semaphore: createSemaphore(CONCURRENCY_MAX),
   }
   const job = createSettlementJob(context)
-  const findCalendar = createFindCalendar(pool, clock)
+  const findCalendar = createFindCalendar(database.orm, clock)
   return {
     rpc: createSettlementRpc(context),
     start: job.start,

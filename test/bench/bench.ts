@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { registerMasterKey } from '../../src/crypto/check-master-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
@@ -113,7 +114,7 @@ async function requireDurable(admin: pg.Client): Promise<void> {
 
 async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   await admin.query(`create database ${TEMPLATE}`)
-  const database = await openDatabase(url, 2)
+  const database = await openDatabase(url, ENTITIES, 2)
   await migrate(database)
   // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
   await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))

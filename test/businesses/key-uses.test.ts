@@ -2,6 +2,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt'
 import pino from 'pino'
 import { afterEach, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { createKeyUses, type KeyUses } from '../../src/businesses/key-uses.ts'
 import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
@@ -81,7 +82,7 @@ test('skips a key that is locked by another transaction, without waiting', async
 test('keeps uses while the database is unavailable, and writes them afterwards', async () => {
   const { id, key } = await service.business()
   const wire = await startWire(service.url)
-  const database = await openDatabase(wire.url, 2)
+  const database = await openDatabase(wire.url, ENTITIES, 2)
   try {
     const failures: string[] = []
     const failureLog = pino({}, { write: (line: string) => void failures.push(line) })

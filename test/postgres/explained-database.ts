@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { afterAll, beforeAll } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { registerMasterKey } from '../../src/crypto/check-master-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
@@ -54,7 +55,7 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
     })
     await seedOthers(made.url, transactions)
     await explainAll(made.url)
-    database = await openDatabase(made.url)
+    database = await openDatabase(made.url, ENTITIES)
     // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
     await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))
     const hear = ({ message = '' }: { readonly message?: string | undefined }): void => {

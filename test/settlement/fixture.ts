@@ -33,10 +33,9 @@ export function testClock(ms: number): TestClock {
 /** The parts of an instance that record and settle payments, on one database. */
 export function createInstance(database: Database, clock: Clock) {
   const { pool } = database
-  const context: SettlementContext & { database: Database } = {
+  const context: SettlementContext = {
     database,
     semaphore: createSemaphore(4),
-    pool,
     clock,
     log: pino({ level: 'silent' }),
     onCommit: () => undefined,
@@ -50,7 +49,7 @@ export function createInstance(database: Database, clock: Clock) {
     onConflict: () => undefined,
   })
   const job = createSettlementJob(context)
-  return { ...context, recordPayment, job }
+  return { ...context, pool, recordPayment, job }
 }
 
 let inserted = 0

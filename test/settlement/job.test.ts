@@ -5,7 +5,8 @@ import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
-import { readCalendar, updateTerms } from '../../src/settlement/terms/terms.ts'
+import { readCalendar } from '../../src/settlement/terms/calendar.ts'
+import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
@@ -92,7 +93,7 @@ describe('a business that cannot be settled', () => {
     const { completed, settlements } = await settle(instance, all, CALLER)
     expect([completed, settlements.length]).toEqual([false, 1])
     expect(await availableOf(more.id)).toBe(300n)
-    const findings = await checkSettlement(instance.pool, clock.now() + 7_200_000)
+    const findings = await checkSettlement(db.database, clock.now() + 7_200_000)
     expect(findings.map(({ level, found }) => `${level}: ${found}`)).toEqual([
       'warn: 1 settlements have been running for more than an hour',
       'warn: 1 settlement requests have been in progress for more than an hour',
@@ -105,7 +106,7 @@ describe('a business that cannot be settled', () => {
     clock.set(clock.now() + 20_000)
     await instance.job.run()
     expect(await availableOf(broken.id)).toBe(100n)
-    const late = await checkSettlement(instance.pool, clock.now() + 7_200_000)
+    const late = await checkSettlement(db.database, clock.now() + 7_200_000)
     expect(late.map(({ level }) => level)).toEqual(['ok'])
   })
 })
@@ -172,7 +173,7 @@ test('starting a settlement reads few of the events that are not due yet', async
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, id, terms, SYSTEM)
   const nowMs = clock.now()
-  const { calendar } = await readCalendar(instance.pool, id)
+  const { calendar } = await readCalendar(db.database.orm, id)
   const cutOffAtMs = calendar.cutOffAt(nowMs)
   await pay(accountNumber, 3, cutOffAtMs - 60_000)
   // Booked late, after payments that are not due.
@@ -182,7 +183,10 @@ test('starting a settlement reads few of the events that are not due yet', async
   await instance.pool.query('analyze event_log, outbox')
   const input = { businessId: id, live: true, requestId: undefined, forced: false, cutOffAtMs }
   const read = await rowsRead(instance.pool, 'outbox', async (pool) => {
-    const started = await startSettlement({ ...instance, pool }, { ...input, ...NO_FEE })
+    const started = await startSettlement(
+      { ...instance, database: { ...db.database, pool } },
+      { ...input, ...NO_FEE },
+    )
     expect(started?.toSequence).toBe(6n)
   })
   expect(read).toBeLessThan(100)

@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { SYSTEM } from '../../src/auth/caller.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { listEntries } from '../../src/settlement/statements/list-entries.ts'
-import { updateTerms } from '../../src/settlement/terms/terms.ts'
+import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { useDatabase } from '../support/database.ts'
 import {
@@ -29,7 +30,7 @@ let first: ReturnType<typeof createInstance>
 let second: ReturnType<typeof createInstance>
 
 beforeAll(async () => {
-  const other = await openDatabase(db.url, 8)
+  const other = await openDatabase(db.url, ENTITIES, 8)
   first = createInstance(db.database, clock)
   second = createInstance(other, clock)
   return () => other.close()
@@ -308,7 +309,11 @@ async function processBatch(
     return
   }
   const dyingPool = createDyingPool(instance.pool)
-  const crashed = processNextBatch({ ...instance, pool: dyingPool }, id, { eventsMax: events })
+  const crashed = processNextBatch(
+    { ...instance, database: { ...instance.database, pool: dyingPool } },
+    id,
+    { eventsMax: events },
+  )
   await expect(crashed).rejects.toThrow()
 }
 

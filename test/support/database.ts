@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 
 const TEMPLATE = 'inflow_template'
@@ -51,7 +52,7 @@ export function useDatabase(connectionsMax = 16): {
   let database: Database
   beforeAll(async () => {
     made = await createTestDatabase()
-    database = await openDatabase(made.url, connectionsMax)
+    database = await openDatabase(made.url, ENTITIES, connectionsMax)
   })
   afterAll(async () => {
     await database?.close()

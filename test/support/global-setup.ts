@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { migrate, openDatabase } from '../../src/postgres/orm.ts'
 import { createTemplate } from './database.ts'
@@ -34,7 +35,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     },
   })
   const templateUrl = await createTemplate(postgres.url)
-  const database = await openDatabase(templateUrl, 2)
+  const database = await openDatabase(templateUrl, ENTITIES, 2)
   await migrate(database)
   await database.close()
   project.provide('serverUrl', postgres.url)

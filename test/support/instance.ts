@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { createServer, connect as dial, type Socket } from 'node:net'
 import pino, { type Logger } from 'pino'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { startService } from '../../src/app/start-service.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -22,7 +23,7 @@ export async function startInstance(
   overrides: Partial<Config> = {},
   log: Logger = pino({ level: 'silent' }),
 ): Promise<Instance> {
-  const database = await openDatabase(databaseUrl)
+  const database = await openDatabase(databaseUrl, ENTITIES)
   const tls = overrides.tls && openTls(overrides.tls, log)
   const service = await startService({
     config: { ...readConfig({ HTTP_PORT: '0', GRPC_PORT: '0' }), ...overrides },

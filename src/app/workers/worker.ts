@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { readConfig } from '../../config/config.ts'
 import { type Database, openDatabase, poolSizes } from '../../postgres/orm.ts'
 import { openTls } from '../../server/tls.ts'
+import { ENTITIES } from '../entities.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance } from '../start-instance.ts'
 import type { Service } from '../start-service.ts'
 import type { StartOrder, ToPrimary, ToWorker } from './messages.ts'
@@ -29,7 +30,7 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
     const { workers } = config
     const { connectionsMax, relaxedMax } = poolSizes(workers)
     const { databaseUrl, adminToken, localWebhooks } = order
-    const database = await openDatabase(databaseUrl, connectionsMax, relaxedMax)
+    const database = await openDatabase(databaseUrl, ENTITIES, connectionsMax, relaxedMax)
     const tls = config.tls && openTls(config.tls, log)
     const channel = createPrimaryChannel({ order, workers, send, onMessage })
     const options = { config, database, adminToken, localWebhooks, log, tls, channel }

@@ -75,7 +75,7 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
       ...(await guard('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
-      ...(await guard('Settlement', () => checkSettlement(pool, Date.now()))),
+      ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),
     ]
   })
 }

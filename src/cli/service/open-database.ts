@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { ENTITIES } from '../../app/entities.ts'
 import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { type Database, openDatabase } from '../../postgres/orm.ts'
@@ -50,7 +51,7 @@ async function withUrl<Result>(
   let database: Database | undefined
   try {
     // One connection holds the migration lock, and the other migrates.
-    database = await openDatabase(url, 2)
+    database = await openDatabase(url, ENTITIES, 2)
     return await use(database)
   } catch (error) {
     if (!isRetryable(error)) throw error

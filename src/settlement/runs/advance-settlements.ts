@@ -1,7 +1,7 @@
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { readCalendar } from '../terms/terms.ts'
-import type { UnsettledBalance } from './due-store.ts'
+import { readCalendar } from '../terms/calendar.ts'
+import type { Terms } from '../terms/terms.ts'
 import { listDue } from './list-due.ts'
 import { completeRequest, listOpenRequests, type SettlementRequest } from './requests-store.ts'
 import {
@@ -52,7 +52,7 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
   let progress: Progress = 'done'
   for (let after: string | undefined = ''; after !== undefined; ) {
     const running: Awaited<ReturnType<typeof listRunning>> = await listRunning(
-      run.pool,
+      run.database.pool,
       request,
       after,
       RUNNING_MAX,
@@ -71,7 +71,7 @@ export async function settleDue(run: Run, options: DueOptions): Promise<Progress
   const { request, nowMs } = options
   let progress: Progress = 'done'
   for await (const { calendar, ...unsettled } of listDue(
-    run.pool,
+    run.database,
     nowMs,
     request?.forced === true,
   )) {
@@ -93,7 +93,7 @@ export async function resumeRequests(run: Run, beforeMs: number): Promise<Progre
   let progress: Progress = 'done'
   for (let after: string | undefined = ''; after !== undefined; ) {
     const open: SettlementRequest[] = await listOpenRequests(
-      run.pool,
+      run.database.orm.em.fork(),
       { beforeMs, after },
       REQUESTS_MAX,
     )
@@ -116,7 +116,9 @@ export async function processRequest(run: Run, request: SettlementRequest): Prom
     request.businessId === ''
       ? leastProgress(await advanceSettlements(run, request), await settleDue(run, options))
       : await settleRequested(run, request)
-  if (progress === 'done') await completeRequest(run.pool, request.id, run.clock.now())
+  if (progress === 'done') {
+    await completeRequest(run.database.orm.em.fork(), request.id, run.clock.now())
+  }
   return progress
 }
 
@@ -147,14 +149,14 @@ const STATEMENT_TIMEOUT = '57014'
 
 async function settleRequested(run: Run, request: SettlementRequest): Promise<Progress> {
   const { businessId, live, forced, createdAtMs } = request
-  const { terms, calendar } = await readCalendar(run.pool, businessId)
+  const { terms, calendar } = await readCalendar(run.database.orm, businessId)
   const cutOffAtMs = forced ? createdAtMs : calendar.cutOffAt(createdAtMs)
   return settleBalance(run, toInput(request, { businessId, live, terms }, cutOffAtMs))
 }
 
 function toInput(
   request: SettlementRequest | undefined,
-  { businessId, live, terms }: Omit<UnsettledBalance, 'oldestRecordedAtMs'>,
+  { businessId, live, terms }: BalanceKey & { readonly terms: Terms },
   cutOffAtMs: number,
 ): SettlementInput {
   const { feeFlatMinor, feeBasisPoints, feeCapMinor } = terms

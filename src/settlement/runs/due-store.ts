@@ -2,18 +2,18 @@ import type { Pool } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { firstUnsettled } from '../statements/money-events.ts'
-import { type TermsRow, toTerms } from '../terms/store.ts'
-import { DEFAULT_TERMS, type Terms } from '../terms/terms.ts'
+import type { Fee } from '../terms/terms.ts'
 
 /** A balance with unsettled payments. */
 export interface UnsettledBalance extends BalanceKey {
-  readonly terms: Terms
   /** When its oldest unsettled payment was recorded. */
   readonly oldestRecordedAtMs: number
 }
 
-type Row = { business_id: string; live: boolean; recorded_at_ms: number | null } & {
-  [Column in keyof TermsRow]: TermsRow[Column] | null
+interface Row {
+  business_id: string
+  live: boolean
+  recorded_at_ms: number | null
 }
 
 /** The first unsettled payment of a business after the end of its last settlement. */
@@ -42,14 +42,12 @@ export async function listUnsettled(
 }> {
   const { rows } = await pool.query<Row>({
     name: 'settlement-unsettled',
-    text: `select c.business_id, c.live, u.recorded_at_ms, m.schedule, m.working_days, m.cut_off_minutes,
-        m.fee_flat_minor, m.fee_basis_points, m.fee_cap_minor
+    text: `select c.business_id, c.live, u.recorded_at_ms
       from (
         select business_id, live from event_business_counter
         where pending_minor > 0 and (business_id, live) > ($1, $3::boolean)
         order by business_id, live limit $2
       ) c
-      left join settlement_terms m using (business_id)
       left join lateral (${FIRST_UNSETTLED}) u on true
       order by c.business_id, c.live`,
     values: [after.businessId, limit, after.live],
@@ -57,8 +55,7 @@ export async function listUnsettled(
   const unsettled = rows.flatMap((row) => {
     // The pending money may all belong to a running settlement.
     if (row.recorded_at_ms === null) return []
-    const terms = row.schedule === null ? DEFAULT_TERMS : toTerms(row as TermsRow)
-    return { ...toBalanceKey(row), terms, oldestRecordedAtMs: row.recorded_at_ms }
+    return { ...toBalanceKey(row), oldestRecordedAtMs: row.recorded_at_ms }
   })
   const last = rows.length < limit ? undefined : rows.at(-1)
   return { unsettled, last: last && toBalanceKey(last) }
@@ -81,7 +78,7 @@ export interface Preview {
 export async function readPreview(
   pool: Pool,
   { businessId, live }: BalanceKey,
-  terms: Terms,
+  terms: Fee,
   cutOffAtMs: number | undefined,
 ): Promise<Preview> {
   const { rows } = await pool.query<{

@@ -2,7 +2,7 @@ import { getBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { readCalendar } from '../terms/terms.ts'
+import { readCalendar } from '../terms/calendar.ts'
 import { type Preview, readPreview } from './due-store.ts'
 
 /** The totals that settling a business now would produce. Times in epoch milliseconds. */
@@ -19,7 +19,7 @@ export async function previewSettlement(
 ): Promise<SettlementPreview> {
   const { businessId, live, force } = request
   await getBusiness(database, businessId)
-  const { terms, calendar } = await readCalendar(database.pool, businessId)
+  const { terms, calendar } = await readCalendar(database.orm, businessId)
   const nowMs = clock.now()
   const cutOffAtMs = force ? nowMs : calendar.cutOffAt(nowMs)
   const preview = await readPreview(

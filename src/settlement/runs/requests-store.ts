@@ -1,5 +1,6 @@
-import type { Pool, PoolClient } from 'pg'
-import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { EntityManager } from '@mikro-orm/postgresql'
+import { queriesOf } from '../../postgres/queries-of.ts'
+import type { SettlementRequestEntity } from '../settlement.entity.ts'
 
 /** A caller's request to settle. */
 export interface SettlementRequest {
@@ -14,37 +15,23 @@ export interface SettlementRequest {
 
 /** Stores a request unless its id is taken. @returns whether it was stored */
 export async function insertRequest(
-  client: PoolClient,
-  request: Omit<SettlementRequest, 'isCompleted'>,
+  em: EntityManager,
+  { createdAtMs, ...request }: Omit<SettlementRequest, 'isCompleted'>,
 ): Promise<boolean> {
-  const result = await client.query(
-    `insert into settlement_request (id, business_id, live, forced, created_at)
-      values ($1, $2, $5, $3, $4) on conflict (id) do nothing`,
-    [request.id, request.businessId, request.forced, new Date(request.createdAtMs), request.live],
-  )
-  return result.rowCount === 1
+  const { numInsertedOrUpdatedRows } = await queriesOf<typeof SettlementRequestEntity>(em)
+    .insertInto('settlement_request')
+    .values({ ...request, createdAt: new Date(createdAtMs), completedAt: null })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
 }
 
-interface Row {
-  id: string
-  business_id: string
-  live: boolean
-  forced: boolean
-  created_at_ms: number
-  completed: boolean
-}
-
-const COLUMNS = `id, business_id, live, forced, ${epochMs('created_at')} as created_at_ms,
-  completed_at is not null as completed`
+const requests = (em: EntityManager) =>
+  queriesOf<typeof SettlementRequestEntity>(em).selectFrom('settlement_request').selectAll()
 
 /** The stored request of an id. */
-export async function readRequest(client: PoolClient, id: string): Promise<SettlementRequest> {
-  const { rows } = await client.query<Row>(
-    `select ${COLUMNS} from settlement_request where id = $1`,
-    [id],
-  )
-  const row = rows[0]
-  if (row === undefined) throw new Error('a settlement request is never deleted')
+export async function readRequest(em: EntityManager, id: string): Promise<SettlementRequest> {
+  const row = await requests(em).where('id', '=', id).executeTakeFirstOrThrow()
   return toRequest(row)
 }
 
@@ -54,33 +41,34 @@ export async function readRequest(client: PoolClient, id: string): Promise<Settl
  * @param after the id of the last request of the previous page
  */
 export async function listOpenRequests(
-  pool: Pool,
+  em: EntityManager,
   { beforeMs, after }: { readonly beforeMs: number; readonly after: string },
   limit: number,
 ): Promise<SettlementRequest[]> {
-  const { rows } = await pool.query<Row>(
-    `select ${COLUMNS} from settlement_request
-      where completed_at is null and id > $1 and created_at <= $2 order by id limit $3`,
-    [after, new Date(beforeMs), limit],
-  )
+  const rows = await requests(em)
+    .where('completedAt', 'is', null)
+    .where('id', '>', after)
+    .where('createdAt', '<=', new Date(beforeMs))
+    .orderBy('id')
+    .limit(limit)
+    .execute()
   return rows.map(toRequest)
 }
 
 /** Marks a request as completed: a repeat starts no settlement. */
-export async function completeRequest(pool: Pool, id: string, nowMs: number): Promise<void> {
-  await pool.query(
-    'update settlement_request set completed_at = $2 where id = $1 and completed_at is null',
-    [id, new Date(nowMs)],
-  )
+export async function completeRequest(em: EntityManager, id: string, nowMs: number): Promise<void> {
+  await queriesOf<typeof SettlementRequestEntity>(em)
+    .updateTable('settlement_request')
+    .set({ completedAt: new Date(nowMs) })
+    .where('id', '=', id)
+    .where('completedAt', 'is', null)
+    .execute()
 }
 
-function toRequest(row: Row): SettlementRequest {
-  return {
-    id: row.id,
-    businessId: row.business_id,
-    live: row.live,
-    forced: row.forced,
-    createdAtMs: row.created_at_ms,
-    isCompleted: row.completed,
-  }
+function toRequest({
+  createdAt,
+  completedAt,
+  ...request
+}: Awaited<ReturnType<ReturnType<typeof requests>['executeTakeFirstOrThrow']>>): SettlementRequest {
+  return { ...request, createdAtMs: createdAt.getTime(), isCompleted: completedAt !== null }
 }

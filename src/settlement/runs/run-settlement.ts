@@ -1,8 +1,8 @@
-import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
+import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import { encodeSettlementEvent } from '../message.ts'
 import { AFTER_ALL, type BalanceKey, type Settlement } from '../settlement.ts'
@@ -13,7 +13,7 @@ import { insertSettlementEvent, lockRunning, settleBatch } from './batch-store.t
 import { findRunning, insertSettlement, lockBalance } from './store.ts'
 
 export interface SettlementContext {
-  readonly pool: Pool
+  readonly database: Database
   readonly clock: Clock
   readonly log: Logger
   /** Bounds the transactions that wait for the lock of a settlement or a balance. */
@@ -50,11 +50,11 @@ export interface SettlementInput extends BalanceKey, Fee {
  * request already has its settlement of this business
  */
 export async function startSettlement(
-  { pool, clock, semaphore }: SettlementContext,
+  { database, clock, semaphore }: SettlementContext,
   input: SettlementInput,
 ): Promise<Settlement | undefined> {
   return semaphore(() =>
-    inTransaction(pool, async (client) => {
+    inTransaction(database.pool, async (client) => {
       await lockBalance(client, input)
       const running = await findRunning(client, input)
       if (running !== undefined) return running
@@ -91,7 +91,7 @@ async function findLastDueSequence(
  * once: the second one waits or is skipped.
  */
 export async function processNextBatch(
-  { pool, clock, semaphore, onCommit }: SettlementContext,
+  { database, clock, semaphore, onCommit }: SettlementContext,
   id: string,
   {
     eventsMax = EVENTS_MAX,
@@ -99,7 +99,7 @@ export async function processNextBatch(
   }: { readonly eventsMax?: number; readonly onLocked?: OnLocked } = {},
 ): Promise<'running' | 'completed' | 'locked'> {
   const outcome = await semaphore(() =>
-    inTransaction(pool, async (client) => {
+    inTransaction(database.pool, async (client) => {
       const running = await lockRunning(client, id, onLocked)
       if (running === 'locked') return 'locked'
       if (running === undefined) return 'already completed'

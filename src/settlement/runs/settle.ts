@@ -3,8 +3,6 @@ import type { Actor } from '../../auth/caller.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import { Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
-import { inTransaction } from '../../postgres/in-transaction.ts'
-import type { Database } from '../../postgres/orm.ts'
 import type { Settlement } from '../settlement.ts'
 import { processRequest, type Run } from './advance-settlements.ts'
 import { insertRequest, readRequest, type SettlementRequest } from './requests-store.ts'
@@ -39,11 +37,11 @@ const SETTLEMENTS_MAX = 1_000
  * @throws Fault not_found (the business), duplicate_request
  */
 export async function settle(
-  context: SettlementContext & { readonly database: Database },
+  context: SettlementContext,
   input: SettleInput,
   caller: { readonly signal: AbortSignal; readonly actor: Actor },
 ): Promise<SettleResult> {
-  const { pool, clock, database } = context
+  const { clock, database } = context
   if (input.businessId !== '') await getBusiness(database, input.businessId)
   const nowMs = clock.now()
   const request = await saveRequest(context, input, caller.actor)
@@ -55,29 +53,29 @@ export async function settle(
   const shouldContinue = () => !caller.signal.aborted && clock.now() < untilMs
   const run: Run = { ...context, shouldContinue, onLocked: 'wait', failed: new Map() }
   const completed = request.isCompleted || (await processUntilDone(run, request))
-  const settlements = await findByRequest(pool, request.id, SETTLEMENTS_MAX)
+  const settlements = await findByRequest(database.pool, request.id, SETTLEMENTS_MAX)
   return { requestId: request.id, settlements, completed }
 }
 
 /** Returns the first request with this id. Only a new request is added to the audit log. */
 function saveRequest(
-  { pool, clock }: SettlementContext,
+  { database, clock }: SettlementContext,
   input: SettleInput,
   actor: Actor,
 ): Promise<SettlementRequest> {
   const createdAtMs = clock.now()
   const { businessId, live, force: forced } = input
   const id = input.requestId || newId('str', createdAtMs)
-  return inTransaction(pool, async (client) => {
-    if (await insertRequest(client, { id, businessId, live, forced, createdAtMs })) {
-      await appendAudit(client, actor, {
+  return database.orm.em.fork().transactional(async (em) => {
+    if (await insertRequest(em, { id, businessId, live, forced, createdAtMs })) {
+      await appendAudit(em, actor, {
         action: 'settlement.settle',
         targetId: id,
         businessId: businessId || undefined,
         details: { live, forced },
       })
     }
-    return readRequest(client, id)
+    return readRequest(em, id)
   })
 }
 

@@ -1,71 +1,58 @@
-import type { Pool, PoolClient } from 'pg'
-import type { Schedule } from './schedule.ts'
+import type { EntityManager } from '@mikro-orm/postgresql'
+import { queriesOf } from '../../postgres/queries-of.ts'
+import type { HolidayEntity, TermsEntity } from '../settlement.entity.ts'
 import type { Terms } from './terms.ts'
 
-export interface TermsRow {
-  schedule: Schedule['schedule']
-  working_days: number
-  cut_off_minutes: number
-  fee_flat_minor: string
-  fee_basis_points: number
-  fee_cap_minor: string
-}
-
-export const TERMS_COLUMNS =
-  'schedule, working_days, cut_off_minutes, fee_flat_minor, fee_basis_points, fee_cap_minor'
+/** The columns of a business's terms. */
+const TERMS = [
+  ...(['schedule', 'workingDays', 'cutOffMinutes'] as const),
+  ...(['feeFlatMinor', 'feeBasisPoints', 'feeCapMinor'] as const),
+] as const
 
 /** The terms of a business; undefined if it uses the default terms. */
-export async function findTerms(pool: Pool, businessId: string): Promise<Terms | undefined> {
-  const result = await pool.query<TermsRow>({
-    name: 'settlement-terms-find',
-    text: `select ${TERMS_COLUMNS} from settlement_terms where business_id = $1`,
-    values: [businessId],
-  })
-  return result.rows[0] && toTerms(result.rows[0])
+export async function findTerms(em: EntityManager, businessId: string): Promise<Terms | undefined> {
+  return queriesOf<typeof TermsEntity>(em)
+    .selectFrom('settlement_terms')
+    .select(TERMS)
+    .where('business', '=', businessId)
+    .executeTakeFirst()
 }
 
-export function toTerms(row: TermsRow): Terms {
-  return {
-    schedule: row.schedule,
-    workingDays: row.working_days,
-    cutOffMinutes: row.cut_off_minutes,
-    feeFlatMinor: BigInt(row.fee_flat_minor),
-    feeBasisPoints: row.fee_basis_points,
-    feeCapMinor: BigInt(row.fee_cap_minor),
-  }
+/** The terms of those of the businesses that do not use the default terms. */
+export async function findTermsOf(
+  em: EntityManager,
+  businessIds: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, Terms>> {
+  if (businessIds.size === 0) return new Map()
+  const rows = await queriesOf<typeof TermsEntity>(em)
+    .selectFrom('settlement_terms')
+    .select(['business', ...TERMS])
+    .where('business', 'in', [...businessIds])
+    .execute()
+  return new Map(rows.map(({ business, ...terms }) => [business, terms]))
 }
 
 export async function upsertTerms(
-  client: PoolClient,
+  em: EntityManager,
   businessId: string,
   terms: Terms,
   nowMs: number,
 ): Promise<void> {
-  await client.query(
-    `insert into settlement_terms (business_id, ${TERMS_COLUMNS}, updated_at)
-      values ($1, $2, $3, $4, $5, $6, $7, $8)
-      on conflict (business_id) do update set schedule = excluded.schedule,
-        working_days = excluded.working_days, cut_off_minutes = excluded.cut_off_minutes,
-        fee_flat_minor = excluded.fee_flat_minor, fee_basis_points = excluded.fee_basis_points,
-        fee_cap_minor = excluded.fee_cap_minor, updated_at = excluded.updated_at`,
-    [
-      businessId,
-      terms.schedule,
-      terms.workingDays,
-      terms.cutOffMinutes,
-      terms.feeFlatMinor,
-      terms.feeBasisPoints,
-      terms.feeCapMinor,
-      new Date(nowMs),
-    ],
-  )
+  const row = { ...terms, updatedAt: new Date(nowMs) }
+  await queriesOf<typeof TermsEntity>(em)
+    .insertInto('settlement_terms')
+    .values({ business: businessId, ...row })
+    .onConflict((conflict) => conflict.column('business').doUpdateSet(row))
+    .execute()
 }
 
 /** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */
-export async function listAllHolidays(pool: Pool): Promise<string[]> {
-  const result = await pool.query<{ day: string }>({
-    name: 'holiday-all',
-    text: 'select day::text as day from holiday order by day desc limit 10000',
-  })
-  return result.rows.map((row) => row.day)
+export async function listAllHolidays(em: EntityManager): Promise<string[]> {
+  const holidays = await queriesOf<typeof HolidayEntity>(em)
+    .selectFrom('holiday')
+    .select('day')
+    .orderBy('day', 'desc')
+    .limit(10_000)
+    .execute()
+  return holidays.map(({ day }) => day)
 }

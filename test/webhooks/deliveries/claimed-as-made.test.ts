@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { ENTITIES } from '../../../src/app/entities.ts'
 import { openDatabase } from '../../../src/postgres/orm.ts'
 import type { Webhooks } from '../../../src/webhooks/webhooks.ts'
 import type { Receiver } from '../../support/receiver.ts'
@@ -78,7 +79,7 @@ test('no deliveries are created as claimed for an endpoint that fails or is disa
 })
 
 test('deliveries claimed at creation by a crashed process are sent after the lease', async () => {
-  const lost = await openDatabase(harness.url)
+  const lost = await openDatabase(harness.url, ENTITIES)
   const crashing = openWebhooks(lost, { leaseMs: 1_500 })
   const peer = await harness.receiver()
   crashing.start()

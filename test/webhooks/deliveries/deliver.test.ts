@@ -1,5 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { ENTITIES } from '../../../src/app/entities.ts'
 import type { Database } from '../../../src/postgres/orm.ts'
 import { openDatabase } from '../../../src/postgres/orm.ts'
 import type { Webhooks, WebhooksOptions } from '../../../src/webhooks/webhooks.ts'
@@ -293,7 +294,7 @@ describe('an endpoint', () => {
 
 describe('a worker', () => {
   test('that crashed is replaced once its lease has ended', async () => {
-    const lost = await openDatabase(db.url)
+    const lost = await openDatabase(db.url, ENTITIES)
     const crashing = openWebhooks(lost, { leaseMs: 700 })
     const peer = await receiver()
     peer.answer('hang')
@@ -351,7 +352,7 @@ describe('a worker', () => {
   }, 20_000)
 
   test('continues after the database dropped its connections', async () => {
-    const own = await openDatabase(db.url)
+    const own = await openDatabase(db.url, ENTITIES)
     closing.push(own.close)
     const webhooks = started({}, own)
     const peer = await receiver()

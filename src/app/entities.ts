@@ -1,0 +1,75 @@
+import { AccountEntity } from '../accounts/account.entity.ts'
+import { AuditEntryEntity, AuditHeadEntity } from '../auth/audit/audit.entity.ts'
+import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
+import { TokenEntity } from '../auth/tokens/token.entity.ts'
+import { BusinessEntity } from '../businesses/business.entity.ts'
+import { KeyEntity } from '../businesses/key.entity.ts'
+import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
+import {
+  ArchivedEntryEntity,
+  BalanceSnapshotEntity,
+  BusinessCounterEntity,
+  EpochEntity,
+  EventLogEntity,
+  OutboxEntity,
+  SequencerEntity,
+} from '../events/event.entity.ts'
+import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
+import type { Entities } from '../postgres/orm.ts'
+import { RunEntity } from '../reconciliation/run.entity.ts'
+import {
+  HolidayEntity,
+  SettlementEntity,
+  SettlementRequestEntity,
+  TermsEntity,
+} from '../settlement/settlement.entity.ts'
+import {
+  PaymentConflictEntity,
+  ReversalEntity,
+  UnmatchedPaymentEntity,
+} from '../transactions/exceptions.entity.ts'
+import { PostingEntity } from '../transactions/posting.entity.ts'
+import { TransactionEntity } from '../transactions/transaction.entity.ts'
+import {
+  AttemptEntity,
+  DeliveryEntity,
+  DispatcherEntity,
+} from '../webhooks/deliveries/delivery.entity.ts'
+import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
+
+/** The entities of every domain: the tables of the database. */
+export const ENTITIES: Entities = [
+  BusinessEntity,
+  KeyEntity,
+  AccountEntity,
+  TransactionEntity,
+  PostingEntity,
+  UnmatchedPaymentEntity,
+  PaymentConflictEntity,
+  ReversalEntity,
+  NotificationEntity,
+  PaymentKeyEntity,
+  RunEntity,
+  OutboxEntity,
+  EventLogEntity,
+  BusinessCounterEntity,
+  BalanceSnapshotEntity,
+  ArchivedEntryEntity,
+  SequencerEntity,
+  EpochEntity,
+  EndpointEntity,
+  SecretEntity,
+  DeliveryEntity,
+  AttemptEntity,
+  DispatcherEntity,
+  TermsEntity,
+  HolidayEntity,
+  SettlementRequestEntity,
+  SettlementEntity,
+  TokenEntity,
+  AuditEntryEntity,
+  AuditHeadEntity,
+  MasterKeyEntity,
+  KeyHolderEntity,
+  RateBucketEntity,
+]

@@ -1,0 +1,18 @@
+import type { EntitySchemaWithMeta } from '@mikro-orm/core'
+import type { EntityManager, InferKyselyDB, Kysely } from '@mikro-orm/postgresql'
+
+/** Names are the entities' properties, and values are converted to their types. */
+const OPTIONS = { columnNamingStrategy: 'property', convertValues: true } as const
+
+/**
+ * Queries on the tables of these entities, typed by them. They run in the transaction of `em`, if
+ * it has one. Only columns that keep their names are converted: an alias of a `bigint` or a time
+ * would be the driver's string.
+ *
+ * @example queriesOf<typeof HolidayEntity>(em).selectFrom('holiday').select('name')
+ */
+export function queriesOf<Entities extends EntitySchemaWithMeta>(
+  em: EntityManager,
+): Kysely<InferKyselyDB<Entities, typeof OPTIONS>> {
+  return em.getKysely(OPTIONS) as Kysely<unknown> as Kysely<InferKyselyDB<Entities, typeof OPTIONS>>
+}
