@@ -325,31 +325,36 @@ function keepOpen() {
   return state
 }
 
+/** Opens a few connections, and waits until each has been served once. */
+async function openMany() {
+  const opened = Array.from({ length: 2 * WORKERS }, keepOpen)
+  await vi.waitFor(
+    () => expect(opened.every(({ responses }) => responses === 1)).toBe(true),
+    WAIT_MS,
+  )
+  return opened
+}
+
 describe('a worker that hangs (SIGSTOP)', () => {
   test('delays neither new connections nor metrics, and only its connections end with it', async () => {
-    const before = Array.from({ length: 10 * WORKERS }, keepOpen)
-    await vi.waitFor(
-      () => expect(before.every(({ responses }) => responses === 1)).toBe(true),
-      WAIT_MS,
-    )
-    const stopped = workersOf(service).get(2)!
+    const workers = workersOf(service)
+    const stopped = workers.get(2)!
+    const others = [...workers.values()].filter((pid) => pid !== stopped)
+    // Whoever is awake accepts a connection: these are the worker's that will hang.
+    for (const pid of others) process.kill(pid, 'SIGSTOP')
+    const before = await openMany()
+    for (const pid of others) process.kill(pid, 'SIGCONT')
     process.kill(stopped, 'SIGSTOP')
-    const later = Array.from({ length: 2 * WORKERS }, keepOpen)
-    await vi.waitFor(
-      () => expect(later.every(({ responses }) => responses === 1)).toBe(true),
-      WAIT_MS,
-    )
+    const later = await openMany()
     const startedMs = performance.now()
     await scrape()
     expect(performance.now() - startedMs).toBeLessThan(5_000)
     process.kill(stopped, 'SIGKILL')
-    await vi.waitFor(() => expect(before.some(({ closed }) => closed)).toBe(true), WAIT_MS)
+    await vi.waitFor(() => expect(before.every(({ closed }) => closed)).toBe(true), WAIT_MS)
     await vi.waitUntil(() => workersOf(service).get(2) !== stopped, 20_000)
-    // Its connections ended with it; every other connection is still served.
-    const left = [...before, ...later].filter(({ closed }) => !closed)
-    for (const { request } of left) request()
+    for (const { request } of later) request()
     await vi.waitFor(
-      () => expect(left.every(({ responses }) => responses === 2)).toBe(true),
+      () => expect(later.every(({ responses }) => responses === 2)).toBe(true),
       WAIT_MS,
     )
     expect(later.some(({ closed }) => closed)).toBe(false)

@@ -13,11 +13,14 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { useDatabase } from '../support/database.ts'
 import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
 import { findDiscrepancies } from './fixture.ts'
 
-const service = useService()
+const db = useDatabase()
+const service = useService({}, undefined, db)
 const settlements = () => service.client(SettlementService)
 const transactions = () => service.client(TransactionService)
 
@@ -27,6 +30,23 @@ async function payMany(accountNumber: string, count: number, amountMinor = 100_0
   )
   const { results } = await transactions().recordPayments({ payments })
   return results.map((result) => result.transaction!.id)
+}
+
+/** A settlement covers the payments whose events are numbered, which happens after their commit. */
+async function untilNumbered(businessId: string): Promise<void> {
+  await waitFor(async () => {
+    const { rows } = await db.database.pool.query<{ left: number }>(
+      `select count(*)::int as left from outbox o left join event_log l on l.outbox_seq = o.seq
+        where o.business_id = $1 and l.position is null`,
+      [businessId],
+    )
+    expect(rows[0]?.left).toBe(0)
+  })
+}
+
+async function settle(request: Parameters<ReturnType<typeof settlements>['settle']>[0]) {
+  await untilNumbered(request.businessId ?? '')
+  return settlements().settle(request)
 }
 
 async function balanceOf(businessId: string) {
@@ -71,7 +91,7 @@ describe('a settlement', () => {
     const preview = await settlements().previewSettlement({ businessId, force: true })
     expect(preview).toMatchObject({ transactionCount: 3n, grossMinor: 966_666n, feesMinor: 5_000n })
     const request = { businessId, requestId: 'run-1', force: true }
-    const result = await settlements().settle(request)
+    const result = await settle(request)
     expect(result).toMatchObject({ requestId: 'run-1', completed: true })
     expect(result.settlements).toMatchObject([
       {
@@ -91,7 +111,7 @@ describe('a settlement', () => {
     await transactions().recordPayment(
       paymentInto(number, { sessionId: 'after', amountMinor: 500n }),
     )
-    expect(await settlements().settle(request)).toEqual(result)
+    expect(await settle(request)).toEqual(result)
     expect(await balanceOf(businessId)).toEqual({ ...after, pendingMinor: 500n })
 
     const found = await service.post('getTransaction/', key, { session_id: 'large' })
@@ -126,6 +146,7 @@ describe('a settlement', () => {
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     await payMany(number, 50)
     const request = { businessId, requestId: `many-${businessId}`, force: true }
+    await untilNumbered(businessId)
     const client = settlements()
     await Promise.all(Array.from({ length: 100 }, () => client.settle(request)))
     const listed = await settlements().listSettlements({ businessId })
@@ -142,7 +163,7 @@ describe('a settlement', () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     await payMany(number, 1)
-    expect(await settlements().settle({ businessId })).toMatchObject({
+    expect(await settle({ businessId })).toMatchObject({
       settlements: [],
       completed: true,
     })
@@ -211,7 +232,7 @@ describe('a reversal', () => {
     const [first = '', second = ''] = await payMany(number, 2)
     await transactions().reverseTransaction({ transactionId: first, reason: 'before' })
     expect(await balanceOf(businessId)).toMatchObject({ pendingMinor: 100_000n })
-    await settlements().settle({ businessId, force: true })
+    await settle({ businessId, force: true })
     expect(await balanceOf(businessId)).toEqual({
       pendingMinor: 0n,
       availableMinor: 90_000n,
@@ -254,7 +275,7 @@ describe('a reversal', () => {
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     const ids = await payMany(number, 500)
-    const settling = settlements().settle({ businessId, force: true })
+    const settling = settle({ businessId, force: true })
     const client = transactions()
     const outcomes = await Promise.all(
       [...ids, ...ids].map((transactionId) =>
@@ -306,7 +327,7 @@ test('each mode of a business has its own balance, settlements and statement', a
     [700n, 0n],
   ])
   await until(
-    () => settlements().settle({ businessId, test: true, force: true }),
+    () => settle({ businessId, test: true, force: true }),
     (result) => result.settlements.length === 1 && result.settlements[0]!.live === false,
   )
   expect(await balances()).toEqual([

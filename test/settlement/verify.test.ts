@@ -2,10 +2,10 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { SYSTEM } from '../../src/auth/caller.ts'
 import { newId } from '../../src/core/ids.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
-import { createSettlementTally } from '../../src/settlement/runs/settlement-tally.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
-import { verifyPage } from '../../src/settlement/verification/store.ts'
+import { createSettlementTally } from '../../src/settlement/verification/settlement-tally.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
+import { verifyTransactions } from '../../src/transactions/verify-transactions.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import {
@@ -179,7 +179,11 @@ test('a verification compares settlements as postings arrive and holds few in me
     const tally = createSettlementTally()
     const sizes: number[] = []
     for (let after: string | undefined = before; after !== undefined; ) {
-      const page: Awaited<ReturnType<typeof verifyPage>> = await verifyPage(client, after, 2)
+      const page: Awaited<ReturnType<typeof verifyTransactions>> = await verifyTransactions(
+        client,
+        after,
+        2,
+      )
       expect(await tally.add(client, page.settlements)).toEqual([])
       sizes.push(tally.size())
       after = page.last

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
+import { committedChanges } from '../../events/balance-changes/balance-changes.sql.ts'
 import type { Balance, BalanceKey } from '../settlement.ts'
 
 interface Row {
@@ -7,12 +8,6 @@ interface Row {
   fees_minor: string
   is_foreign_snapshot: boolean
 }
-
-/** Whether an event of a transaction that the sequencer has seen already has a sequence number. */
-const IS_SEQUENCED = `(state.target is not null and o.seq <= state.done_seq
-  and pg_visible_in_snapshot(o.xid, state.target))`
-
-const DELTAS = 'o.pending_minor, o.available_minor, o.fees_minor'
 
 /**
  * The balance is the sum of three parts: the events that the sequencer has numbered, the committed
@@ -28,19 +23,8 @@ export async function readBalance(
 ): Promise<Balance & { readonly isForeignSnapshot: boolean }> {
   const { rows } = await client.query<Row>({
     name: 'balance-read',
-    text: `with state as materialized (
-        select snapshot, target, done_seq from sequencer where id = 1
-      ), part as (
-        select pending_minor, available_minor, fees_minor from event_business_counter
-        where business_id = $1 and live = $2
-        union all
-        select ${DELTAS} from outbox o, state
-        where o.xid >= (select pg_snapshot_xmax(snapshot) from state)
-          and o.business_id = $1 and o.live = $2 and not ${IS_SEQUENCED}
-        union all
-        select ${DELTAS} from outbox o, state
-        where o.xid = any (array(select pg_snapshot_xip(snapshot) from state))
-          and o.business_id = $1 and o.live = $2 and not ${IS_SEQUENCED}
+    text: `with ${committedChanges('$1', '$2')}, part as (
+        select * from committed
         union all
         select -gross_minor, gross_minor - fees_minor, fees_minor from settlement
         where business_id = $1 and live = $2 and status = 'RUNNING'

@@ -2,10 +2,10 @@ import { isRetryable } from '../../postgres/is-retryable.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { readCalendar } from '../terms/calendar.ts'
 import type { Terms } from '../terms/terms.ts'
+import type { OnLocked } from './batch-store.ts'
 import { listDue } from './list-due.ts'
 import { completeRequest, listOpenRequests, type SettlementRequest } from './requests-store.ts'
 import {
-  type OnLocked,
   processNextBatch,
   type SettlementContext,
   type SettlementInput,

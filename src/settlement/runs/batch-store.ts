@@ -1,10 +1,13 @@
 import type { PoolClient } from 'pg'
 import { appendEvents } from '../../events/append-events.ts'
+import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/append-postings.ts'
+import { markSettled } from '../../transactions/transaction.sql.ts'
 import type { Settlement } from '../settlement.ts'
-import { moneyEvents } from '../statements/money-events.ts'
-import type { OnLocked } from './run-settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
+
+/** What to do if another transaction holds the lock of the settlement. */
+export type OnLocked = 'wait' | 'skip'
 
 /**
  * Locks a running settlement until the commit.
@@ -36,6 +39,13 @@ const BATCH = moneyEvents({
   limit: '$5',
 })
 
+const SETTLED = markSettled({
+  from: 'batch e',
+  where: "e.kind = 'PAYMENT_NOTIFICATION' and t.id = e.subject_id and t.business_id = $2",
+  settledAt: '$6',
+  returning: 't.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor',
+})
+
 const SETTLEMENT_POSTING = {
   transaction_id: 'id',
   kind: 'posting.kind',
@@ -65,11 +75,7 @@ export async function settleBatch(
     `with batch as materialized (
         select * from ${BATCH} e
       ), settled as (
-        update transaction t set settled_at = $6
-        from batch e
-        where e.kind = 'PAYMENT_NOTIFICATION' and t.id = e.subject_id and t.business_id = $2
-          and t.status = 'SUCCESS' and t.settled_at is null
-        returning t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
+        ${SETTLED}
       ), posted as (
         ${appendPostings(
           SETTLEMENT_POSTING,

@@ -1,8 +1,13 @@
 import type { Pool } from 'pg'
+import {
+  MONEY_EVENTS,
+  NUMBERED_BALANCES,
+} from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import { IS_UNSETTLED, joinTransaction } from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { firstUnsettled } from '../statements/money-events.ts'
 import type { Fee } from '../terms/terms.ts'
+import { firstUnsettled } from './first-unsettled.sql.ts'
 
 /** A balance with unsettled payments. */
 export interface UnsettledBalance extends BalanceKey {
@@ -44,7 +49,7 @@ export async function listUnsettled(
     name: 'settlement-unsettled',
     text: `select c.business_id, c.live, u.recorded_at_ms
       from (
-        select business_id, live from event_business_counter
+        select business_id, live from ${NUMBERED_BALANCES}
         where pending_minor > 0 and (business_id, live) > ($1, $3::boolean)
         order by business_id, live limit $2
       ) c
@@ -93,12 +98,12 @@ export async function readPreview(
         ${epochMs('min(occurred_at)')} as recorded_at_ms
       from (
         select t.amount_minor, e.occurred_at, $5::timestamptz is null or e.occurred_at < $5 as due
-        from money_event e join transaction t on t.id = e.subject_id
+        from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
         where e.business_id = $1 and e.live = $6 and e.kind = 'PAYMENT_NOTIFICATION'
           and e.business_sequence > coalesce((
             select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6
             order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)
-          and t.status = 'SUCCESS' and t.settled_at is null
+          and ${IS_UNSETTLED}
       ) unsettled`,
     [
       businessId,

@@ -1,15 +1,17 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
+import {
+  findSequenceBounds,
+  lastSequenceBefore,
+} from '../../events/balance-changes/business-sequences.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
 import { encodeSettlementEvent } from '../message.ts'
 import { AFTER_ALL, type BalanceKey, type Settlement } from '../settlement.ts'
-import { lastSequenceBefore } from '../statements/last-sequence.ts'
-import { findSequenceBounds } from '../statements/store.ts'
 import type { Fee } from '../terms/terms.ts'
-import { insertSettlementEvent, lockRunning, settleBatch } from './batch-store.ts'
+import { insertSettlementEvent, lockRunning, type OnLocked, settleBatch } from './batch-store.ts'
 import { findRunning, insertSettlement, lockBalance } from './store.ts'
 
 export interface SettlementContext {
@@ -21,9 +23,6 @@ export interface SettlementContext {
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
 }
-
-/** What to do if another transaction holds the lock of the settlement. */
-export type OnLocked = 'wait' | 'skip'
 
 /** How many events one transaction processes: about twenty milliseconds. */
 const EVENTS_MAX = 500

@@ -1,8 +1,9 @@
 import type { Pool, PoolClient } from 'pg'
+import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { BalanceKey, Settlement, SettlementStatus } from '../settlement.ts'
-import { firstUnsettled, moneyEvents } from '../statements/money-events.ts'
 import type { Fee } from '../terms/terms.ts'
+import { firstUnsettled } from './first-unsettled.sql.ts'
 import type { SettlementRequest } from './requests-store.ts'
 
 export interface SettlementRow {

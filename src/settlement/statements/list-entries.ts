@@ -1,11 +1,14 @@
 import type { Pool } from 'pg'
 import { getBusiness } from '../../businesses/get-business.ts'
+import {
+  findSequenceBounds,
+  lastSequenceBefore,
+} from '../../events/balance-changes/business-sequences.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import { type Balance, type BalanceKey, BEFORE_ALL } from '../settlement.ts'
-import { lastSequenceBefore } from './last-sequence.ts'
-import { type Entry, findKnownBalance, findSequenceBounds, listRange, sumRange } from './store.ts'
+import { type Entry, findKnownBalance, listRange, sumRange } from './store.ts'
 
 interface ListEntries extends BalanceKey {
   /** Booked at this time or later. */

@@ -1,7 +1,11 @@
 import type { Pool } from 'pg'
-import { boundedScan } from '../../postgres/bounded-scan.ts'
+import {
+  ENTRIES_IN_RANGE,
+  lastBalanceSnapshot,
+  MONEY_EVENTS,
+} from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Queryable } from '../../postgres/in-transaction.ts'
+import { joinTransaction } from '../../transactions/transaction.sql.ts'
 import type { Balance, BalanceKey } from '../settlement.ts'
 
 /** A statement entry: how one event changed the balance of a business. */
@@ -32,23 +36,6 @@ interface Range extends BalanceKey {
   readonly upTo: bigint
 }
 
-/** How many events one page scans, including those that moved no money, such as new accounts. */
-const EVENTS_MAX = 1_000
-
-const IN_RANGE = `business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3`
-
-const SCAN = boundedScan({
-  from: 'event_log l join outbox o on o.seq = l.outbox_seq',
-  columns: `l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
-    o.available_minor, o.fees_minor`,
-  key: 'business_sequence',
-  order: 'asc',
-  range: IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&'),
-  filter: '(pending_minor, available_minor, fees_minor) <> (0, 0, 0)',
-  limit: '$4',
-  rowsMax: EVENTS_MAX,
-})
-
 /**
  * The entries of a range, oldest first.
  *
@@ -60,16 +47,10 @@ export async function listRange(
   limit: number,
 ): Promise<{ readonly entries: Entry[]; readonly readUpTo: bigint | undefined }> {
   const { rows } = await pool.query<Row & { business_sequence: string | null; read_up_to: string }>(
-    `with ${SCAN}, archived as (
-        select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor,
-          fees_minor
-        from archived_entry where ${IN_RANGE} order by business_sequence limit $4
-      ), entry as (
-        select * from archived union all select * from page order by business_sequence limit $4
-      )
+    `with ${ENTRIES_IN_RANGE}
       select edge.read_up_to, e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms,
         e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
-      from edge left join (entry e left join transaction t on t.id = e.subject_id) on true
+      from edge left join (entry e left ${joinTransaction('e.subject_id')}) on true
       order by e.business_sequence`,
     [range.businessId, range.after, range.upTo, limit, range.live],
   )
@@ -97,7 +78,7 @@ export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
     `select coalesce(sum(pending_minor), 0) as pending_minor,
         coalesce(sum(available_minor), 0) as available_minor,
         coalesce(sum(fees_minor), 0) as fees_minor
-      from money_event
+      from ${MONEY_EVENTS}
       where business_id = $1 and live = $4 and business_sequence > $2 and business_sequence <= $3`,
     [range.businessId, range.after, range.upTo, range.live],
   )
@@ -117,51 +98,11 @@ export async function findKnownBalance(
         from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
         order by to_sequence desc limit 1)
         union all
-        (select business_sequence, pending_minor, available_minor, fees_minor from balance_snapshot
-        where business_id = $1 and live = $3 and business_sequence <= $2
-        order by business_sequence desc limit 1)
+        (${lastBalanceSnapshot('$1', '$3', '$2')})
       ) known order by sequence desc limit 1`,
     [businessId, upTo, live],
   )
   return rows[0] && { sequence: BigInt(rows[0].sequence), balance: toBalance(rows[0]) }
-}
-
-/** The first and last sequence number that a business still has; undefined without events. */
-export async function findSequenceBounds(
-  client: Queryable,
-  { businessId, live }: BalanceKey,
-): Promise<{ readonly first: bigint; readonly last: bigint } | undefined> {
-  const end = (table: string, direction: 'asc' | 'desc') =>
-    `(select business_sequence from ${table} where business_id = $1 and live = $2
-      order by business_sequence ${direction} limit 1)`
-  const { rows } = await client.query<{ first: string | null; last: string | null }>(
-    `select least(${end('archived_entry', 'asc')}, ${end('event_log', 'asc')}) as first,
-      greatest(${end('archived_entry', 'desc')}, ${end('event_log', 'desc')}) as last`,
-    [businessId, live],
-  )
-  const { first = null, last = null } = rows[0] ?? {}
-  return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
-}
-
-/** The booking time of the first event at or above a sequence number. */
-export async function findBookedAt(
-  client: Queryable,
-  { businessId, live }: BalanceKey,
-  from: bigint,
-): Promise<number | undefined> {
-  const { rows } = await client.query<{ logged_at_ms: number }>(
-    `select ${epochMs('logged_at')} as logged_at_ms from (
-        (select business_sequence, logged_at from archived_entry
-        where business_id = $1 and live = $3 and business_sequence >= $2
-        order by business_sequence limit 1)
-        union all
-        (select business_sequence, logged_at from event_log
-        where business_id = $1 and live = $3 and business_sequence >= $2
-        order by business_sequence limit 1)
-      ) event order by business_sequence limit 1`,
-    [businessId, from, live],
-  )
-  return rows[0]?.logged_at_ms
 }
 
 function toBalance(row: Pick<Row, 'pending_minor' | 'available_minor' | 'fees_minor'>): Balance {

@@ -1,15 +1,13 @@
 import type { Pool, PoolClient } from 'pg'
+import { listRunningSums } from '../../events/balance-changes/running-sums.ts'
+import {
+  type BalanceSums,
+  type Discrepancy,
+  verifyTransactions,
+} from '../../transactions/verify-transactions.ts'
 import { readBalance } from '../balances/store.ts'
-import { createSettlementTally } from '../runs/settlement-tally.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { type BalanceSums, listRunningSums, verifyPage } from './store.ts'
-
-/** One inconsistency in the ledger. */
-export interface Discrepancy {
-  /** A transaction id, a settlement id or a balance. */
-  readonly subject: string
-  readonly problem: string
-}
+import { createSettlementTally } from './settlement-tally.ts'
 
 /** The progress of a verification. */
 export interface Verification {
@@ -63,7 +61,7 @@ async function* verifySnapshot(client: PoolClient): AsyncGenerator<Verification>
     return { transactions, postings, discrepancies, discrepancyCount, completed }
   }
   for (let after: string | undefined = ''; after !== undefined; ) {
-    const page: Awaited<ReturnType<typeof verifyPage>> = await verifyPage(
+    const page: Awaited<ReturnType<typeof verifyTransactions>> = await verifyTransactions(
       client,
       after,
       TRANSACTIONS_MAX,

@@ -1,10 +1,6 @@
 import type { PoolClient } from 'pg'
-import {
-  findSettlementTotals,
-  listSettlementTotals,
-  type SettlementSums,
-} from '../verification/store.ts'
-import type { Discrepancy } from '../verification/verify-ledger.ts'
+import type { Discrepancy, SettlementSums } from '../../transactions/verify-transactions.ts'
+import { findSettlementTotals, listSettlementTotals } from './store.ts'
 
 /**
  * Compares settlements with the sums of their postings, which arrive in transaction order. A

@@ -1,0 +1,121 @@
+import { boundedScan } from '../../postgres/bounded-scan.ts'
+
+/** Table aliases for the columns of an event, in the event log or in the archive. */
+interface Aliases {
+  /** For business_id, live, business_sequence and logged_at. */
+  readonly log: string
+  /** For kind, subject_id, occurred_at, pending_minor, available_minor and fees_minor. */
+  readonly event: string
+}
+
+interface MoneyEventQuery {
+  /** The condition on an event. */
+  readonly where: (aliases: Aliases) => string
+  /** Further tables that the condition needs. */
+  readonly join?: (aliases: Aliases) => string
+  readonly order: 'asc' | 'desc'
+  /** SQL: a number or a parameter. */
+  readonly limit: string
+}
+
+/**
+ * A subquery for the first events that changed a balance, with the columns of the view
+ * `money_event`. It reads only the rows it returns. The view has no order of its own: through it,
+ * PostgreSQL would sort all events of a business to find the first.
+ */
+export function moneyEvents({ where, join = () => '', order, limit }: MoneyEventQuery): string {
+  const part = ({ log, event }: Aliases, from: string, filter: string) =>
+    `(select ${log}.business_id, ${log}.live, ${log}.business_sequence, ${event}.kind, ${event}.subject_id,
+        ${event}.occurred_at, ${log}.logged_at, ${event}.pending_minor, ${event}.available_minor,
+        ${event}.fees_minor
+      from ${from} ${join({ log, event })}
+      where ${where({ log, event })}${filter}
+      order by ${log}.business_sequence ${order} limit ${limit})`
+  return `(select * from (
+      ${part({ log: 'a', event: 'a' }, 'archived_entry a', '')}
+      union all
+      ${part(
+        { log: 'l', event: 'o' },
+        'event_log l join outbox o on o.seq = l.outbox_seq',
+        ' and (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0)',
+      )}
+    ) events order by business_sequence ${order} limit ${limit})`
+}
+
+/** SQL: all events `e` that changed a balance, in no order; their columns are those of the view. */
+export const MONEY_EVENTS = 'money_event e'
+
+/**
+ * SQL: the balances `c` of all businesses that have events, as the sums of their numbered events:
+ * business_id, live, pending_minor, available_minor and fees_minor.
+ */
+export const NUMBERED_BALANCES = 'event_business_counter c'
+
+/** Whether an event of a transaction that the sequencer has seen already has a sequence number. */
+const IS_NUMBERED = `(state.target is not null and o.seq <= state.done_seq
+  and pg_visible_in_snapshot(o.xid, state.target))`
+
+/**
+ * Two subqueries for `with`. `state` is one row about the sequencer: `snapshot`. `committed` has
+ * the balance changes of all committed events of a business and mode: pending_minor,
+ * available_minor and fees_minor, in one row for those that the sequencer has numbered, and one row
+ * for each of the others, which are those of the last milliseconds.
+ *
+ * @param businessId an SQL expression, like `live`
+ */
+export function committedChanges(businessId: string, live: string): string {
+  const unnumbered = (xids: string) =>
+    `select o.pending_minor, o.available_minor, o.fees_minor from outbox o, state
+        where o.xid ${xids} and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
+  return `state as materialized (
+        select snapshot, target, done_seq from sequencer where id = 1
+      ), committed as (
+        select pending_minor, available_minor, fees_minor from event_business_counter
+        where business_id = ${businessId} and live = ${live}
+        union all
+        ${unnumbered('>= (select pg_snapshot_xmax(snapshot) from state)')}
+        union all
+        ${unnumbered('= any (array(select pg_snapshot_xip(snapshot) from state))')}
+      )`
+}
+
+/** How many events one page scans, including those that moved no money, such as new accounts. */
+const EVENTS_MAX = 1_000
+
+const IN_RANGE =
+  'business_id = $1 and live = $5 and business_sequence > $2 and business_sequence <= $3'
+
+/**
+ * Subqueries for `with`. `entry` has the first balance changes of a range of events, in order:
+ * business_sequence, kind, subject_id, logged_at, pending_minor, available_minor and fees_minor.
+ * `edge` is that of `boundedScan`. Parameters: $1 the business, $2 after this sequence number, $3 up
+ * to this one, $4 the limit, $5 the mode.
+ */
+export const ENTRIES_IN_RANGE = `${boundedScan({
+  from: 'event_log l join outbox o on o.seq = l.outbox_seq',
+  columns: `l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
+    o.available_minor, o.fees_minor`,
+  key: 'business_sequence',
+  order: 'asc',
+  range: IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&'),
+  filter: '(pending_minor, available_minor, fees_minor) <> (0, 0, 0)',
+  limit: '$4',
+  rowsMax: EVENTS_MAX,
+})}, archived as (
+    select business_sequence, kind, subject_id, logged_at, pending_minor, available_minor, fees_minor
+    from archived_entry where ${IN_RANGE} order by business_sequence limit $4
+  ), entry as (
+    select * from archived union all select * from page order by business_sequence limit $4
+  )`
+
+/**
+ * SQL: the last snapshot of a balance at or below a sequence number: business_sequence,
+ * pending_minor, available_minor and fees_minor.
+ *
+ * @param businessId an SQL expression, like all other parameters
+ */
+export function lastBalanceSnapshot(businessId: string, live: string, upTo: string): string {
+  return `select business_sequence, pending_minor, available_minor, fees_minor from balance_snapshot
+    where business_id = ${businessId} and live = ${live} and business_sequence <= ${upTo}
+    order by business_sequence desc limit 1`
+}

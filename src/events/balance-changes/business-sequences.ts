@@ -1,0 +1,76 @@
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+
+/** A business in one mode, which has sequence numbers of its own. */
+interface BusinessMode {
+  readonly businessId: string
+  readonly live: boolean
+}
+
+interface SequenceBounds {
+  readonly first: bigint
+  readonly last: bigint
+}
+
+/** The first and last sequence number that a business still has; undefined without events. */
+export async function findSequenceBounds(
+  client: Queryable,
+  { businessId, live }: BusinessMode,
+): Promise<SequenceBounds | undefined> {
+  const end = (table: string, direction: 'asc' | 'desc') =>
+    `(select business_sequence from ${table} where business_id = $1 and live = $2
+      order by business_sequence ${direction} limit 1)`
+  const { rows } = await client.query<{ first: string | null; last: string | null }>(
+    `select least(${end('archived_entry', 'asc')}, ${end('event_log', 'asc')}) as first,
+      greatest(${end('archived_entry', 'desc')}, ${end('event_log', 'desc')}) as last`,
+    [businessId, live],
+  )
+  const { first = null, last = null } = rows[0] ?? {}
+  return first === null || last === null ? undefined : { first: BigInt(first), last: BigInt(last) }
+}
+
+/** The booking time of the first event at or above a sequence number. */
+async function findBookedAt(
+  client: Queryable,
+  { businessId, live }: BusinessMode,
+  from: bigint,
+): Promise<number | undefined> {
+  const { rows } = await client.query<{ logged_at_ms: number }>(
+    `select ${epochMs('logged_at')} as logged_at_ms from (
+        (select business_sequence, logged_at from archived_entry
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+        union all
+        (select business_sequence, logged_at from event_log
+        where business_id = $1 and live = $3 and business_sequence >= $2
+        order by business_sequence limit 1)
+      ) event order by business_sequence limit 1`,
+    [businessId, from, live],
+  )
+  return rows[0]?.logged_at_ms
+}
+
+/**
+ * The last sequence number of a business below the first event that was booked at `atMs` or later.
+ * Booking times rise with sequence numbers, so a binary search finds it. An event is booked when
+ * the sequencer numbers it, shortly after it occurred.
+ *
+ * @param bounds the first and last sequence number of the business
+ */
+export async function lastSequenceBefore(
+  client: Queryable,
+  key: BusinessMode,
+  atMs: number,
+  bounds: SequenceBounds,
+): Promise<bigint> {
+  let low = bounds.first
+  let high = bounds.last + 1n
+  while (low < high) {
+    // Rounds down, also for negative numbers.
+    const middle = (low + high) >> 1n
+    const bookedAtMs = await findBookedAt(client, key, middle)
+    if (bookedAtMs !== undefined && bookedAtMs < atMs) low = middle + 1n
+    else high = middle
+  }
+  return low - 1n
+}
