@@ -2,8 +2,10 @@ import { cutPage, type Page, pageTokenOf } from './page-token.ts'
 
 /** A scan in index order whose rows pass a filter. */
 interface Scan {
-  /** The table and its alias. */
+  /** The table and its alias, and what each of its rows joins exactly once. */
   readonly from: string
+  /** The table and its alias alone, if `from` joins others. */
+  readonly table?: string
   readonly columns: string
   /** SQL: the sort column, which is one of the columns. */
   readonly key: string
@@ -24,7 +26,7 @@ interface Scan {
  * `rowsMax` rows: it may then be short although more pages follow (AIP-158).
  */
 export function boundedScan(scan: Scan): string {
-  const { from, columns, key, order, range, filter, limit, rowsMax } = scan
+  const { from, table = from, columns, key, order, range, filter, limit, rowsMax } = scan
   // The inner limit bounds the scan before the filter; the outer one ends it when the page is full.
   return `page as materialized (
       select * from (
@@ -32,7 +34,7 @@ export function boundedScan(scan: Scan): string {
       ) candidate where ${filter} order by ${key} ${order} limit ${limit}
     ), edge as (
       select case when (select count(*) from page) < ${limit} then (
-        select ${key} from ${from} where ${range} order by ${key} ${order}
+        select ${key} from ${table} where ${range} order by ${key} ${order}
         offset ${rowsMax - 1} limit 1
       ) end as read_up_to
     )`

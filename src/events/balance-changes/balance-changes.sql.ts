@@ -93,6 +93,7 @@ const IN_RANGE =
  */
 export const ENTRIES_IN_RANGE = `${boundedScan({
   from: 'event_log l join outbox o on o.seq = l.outbox_seq',
+  table: 'event_log l',
   columns: `l.business_sequence, o.kind, o.subject_id, l.logged_at, o.pending_minor,
     o.available_minor, o.fees_minor`,
   key: 'business_sequence',
