@@ -1,17 +1,27 @@
 import { Fault } from '../core/errors.ts'
 
-/** A position in the log of an epoch. Subscribers store it as an opaque, versioned text. */
+/** A place in the event log. Subscribers store it as an opaque, versioned text. */
 export interface Cursor {
-  /** Incremented after a restore, since positions may then belong to other events. */
+  /** Rises after a failover or a restore, since positions may then belong to other events. */
   readonly epoch: number
   /** The position up to which all events were sent to the subscriber or filtered out. */
   readonly position: bigint
+  /**
+   * The end of the id of the event at the position, which tells it from another event that got the
+   * same position after a restore; empty: the event is not known.
+   */
+  readonly tag: string
 }
 
-const FORMAT = /^v1\.(\d{1,9})\.(\d{1,18})$/
+const FORMAT = /^v2\.(\d{1,9})\.(\d{1,18})\.(\w{0,6})$/
 
-export function encodeCursor({ epoch, position }: Cursor): string {
-  return Buffer.from(`v1.${epoch}.${position}`).toString('base64url')
+/** The tag of an event. */
+export function tagOf(eventId: string): string {
+  return eventId.slice(-6)
+}
+
+export function encodeCursor({ epoch, position, tag }: Cursor): string {
+  return Buffer.from(`v2.${epoch}.${position}.${tag}`).toString('base64url')
 }
 
 /** @throws Fault invalid_cursor if the text is not a cursor of this service */
@@ -22,5 +32,6 @@ export function decodeCursor(text: string): Cursor {
       fields: [{ field: 'cursor', message: 'must be the cursor of an event or a checkpoint' }],
     })
   }
-  return { epoch: Number(match[1]), position: BigInt(match[2] as string) }
+  const [, epoch, position = '', tag = ''] = match
+  return { epoch: Number(epoch), position: BigInt(position), tag }
 }

@@ -51,6 +51,8 @@ export const EventLogEntity = defineEntity({
     live: p.boolean(),
     businessSequence: p.bigint(),
     loggedAt: p.datetime(3),
+    /** The epoch in which it got its numbers. */
+    epoch: p.integer(),
   },
   uniques: [{ properties: ['businessId', 'live', 'businessSequence'] }],
 })
@@ -107,7 +109,9 @@ export const BalanceSnapshotEntity = defineEntity({
 /**
  * One row: the last position, and the snapshot whose events are all numbered. While a large backlog
  * is numbered in batches, `target` is the snapshot in progress, and its events up to `doneSeq` are
- * done.
+ * done. Snapshots say nothing about rows up to `baseSeq`, which may be of another cluster. While
+ * `restoredSnapshot`, the last one of that cluster, is set, rows up to `baseSeq` are being numbered:
+ * those after `restoredSeq`, and those that it does not see.
  */
 export const SequencerEntity = defineEntity({
   name: 'Sequencer',
@@ -121,8 +125,20 @@ export const SequencerEntity = defineEntity({
     doneSeq: p.bigint(),
     /** The position of the last event that retention deleted. */
     floor: p.bigint(),
+    /** The cluster and timeline of the last tick. */
+    systemIdentifier: p.bigint(),
+    timeline: p.integer(),
+    baseSeq: p.bigint(),
+    restoredSnapshot: p.text().columnType('pg_snapshot').nullable(),
+    restoredSeq: p.bigint().nullable(),
   },
-  checks: [{ name: 'sequencer_one_row', expression: 'id = 1' }],
+  checks: [
+    { name: 'sequencer_one_row', expression: 'id = 1' },
+    {
+      name: 'sequencer_restored',
+      expression: '(restored_snapshot is null) = (restored_seq is null)',
+    },
+  ],
 })
 
 /** The position at which each epoch started: cursors of earlier epochs are valid up to there. */

@@ -10,12 +10,13 @@ export interface Lag {
   seconds: number | null
   xid_age: string
   position: string
+  epoch: number
 }
 
 export async function readLag(pool: Pool): Promise<Lag | undefined> {
   const result = await pool.query<Lag>({
     name: 'event-lag',
-    text: `select s.position,
+    text: `select s.position, s.epoch,
         pg_snapshot_xmax(pg_current_snapshot())::text::bigint
           - pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid_age,
         w.rows, w.seconds
@@ -24,7 +25,8 @@ export async function readLag(pool: Pool): Promise<Lag | undefined> {
           extract(epoch from now() - min(occurred_at))::float8 as seconds
         from (
           select occurred_at from outbox
-          where xid >= pg_snapshot_xmax(s.snapshot) and seq > s.done_seq limit $1
+          where xid >= pg_snapshot_xmax(s.snapshot) and xid < pg_snapshot_xmax(pg_current_snapshot())
+            and seq > greatest(s.done_seq, s.base_seq) limit $1
         ) waiting
       ) w where s.id = 1`,
     values: [ROWS_COUNTED_MAX],

@@ -1,97 +1,115 @@
 import type { Pool } from 'pg'
-import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
-import { assert, Fault } from '../core/errors.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
-import { type Cursor, decodeCursor, encodeCursor } from './cursor.ts'
-
-/** The statement timeout of an epoch bump, which reads the whole log. */
-const BUMP_TIMEOUT_MINUTES = 30
+import { Fault } from '../core/errors.ts'
+import { type Cursor, decodeCursor, encodeCursor, tagOf } from './cursor.ts'
 
 /** The current epoch and range of the log. */
 export interface LogState {
-  /** Incremented after a restore; part of every cursor. */
+  /** Rises after a failover or a restore; part of every cursor. */
   readonly epoch: number
-  /** The position of the last event; 0 if the log is empty. */
-  readonly end: bigint
+  /** The last event; position 0 if the log is empty. */
+  readonly end: Cursor
   /** The position of the last event that retention deleted; 0 if none. */
   readonly floor: bigint
 }
 
 export async function readLogState(pool: Pool): Promise<LogState> {
-  const result = await pool.query<{ epoch: number; position: string; floor: string }>({
+  const result = await pool.query<{
+    epoch: number
+    position: string
+    floor: string
+    event_id: string | null
+  }>({
     name: 'event-log-state',
-    text: 'select epoch, position, floor from sequencer where id = 1',
+    text: `select s.epoch, s.position, s.floor, l.event_id
+      from sequencer s left join event_log l on l.position = s.position where s.id = 1`,
   })
   const row = result.rows[0]
   if (row === undefined)
     throw new Error('the sequencer row, which the first migration inserts, is missing')
-  return { epoch: row.epoch, end: BigInt(row.position), floor: BigInt(row.floor) }
+  const { epoch } = row
+  const end = { epoch, position: BigInt(row.position), tag: tagOf(row.event_id ?? '') }
+  return { epoch, end, floor: BigInt(row.floor) }
 }
 
 /**
- * Returns the position of a cursor: a reader continues with the next position.
- *
- * @throws Fault invalid_cursor: the text is not a cursor of this service; stale_cursor: the cursor
- * is of another epoch, or beyond the end of the log; expired_cursor: retention deleted the events
- * after it. The last two carry a cursor from which it is safe to resume, as the fact `cursor`.
+ * Whether the sequencer has noticed the last failover or restore, and has given a position to
+ * everything that was committed before it. Until then, the log may still change its epoch.
  */
-export async function positionOf(pool: Pool, text: string, state: LogState): Promise<bigint> {
-  const cursor = decodeCursor(text)
-  if (cursor.epoch !== state.epoch || cursor.position > state.end) {
-    throw await staleCursor(pool, cursor, state)
-  }
-  if (cursor.position < state.floor) {
-    const oldest = encodeCursor({ epoch: state.epoch, position: state.floor })
-    throw new Fault(
-      'expired_cursor',
-      'Events after this cursor were deleted; the error details have the oldest valid cursor',
-      { facts: { cursor: oldest } },
-    )
-  }
-  return cursor.position
+export async function isLogCurrent(pool: Pool): Promise<boolean> {
+  const result = await pool.query<{ is_current: boolean }>({
+    name: 'event-log-current',
+    text: `select s.restored_snapshot is null and (s.system_identifier, s.timeline)
+        = (c.system_identifier, c.timeline) as is_current
+      from sequencer s cross join current_cluster() c where s.id = 1`,
+  })
+  return result.rows[0]?.is_current ?? false
 }
 
-/** The fault for a cursor of another epoch, with a cursor from which it is safe to resume. */
-export async function staleCursor(pool: Pool, cursor: Cursor, state: LogState): Promise<Fault> {
-  const position = await safePosition(pool, cursor, state)
-  const resume = encodeCursor({ epoch: state.epoch, position })
+/**
+ * Returns the place of a cursor: a reader continues with the next position.
+ *
+ * @throws Fault invalid_cursor: the text is not a cursor of this service; stale_cursor: what the
+ * cursor has seen is not in the log any more; expired_cursor: retention deleted the events after
+ * it. The last two carry a cursor from which it is safe to resume, as the fact `cursor`.
+ * unavailable: the database has just failed over
+ */
+export async function placeOf(pool: Pool, text: string, state: LogState): Promise<Cursor> {
+  const place = await toEpoch(pool, decodeCursor(text), state)
+  if (place.position < state.floor) throw expiredCursor(state.epoch, state.floor)
+  const { rows } = await pool.query<{ event_id: string }>({
+    name: 'event-log-event',
+    text: 'select event_id from event_log where position = $1',
+    values: [place.position],
+  })
+  if (rows[0] !== undefined) checkTag(place, rows[0].event_id, state)
+  return place
+}
+
+/**
+ * A place of an earlier epoch as a place of the current one, if the log is the same up to it.
+ *
+ * @throws Fault stale_cursor, unavailable: the database has just failed over
+ */
+export async function toEpoch(pool: Pool, place: Cursor, state: LogState): Promise<Cursor> {
+  const { epoch, end, floor } = state
+  if (place.epoch < epoch) {
+    const { rows } = await pool.query<{ shared: string }>({
+      name: 'event-epoch-shared',
+      text: 'select min(start_position) as shared from event_epoch where epoch > $1',
+      values: [place.epoch],
+    })
+    const shared = BigInt(rows[0]?.shared ?? 0)
+    if (place.position > shared) throw staleCursor(epoch, shared > floor ? shared : floor)
+    return { ...place, epoch }
+  }
+  if (place.epoch === epoch && place.position <= end.position) return place
+  if (!(await isLogCurrent(pool))) {
+    throw new Fault('unavailable', 'The database has failed over; its event log is not ready yet', {
+      retryAfterSeconds: 1,
+    })
+  }
+  // The database was restored to an earlier state. Since when the log differs is not known.
+  throw staleCursor(epoch, floor)
+}
+
+/** @throws Fault stale_cursor if another event is at the place */
+export function checkTag(place: Cursor, eventId: string, { epoch, floor }: LogState): void {
+  if (place.tag !== '' && place.tag !== tagOf(eventId)) throw staleCursor(epoch, floor)
+}
+
+function staleCursor(epoch: number, position: bigint): Fault {
   return new Fault(
     'stale_cursor',
-    'The event log was restored since this cursor; resume from the cursor in the error details',
-    { facts: { cursor: resume } },
+    'Events before this cursor were lost in a failover or a restore; resume from the cursor in the error details',
+    { facts: { cursor: encodeCursor({ epoch, position, tag: '' }) } },
   )
 }
 
-/**
- * The last position at or before the cursor whose event is the same in the cursor's epoch and in
- * all later ones; at least the floor.
- */
-async function safePosition(pool: Pool, cursor: Cursor, state: LogState): Promise<bigint> {
-  const result = await pool.query<{ shared: string | null }>({
-    name: 'event-epoch-shared',
-    text: 'select min(start_position) as shared from event_epoch where epoch > $1',
-    values: [cursor.epoch],
-  })
-  const candidates = [cursor.position, state.end, BigInt(result.rows[0]?.shared ?? state.end)]
-  const lowest = candidates.reduce((a, b) => (a < b ? a : b))
-  return lowest > state.floor ? lowest : state.floor
-}
-
-/**
- * Starts a new epoch, after a restore or a failover that lost commits. Cursors of earlier epochs
- * are refused with a cursor from which it is safe to resume.
- */
-export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly epoch: number }> {
-  return inTransaction(pool, async (client) => {
-    // It reads the whole log once, which may exceed the default statement timeout.
-    await client.query(`set local statement_timeout = '${BUMP_TIMEOUT_MINUTES}min'`)
-    const sql = 'select new_epoch from bump_event_epoch()'
-    const { rows } = await client.query<{ new_epoch: number }>(sql)
-    const [row] = rows
-    assert(row, 'bump_event_epoch always returns a row')
-    const targetId = `${row.new_epoch}`
-    await appendAudit(client, actor, { action: 'epoch.bump', targetId })
-    return { epoch: row.new_epoch }
-  })
+/** @param floor the position of the last deleted event */
+export function expiredCursor(epoch: number, floor: bigint): Fault {
+  return new Fault(
+    'expired_cursor',
+    'Events after this cursor were deleted; the error details have the oldest valid cursor',
+    { facts: { cursor: encodeCursor({ epoch, position: floor, tag: '' }) } },
+  )
 }

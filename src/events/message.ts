@@ -4,7 +4,7 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { encodeCursor } from './cursor.ts'
+import { type Cursor, encodeCursor, tagOf } from './cursor.ts'
 import type { LogEntry } from './read-log.ts'
 
 /** Encodes an event for the outbox, without its position in the log. */
@@ -12,12 +12,17 @@ export function encodeEvent(event: Event): Uint8Array {
   return toBinary(EventSchema, event)
 }
 
-/** Adds to a stored event its position in the log and its mode, which older payloads lack. */
+/**
+ * Adds to a stored event its place in the log and its mode, which older payloads lack.
+ *
+ * @param epoch the current epoch, for the cursor
+ */
 export function toEventMessage(entry: LogEntry, epoch: number): Event {
   const event = fromBinary(EventSchema, entry.payload)
   event.position = entry.position
   event.businessSequence = entry.businessSequence
-  event.cursor = encodeCursor({ epoch, position: entry.position })
+  event.epoch = entry.epoch
+  event.cursor = encodeCursor({ epoch, position: entry.position, tag: tagOf(entry.eventId) })
   event.live = entry.live
   const { payload } = event
   if (payload.case !== undefined && 'live' in payload.value) payload.value.live = entry.live
@@ -30,8 +35,8 @@ export function toEventItem(entry: LogEntry, epoch: number): SubscribeResponse {
   })
 }
 
-export function toCheckpointItem(position: bigint, epoch: number): SubscribeResponse {
+export function toCheckpointItem(place: Cursor): SubscribeResponse {
   return create(SubscribeResponseSchema, {
-    item: { case: 'checkpoint', value: { cursor: encodeCursor({ epoch, position }) } },
+    item: { case: 'checkpoint', value: { cursor: encodeCursor(place) } },
   })
 }

@@ -49,6 +49,11 @@ export function registerEventMetrics(
     Number(position),
   )
   gauge(
+    'inflow_event_epoch',
+    'Epoch of the event log: 1 at first; it rises after a failover or a restore.',
+    ({ epoch }) => epoch,
+  )
+  gauge(
     'inflow_sequencer_lag_rows',
     `Committed events that have no position in the log yet, counted up to ${ROWS_COUNTED_MAX}.`,
     ({ rows }) => rows,

@@ -10,6 +10,8 @@ export interface LogEntry {
   /** True: live mode; false: test mode. */
   readonly live: boolean
   readonly businessSequence: bigint
+  /** The epoch in which the event got its numbers. */
+  readonly epoch: number
   readonly kind: string
   readonly occurredAtMs: number
   /** A serialized inflow.event.v1.Event without its position; older payloads lack the mode. */
@@ -22,23 +24,33 @@ interface Row {
   business_id: string
   live: boolean
   business_sequence: string
+  epoch: number
   kind: string
   occurred_at_ms: number
   payload: Buffer
 }
 
-const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_sequence, o.kind,
+const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
   ${epochMs('o.occurred_at')} as occurred_at_ms, o.payload`
 
-/** Events after a position, in order of position. */
-export async function readLog(pool: Pool, after: bigint, limit: number): Promise<LogEntry[]> {
-  const result = await pool.query<Row>({
+/**
+ * Events from a position, in order of position, with the epoch of the log at the same time.
+ *
+ * @returns `epoch`: undefined without events
+ */
+export async function readLog(
+  pool: Pool,
+  from: bigint,
+  limit: number,
+): Promise<{ readonly epoch: number | undefined; readonly entries: readonly LogEntry[] }> {
+  const { rows } = await pool.query<Row & { log_epoch: number }>({
     name: 'event-log-read',
-    text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
-      where l.position > $1 order by l.position limit $2`,
-    values: [after, limit],
+    text: `select ${COLUMNS}, s.epoch as log_epoch
+      from event_log l join outbox o on o.seq = l.outbox_seq cross join sequencer s
+      where l.position >= $1 order by l.position limit $2`,
+    values: [from, limit],
   })
-  return result.rows.map(toEntry)
+  return { epoch: rows[0]?.log_epoch, entries: rows.map(toEntry) }
 }
 
 /** Events by their positions, without those that retention deleted. */
@@ -89,6 +101,7 @@ function toEntry(row: Row): LogEntry {
     businessId: row.business_id,
     live: row.live,
     businessSequence: BigInt(row.business_sequence),
+    epoch: row.epoch,
     kind: row.kind,
     occurredAtMs: row.occurred_at_ms,
     payload: row.payload,

@@ -2,7 +2,8 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { actorOf, credentialStatusKey } from '../auth/caller.ts'
-import { bumpEpoch, readLogState } from './log-state.ts'
+import { bumpEpoch } from './bump-epoch.ts'
+import { readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
 import { type StreamTiming, subscribe } from './subscribe.ts'
@@ -34,7 +35,7 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
         limit,
       )
       const { epoch } = await readLogState(pool)
-      return { events: entries.map((entry) => toEventMessage(entry, epoch)) }
+      return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch }
     },
     bumpEpoch: (_request, context) => bumpEpoch(dependencies.pool, actorOf(context)),
   }

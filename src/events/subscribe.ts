@@ -6,7 +6,8 @@ import type {
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import type { CredentialStatus } from '../auth/caller.ts'
 import { watchCredential } from '../auth/credential-watch.ts'
-import { type LogState, positionOf, readLogState } from './log-state.ts'
+import type { Cursor } from './cursor.ts'
+import { type LogState, placeOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
 import type { Tail, TailEntry } from './tail.ts'
@@ -36,9 +37,9 @@ interface Dependencies {
  * cancels it, the last item is a checkpoint too.
  *
  * @param credential the status of the caller's credential
- * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `positionOf`. The last two also
- * end a running stream: stale_cursor if a new epoch begins, expired_cursor if the subscriber is so
- * slow that retention deletes its next events. unauthorized: the credential was revoked or has
+ * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `placeOf`. The last two also
+ * end a running stream: stale_cursor if events that it was sent are lost in a failover,
+ * expired_cursor if the subscriber is so slow that retention deletes its next events. unauthorized: the credential was revoked or has
  * expired
  */
 export async function* subscribe(
@@ -49,33 +50,33 @@ export async function* subscribe(
 ): AsyncGenerator<SubscribeResponse> {
   const matches = createFilter(request)
   const state = await readLogState(pool)
-  const { epoch } = state
   const watch = watchCredential(credential, cancelled)
   try {
     const signal = AbortSignal.any([cancelled, draining, watch.revoked])
     const endsMs = performance.now() + timing.streamMs * (0.9 + 0.2 * random())
-    let position = await startPosition(pool, request, state)
+    let place = await startPlace(pool, request, state)
     let checkpointMs = performance.now() + timing.checkpointMs
-    yield toCheckpointItem(position, epoch)
+    yield toCheckpointItem(place)
     while (!signal.aborted && performance.now() < endsMs) {
-      const entries = await tail.read(position, epoch)
+      const { epoch, entries } = await tail.read(place)
+      place = { ...place, epoch }
       for (const entry of entries) {
         if (signal.aborted) break
-        position = entry.position
+        place = { epoch, position: entry.position, tag: entry.tag }
         if (matches(entry)) yield entry.item
       }
       if (signal.aborted) break
       if (performance.now() >= checkpointMs) {
-        yield toCheckpointItem(position, epoch)
+        yield toCheckpointItem(place)
         checkpointMs = performance.now() + timing.checkpointMs
       }
       if (entries.length === 0) {
         const untilMs = Math.min(checkpointMs, endsMs)
-        await tail.wait(position, Math.max(untilMs - performance.now(), 0), signal)
+        await tail.wait(place.position, Math.max(untilMs - performance.now(), 0), signal)
       }
     }
     watch.revoked.throwIfAborted()
-    if (!cancelled.aborted) yield toCheckpointItem(position, epoch)
+    if (!cancelled.aborted) yield toCheckpointItem(place)
   } finally {
     watch.stop()
   }
@@ -94,20 +95,24 @@ function createFilter(request: SubscribeRequest): (event: FilterFields) => boole
     (live === undefined || event.live === live)
 }
 
-/** The position before the first event of the stream. */
-async function startPosition(
+/** The place before the first event of the stream. */
+async function startPlace(
   pool: Pool,
   { start }: SubscribeRequest,
   state: LogState,
-): Promise<bigint> {
+): Promise<Cursor> {
+  const { epoch, end, floor } = state
   switch (start.case) {
     case 'cursor':
-      return positionOf(pool, start.value, state)
+      return placeOf(pool, start.value, state)
     case 'beginning':
-      return state.floor
-    case 'since':
-      return readPositionBefore(pool, timestampMs(start.value), state.floor, state.end)
+      return { epoch, position: floor, tag: '' }
+    case 'since': {
+      const sinceMs = timestampMs(start.value)
+      const position = await readPositionBefore(pool, sinceMs, floor, end.position)
+      return { epoch, position, tag: '' }
+    }
     default:
-      return state.end
+      return end
   }
 }

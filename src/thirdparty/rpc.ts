@@ -5,6 +5,7 @@ import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
 import type { TimeText } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { getBalance } from '../settlement/balances/get-balance.ts'
@@ -81,8 +82,9 @@ export function createThirdPartyRpc({
       const { businessId, live } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
       const entries = await readBusinessLog(pool, businessId, live, request.after, limit)
-      const events = entries.map(toEventBody)
-      return { status: true, message: 'Events retrieved', data: { events } }
+      const { epoch } = await readLogState(pool)
+      const data = { events: entries.map(toEventBody), epoch }
+      return { status: true, message: 'Events retrieved', data }
     },
     async getBalance(_request, context) {
       const { businessId, live } = callingBusiness(context)

@@ -97,6 +97,7 @@ export function encodeTransactionEvent(
     position: 0n,
     businessId: transaction.account.businessId,
     businessSequence: 0n,
+    epoch: 0,
     kind,
     occurredAt: toTimestamp(occurredAtMs),
     live: transaction.account.live,

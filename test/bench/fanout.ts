@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import pg from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { encodeCursor } from '../../src/events/cursor.ts'
+import { encodeCursor, tagOf } from '../../src/events/cursor.ts'
 import { alternateRounds, type Contender } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark } from './benchmark.ts'
@@ -120,8 +120,9 @@ export async function seedEvents(databaseUrl: string, count: number): Promise<Ui
   }
   return payloads.map((payload, i) => {
     const position = BigInt(i + 1)
-    const logEntry = { position, cursor: encodeCursor({ epoch: 1, position }) }
-    const event = Object.assign(fromBinary(EventSchema, payload), logEntry)
+    const event = fromBinary(EventSchema, payload)
+    const cursor = encodeCursor({ epoch: 1, position, tag: tagOf(event.id) })
+    Object.assign(event, { position, cursor, epoch: 1 })
     return toBinary(
       SubscribeResponseSchema,
       create(SubscribeResponseSchema, { item: { case: 'event', value: event } }),

@@ -1,8 +1,9 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
 import { confirm } from '../../src/cli/confirm.ts'
+import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
-import { sequence, writeEvents } from '../support/events.ts'
+import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere, startInflow } from './run-inflow.ts'
 
@@ -20,14 +21,27 @@ const idOf = (line: string | undefined) => (JSON.parse(line ?? 'null') as { id: 
 
 const REFUSED = /^error: [^\n]+ \(stale_cursor\)\n {2}resume safely with: --cursor (\S+)\n$/
 
-test('a bump ends tails of the old epoch with a cursor from which it is safe to resume', async () => {
+test('a bump begins an epoch, and tails go on', async () => {
   const first = await publish()
-  let running = startInflow(['events', 'tail', '--json', '--from-beginning'], { env: env() })
+  const running = startInflow(['events', 'tail', '--json', '--from-beginning'], { env: env() })
   expect(idOf(await running.nextLine())).toBe(first)
   const before = await currentEpoch()
   const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env())
   expect(bumped).toMatchObject({ code: 0, stdout: `Epoch ${before + 1}\n` })
   expect(await currentEpoch()).toBe(before + 1)
+  const next = await publish()
+  expect(idOf(await running.nextLine())).toBe(next)
+})
+
+test('a failover that loses events ends tails with a cursor from which it is safe to resume', async () => {
+  const { pool } = service.database
+  const { end } = await readLogState(pool)
+  const start = ['events', 'tail', '--json', '--cursor', encodeCursor(end)]
+  let running = startInflow(start, { env: env() })
+  const lost = await publish()
+  expect(idOf(await running.nextLine())).toBe(lost)
+  await loseEvents(pool, [lost!])
+  await beginTimeline(pool)
   const next = await publish()
   expect(await running.exit()).toBe(1)
   const [, cursor = ''] = REFUSED.exec(running.stderr()) ?? []

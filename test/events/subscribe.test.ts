@@ -7,14 +7,15 @@ import {
   type SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { type CredentialStatus, SYSTEM } from '../../src/auth/caller.ts'
+import { bumpEpoch } from '../../src/events/bump-epoch.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
-import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
+import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
 import { createTail, type Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { useDatabase } from '../support/database.ts'
-import { sequence, writeEvents } from '../support/events.ts'
+import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase()
 const log = pino({ level: 'silent' })
@@ -83,7 +84,7 @@ test('a stream can resume at every position of the log', async () => {
   const all = [...events]
   // One event at a time, each from a new stream and a fresh tail: nothing is lost or repeated.
   const { end } = await readLogState(db.database.pool)
-  while (all.length < Number(end)) {
+  while (all.length < Number(end.position)) {
     await tail.stop()
     tail = createTail(db.database.pool, log)
     const cursor = all.at(-1)!.cursor
@@ -119,7 +120,7 @@ test('filters select kinds and businesses, and checkpoints advance past filtered
   await publish(3, { businessId: 'biz_one', kind: 'ACCOUNT_CREATED' })
   const { end } = await readLogState(db.database.pool)
   let cursor = first.value.item.value.cursor
-  while (cursor !== encodeCursor({ epoch: 1, position: end })) {
+  while (cursor !== encodeCursor(end)) {
     const { value } = await stream.next()
     expect(value.item.case).toBe('checkpoint')
     cursor = value.item.value.cursor
@@ -169,7 +170,11 @@ test('subscribers share the same item object, which is built once', async () => 
 })
 
 test('refuses a text that is not a cursor of this service', async () => {
-  for (const cursor of ['nonsense', encodeCursor({ epoch: 1, position: 1n }).slice(1), '✓']) {
+  for (const cursor of [
+    'nonsense',
+    encodeCursor({ epoch: 1, position: 1n, tag: '' }).slice(1),
+    '✓',
+  ]) {
     const refused = open({ start: { case: 'cursor', value: cursor } }).next()
     await expect(refused).rejects.toMatchObject({ reason: 'invalid_cursor' })
   }
@@ -177,7 +182,7 @@ test('refuses a text that is not a cursor of this service', async () => {
 
 test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
   await publish(10)
-  const { end } = await readLogState(db.database.pool)
+  const end = (await readLogState(db.database.pool)).end.position
   const retention = createRetention({
     pool: db.database.pool,
     clock: { now: () => Date.now() + 2 * 86_400_000 },
@@ -190,9 +195,9 @@ test('refuses a cursor before deleted events, with the oldest valid cursor', asy
   const { floor } = await readLogState(db.database.pool)
   expect(floor).toBe(end - 3n)
   const refused = open({
-    start: { case: 'cursor', value: encodeCursor({ epoch: 1, position: 1n }) },
+    start: { case: 'cursor', value: encodeCursor({ epoch: 1, position: 1n, tag: '' }) },
   }).next()
-  const oldest = encodeCursor({ epoch: 1, position: floor })
+  const oldest = encodeCursor({ epoch: 1, position: floor, tag: '' })
   await expect(refused).rejects.toMatchObject({
     reason: 'expired_cursor',
     facts: { cursor: oldest },
@@ -203,74 +208,109 @@ test('refuses a cursor before deleted events, with the oldest valid cursor', asy
   expect(rows[0].rows).toBe(3)
 })
 
-test('after an epoch bump, refuses cursors of the old epoch with a safe cursor to resume from', async () => {
-  await publish(4)
+test('a new epoch ends no subscription of its start, and old cursors of up to there stay valid', async () => {
   const { pool } = db.database
-  const before = await readLogState(pool)
+  await publish(2)
+  const { end } = await readLogState(pool)
   const running = open()
   await running.next()
-  // As after a restore: the outbox has rows with transaction ids of another cluster.
-  const ids = await writeEvents(pool, 2)
-  await pool.query("update outbox set xid = '3' where event_id = any($1)", [ids])
-  // The first of them was written before all events in the log.
-  await pool.query(
-    `with moved as (delete from outbox where event_id = $1 returning *)
-      insert into outbox (seq, event_id, business_id, live, kind, occurred_at, payload, xid)
-      overriding system value
-      select 1, event_id, business_id, live, kind, occurred_at, payload, xid from moved`,
-    [ids[0]],
-  )
-  await pool.query(
-    "update sequencer set snapshot = '900000000:900000000:'::pg_snapshot where id = 1",
-  )
-  await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
   const { epoch } = await bumpEpoch(pool, SYSTEM)
-  expect(epoch).toBe(before.epoch + 1)
-  await expect(
-    (async () => {
-      for await (const _ of running);
-    })(),
-  ).rejects.toMatchObject({ reason: 'stale_cursor' })
-  const seen = encodeCursor({ epoch: before.epoch, position: before.end + 5n })
-  const refused = await open({ start: { case: 'cursor', value: seen } })
-    .next()
-    .catch((error) => error)
-  expect(refused).toMatchObject({
-    reason: 'stale_cursor',
-    facts: { cursor: encodeCursor({ epoch, position: before.end }) },
-  })
-  const resumed = open({ start: { case: 'cursor', value: refused.facts.cursor } })
-  expect((await take(resumed, 2)).map((event) => event.id)).toEqual(ids)
-  const [after] = await publish(1)
-  expect((await take(resumed, 1))[0]!.id).toBe(after)
+  expect(epoch).toBe(end.epoch + 1)
+  const ids = await publish(2)
+  for (const stream of [running, open({ start: { case: 'cursor', value: encodeCursor(end) } })]) {
+    const events = await take(stream, 2)
+    expect(events.map((event) => event.id)).toEqual(ids)
+    expect(events.map((event) => event.epoch)).toEqual([epoch, epoch])
+  }
 })
 
-test('a restore into a cluster with lower transaction ids numbers each event once', async () => {
+test('a lossy failover ends the subscriptions that were sent more than survives', async () => {
   const { pool } = db.database
-  const paid = { businessId: 'biz_restored', kind: 'PAYMENT_NOTIFICATION' }
+  await publish(3)
+  const { end: surviving } = await readLogState(pool)
+  const [ahead, behind] = [open(), open()]
+  await ahead.next()
+  await behind.next()
+  const lost = await publish(2)
+  expect((await take(ahead, 2)).map((event) => event.id)).toEqual(lost)
+  const { end: seen } = await readLogState(pool)
+  await loseEvents(pool, lost)
+  await beginTimeline(pool)
+  const ids = await publish(4)
+  const { epoch } = await readLogState(pool)
+  expect(epoch).toBe(seen.epoch + 1)
+  const safe = { epoch, position: surviving.position, tag: '' }
+  const stale = { reason: 'stale_cursor', facts: { cursor: encodeCursor(safe) } }
+  await expect(take(ahead, 1)).rejects.toMatchObject(stale)
+  await expect(
+    open({ start: { case: 'cursor', value: encodeCursor(seen) } }).next(),
+  ).rejects.toMatchObject(stale)
+  for (const stream of [open({ start: { case: 'cursor', value: encodeCursor(safe) } }), behind]) {
+    const events = await take(stream, 4)
+    expect(events.map((event) => event.id)).toEqual(ids)
+    expect(events.map((event) => event.position)).toEqual(
+      [1n, 2n, 3n, 4n].map((at) => surviving.position + at),
+    )
+  }
+})
+
+test('a restore that changes neither identifier nor timeline is noticed by the events themselves', async () => {
+  const { pool } = db.database
+  await publish(2)
+  const running = open()
+  await running.next()
+  const lost = await publish(2)
+  await take(running, 2)
+  const { end: seen, floor } = await readLogState(pool)
+  await loseEvents(pool, lost)
+  const cursor = encodeCursor({ epoch: seen.epoch, position: floor, tag: '' })
+  const stale = { reason: 'stale_cursor', facts: { cursor } }
+  const resume = () => open({ start: { case: 'cursor', value: encodeCursor(seen) } }).next()
+  await expect(resume()).rejects.toMatchObject(stale)
+  // As many other events get the same positions.
+  await publish(3)
+  await expect(resume()).rejects.toMatchObject(stale)
+  await expect(take(running, 1)).rejects.toMatchObject(stale)
+})
+
+test.each([
+  ['lower', 900_000_000],
+  ['higher', 100],
+])('a restore into a cluster with %s transaction ids numbers each event once', async (_, xid) => {
+  const { pool } = db.database
+  const businessId = `biz_restored_${xid}`
+  const paid = { businessId, kind: 'PAYMENT_NOTIFICATION' }
   const numbered = await publish(3, paid)
+  const before = await readLogState(pool)
   const waiting = await writeEvents(pool, 2, paid)
-  const ids = [...numbered, ...waiting]
-  // As in a dump: the transaction ids are of the source cluster, which was ahead of this one.
-  await pool.query("update outbox set xid = '900000000' where event_id = any($1)", [ids])
-  await pool.query(
-    "update sequencer set snapshot = '900000001:900000001:'::pg_snapshot where id = 1",
-  )
-  await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
-  await bumpEpoch(pool, SYSTEM)
-  const balance = () => readBalance(pool, { businessId: 'biz_restored', live: true })
-  expect(await balance()).toMatchObject({ pendingMinor: 5n, isForeignSnapshot: false })
+  // As in a dump of another cluster: its numbered events have lower transaction ids than the others.
+  await pool.query('update outbox set xid = ($2::int - 1)::text::xid8 where event_id = any($1)', [
+    numbered,
+    xid,
+  ])
+  await pool.query('update outbox set xid = $2::text::xid8 where event_id = any($1)', [
+    waiting,
+    xid,
+  ])
+  await pool.query('update sequencer set system_identifier = 1, snapshot = $1::pg_snapshot', [
+    `${xid}:${xid}:`,
+  ])
+  const balance = () => readBalance(pool, { businessId, live: true })
+  expect(await balance()).toMatchObject({ isCurrent: false })
+  const written = await writeEvents(pool, 2, paid)
+  await sequence(pool)
+  expect((await readLogState(pool)).epoch).toBe(before.epoch + 1)
+  expect(await balance()).toEqual({
+    ...{ pendingMinor: 7n, availableMinor: 0n, feesMinor: 0n },
+    isCurrent: true,
+  })
   const later = await publish(1, paid)
-  expect(await balance()).toMatchObject({ pendingMinor: 6n })
+  expect(await balance()).toMatchObject({ pendingMinor: 8n })
   const { rows } = await pool.query(
-    "select event_id from event_log where business_id = 'biz_restored' order by business_sequence",
+    'select event_id from event_log where business_id = $1 order by business_sequence',
+    [businessId],
   )
-  expect(rows.map((row) => row.event_id)).toEqual([...ids, ...later])
-  // No row has a transaction id that a future transaction will have.
-  const future = await pool.query(
-    'select from outbox where xid >= pg_snapshot_xmax(pg_current_snapshot())',
-  )
-  expect(future.rowCount).toBe(0)
+  expect(rows.map((row) => row.event_id)).toEqual([...numbered, ...waiting, ...written, ...later])
 })
 
 test('a stream ends when its credential is revoked, but not while the database is unavailable', async () => {

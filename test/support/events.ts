@@ -35,6 +35,26 @@ export async function writeEvents(
 export async function sequence(pool: Pool): Promise<void> {
   for (;;) {
     const { rows } = await pool.query('select more from sequence_events(5000)')
-    if (!rows[0].more) return
+    if (rows[0].more === false) return
   }
+}
+
+/** Removes the last events, as a failover to a standby that lags does. */
+export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<void> {
+  await pool.query(
+    `with lost as (delete from event_log where event_id = any($1) returning *),
+        unwritten as (delete from outbox where event_id = any($1))
+      update sequencer set position = position - (select count(*) from lost)`,
+    [ids],
+  )
+  await pool.query(
+    `update event_business_counter c set last_sequence = coalesce(
+        (select max(business_sequence) from event_log l
+        where l.business_id = c.business_id and l.live = c.live), last_sequence)`,
+  )
+}
+
+/** Makes the next tick find another timeline, as after the promotion of a standby. */
+export async function beginTimeline(pool: Pool): Promise<void> {
+  await pool.query('update sequencer set timeline = timeline - 1')
 }

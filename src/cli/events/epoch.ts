@@ -12,12 +12,12 @@ export const bumpEpoch = serviceAction<{ yes?: boolean }>(async (service, option
   if (options.yes !== true) {
     await confirm(process.stdin, process.stderr, {
       question:
-        'All cursors issued so far become invalid, and every subscriber must resume from a safe\n' +
-        'cursor. Do this after a restore of the database, or a failover that lost commits.',
+        'A new epoch begins at the end of the event log. Inflow does this by itself after a failover\n' +
+        'or a restore; do it only if it did not. Payments may wait for up to two seconds.',
       word: 'bump',
     })
   }
   const response = await service.client(EventService).bumpEpoch({})
   printResponse(options, BumpEpochResponseSchema, response, () => `Epoch ${response.epoch}`)
-  note('Cursors of earlier epochs are refused; the error carries a safe cursor to resume from.')
+  note('Cursors up to the end of the log stay valid; later ones are refused with a safe cursor.')
 })

@@ -52,11 +52,13 @@ export const MONEY_EVENTS = 'money_event e'
 export const NUMBERED_BALANCES = 'event_business_counter c'
 
 /** Whether an event of a transaction that the sequencer has seen already has a sequence number. */
-const IS_NUMBERED = `(state.target is not null and o.seq <= state.done_seq
-  and pg_visible_in_snapshot(o.xid, state.target))`
+const IS_NUMBERED = `(o.seq <= state.base_seq or state.target is not null
+  and o.seq <= state.done_seq and pg_visible_in_snapshot(o.xid, state.target))`
 
 /**
- * Two subqueries for `with`. `state` is one row about the sequencer: `snapshot`. `committed` has
+ * Two subqueries for `with`. `state` is one row about the sequencer:
+ * `is_current` is false after a restore into another cluster, until all restored events are
+ * numbered. `committed` has
  * the balance changes of all committed events of a business and mode: pending_minor,
  * available_minor and fees_minor, in one row for those that the sequencer has numbered, and one row
  * for each of the others, which are those of the last milliseconds.
@@ -66,9 +68,11 @@ const IS_NUMBERED = `(state.target is not null and o.seq <= state.done_seq
 export function committedChanges(businessId: string, live: string): string {
   const unnumbered = (xids: string) =>
     `select o.pending_minor, o.available_minor, o.fees_minor from outbox o, state
-        where o.xid ${xids} and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
+        where o.xid ${xids} and o.xid < pg_snapshot_xmax(pg_current_snapshot()) and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
   return `state as materialized (
-        select snapshot, target, done_seq from sequencer where id = 1
+        select s.snapshot, s.target, s.done_seq, s.base_seq, s.restored_snapshot is null
+          and s.system_identifier = c.system_identifier as is_current
+        from sequencer s cross join pg_control_system() c where s.id = 1
       ), committed as (
         select pending_minor, available_minor, fees_minor from event_business_counter
         where business_id = ${businessId} and live = ${live}

@@ -154,14 +154,17 @@ create table event_epoch (
   epoch int primary key, start_position bigint not null, started_at timestamptz(3) not null);
 create table sequencer (
   id int primary key, epoch int not null, "position" bigint not null, snapshot pg_snapshot not null,
-  target pg_snapshot, done_seq bigint not null, floor bigint not null, constraint sequencer_one_row check (id = 1));
+  target pg_snapshot, done_seq bigint not null, floor bigint not null, system_identifier bigint not null,
+  timeline int not null, base_seq bigint not null, restored_snapshot pg_snapshot, restored_seq bigint,
+  constraint sequencer_one_row check (id = 1),
+  constraint sequencer_restored check ((restored_snapshot is null) = (restored_seq is null)));
 create table event_business_counter (
   business_id text not null, last_sequence bigint not null, live boolean not null,
   pending_minor numeric(38,0) not null, available_minor numeric(38,0) not null, fees_minor numeric(38,0) not null,
   primary key (business_id, live));
 create table event_log (
   "position" bigint not null, outbox_seq bigint not null, event_id text not null, business_id text not null,
-  business_sequence bigint not null, logged_at timestamptz(3) not null, live boolean not null,
+  business_sequence bigint not null, logged_at timestamptz(3) not null, live boolean not null, epoch int not null,
   constraint event_log_business_id_live_business_sequence_unique unique (business_id, live, business_sequence),
   constraint event_log_event_id_unique unique (event_id), primary key ("position"));
 create table archived_entry (
@@ -256,23 +259,54 @@ create view money_event as
   l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at, l.logged_at, o.pending_minor, o.available_minor,
   o.fees_minor FROM event_log l JOIN outbox o ON o.seq = l.outbox_seq WHERE o.pending_minor <> 0 OR o.available_minor
     <> 0 OR o.fees_minor <> 0;
+-- Identifies the cluster and the history of its log: a promoted standby begins a timeline of its own. Read from
+-- the insert position, as the timeline of the last checkpoint is seconds late.
+create function current_cluster(OUT system_identifier bigint, OUT timeline integer) language sql as $$
+  select c.system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer
+  from pg_control_system() c $$;
 -- One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function has its
 -- own snapshot, so what is read after the lock is newer than the lock. Without nested loops: the planner
 -- expects one row of each step. New rows are found by their transaction, the rest of a large backlog by
 -- its number; a condition on both would read the index of numbers from its beginning.
-create function sequence_events(rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean) returns record language plpgsql set enable_nestloop to 'off' as $$
+create function sequence_events(
+  rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
+  returns record language plpgsql set enable_nestloop to 'off' as $$
   declare
     state sequencer%rowtype;
+    cluster record;
     upto pg_snapshot;
     last_seq bigint;
     logging_at timestamptz(3);
   begin
-    select * into strict state from sequencer where id = 1 for update;
-    upto := coalesce(state.target, pg_current_snapshot());
-    if pg_snapshot_xmax(state.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
-      raise exception 'the event log belongs to another database cluster: run "inflow events epoch bump"'
-        using errcode = 'object_not_in_prerequisite_state';
+    numbered := 0;
+    more := false;
+    select * into strict cluster from current_cluster();
+    select * into strict state from sequencer where id = 1;
+    last_position := state.position;
+    -- Without work, a tick takes no lock and writes nothing.
+    if state.target is null and state.restored_snapshot is null
+      and (state.system_identifier, state.timeline) = (cluster.system_identifier, cluster.timeline)
+      and not exists (select from outbox where xid >= pg_snapshot_xmax(state.snapshot)
+        and xid < pg_snapshot_xmax(pg_current_snapshot()) and seq > state.base_seq)
+      and not exists (select from outbox where xid = any (array(select pg_snapshot_xip(state.snapshot)))
+        and seq > state.base_seq) then
+      return;
     end if;
+    select * into state from sequencer where id = 1 for no key update skip locked;
+    if not found then
+      more := null;
+      return;
+    end if;
+    if state.system_identifier <> cluster.system_identifier then
+      began_epoch := bump_event_epoch();
+      select * into strict state from sequencer where id = 1;
+    elsif state.timeline <> cluster.timeline then
+      update sequencer set epoch = epoch + 1, timeline = cluster.timeline where id = 1 returning * into state;
+      insert into event_epoch (epoch, start_position, started_at)
+        values (state.epoch, state.position, clock_timestamp());
+      began_epoch := state.epoch;
+    end if;
+    upto := coalesce(state.target, pg_current_snapshot());
     logging_at := greatest(clock_timestamp(),
       (select logged_at from event_log where position = state.position));
     with fresh as materialized (
@@ -283,13 +317,27 @@ create function sequence_events(rows_max integer, OUT numbered integer, OUT last
         select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor, xid from outbox
           where xid = any (array(select pg_snapshot_xip(state.snapshot)))
       ) candidate
-      where state.target is null and pg_visible_in_snapshot(xid, upto)
+      where state.target is null and state.restored_snapshot is null and seq > state.base_seq
+        and pg_visible_in_snapshot(xid, upto)
       order by seq limit rows_max)
       union all
       -- The rest of the target snapshot, after the last row of the previous batch.
       (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from outbox
-      where state.target is not null and seq > state.done_seq
+      where state.target is not null and seq > greatest(state.done_seq, state.base_seq)
         and pg_visible_in_snapshot(xid, upto) and not pg_visible_in_snapshot(xid, state.snapshot)
+      order by seq limit rows_max)
+      union all
+      -- After a restore: what may lack a position, whatever its transaction id says.
+      (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from (
+        select * from outbox where seq > state.restored_seq
+        union all
+        select * from outbox where seq <= state.restored_seq and xid >= pg_snapshot_xmax(state.restored_snapshot)
+        union all
+        select * from outbox where seq <= state.restored_seq
+          and xid = any (array(select pg_snapshot_xip(state.restored_snapshot)))
+      ) candidate
+      where state.restored_snapshot is not null and seq <= state.base_seq
+        and (select l.position from event_log l where l.event_id = candidate.event_id) is null
       order by seq limit rows_max)
     ), counter as (
       insert into event_business_counter as c
@@ -308,73 +356,52 @@ create function sequence_events(rows_max integer, OUT numbered integer, OUT last
       from fresh
     ), logged as (
       insert into event_log
-        (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at)
+        (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at, epoch)
       select state.position + number, seq, event_id, business_id, live, last_sequence + 1 - from_last,
-        logging_at
+        logging_at, state.epoch
       from ordered join counter using (business_id, live)
       returning position, outbox_seq
     )
     select count(*), max(outbox_seq) into numbered, last_seq from logged;
     last_position := state.position + numbered;
-    more := numbered = rows_max or state.target is not null;
-    if numbered = rows_max then
+    more := numbered = rows_max or state.target is not null or state.restored_snapshot is not null;
+    if state.restored_snapshot is not null then
+      update sequencer set position = last_position,
+        restored_snapshot = case when numbered = rows_max then restored_snapshot end,
+        restored_seq = case when numbered = rows_max then restored_seq end where id = 1;
+    elsif numbered = rows_max then
       -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
       update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
     elsif numbered > 0 or state.target is not null then
       update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
         where id = 1;
     end if;
-    if numbered > 0 then
+    if numbered > 0 or began_epoch is not null then
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
   end $$;
--- After a restore: forgets the snapshots of the previous cluster and sequences everything that is not in
--- the log. Payments wait meanwhile, so that none is in flight.
-create function bump_event_epoch(OUT new_epoch integer, OUT last_position bigint) returns record language plpgsql set enable_nestloop to 'off' as $$
+-- Begins an epoch at the end of the log. From then on, transaction ids of before are not compared: ticks
+-- number whatever was committed until now and has no position, then what commits later. Writers of events
+-- wait meanwhile, so that none is in flight; if they do not end in two seconds, nothing changes.
+create function bump_event_epoch(OUT new_epoch integer) language plpgsql
+  set lock_timeout to '2s' as $$
   declare
     state sequencer%rowtype;
-    upto pg_snapshot;
-    logging_at timestamptz(3);
+    last_seq bigint;
   begin
-    select * into strict state from sequencer where id = 1 for update;
+    select * into strict state from sequencer where id = 1 for no key update;
     lock table outbox in exclusive mode;
-    upto := pg_current_snapshot();
-    logging_at := greatest(clock_timestamp(),
-      (select logged_at from event_log where position = state.position));
-    update outbox set xid = '3' where xid >= pg_snapshot_xmin(upto);
-    with fresh as materialized (
-      select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from outbox o
-      where not exists (select from event_log l where l.event_id = o.event_id)
-    ), counter as (
-      insert into event_business_counter as c
-        (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
-      select business_id, live, count(*), sum(pending_minor), sum(available_minor), sum(fees_minor)
-      from fresh group by business_id, live order by business_id, live
-      on conflict (business_id, live) do update set
-        last_sequence = c.last_sequence + excluded.last_sequence,
-        pending_minor = c.pending_minor + excluded.pending_minor,
-        available_minor = c.available_minor + excluded.available_minor,
-        fees_minor = c.fees_minor + excluded.fees_minor
-      returning business_id, live, last_sequence
-    ), ordered as (
-      select seq, event_id, business_id, live, row_number() over (order by seq) as number,
-        row_number() over (partition by business_id, live order by seq desc) as from_last
-      from fresh
-    ), logged as (
-      insert into event_log
-        (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at)
-      select state.position + number, seq, event_id, business_id, live, last_sequence + 1 - from_last,
-        logging_at
-      from ordered join counter using (business_id, live)
-      returning position, outbox_seq
-    )
-    select coalesce(max(position), state.position) into last_position from logged;
+    select outbox_seq into last_seq from event_log order by position desc limit 1;
     new_epoch := state.epoch + 1;
+    update sequencer s set epoch = new_epoch, system_identifier = c.system_identifier, timeline = c.timeline,
+      snapshot = pg_current_snapshot(), target = null, done_seq = 0,
+      base_seq = coalesce((select max(seq) from outbox), 0),
+      restored_snapshot = coalesce(state.restored_snapshot, state.snapshot),
+      restored_seq = least(state.restored_seq, coalesce(last_seq, 0))
+      from current_cluster() c where s.id = 1;
     insert into event_epoch (epoch, start_position, started_at)
       values (new_epoch, state.position, clock_timestamp());
-    update sequencer set epoch = new_epoch, position = last_position, snapshot = upto,
-      target = null, done_seq = 0 where id = 1;
-    perform pg_notify('inflow_event_log', last_position::text);
+    perform pg_notify('inflow_event_log', state.position::text);
   end $$;
 -- The legal transitions of a transaction: see src/transactions/ledger.ts.
 create function transaction_guard() returns trigger language plpgsql as $$
@@ -593,7 +620,7 @@ create trigger balance_snapshot_append_only before DELETE OR UPDATE OR TRUNCATE 
 const ROWS = `
 insert into audit_head (id, number, hash) values (1, 0, decode(repeat('00', 32), 'hex'));
 insert into event_epoch (epoch, start_position, started_at) values (1, 0, now());
-insert into sequencer (id, epoch, position, snapshot, done_seq, floor)
-  values (1, 1, 0, pg_current_snapshot(), 0, 0);
+insert into sequencer (id, epoch, position, snapshot, done_seq, floor, system_identifier, timeline, base_seq)
+  select 1, 1, 0, pg_current_snapshot(), 0, 0, system_identifier, timeline, 0 from current_cluster();
 insert into webhook_dispatcher (id, position) values (1, 0);
 `

@@ -7,17 +7,14 @@ import { readBalance } from './store.ts'
 /**
  * The current balance of a business, including every committed payment.
  *
- * @throws Fault not_found (the business), unavailable (after a restore, until the epoch is bumped)
+ * @throws Fault not_found (the business), unavailable (after a restore, until its events are numbered)
  */
 export async function getBalance(database: Database, key: BalanceKey): Promise<Balance> {
   await getBusiness(database, key.businessId)
-  const { isForeignSnapshot, ...balance } = await readBalance(database.pool, key)
-  if (isForeignSnapshot) {
+  const { isCurrent, ...balance } = await readBalance(database.pool, key)
+  if (!isCurrent) {
     throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
-      retryAfterSeconds: 60,
-      cause: new Error(
-        'the event log belongs to another database cluster: run "inflow events epoch bump"',
-      ),
+      retryAfterSeconds: 1,
     })
   }
   return balance

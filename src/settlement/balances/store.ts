@@ -6,7 +6,7 @@ interface Row {
   pending_minor: string
   available_minor: string
   fees_minor: string
-  is_foreign_snapshot: boolean
+  is_current: boolean
 }
 
 /**
@@ -14,13 +14,12 @@ interface Row {
  * events that have no sequence number yet (those of the last milliseconds), and the money that a
  * running settlement has moved so far. One statement reads all three in one snapshot.
  *
- * @returns `isForeignSnapshot`: the sequencer's snapshot is from another database cluster, so the
- * second part is unknown
+ * @returns `isCurrent`: false after a restore, as long as the second part is unknown
  */
 export async function readBalance(
   client: Pool | PoolClient,
   { businessId, live }: BalanceKey,
-): Promise<Balance & { readonly isForeignSnapshot: boolean }> {
+): Promise<Balance & { readonly isCurrent: boolean }> {
   const { rows } = await client.query<Row>({
     name: 'balance-read',
     text: `with ${committedChanges('$1', '$2')}, part as (
@@ -32,8 +31,7 @@ export async function readBalance(
       select coalesce(sum(pending_minor), 0) as pending_minor,
         coalesce(sum(available_minor), 0) as available_minor,
         coalesce(sum(fees_minor), 0) as fees_minor,
-        (select pg_snapshot_xmax(snapshot) > pg_snapshot_xmax(pg_current_snapshot()) from state)
-          as is_foreign_snapshot
+        (select is_current from state) as is_current
       from part`,
     values: [businessId, live],
   })
@@ -43,6 +41,6 @@ export async function readBalance(
     pendingMinor: BigInt(row.pending_minor),
     availableMinor: BigInt(row.available_minor),
     feesMinor: BigInt(row.fees_minor),
-    isForeignSnapshot: row.is_foreign_snapshot,
+    isCurrent: row.is_current,
   }
 }

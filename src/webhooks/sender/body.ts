@@ -44,6 +44,7 @@ export function createToEventBody(timeText: TimeText): (entry: LogEntry) => Even
         eventId: entry.eventId,
         sequence: Number(entry.businessSequence),
         live: entry.live,
+        epoch: entry.epoch,
       },
     }
   }

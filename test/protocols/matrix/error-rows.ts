@@ -78,12 +78,12 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   'EventService.Subscribe validation_failed': invalid({ kinds: ['lower case'] }),
   'EventService.Subscribe invalid_cursor': invalid({ start: { case: 'cursor', value: 'garbage' } }),
   'EventService.Subscribe stale_cursor': invalid({
-    start: { case: 'cursor', value: encodeCursor({ epoch: 999, position: 0n }) },
+    start: { case: 'cursor', value: encodeCursor({ epoch: 999, position: 0n, tag: '' }) },
   }),
   'EventService.Subscribe expired_cursor': async ({ service }) => {
     const { pool } = service.database
     const { rows } = await pool.query('update sequencer set floor = 1 returning epoch')
-    const cursor = encodeCursor({ epoch: rows[0].epoch, position: 0n })
+    const cursor = encodeCursor({ epoch: rows[0].epoch, position: 0n, tag: '' })
     return { start: { case: 'cursor', value: cursor } }
   },
   'EventService.ListEvents validation_failed': invalid({ after: -1n, limit: 501 }),

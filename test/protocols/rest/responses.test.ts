@@ -190,14 +190,14 @@ describe('listTransactions and listEvents', () => {
     expect(steady(events.text)).toBe(
       '{"status":true,"message":"Events retrieved","data":{"events":[' +
         '{"event":"ACCOUNT_CREATED","data":{"type":"RESERVED_ACCOUNT","reference":"<reference>","merchant_reference":"order-1",' +
-        `"status":"ACTIVE","created_at":"<time>",${shown},"event_id":"<event>","sequence":1,"live":true}},` +
+        `"status":"ACTIVE","created_at":"<time>",${shown},"event_id":"<event>","sequence":1,"live":true,"epoch":1}},` +
         '{"event":"PAYMENT_NOTIFICATION","data":{"type":"RESERVED_ACCOUNT_TRANSACTION","reference":"<reference>","merchant_reference":"order-1",' +
         `"transaction_ref":"${transfer.sessionId}","wiaxy_ref":"${transfer.sessionId}","amount":"1000.00","status":"SUCCESS","method":"bank_transfer",` +
         `"created_at":"<time>",${shown},"payer":{"account_number":"0123456789","account_name":"BOLA ADE","bank_code":"000000","bank_name":"Sandbox Bank"},` +
-        '"event_id":"<event>","sequence":2,"live":true}}]}}',
+        '"event_id":"<event>","sequence":2,"live":true,"epoch":1}}],"epoch":1}}',
     )
     expect((await post('listEvents', key, { after: 2 })).text).toBe(
-      '{"status":true,"message":"Events retrieved","data":{"events":[]}}',
+      '{"status":true,"message":"Events retrieved","data":{"events":[],"epoch":1}}',
     )
   })
 })

@@ -11,6 +11,7 @@ function entryOf(event: TestEvent) {
     businessId: event.businessId,
     live: event.live ?? true,
     businessSequence: 42n,
+    epoch: 1,
     kind: event.kind,
     occurredAtMs: Date.UTC(2026, 10, 20, 9, 0, 0),
     payload: event.payload,
@@ -31,7 +32,7 @@ test('the body of a payment matches the documented format exactly', () => {
       '"created_at":"2026-11-20 09:00:00"},' +
       '"payer":{"account_number":"0123456789","account_name":"Ngozi Ệkwueme",' +
       '"bank_code":"000013","bank_name":"GTBank"},' +
-      `"event_id":"${event.id}","sequence":42,"live":true}}`,
+      `"event_id":"${event.id}","sequence":42,"live":true,"epoch":1}}`,
   )
 })
 
@@ -48,6 +49,7 @@ test('the body of an account has no payment fields', () => {
     'event_id',
     'sequence',
     'live',
+    'epoch',
   ])
   expect(data).toMatchObject({
     type: 'RESERVED_ACCOUNT',

@@ -21,7 +21,7 @@ test('a position reused by another event after a restore gets that event’s bod
     },
   })
   const deliver = ({ id, kind, businessId, payload }: ReturnType<typeof paymentEvent>) => {
-    const logged = { position: 7n, businessSequence: 3n, occurredAtMs: 0, live: true }
+    const logged = { position: 7n, businessSequence: 3n, epoch: 1, occurredAtMs: 0, live: true }
     const secretsEncrypted = [encryptSecret(encrypter, 'ep_1', newSecret())]
     return send({
       startedAtMs: 0,

@@ -24,7 +24,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event.proto.
  */
 export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLZAwoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASDAoEbGl2ZRgMIAEoCEIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
+  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLoAwoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASDAoEbGl2ZRgMIAEoCBINCgVlcG9jaBgOIAEoBUIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
  * One event: a change that was committed.
@@ -134,6 +134,14 @@ export type Event = Message<"inflow.event.v1.Event"> & {
    * @generated from field: bool live = 12;
    */
   live: boolean;
+
+  /**
+   * Epoch in which the event got its position and business_sequence, 1 or more. A failover of the
+   * database that loses events begins a new epoch, in which their numbers are used again.
+   *
+   * @generated from field: int32 epoch = 14;
+   */
+  epoch: number;
 };
 
 /**

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkicQoRTGlzdEV2ZW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIWCgVhZnRlchgCIAEoA0IHukgEIgIoABIZCgVsaW1pdBgDIAEoBUIKukgHGgUY9AMoABIMCgR0ZXN0GAQgASgIIjwKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTL/AgoMRXZlbnRTZXJ2aWNlEn4KCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlIiiKtRgkCAISEGV2ZW50czpzdWJzY3JpYmUaDhoMYnVzaW5lc3NfaWRzMAEShwEKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIjCQAgGKtRgpCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaDRILYnVzaW5lc3NfaWQSZQoJQnVtcEVwb2NoEiEuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkicQoRTGlzdEV2ZW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIWCgVhZnRlchgCIAEoA0IHukgEIgIoABIZCgVsaW1pdBgDIAEoBUIKukgHGgUY9AMoABIMCgR0ZXN0GAQgASgIIksKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQSDQoFZXBvY2gYAiABKAUiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTL/AgoMRXZlbnRTZXJ2aWNlEn4KCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlIiiKtRgkCAISEGV2ZW50czpzdWJzY3JpYmUaDhoMYnVzaW5lc3NfaWRzMAEShwEKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIjCQAgGKtRgpCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaDRILYnVzaW5lc3NfaWQSZQoJQnVtcEVwb2NoEiEuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
 
 /**
  * The start of the stream, and filters.
@@ -197,6 +197,13 @@ export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> &
    * @generated from field: repeated inflow.event.v1.Event events = 1;
    */
   events: Event[];
+
+  /**
+   * Current epoch of the event log; see Event.epoch.
+   *
+   * @generated from field: int32 epoch = 2;
+   */
+  epoch: number;
 };
 
 /**
@@ -257,8 +264,9 @@ export const EventService: GenService<{
    * about half an hour; its last item is a checkpoint to resume from.
    *
    * Errors: INVALID_ARGUMENT (validation_failed; invalid_cursor: not a cursor of this service),
-   * FAILED_PRECONDITION (stale_cursor: the log was restored after the cursor was issued; the
-   * metadata of ErrorInfo has, as "cursor", a cursor from which it is safe to resume), OUT_OF_RANGE
+   * FAILED_PRECONDITION (stale_cursor: events before the cursor were lost in a failover or a
+   * restore; the metadata of ErrorInfo has, as "cursor", a cursor from which it is safe to resume),
+   * UNAVAILABLE (unavailable: the database has just failed over), OUT_OF_RANGE
    * (expired_cursor: retention deleted events after the cursor; "cursor" in the metadata of
    * ErrorInfo is the oldest valid cursor). The last two can also end a running stream.
    *
@@ -283,9 +291,10 @@ export const EventService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * Starts a new epoch of cursors. An operator calls it after a restore of the database or a
-   * failover that lost commits. Earlier cursors are then refused with stale_cursor, which carries a
-   * cursor from which it is safe to resume.
+   * Begins a new epoch at the end of the log. The service does so by itself after a failover of the
+   * database, or a restore into another cluster; an operator calls it after a restore that the
+   * service could not notice. Cursors up to the start of the epoch stay valid; later ones are
+   * refused with stale_cursor. Payments may wait for up to two seconds.
    *
    * @generated from rpc inflow.event.v1.EventService.BumpEpoch
    */
