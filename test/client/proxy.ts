@@ -22,12 +22,12 @@ export interface Proxy {
   freeze(): void
 }
 
-/** @param target `host:port` of the server, which may start later */
-export async function startProxy(target: string): Promise<Proxy> {
+/** @param target `host:port` of the server for new connections; it may start later */
+export async function startProxy(target: string | (() => string)): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let bytes = 0
   const server = createServer((incoming) => {
-    const { hostname, port } = new URL(`http://${target}`)
+    const { hostname, port } = new URL(`http://${typeof target === 'string' ? target : target()}`)
     const outgoing = connect(Number(port), hostname)
     outgoing.on('data', (chunk) => {
       bytes += chunk.length

@@ -1,4 +1,10 @@
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
 /** One request to the receiver. */
@@ -40,13 +46,17 @@ export interface Receiver {
 
 const LIMIT_MS = 10_000
 
-export async function startReceiver(): Promise<Receiver> {
+/** @param certificate absent: without TLS */
+export async function startReceiver(certificate?: {
+  readonly cert: string
+  readonly key: string
+}): Promise<Receiver> {
   const requests: ReceivedRequest[] = []
   const waiting = new Set<() => void>()
   let taken = 0
   let how: Answer | ((request: ReceivedRequest) => Answer) = { status: 200 }
 
-  const server = createServer((incoming, response) => {
+  const onRequest = (incoming: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = []
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
     incoming.on('end', () => {
@@ -60,7 +70,8 @@ export async function startReceiver(): Promise<Receiver> {
       respond(response, typeof how === 'function' ? how(request) : how)
       for (const look of [...waiting]) look()
     })
-  })
+  }
+  const server = certificate ? createSecureServer(certificate, onRequest) : createServer(onRequest)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
 
@@ -81,7 +92,7 @@ export async function startReceiver(): Promise<Receiver> {
       look()
     })
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `${certificate ? 'https' : 'http'}://127.0.0.1:${port}`,
     requests,
     answer: (next) => {
       how = next

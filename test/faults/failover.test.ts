@@ -1,0 +1,263 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
+import { startProxy } from '../client/proxy.ts'
+import { makeFolder } from '../support/folder.ts'
+import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { makeCertificate } from '../webhooks/sender/certificate.ts'
+import { copyCluster, startCopy, startPair, startPrimary } from './standby.ts'
+
+vi.setConfig({ testTimeout: 240_000 })
+
+const WAIT = { timeout: 60_000, interval: 50 }
+
+/** Starts two instances whose database is behind a proxy, and a receiver of webhooks. */
+async function startInstances(databaseUrl: string) {
+  const target = new URL(databaseUrl)
+  const proxy = await startProxy(() => target.host)
+  const certificate = makeCertificate()
+  const folder = await makeFolder('authority')
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const authority = join(folder, 'authority.pem')
+  await writeFile(authority, certificate.cert)
+  const environment = {
+    NODE_EXTRA_CA_CERTS: authority,
+    DATABASE_URL: Object.assign(new URL(databaseUrl), { host: proxy.address }).href,
+    WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+    LOG_LEVEL: 'warn',
+  }
+  const first = await startProcess(environment, true)
+  const second = await startProcess(environment, true)
+  const instances = [first, second]
+  for (const instance of instances) onTestFinished(() => instance.kill())
+  const receiver = await startReceiver(certificate)
+  onTestFinished(() => receiver.close())
+  return {
+    ...{ proxy, instances, receiver },
+    /** Where new connections go. */
+    pointTo: (url: string) => {
+      target.href = url
+    },
+  }
+}
+
+const client = <S extends Parameters<typeof createClient>[0]>(
+  service: S,
+  { grpcUrl }: ServiceProcess,
+) =>
+  createClient(
+    service,
+    createGrpcTransport({
+      baseUrl: grpcUrl,
+      interceptors: [
+        (next) => (request) => {
+          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+          return next(request)
+        },
+      ],
+    }),
+  )
+
+async function openBusiness(instance: ServiceProcess, receiver: Receiver) {
+  const { business } = await client(BusinessService, instance).createBusiness({ name: 'Ada' })
+  const businessId = business!.id
+  const { account } = await client(AccountService, instance).createAccount({
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
+    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
+  })
+  const endpoint = { businessId, url: receiver.url, kinds: ['PAYMENT_NOTIFICATION'] }
+  await client(WebhookService, instance).createEndpoint(endpoint)
+  return { businessId, accountNumber: account!.accountNumber }
+}
+
+/** Records payments one after another, each until an instance acknowledges it. */
+async function pay(
+  instances: readonly ServiceProcess[],
+  accountNumber: string,
+  sessions: string[],
+) {
+  for (const [index, sessionId] of sessions.entries()) {
+    const payment = { bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: 100n }
+    const record = () =>
+      client(TransactionService, instances[index % instances.length]!).recordPayment(payment, {
+        timeoutMs: 10_000,
+      })
+    await vi.waitFor(record, WAIT)
+  }
+}
+
+/** A subscriber of one instance, what it has received, and why it was refused. */
+function follow({ grpcAddress }: ServiceProcess, cursor?: string) {
+  const events: Event[] = []
+  const state = { events, refused: undefined as SubscriptionRefused | undefined }
+  const stop = new AbortController()
+  onTestFinished(() => stop.abort())
+  const start = cursor ? { case: 'cursor', value: cursor } : { case: 'beginning', value: true }
+  const run = async () => {
+    for await (const event of subscribe({
+      ...{ addresses: [grpcAddress], token: ADMIN_TOKEN, retryMaxMs: 500, signal: stop.signal },
+      start: start as Parameters<typeof subscribe>[0]['start'],
+    })) {
+      events.push(event)
+    }
+  }
+  run().catch((error: unknown) => {
+    if (!(error instanceof SubscriptionRefused)) throw error
+    state.refused = error
+  })
+  return state
+}
+
+const idsOf = (events: readonly Event[]) => events.map(({ id }) => id)
+const sessionsOf = (events: readonly Event[]) =>
+  events.flatMap(({ payload }) => (payload.case === 'transaction' ? [payload.value.sessionId] : []))
+const named = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}-${index}`)
+
+/** The log as the instance lists it. */
+async function listLog(instance: ServiceProcess, businessId: string) {
+  const log = await client(EventService, instance).listEvents({ businessId, limit: 500 })
+  expect(log.events.map(({ businessSequence }) => Number(businessSequence))).toEqual(
+    log.events.map((_, index) => index + 1),
+  )
+  return log
+}
+
+/** Waits until webhooks of all sessions have arrived. @returns their bodies' data */
+async function webhooksOf(receiver: Receiver, sessions: readonly string[]) {
+  const bodies = () => receiver.requests.map(({ rawBody }) => JSON.parse(rawBody).data)
+  await vi.waitFor(() => {
+    const arrived = new Set(bodies().map((data) => data.transaction_ref))
+    expect(sessions.filter((each) => !arrived.has(each))).toEqual([])
+  }, WAIT)
+  return bodies()
+}
+
+test('a failover that loses commits begins an epoch, and tells those who had seen more', async () => {
+  const pair = await startPair()
+  const { proxy, instances, receiver, pointTo } = await startInstances(pair.primary.url)
+  const [first, second] = instances as [ServiceProcess, ServiceProcess]
+  const { businessId, accountNumber } = await openBusiness(first, receiver)
+  const surviving = named('surviving', 20)
+  await pay(instances, accountNumber, surviving)
+  const behind = follow(second)
+  await vi.waitFor(() => expect(behind.events).toHaveLength(21), WAIT)
+  await pair.caughtUp()
+  await pair.cutOff()
+  const lost = named('lost', 15)
+  const ahead = [follow(first), follow(second)]
+  await pay(instances, accountNumber, lost)
+  for (const { events } of ahead) await vi.waitFor(() => expect(events).toHaveLength(36), WAIT)
+
+  await proxy.block()
+  await pair.primary.stop()
+  await pair.promote()
+  pointTo(pair.standby.url)
+  await proxy.unblock()
+  const startedMs = performance.now()
+  const later = named('later', 30)
+  await pay(instances, accountNumber, later.slice(0, 1))
+  console.log(
+    `a payment was accepted ${Math.round(performance.now() - startedMs)} ms after the failover`,
+  )
+  await pay(instances, accountNumber, later.slice(1))
+
+  const log = await listLog(second, businessId)
+  expect(log.epoch).toBe(2)
+  expect(sessionsOf(log.events)).toEqual([...surviving, ...later])
+  expect(log.events.map(({ epoch }) => epoch)).toEqual([
+    ...Array.from({ length: 21 }, () => 1),
+    ...later.map(() => 2),
+  ])
+  for (const each of ahead) {
+    await vi.waitFor(() => expect(each.refused).toBeDefined(), WAIT)
+    expect(each.refused?.reason).toBe('stale_cursor')
+    const resumed = follow(first, each.refused?.cursor)
+    await vi.waitFor(() => expect(resumed.events).toHaveLength(30), WAIT)
+    expect(idsOf(resumed.events)).toEqual(idsOf(log.events.slice(21)))
+  }
+  // It had received the lost events too, as it was still connected.
+  await vi.waitFor(() => expect(behind.refused).toBeDefined(), WAIT)
+  const paused = follow(second, log.events[20]?.cursor)
+  await vi.waitFor(() => expect(idsOf(paused.events)).toEqual(idsOf(log.events.slice(21))), WAIT)
+
+  const webhooks = await webhooksOf(receiver, [...surviving, ...lost, ...later])
+  const numbers = new Map(webhooks.map((data) => [data.event_id, `${data.epoch}.${data.sequence}`]))
+  expect(new Set(numbers.values()).size).toBe(numbers.size)
+  expect(instances.filter((each) => each.output().includes('a new epoch begins'))).toHaveLength(1)
+  // The business repeats what it knows to be paid: lost payments are recorded once more.
+  await pay(instances, accountNumber, [...lost, ...later])
+  const repaired = await listLog(first, businessId)
+  expect(sessionsOf(repaired.events)).toEqual([...surviving, ...later, ...lost])
+})
+
+test('a planned switchover ends no stream and loses nothing', async () => {
+  const pair = await startPair()
+  const { proxy, instances, receiver, pointTo } = await startInstances(pair.primary.url)
+  const [first, second] = instances as [ServiceProcess, ServiceProcess]
+  const { businessId, accountNumber } = await openBusiness(first, receiver)
+  const followers = instances.map((instance) => follow(instance))
+  await pay(instances, accountNumber, named('before', 20))
+  for (const { events } of followers) await vi.waitFor(() => expect(events).toHaveLength(21), WAIT)
+
+  await proxy.block()
+  await pair.caughtUp()
+  await pair.primary.stop()
+  await pair.promote()
+  pointTo(pair.standby.url)
+  await proxy.unblock()
+  const sessions = [...named('before', 20), ...named('after', 20)]
+  await pay(instances, accountNumber, sessions)
+
+  const log = await listLog(second, businessId)
+  expect(log.epoch).toBe(2)
+  expect(sessionsOf(log.events)).toEqual(sessions)
+  for (const { events, refused } of followers) {
+    await vi.waitFor(() => expect(idsOf(events)).toEqual(idsOf(log.events)), WAIT)
+    expect(refused).toBeUndefined()
+  }
+  await webhooksOf(receiver, sessions)
+})
+
+test('a restore of an earlier copy of the data folder is told to those who had seen more', async () => {
+  const { server, folder } = await startPrimary()
+  const { proxy, instances, receiver, pointTo } = await startInstances(server.url)
+  const [first, second] = instances as [ServiceProcess, ServiceProcess]
+  const { businessId, accountNumber } = await openBusiness(first, receiver)
+  const copied = named('copied', 10)
+  await pay(instances, accountNumber, copied)
+  const copy = `${folder}-copy`
+  await copyCluster(server.url, folder, copy)
+  const ahead = instances.map((instance) => follow(instance))
+  await pay(instances, accountNumber, named('lost', 10))
+  for (const { events } of ahead) await vi.waitFor(() => expect(events).toHaveLength(21), WAIT)
+
+  await proxy.block()
+  await server.stop()
+  const restored = await startCopy(copy)
+  pointTo(restored.url)
+  await proxy.unblock()
+  const later = named('later', 15)
+  await pay(instances, accountNumber, later)
+
+  const log = await listLog(second, businessId)
+  expect(sessionsOf(log.events)).toEqual([...copied, ...later])
+  for (const each of ahead) {
+    await vi.waitFor(() => expect(each.refused?.reason).toBe('stale_cursor'), WAIT)
+    const resumed = follow(first, each.refused?.cursor)
+    await vi.waitFor(() => expect(idsOf(resumed.events)).toEqual(idsOf(log.events)), WAIT)
+  }
+  await webhooksOf(receiver, later)
+})

@@ -1,0 +1,121 @@
+import { execFile } from 'node:child_process'
+import { appendFile, copyFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import { expect, onTestFinished } from 'vitest'
+import { type EmbeddedPostgres, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { makeFolder } from '../support/folder.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const run = promisify(execFile)
+
+const SETTINGS = {
+  wal_level: 'replica',
+  max_wal_senders: '4',
+  wal_keep_size: '256MB',
+  hot_standby: 'on',
+  shared_buffers: '32MB',
+}
+
+/** A primary and an asynchronous standby, both on this machine. */
+export interface Pair {
+  readonly primary: EmbeddedPostgres
+  readonly standby: EmbeddedPostgres
+  /** Resolves when the standby has replayed all that the primary has committed. */
+  caughtUp(): Promise<void>
+  /** Cuts the standby off from the primary: what is committed from now on is lost at a failover. */
+  cutOff(): Promise<void>
+  /** Makes the standby a primary. */
+  promote(): Promise<void>
+}
+
+export async function query<Row = Record<string, unknown>>(
+  url: string,
+  ...texts: string[]
+): Promise<Row[]> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    let rows: Row[] = []
+    for (const text of texts) rows = (await client.query(text)).rows
+    return rows
+  } finally {
+    await client.end()
+  }
+}
+
+async function start(folder: string): Promise<EmbeddedPostgres> {
+  const server = await startEmbedded({ folder, settings: SETTINGS })
+  onTestFinished(server.stop)
+  return server
+}
+
+/** Starts a server in a new folder, which the test removes. */
+export async function startPrimary(): Promise<{ server: EmbeddedPostgres; folder: string }> {
+  const parent = await makeFolder('failover')
+  onTestFinished(() => rm(parent, { recursive: true, force: true }))
+  const folder = join(parent, 'primary')
+  return { server: await start(folder), folder }
+}
+
+/** Copies the data folder of a running server, as `pg_basebackup` does. */
+export async function copyCluster(url: string, from: string, to: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query("select pg_backup_start('copy', true)")
+    await run('cp', ['-a', from, to])
+    const { rows } = await client.query('select labelfile from pg_backup_stop()')
+    // The copy needs the log up to the end of the backup.
+    await run('cp', ['-a', join(from, 'pg_wal/.'), join(to, 'pg_wal')])
+    await rm(join(to, 'postmaster.pid'), { force: true })
+    await writeFile(join(to, 'backup_label'), rows[0].labelfile)
+    await copyFile(`${from}.password`, `${to}.password`)
+    await ownAlike(from, to, 'backup_label')
+  } finally {
+    await client.end()
+  }
+}
+
+/** Gives a file of the copy to the owner of the cluster. */
+async function ownAlike(from: string, to: string, name: string): Promise<void> {
+  await run('chown', ['--reference', from, join(to, name)])
+}
+
+/** Starts a server on a folder that `copyCluster` made. */
+export const startCopy = start
+
+export async function startPair(): Promise<Pair> {
+  const { server: primary, folder } = await startPrimary()
+  const copy = `${folder}-standby`
+  await copyCluster(primary.url, folder, copy)
+  const from = primary.url.replace(/\/[^/]*$/, '/postgres')
+  await appendFile(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${from}'\n`)
+  await writeFile(join(copy, 'standby.signal'), '')
+  await ownAlike(folder, copy, 'standby.signal')
+  const standby = await start(copy)
+  return {
+    primary,
+    standby,
+    async caughtUp() {
+      const [row] = await query<{ lsn: string }>(
+        primary.url,
+        'select pg_current_wal_flush_lsn()::text as lsn',
+      )
+      await waitFor(async () => {
+        const replayed = `select pg_last_wal_replay_lsn() >= '${row?.lsn}' as done`
+        expect(await query(standby.url, replayed)).toEqual([{ done: true }])
+      })
+    },
+    async cutOff() {
+      await query(standby.url, "alter system set primary_conninfo = ''", 'select pg_reload_conf()')
+      await waitFor(async () => {
+        expect(await query(primary.url, 'select from pg_stat_replication')).toEqual([])
+      })
+    },
+    async promote() {
+      await query(standby.url, 'select pg_promote()')
+    },
+  }
+}
