@@ -68,7 +68,7 @@ export async function copyCluster(url: string, from: string, to: string): Promis
     await run('cp', ['-a', from, to])
     const { rows } = await client.query('select labelfile from pg_backup_stop()')
     // The copy needs the log up to the end of the backup.
-    await run('cp', ['-a', join(from, 'pg_wal/.'), join(to, 'pg_wal')])
+    await run('cp', ['-a', `${from}/pg_wal/.`, join(to, 'pg_wal')])
     await rm(join(to, 'postmaster.pid'), { force: true })
     await writeFile(join(to, 'backup_label'), rows[0].labelfile)
     await copyFile(`${from}.password`, `${to}.password`)
