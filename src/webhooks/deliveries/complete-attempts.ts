@@ -1,13 +1,13 @@
 import type { Pool } from 'pg'
 import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import type { Health } from '../endpoints/endpoint.ts'
-import type { Claim } from './claim-deliveries.ts'
+import type { DeliveryState } from './delivery.ts'
 
 /** A finished attempt, and the resulting state of its delivery. */
 export interface Completion {
   readonly id: string
   readonly fence: number
-  readonly state: 'PENDING' | 'DELIVERED' | 'FAILED'
+  readonly state: DeliveryState
   /** When the delivery is due again if it is pending, else when it was completed. */
   readonly atMs: number
   readonly startedAtMs: number
@@ -109,44 +109,4 @@ function toHealth(row: HealthRow): Health | undefined {
     failingSinceMs: row.failing_since_ms ?? undefined,
     warnedAtMs: row.warned_at_ms ?? undefined,
   }
-}
-
-/** Releases claims: any instance may claim their deliveries at once. */
-export async function releaseClaims(
-  pool: Pool,
-  claims: readonly Pick<Claim, 'id' | 'fence'>[],
-): Promise<void> {
-  await pool.query({
-    name: 'webhook-release-claims',
-    text: `update webhook_delivery d set leased_until = null, claims = d.claims + 1
-      from unnest($1::text[], $2::int4[]) as i(id, claim)
-      where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
-    values: [
-      textArray(claims.map((claim) => claim.id)),
-      integerArray(claims.map((claim) => claim.fence)),
-    ],
-  })
-}
-
-/** Marks claimed deliveries that cannot be sent as FAILED. */
-export async function failClaims(
-  pool: Pool,
-  claims: readonly Pick<Claim, 'id' | 'fence'>[],
-  nowMs: number,
-  failure: string,
-): Promise<void> {
-  await pool.query({
-    name: 'webhook-fail-claims',
-    text: `update webhook_delivery d
-      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null,
-        claims = d.claims + 1
-      from unnest($1::text[], $2::int4[]) as i(id, claim)
-      where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
-    values: [
-      textArray(claims.map((claim) => claim.id)),
-      integerArray(claims.map((claim) => claim.fence)),
-      new Date(nowMs),
-      failure,
-    ],
-  })
 }

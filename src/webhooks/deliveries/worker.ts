@@ -12,13 +12,13 @@ import {
   listPendingEndpoints,
   type PendingEndpoint,
 } from './claim-deliveries.ts'
-import { failClaims, releaseClaims } from './complete-attempts.ts'
 import {
   type Allotment,
   type ConcurrencyLimits,
   createConcurrencyLimiter,
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
+import { failClaims, releaseClaims } from './end-claims.ts'
 import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {

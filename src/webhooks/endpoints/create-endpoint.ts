@@ -3,6 +3,7 @@ import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { readLogState } from '../../events/log-state.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
@@ -39,6 +40,7 @@ export async function createEndpoint(
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
   const secret = newSecret()
+  const { end } = await readLogState(context.pool)
   const created = await context.orm.em
     .fork()
     .transactional(async (em) => {
@@ -51,9 +53,6 @@ export async function createEndpoint(
         const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
         throw new Fault('too_many_endpoints', text)
       }
-      const [last] = await em.execute<{ position: string }[]>(
-        'select coalesce(max(position), 0) as position from event_log',
-      )
       const endpoint = em.create(EndpointEntity, {
         id,
         business: requested.businessId,
@@ -62,7 +61,7 @@ export async function createEndpoint(
         kinds: [...requested.kinds],
         description: requested.description,
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
-        afterPosition: BigInt(last?.position ?? 0),
+        afterPosition: end,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,
