@@ -1,4 +1,5 @@
 import { ForeignKeyConstraintViolationException } from '@mikro-orm/core'
+import type { EntityManager } from '@mikro-orm/postgresql'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
@@ -44,15 +45,7 @@ export async function createEndpoint(
   const created = await context.orm.em
     .fork()
     .transactional(async (em) => {
-      // Serialized per business, so that concurrent calls cannot exceed the limit.
-      await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
-        `webhook endpoints of ${requested.businessId}`,
-      ])
-      const sameMode = { business: requested.businessId, live: !requested.test, deletedAt: null }
-      if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
-        const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
-        throw new Fault('too_many_endpoints', text)
-      }
+      await ensureBelowMax(em, requested)
       const endpoint = em.create(EndpointEntity, {
         id,
         business: requested.businessId,
@@ -90,4 +83,16 @@ export async function createEndpoint(
       throw new Fault('not_found', 'No such business', { cause: error })
     })
   return { ...created, secret }
+}
+
+/** Locks the business's endpoints, so that concurrent calls cannot exceed the limit. */
+async function ensureBelowMax(em: EntityManager, { businessId, test }: NewEndpoint): Promise<void> {
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
+    `webhook endpoints of ${businessId}`,
+  ])
+  const sameMode = { business: businessId, live: !test, deletedAt: null }
+  if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
+    const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
+    throw new Fault('too_many_endpoints', text)
+  }
 }
