@@ -8,7 +8,7 @@ import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { createTail, type Tail } from '../events/tail.ts'
 import type { Database } from '../postgres/orm.ts'
-import { deliveredUpTo } from '../webhooks/deliveries/delivered-up-to.ts'
+import { deliveredUpTo } from '../webhooks/deliveries/backlog.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
 
 interface Options {

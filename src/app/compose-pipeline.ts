@@ -39,7 +39,7 @@ interface Options {
 export function composePipeline(options: Options): Pipeline {
   const { config, database, clock, log, metrics, check, businesses, keyUses, limits, policyOf } =
     options
-  const { pool } = database
+  const { orm, pool } = database
   return {
     beforeDecoding: [
       observation(log, metrics),
@@ -64,8 +64,8 @@ export function composePipeline(options: Options): Pipeline {
       tenantScope(
         {
           key: (id) => keyOwner(pool, id),
-          endpoint: (id) => endpointOwner(pool, id),
-          delivery: (id) => deliveryOwner(pool, id),
+          endpoint: (id) => endpointOwner(orm.em.fork(), id),
+          delivery: (id) => deliveryOwner(orm.em.fork(), id),
           event: (id) => eventOwner(pool, id),
           transaction: (id) => transactionOwner(pool, id),
         },

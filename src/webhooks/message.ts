@@ -14,7 +14,7 @@ import {
   EndpointSchema,
   EndpointStatus,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import type { DeliveryState, StoredAttempt, StoredDelivery } from './deliveries/read-deliveries.ts'
+import type { DeliveryState, StoredAttempt, StoredDelivery } from './deliveries/delivery.ts'
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
 import type { DisabledReason, EndpointEventKind } from './endpoints/endpoint.ts'
 
@@ -46,7 +46,7 @@ export function toEndpointMessage({ endpoint, secrets }: EndpointWithSecrets): E
     description: endpoint.description,
     createdAt: timestampFromDate(endpoint.createdAt),
     status: disabledAt ? EndpointStatus.DISABLED : EndpointStatus.ENABLED,
-    disabledReason: DISABLED_REASONS[endpoint.disabledReason as DisabledReason] ?? 0,
+    disabledReason: endpoint.disabledReason ? DISABLED_REASONS[endpoint.disabledReason] : 0,
     ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
     ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
     concurrency: endpoint.concurrency,
@@ -84,8 +84,8 @@ export function toDeliveryMessage(delivery: StoredDelivery): DeliveryMessage {
     status: STATUSES[delivery.state],
     attemptCount: delivery.attempts,
     createdAt: timestampFromMs(delivery.createdAtMs),
-    ...(dueAtMs !== undefined && { dueAt: timestampFromMs(dueAtMs) }),
-    ...(completedAtMs !== undefined && { completedAt: timestampFromMs(completedAtMs) }),
+    ...(dueAtMs !== null && { dueAt: timestampFromMs(dueAtMs) }),
+    ...(completedAtMs !== null && { completedAt: timestampFromMs(completedAtMs) }),
     failure: delivery.failure,
     ...(latestAttempt && { latestAttempt: toAttemptMessage(latestAttempt) }),
   })

@@ -1,22 +1,21 @@
-import type { Pool } from 'pg'
+import type { EntityManager } from '@mikro-orm/postgresql'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { DeliveryEntity } from './deliveries/delivery.entity.ts'
+import { EndpointEntity } from './endpoints/endpoint.entity.ts'
 
 /** The business of an endpoint, deleted ones included; undefined if there is no such endpoint. */
-export async function endpointOwner(pool: Pool, id: string): Promise<string | undefined> {
-  const result = await pool.query<{ business_id: string }>({
-    name: 'webhook-endpoint-owner',
-    text: 'select business_id from webhook_endpoint where id = $1',
-    values: [id],
-  })
-  return result.rows[0]?.business_id
+export async function endpointOwner(em: EntityManager, id: string): Promise<string | undefined> {
+  const endpoint = await em.findOne(EndpointEntity, id, { fields: ['business'] })
+  return endpoint?.business
 }
 
 /** The business of a delivery; undefined if there is no such delivery. */
-export async function deliveryOwner(pool: Pool, id: string): Promise<string | undefined> {
-  const result = await pool.query<{ business_id: string }>({
-    name: 'webhook-delivery-owner',
-    text: `select e.business_id from webhook_delivery d
-      join webhook_endpoint e on e.id = d.endpoint_id where d.id = $1`,
-    values: [id],
-  })
-  return result.rows[0]?.business_id
+export async function deliveryOwner(em: EntityManager, id: string): Promise<string | undefined> {
+  const owner = await queriesOf<typeof DeliveryEntity | typeof EndpointEntity>(em)
+    .selectFrom('webhook_delivery as d')
+    .innerJoin('webhook_endpoint as e', 'e.id', 'd.endpoint')
+    .select('e.business')
+    .where('d.id', '=', id)
+    .executeTakeFirst()
+  return owner?.business
 }

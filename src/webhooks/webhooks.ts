@@ -83,23 +83,21 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     proxyUrl: options.proxyUrl,
     resolve: options.resolve,
   })
+  const background = { pool, clock, log }
+  const onFailure = createHealthWatch({ orm, clock, log, onCommit })
   const worker = createWorker({
-    pool,
-    clock,
-    log,
+    ...background,
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
     leaseMs,
     concurrencyOf: others?.concurrencyOf,
     steps: {
       send: createSender({ encrypter, timeText, httpClient, log }),
       record: createRecorder({
-        pool,
-        clock,
-        log,
+        ...background,
         scheduleMs,
         leaseMs,
         random: Math.random,
-        onFailure: createHealthWatch({ orm, clock, log, onCommit }),
+        onFailure,
       }),
     },
   })
@@ -108,29 +106,17 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     others?.deliveriesDue()
   }
   const dispatcher = createDispatcher({
-    pool,
-    clock,
-    log,
+    ...background,
     leaseMs,
     worker: { ...worker, wake: onDue },
   })
   const retention = createDeliveryRetention({
-    pool,
-    clock,
-    log,
+    ...background,
     retentionDays: options.retentionDays,
     pausedMaxMs: scheduleMs.reduce((sum, ms) => sum + ms, 0),
   })
   return {
-    rpc: createWebhookRpc({
-      orm,
-      pool,
-      encrypter,
-      clock,
-      rules,
-      onCommit,
-      onDue,
-    }),
+    rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }),
     retention,
     start: worker.start,
     startBackground() {

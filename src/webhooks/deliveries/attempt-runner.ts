@@ -61,8 +61,7 @@ interface Waiting {
 export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunner {
   const { clock, limiter, steps, waitMaxMs, onCapacity, onRecorded, onUnused } = options
   const inProgress = new Set<Attempt>()
-  /** By endpoint, in round-robin order; no queue is empty. */
-  const queues = new Map<string, Waiting[]>()
+  const queues = createQueues()
   let closed = false
 
   const run = async (attempt: Attempt): Promise<void> => {
@@ -76,17 +75,14 @@ export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunne
     if (limiter.isDegraded(endpointId)) clearQueue(endpointId)
     startAll()
     if (wasDegraded) onCapacity(undefined)
-    else if (limiter.wantsMore(endpointId, waiting(endpointId))) onCapacity(endpointId)
+    else if (limiter.wantsMore(endpointId, queues.size(endpointId))) onCapacity(endpointId)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
     inProgress.delete(attempt)
     onRecorded(dueAtMs)
   }
-  const waiting = (endpointId: string): number => queues.get(endpointId)?.length ?? 0
   const clearQueue = (endpointId: string): void => {
-    const queue = queues.get(endpointId)
-    if (queue === undefined) return
-    queues.delete(endpointId)
-    onUnused(queue.map(({ claim }) => claim))
+    const claims = queues.clear(endpointId)
+    if (claims.length > 0) onUnused(claims)
   }
   const start = (claim: Claim, nowTickMs: number): void => {
     const attempt = { claim, startedAtMs: clock.now(), startedTickMs: nowTickMs }
@@ -98,32 +94,19 @@ export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunne
   const startAll = (): void => {
     if (closed) return
     const nowTickMs = performance.now()
-    // A queue that is set again comes up again after all the others.
-    for (const [endpointId, queue] of queues) {
+    for (const endpointId of queues.endpointIds()) {
       if (!limiter.hasCapacity()) return
       if (!limiter.mayStart(endpointId)) continue
-      const next = queue.pop() as Waiting
-      if (nowTickMs - next.claimedTickMs > waitMaxMs) {
-        queue.push(next)
-        clearQueue(endpointId)
-        continue
-      }
-      queues.delete(endpointId)
-      if (queue.length > 0) queues.set(endpointId, queue)
-      start(next.claim, nowTickMs)
+      const { claim, claimedTickMs } = queues.take(endpointId)
+      if (nowTickMs - claimedTickMs > waitMaxMs) onUnused([claim, ...queues.clear(endpointId)])
+      else start(claim, nowTickMs)
     }
   }
   return {
     count: () => inProgress.size,
-    waiting,
+    waiting: queues.size,
     enqueue(claims) {
-      const claimedTickMs = performance.now()
-      const fresh = Map.groupBy(claims, (claim) => claim.endpointId)
-      for (const [endpointId, own] of fresh) {
-        const later = own.map((claim) => ({ claim, claimedTickMs })).reverse()
-        // Stored in reverse: popping the last is cheap, while shifting the first moves all others.
-        queues.set(endpointId, [...later, ...(queues.get(endpointId) ?? [])])
-      }
+      queues.add(claims, performance.now())
       startAll()
     },
     markSlow() {
@@ -136,15 +119,45 @@ export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunne
     },
     close() {
       closed = true
-      const claims = [...queues.values()].flat().map(({ claim }) => claim)
-      queues.clear()
-      return claims
+      return queues.clearAll()
     },
     abandon() {
       const claims = [...inProgress].map((attempt) => attempt.claim)
       inProgress.clear()
       return claims
     },
+  }
+}
+
+/** The claims that wait. */
+function createQueues() {
+  /** By endpoint, in round-robin order; no queue is empty. The next claim is the last. */
+  const queues = new Map<string, Waiting[]>()
+  const clear = (endpointId: string): Claim[] => {
+    const queue = queues.get(endpointId) ?? []
+    queues.delete(endpointId)
+    return queue.map(({ claim }) => claim)
+  }
+  return {
+    size: (endpointId: string): number => queues.get(endpointId)?.length ?? 0,
+    /** An endpoint that `take` leaves with claims comes up again after all the others. */
+    endpointIds: () => queues.keys(),
+    add(claims: readonly Claim[], claimedTickMs: number): void {
+      for (const [endpointId, own] of Map.groupBy(claims, (claim) => claim.endpointId)) {
+        const later = own.map((claim) => ({ claim, claimedTickMs })).reverse()
+        // Stored in reverse: popping the last is cheap, while shifting the first moves all others.
+        queues.set(endpointId, [...later, ...(queues.get(endpointId) ?? [])])
+      }
+    },
+    take(endpointId: string): Waiting {
+      const queue = queues.get(endpointId) as Waiting[]
+      const next = queue.pop() as Waiting
+      queues.delete(endpointId)
+      if (queue.length > 0) queues.set(endpointId, queue)
+      return next
+    },
+    clear,
+    clearAll: (): Claim[] => [...queues.keys()].flatMap(clear),
   }
 }
 

@@ -1,16 +1,14 @@
 import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
-import { releaseClaims } from './complete-attempts.ts'
 import type { Allotment } from './concurrency-limiter.ts'
+import { type ClaimKey, releaseClaims } from './end-claims.ts'
 
 /** A delivery that this process may attempt until its lease ends. */
-export interface Claim {
-  readonly id: string
+export interface Claim extends ClaimKey {
   readonly endpointId: string
   /** The number of attempts already made in this retry schedule. */
   readonly attempts: number
-  readonly fence: number
   readonly url: string
   /** The maximum number of concurrent requests to its endpoint. */
   readonly concurrency: number
@@ -18,9 +16,6 @@ export interface Claim {
   readonly secretsEncrypted: readonly Buffer[]
   readonly entry: LogEntry
 }
-
-/** A claimed delivery whose event retention has deleted. */
-export type LostClaim = Pick<Claim, 'id' | 'fence'>
 
 /** The claims of one endpoint. */
 export interface ClaimRow {
@@ -49,7 +44,7 @@ export async function claimDeliveries(
   allotments: readonly Allotment[],
   nowMs: number,
   leaseMs: number,
-): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
+): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
   // `any(array(…))` and `offset 0` keep the planner on index lookups, whatever the statistics say:
   // they are often wrong for a queue, which is empty at one moment and full the next.
   const { rows } = await pool.query<ClaimRow>({
@@ -88,14 +83,14 @@ export async function claimDeliveries(
 export async function readClaims(
   pool: Pool,
   rows: readonly ClaimRow[],
-): Promise<{ claims: Claim[]; lost: LostClaim[] }> {
+): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
   const claimed = rows.flatMap((row) => row.claimed.split(',').map((text) => readClaim(text, row)))
   // Each event is read once, however many endpoints it goes to.
   const positions = [...new Set(claimed.map((each) => each.position))].map(BigInt)
   const read = positions.length > 0 ? await readOrRelease(pool, positions, claimed) : []
   const entries = new Map(read.map((entry) => [`${entry.position}`, entry]))
   const claims: Claim[] = []
-  const lost: LostClaim[] = []
+  const lost: ClaimKey[] = []
   for (const { position, ...claim } of claimed) {
     const entry = entries.get(position)
     if (entry === undefined) lost.push(claim)
@@ -108,7 +103,7 @@ export async function readClaims(
 async function readOrRelease(
   pool: Pool,
   positions: readonly bigint[],
-  claimed: readonly LostClaim[],
+  claimed: readonly ClaimKey[],
 ): Promise<readonly LogEntry[]> {
   try {
     return await readPositions(pool, positions)

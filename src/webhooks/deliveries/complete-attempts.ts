@@ -1,13 +1,13 @@
 import type { Pool } from 'pg'
 import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
 import type { Health } from '../endpoints/endpoint.ts'
-import type { Claim } from './claim-deliveries.ts'
+import type { DeliveryState } from './delivery.ts'
 
 /** A finished attempt, and the resulting state of its delivery. */
 export interface Completion {
   readonly id: string
   readonly fence: number
-  readonly state: 'PENDING' | 'DELIVERED' | 'FAILED'
+  readonly state: DeliveryState
   /** When the delivery is due again if it is pending, else when it was completed. */
   readonly atMs: number
   readonly startedAtMs: number
@@ -17,12 +17,13 @@ export interface Completion {
   readonly error: string
 }
 
-interface HealthRow {
-  delivery_id: string
-  recorded: boolean
-  failing_since_ms: number | null
-  warned_at_ms: number | null
+/** The health of the endpoint of a failed attempt, or that the attempt was not recorded. */
+interface Row extends Health {
+  readonly id: string
+  readonly recorded: boolean
 }
+
+const HEALTHY: Health = { failingSinceMs: null, warnedAtMs: null }
 
 /**
  * Records attempts whose claim is still valid. It also raises the fence, so that the statement can
@@ -39,7 +40,7 @@ export async function completeAttempts(
 ): Promise<(Health | undefined)[]> {
   // `any(array(…))` keeps the planner on the primary key, and so does leaving out the state, which
   // is PENDING while the claim is valid.
-  const result = await pool.query<HealthRow>({
+  const result = await pool.query<Row>({
     name: 'webhook-complete',
     text: `with input as (
         select * from unnest($1::text[], $2::int4[], $3::text[], $4::timestamptz[],
@@ -79,74 +80,30 @@ export async function completeAttempts(
         from changed c where e.id = c.id
       )
       -- Successful attempts are left out.
-      select i.id as delivery_id, r.id is not null as recorded,
-        (extract(epoch from e.failing_since) * 1000)::float8 as failing_since_ms,
-        (extract(epoch from e.warned_at) * 1000)::float8 as warned_at_ms
+      select i.id, r.id is not null as recorded,
+        (extract(epoch from e.failing_since) * 1000)::float8 as "failingSinceMs",
+        (extract(epoch from e.warned_at) * 1000)::float8 as "warnedAtMs"
       from input i left join recorded r on r.id = i.id
       left join webhook_endpoint e on e.id = r.endpoint_id
       where r.id is null or i.error <> ''`,
-    values: [
-      textArray(completions.map((completion) => completion.id)),
-      integerArray(completions.map((completion) => completion.fence)),
-      textArray(completions.map((completion) => completion.state)),
-      timestampArray(completions.map((completion) => completion.atMs)),
-      timestampArray(completions.map((completion) => completion.startedAtMs)),
-      integerArray(completions.map((completion) => completion.latencyMs)),
-      integerArray(completions.map((completion) => completion.status ?? 0)),
-      textArray(completions.map((completion) => completion.responseBody)),
-      textArray(completions.map((completion) => completion.error)),
-    ],
+    values: toArrays(completions),
   })
-  const reported = new Map(result.rows.map((row) => [row.delivery_id, toHealth(row)]))
+  const reported = new Map(
+    result.rows.map(({ id, recorded, ...health }) => [id, recorded ? health : undefined]),
+  )
   return completions.map(({ id }) => (reported.has(id) ? reported.get(id) : HEALTHY))
 }
 
-const HEALTHY: Health = { failingSinceMs: undefined, warnedAtMs: undefined }
-
-function toHealth(row: HealthRow): Health | undefined {
-  if (!row.recorded) return undefined
-  return {
-    failingSinceMs: row.failing_since_ms ?? undefined,
-    warnedAtMs: row.warned_at_ms ?? undefined,
-  }
-}
-
-/** Releases claims: any instance may claim their deliveries at once. */
-export async function releaseClaims(
-  pool: Pool,
-  claims: readonly Pick<Claim, 'id' | 'fence'>[],
-): Promise<void> {
-  await pool.query({
-    name: 'webhook-release-claims',
-    text: `update webhook_delivery d set leased_until = null, claims = d.claims + 1
-      from unnest($1::text[], $2::int4[]) as i(id, claim)
-      where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
-    values: [
-      textArray(claims.map((claim) => claim.id)),
-      integerArray(claims.map((claim) => claim.fence)),
-    ],
-  })
-}
-
-/** Marks claimed deliveries that cannot be sent as FAILED. */
-export async function failClaims(
-  pool: Pool,
-  claims: readonly Pick<Claim, 'id' | 'fence'>[],
-  nowMs: number,
-  failure: string,
-): Promise<void> {
-  await pool.query({
-    name: 'webhook-fail-claims',
-    text: `update webhook_delivery d
-      set state = 'FAILED', completed_at = $3, failure = $4, leased_until = null,
-        claims = d.claims + 1
-      from unnest($1::text[], $2::int4[]) as i(id, claim)
-      where d.id = any($1) and d.id = i.id and d.claims = i.claim`,
-    values: [
-      textArray(claims.map((claim) => claim.id)),
-      integerArray(claims.map((claim) => claim.fence)),
-      new Date(nowMs),
-      failure,
-    ],
-  })
+function toArrays(completions: readonly Completion[]): Buffer[] {
+  return [
+    textArray(completions.map((completion) => completion.id)),
+    integerArray(completions.map((completion) => completion.fence)),
+    textArray(completions.map((completion) => completion.state)),
+    timestampArray(completions.map((completion) => completion.atMs)),
+    timestampArray(completions.map((completion) => completion.startedAtMs)),
+    integerArray(completions.map((completion) => completion.latencyMs)),
+    integerArray(completions.map((completion) => completion.status ?? 0)),
+    textArray(completions.map((completion) => completion.responseBody)),
+    textArray(completions.map((completion) => completion.error)),
+  ]
 }

@@ -124,48 +124,15 @@ export function createConcurrencyLimiter(
   limits: ConcurrencyLimits,
   nowMs: () => number,
 ): ConcurrencyLimiter {
-  const states = new Map<string, EndpointState>()
-  const inProgress = { healthy: 0, degraded: 0 }
-  let degradedCount = 0
-  const groupOf = (state: EndpointState) => (state.degraded ? 'degraded' : 'healthy')
-
-  const stateOf = (endpointId: string): EndpointState => {
-    const known = states.get(endpointId)
-    if (known) return known
-    if (states.size >= REMEMBERED_MAX && forgetOne(states)?.degraded) degradedCount -= 1
-    const state = {
-      hasResponded: false,
-      inProgress: 0,
-      limit: LIMIT_INITIAL,
-      max: LIMIT_INITIAL,
-      degraded: false,
-      failures: 0,
-      latencyMs: PREFETCH_MS,
-      pausedUntilMs: 0,
-    }
-    states.set(endpointId, state)
-    return state
-  }
-  /** Moves an endpoint's attempts in progress from one shared capacity to the other. */
-  const setDegraded = (state: EndpointState, degraded: boolean): void => {
-    if (state.degraded === degraded) return
-    inProgress[groupOf(state)] -= state.inProgress
-    state.degraded = degraded
-    degradedCount += degraded ? 1 : -1
-    inProgress[groupOf(state)] += state.inProgress
-    state.limit = degraded ? 1 : LIMIT_INITIAL
-  }
-  const capacityLeft = (state: EndpointState): number =>
-    (state.degraded ? limits.degradedMax : limits.healthyMax) - inProgress[groupOf(state)]
-
+  const states = createStates(limits)
   return {
     allot(endpoints, waiting) {
-      let degradedCapacity = limits.degradedMax - inProgress.degraded
+      let degradedCapacity = states.capacityLeft('degraded')
       let prefetchCapacity = PREFETCH_ALL_MAX
       for (const { id } of endpoints) prefetchCapacity -= waiting(id)
       const allotments: Allotment[] = []
       for (const { id: endpointId, concurrency } of endpoints) {
-        const state = stateOf(endpointId)
+        const state = states.of(endpointId)
         state.max = concurrency
         if (state.pausedUntilMs > nowMs()) continue
         const current = state.inProgress + waiting(endpointId)
@@ -182,47 +149,88 @@ export function createConcurrencyLimiter(
       return allotments
     },
     wantsMore(endpointId, waiting) {
-      const state = stateOf(endpointId)
-      if (state.pausedUntilMs > nowMs() || (state.degraded && capacityLeft(state) < 1)) return false
+      const state = states.of(endpointId)
+      if (state.pausedUntilMs > nowMs()) return false
+      if (state.degraded && states.capacityLeft('degraded') < 1) return false
       return needsMore(state, state.inProgress + waiting)
     },
     mayStart(endpointId) {
-      const state = stateOf(endpointId)
-      return state.inProgress < Math.min(state.limit, state.max) && capacityLeft(state) > 0
+      const state = states.of(endpointId)
+      const capacityLeft = states.capacityLeft(groupOf(state))
+      return state.inProgress < Math.min(state.limit, state.max) && capacityLeft > 0
     },
-    hasCapacity: () =>
-      inProgress.healthy < limits.healthyMax ||
-      (degradedCount > 0 && inProgress.degraded < limits.degradedMax),
-    isDegraded: (endpointId) => stateOf(endpointId).degraded,
+    hasCapacity: states.hasCapacity,
+    isDegraded: (endpointId) => states.of(endpointId).degraded,
     resumesInMs() {
       const now = nowMs()
       let least = Number.POSITIVE_INFINITY
-      for (const { pausedUntilMs } of states.values()) {
+      for (const { pausedUntilMs } of states.all()) {
         if (pausedUntilMs > now) least = Math.min(least, pausedUntilMs - now)
       }
       return least
     },
-    started(endpointId) {
-      const state = stateOf(endpointId)
-      state.inProgress += 1
-      inProgress[groupOf(state)] += 1
-    },
-    slowAfterMs: (endpointId) => (stateOf(endpointId).hasResponded ? SLOW_MS : SLOW_INITIAL_MS),
-    markSlow(endpointId) {
-      setDegraded(stateOf(endpointId), true)
-    },
+    started: (endpointId) => states.count(states.of(endpointId), 1),
+    slowAfterMs: (endpointId) => (states.of(endpointId).hasResponded ? SLOW_MS : SLOW_INITIAL_MS),
+    markSlow: (endpointId) => states.setDegraded(states.of(endpointId), true),
     finished(endpointId, result, latencyMs) {
-      const state = stateOf(endpointId)
+      const state = states.of(endpointId)
       const acknowledged = result === 'acknowledged'
       if (result !== 'no_response') state.hasResponded = true
-      state.inProgress -= 1
-      inProgress[groupOf(state)] -= 1
+      states.count(state, -1)
       if (acknowledged && !state.degraded) state.limit = Math.min(state.limit + 1, state.max)
-      setDegraded(state, !acknowledged)
+      states.setDegraded(state, !acknowledged)
       state.latencyMs += LATENCY_WEIGHT * (latencyMs - state.latencyMs)
       const failed = result === 'rejected' || result === 'no_response'
       state.failures = failed ? state.failures + 1 : 0
       state.pausedUntilMs = failed ? nowMs() + pauseMs(state.failures, result, limits) : 0
+    },
+  }
+}
+
+const groupOf = ({ degraded }: EndpointState) => (degraded ? 'degraded' : 'healthy')
+
+/** The states of the endpoints, and what the healthy and the degraded ones share. */
+function createStates(limits: ConcurrencyLimits) {
+  const states = new Map<string, EndpointState>()
+  const max = { healthy: limits.healthyMax, degraded: limits.degradedMax }
+  const inProgress = { healthy: 0, degraded: 0 }
+  let degradedCount = 0
+  const capacityLeft = (group: keyof typeof max): number => max[group] - inProgress[group]
+  return {
+    of(endpointId: string): EndpointState {
+      const known = states.get(endpointId)
+      if (known) return known
+      if (states.size >= REMEMBERED_MAX && forgetOne(states)?.degraded) degradedCount -= 1
+      const state = {
+        hasResponded: false,
+        inProgress: 0,
+        limit: LIMIT_INITIAL,
+        max: LIMIT_INITIAL,
+        degraded: false,
+        failures: 0,
+        latencyMs: PREFETCH_MS,
+        pausedUntilMs: 0,
+      }
+      states.set(endpointId, state)
+      return state
+    },
+    all: () => states.values(),
+    capacityLeft,
+    hasCapacity: () =>
+      capacityLeft('healthy') > 0 || (degradedCount > 0 && capacityLeft('degraded') > 0),
+    /** Counts the attempts in progress of an endpoint. */
+    count(state: EndpointState, change: 1 | -1): void {
+      state.inProgress += change
+      inProgress[groupOf(state)] += change
+    },
+    /** Moves an endpoint's attempts in progress from one shared capacity to the other. */
+    setDegraded(state: EndpointState, degraded: boolean): void {
+      if (state.degraded === degraded) return
+      inProgress[groupOf(state)] -= state.inProgress
+      state.degraded = degraded
+      degradedCount += degraded ? 1 : -1
+      inProgress[groupOf(state)] += state.inProgress
+      state.limit = degraded ? 1 : LIMIT_INITIAL
     },
   }
 }

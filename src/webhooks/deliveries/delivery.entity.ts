@@ -1,5 +1,6 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
+import type { DeliveryState } from './delivery.ts'
 
 /** The delivery of one event to one endpoint. */
 export const DeliveryEntity = defineEntity({
@@ -9,7 +10,7 @@ export const DeliveryEntity = defineEntity({
     id: p.text().primary(),
     endpoint: p.manyToOne(EndpointEntity).mapToPk(),
     position: p.bigint(),
-    state: p.text(),
+    state: p.text().$type<DeliveryState>(),
     attempts: p.integer(),
     /** The number of attempts made when the retry schedule was last restarted. */
     scheduleFrom: p.integer().default(0),

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { type ClaimRow, ENCRYPTED_SECRETS } from './claim-deliveries.ts'
 import type { Allotment } from './concurrency-limiter.ts'
@@ -40,14 +41,13 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
     text: `with dispatcher as (
         select position from webhook_dispatcher where id = 1 for update skip locked
       ), next as (
-        select position, outbox_seq, business_id, live from event_log
-        where position > (select position from dispatcher) order by position limit $1
+        ${selectEventsAfter('(select position from dispatcher)', '$1')}
       ), matched as (
         select e.id as endpoint_id, n.position, coalesce(e.disabled_at is null
           and row_number() over (partition by e.id order by n.position) <= a.share, false
         ) as claimed
         from next n
-        join outbox o on o.seq = n.outbox_seq
+        ${joinOutbox('n.outbox_seq')}
         -- "offset 0" keeps the planner on the index, however many events it expects.
         cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null offset 0) e

@@ -2,13 +2,12 @@ import type { Pool } from 'pg'
 import { Fault } from '../../core/errors.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import type { StoredAttempt, StoredDelivery } from './delivery.ts'
 import {
   type DeliveryFilter,
   findWithAttempts,
   listOfEndpoint,
   listOfEvent,
-  type StoredAttempt,
-  type StoredDelivery,
 } from './read-deliveries.ts'
 
 /** The maximum number of attempts shown; only deliveries redelivered many times have more. */
@@ -28,7 +27,7 @@ export async function listDeliveries(pool: Pool, request: ListDeliveries) {
     return cutPage(await listOfEvent(pool, eventId, request, after, page.limit + 1), page, keyOf)
   }
   const found = await listOfEndpoint(pool, endpointId, state, after, page.limit + 1)
-  const edge = found.readUpTo === undefined ? undefined : [`${found.readUpTo}`, endpointId]
+  const edge = found.readUpTo && [found.readUpTo, endpointId]
   return cutScan(found.deliveries, page, keyOf, edge)
 }
 

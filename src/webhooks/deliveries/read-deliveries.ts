@@ -1,37 +1,8 @@
 import type { Pool } from 'pg'
+import { EVENTS, leftJoinEvent } from '../../events/log.sql.ts'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-
-/** The state of a delivery: see the diagram of DeliveryStatus in delivery.proto. */
-export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
-
-/** A delivery as it is stored. Times in milliseconds since the Unix epoch. */
-export interface StoredDelivery {
-  readonly id: string
-  readonly endpointId: string
-  readonly position: bigint
-  /** Empty, like the kind, once retention has deleted the event. */
-  readonly eventId: string
-  readonly eventKind: string
-  readonly state: DeliveryState
-  readonly attempts: number
-  readonly createdAtMs: number
-  readonly dueAtMs: number | undefined
-  readonly completedAtMs: number | undefined
-  readonly failure: string
-  readonly latestAttempt: StoredAttempt | undefined
-}
-
-/** One request and its outcome. */
-export interface StoredAttempt {
-  readonly number: number
-  readonly startedAtMs: number
-  readonly latencyMs: number
-  /** HTTP status; 0 without a response. */
-  readonly status: number
-  readonly responseBody: string
-  readonly error: string
-}
+import type { DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
 /** Which deliveries to read; one of the first two is set. */
 export interface DeliveryFilter {
@@ -40,32 +11,12 @@ export interface DeliveryFilter {
   readonly state: DeliveryState | undefined
 }
 
-interface AttemptRow {
-  number: number
-  started_at_ms: number
-  latency_ms: number
-  status: number | null
-  response_body: string
-  error: string
-}
+/** The columns of a delivery `d`, with its event as `l` and `o`. */
+type Row = Omit<StoredDelivery, 'position'> & { readonly position: string }
 
-interface Row {
-  id: string
-  endpoint_id: string
-  position: string
-  event_id: string | null
-  kind: string | null
-  state: DeliveryState
-  attempts: number
-  created_at_ms: number
-  due_at_ms: number
-  completed_at_ms: number | null
-  failure: string | null
-  latest: AttemptRow | null
-}
-
-const ATTEMPT = `json_build_object('number', a.number, 'started_at_ms', ${epochMs('a.started_at')},
-  'latency_ms', a.latency_ms, 'status', a.status, 'response_body', a.response_body,
+/** An attempt `a` as a `StoredAttempt`. */
+const ATTEMPT = `json_build_object('number', a.number, 'startedAtMs', ${epochMs('a.started_at')},
+  'latencyMs', a.latency_ms, 'status', coalesce(a.status, 0), 'responseBody', a.response_body,
   'error', a.error)`
 
 /**
@@ -79,15 +30,16 @@ const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.statu
 const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
   from webhook_attempt a where a.delivery_id = d.id`
 
-const COLUMNS = `d.id, d.endpoint_id, d.position, l.event_id, o.kind, d.state, d.attempts,
-  ${epochMs('d.created_at')} as created_at_ms,
-  ${epochMs('coalesce(d.leased_until, d.due_at)')} as due_at_ms,
-  ${epochMs('d.completed_at')} as completed_at_ms, d.failure,
+const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
+  coalesce(l.event_id, '') as "eventId", coalesce(o.kind, '') as "eventKind", d.state, d.attempts,
+  ${epochMs('d.created_at')} as "createdAtMs",
+  case when d.state = 'PENDING' then ${epochMs('coalesce(d.leased_until, d.due_at)')} end
+    as "dueAtMs",
+  ${epochMs('d.completed_at')} as "completedAtMs", coalesce(d.failure, '') as failure,
   case when d.attempts > 0 then (select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
-    order by a.number desc limit 1) end as latest`
+    order by a.number desc limit 1) end as "latestAttempt"`
 
-const EVENT = `left join event_log l on l.position = d.position
-  left join outbox o on o.seq = l.outbox_seq`
+const EVENT = leftJoinEvent('d.position')
 
 /** Position and endpoint of the last delivery of the previous page. */
 interface DeliveryKey {
@@ -109,7 +61,7 @@ export async function listOfEndpoint(
   state: DeliveryState | undefined,
   after: DeliveryKey | undefined,
   limit: number,
-): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: bigint | undefined }> {
+): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: string | undefined }> {
   const values: unknown[] = [limit, endpointId]
   const before = after === undefined ? '' : ` and position < $${values.push(after.position)}`
   // A literal, so that the planner can use the partial index on this state.
@@ -124,17 +76,15 @@ export async function listOfEndpoint(
     limit: '$1',
     rowsMax: ROWS_MAX,
   })
-  const { rows } = await pool.query<Row & { read_up_to: string | null; id: string | null }>(
+  type Scanned = { readUpTo: string | null } & (Row | { id: null })
+  const { rows } = await pool.query<Scanned>(
     `with ${scan}
-      select edge.read_up_to, ${COLUMNS} from edge left join (page d ${EVENT}) on true
+      select edge.read_up_to as "readUpTo", ${COLUMNS} from edge left join (page d ${EVENT}) on true
       order by d.position desc`,
     values,
   )
-  const edge = rows[0]?.read_up_to ?? undefined
-  return {
-    deliveries: rows.flatMap((row) => (row.id === null ? [] : [toDelivery(row)])),
-    readUpTo: edge === undefined ? undefined : BigInt(edge),
-  }
+  const deliveries = rows.filter((row) => row.id !== null).map(toDelivery)
+  return { deliveries, readUpTo: rows[0]?.readUpTo ?? undefined }
 }
 
 /** Lists deliveries of an event, ordered by endpoint; a business has few endpoints. */
@@ -148,7 +98,7 @@ export async function listOfEvent(
   const values: unknown[] = [eventId]
   const bind = (value: unknown) => `$${values.push(value)}`
   // Joins through the business's endpoints, because deliveries are indexed by endpoint.
-  const from = `event_log l join outbox o on o.seq = l.outbox_seq
+  const from = `${EVENTS}
     join webhook_endpoint e on e.business_id = l.business_id
     join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
   const where = ['l.event_id = $1']
@@ -181,7 +131,7 @@ export async function findWithAttempts(
   id: string,
   attemptsMax: number,
 ): Promise<{ delivery: StoredDelivery; attempts: StoredAttempt[] } | undefined> {
-  const result = await pool.query<Row & { log: AttemptRow[] }>({
+  const result = await pool.query<Row & { log: StoredAttempt[] }>({
     name: 'webhook-delivery-with-attempts',
     text: `select ${COLUMNS}, array(select ${ATTEMPT} from (${LATEST} union all ${EARLIER}) a
         order by a.number desc limit $2) as log
@@ -189,33 +139,9 @@ export async function findWithAttempts(
     values: [id, attemptsMax],
   })
   const [row] = result.rows
-  return row && { delivery: toDelivery(row), attempts: row.log.map(toAttempt).reverse() }
+  return row && { delivery: toDelivery(row), attempts: row.log.reverse() }
 }
 
 function toDelivery(row: Row): StoredDelivery {
-  return {
-    id: row.id,
-    endpointId: row.endpoint_id,
-    position: BigInt(row.position),
-    eventId: row.event_id ?? '',
-    eventKind: row.kind ?? '',
-    state: row.state,
-    attempts: row.attempts,
-    createdAtMs: row.created_at_ms,
-    dueAtMs: row.state === 'PENDING' ? row.due_at_ms : undefined,
-    completedAtMs: row.completed_at_ms ?? undefined,
-    failure: row.failure ?? '',
-    latestAttempt: row.latest ? toAttempt(row.latest) : undefined,
-  }
-}
-
-function toAttempt(row: AttemptRow): StoredAttempt {
-  return {
-    number: row.number,
-    startedAtMs: row.started_at_ms,
-    latencyMs: row.latency_ms,
-    status: row.status ?? 0,
-    responseBody: row.response_body,
-    error: row.error,
-  }
+  return { ...row, position: BigInt(row.position) }
 }

@@ -3,8 +3,9 @@ import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
 import type { EndpointContext } from '../endpoints/endpoint-context.ts'
 import { lockEnabledEndpoint } from '../endpoints/find-endpoint.ts'
+import type { StoredDelivery } from './delivery.ts'
 import { noSuchDelivery } from './list-deliveries.ts'
-import { findDelivery, type StoredDelivery } from './read-deliveries.ts'
+import { findDelivery } from './read-deliveries.ts'
 import { makeDue, recoverFailed, recoverWaiting } from './resend-deliveries.ts'
 
 /** Bounds: deliveries recovered per statement, and statements per loop of one call. */

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import { EVENTS } from '../../events/log.sql.ts'
 
 /** Which deliveries of an endpoint are sent again, and how many per statement. */
 interface Selection {
@@ -21,8 +22,7 @@ const restart = (
 const waitsForRetry = (now: string) =>
   `d.due_at > ${now} and (d.leased_until is null or d.leased_until <= ${now})`
 
-const EVENT_KEPT = `exists (select from event_log l join outbox o on o.seq = l.outbox_seq
-  where l.position = d.position)`
+const EVENT_KEPT = `exists (select from ${EVENTS} where l.position = d.position)`
 
 /** Makes a delivery due in any state, if its event is kept. @returns whether it did */
 export async function makeDue(em: EntityManager, id: string, nowMs: number): Promise<boolean> {

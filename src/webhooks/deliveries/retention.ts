@@ -3,7 +3,6 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { deleteOldDeliveries, expireUndeliverable, purgeEndpoints } from './delete-deliveries.ts'
 
 interface RetentionOptions {
   readonly pool: Pool
@@ -66,4 +65,93 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
     turn: async (signal) => void (await run(signal)),
   })
   return { start: loop.start, stop: loop.stop, run }
+}
+
+/**
+ * Marks deliveries that will not be sent as FAILED: those to deleted endpoints, and those that have
+ * been paused for too long because their endpoint is disabled.
+ *
+ * @returns the number of deliveries that failed
+ */
+async function expireUndeliverable(
+  pool: Pool,
+  options: { readonly nowMs: number; readonly pausedBeforeMs: number; readonly rowsMax: number },
+): Promise<number> {
+  // A delivery that is due in the future still waits for its retry.
+  const result = await pool.query({
+    name: 'webhook-expire-undeliverable',
+    text: `with unreachable as (
+        select id, deleted_at is not null as removed from webhook_endpoint
+        where deleted_at is not null or disabled_at < $2
+      ), expired as (
+        select d.id, case when e.removed then 'the endpoint was removed'
+          else 'the endpoint was disabled for longer than the retry period' end as failure
+        from unreachable e cross join lateral (
+          select id from webhook_delivery
+          where endpoint_id = e.id and state = 'PENDING'
+            and due_at < case when e.removed then $1::timestamptz else $2::timestamptz end
+            and (leased_until is null or leased_until <= $1)
+          order by due_at limit $3 for update skip locked
+        ) d limit $3
+      )
+      update webhook_delivery d set state = 'FAILED', completed_at = $1, failure = x.failure,
+        claims = d.claims + 1
+      from expired x where d.id = x.id and d.state = 'PENDING'`,
+    values: [new Date(options.nowMs), new Date(options.pausedBeforeMs), options.rowsMax],
+  })
+  return result.rowCount ?? 0
+}
+
+/**
+ * Deletes the next page of old deliveries with their attempts. Ids rise with time, so a run scans
+ * the old deliveries once, in the order of the primary key. Deliveries completed late are kept
+ * until a later run; pending ones are never deleted.
+ *
+ * @param options ids after `after` and before `beforeId`, completed before `beforeMs`
+ * @returns the number deleted, and the id to continue after; undefined at the end
+ */
+async function deleteOldDeliveries(
+  pool: Pool,
+  options: {
+    readonly after: string
+    readonly beforeId: string
+    readonly beforeMs: number
+    readonly rowsMax: number
+  },
+): Promise<{ deleted: number; last: string | undefined }> {
+  const result = await pool.query<{ deleted: number; scanned: number; last: string | null }>({
+    name: 'webhook-delete-deliveries',
+    text: `with page as (
+        select id from webhook_delivery where id > $1 and id < $2 order by id limit $4
+      ), old as (
+        select id from webhook_delivery
+        where id = any(array(select id from page)) and state <> 'PENDING' and completed_at < $3
+        for update skip locked
+      ), attempts as (
+        delete from webhook_attempt where delivery_id = any(array(select id from old))
+      ), deliveries as (
+        delete from webhook_delivery where id = any(array(select id from old)) returning 1
+      )
+      select (select count(*)::int from deliveries) as deleted,
+        (select count(*)::int from page) as scanned, (select max(id) from page) as last`,
+    values: [options.after, options.beforeId, new Date(options.beforeMs), options.rowsMax],
+  })
+  const { deleted = 0, scanned = 0, last = null } = result.rows[0] ?? {}
+  return { deleted, last: scanned < options.rowsMax ? undefined : (last ?? undefined) }
+}
+
+/** Purges endpoints that were deleted before the time and have no deliveries left. */
+async function purgeEndpoints(pool: Pool, beforeMs: number): Promise<void> {
+  await pool.query({
+    name: 'webhook-purge-endpoints',
+    text: `with old as (
+        select id from webhook_endpoint e where deleted_at < $1
+          and not exists (select from webhook_delivery where endpoint_id = e.id)
+        limit 1000 for update skip locked
+      ), secrets as (
+        delete from webhook_secret where endpoint_id = any(array(select id from old))
+      )
+      delete from webhook_endpoint where id = any(array(select id from old))`,
+    values: [new Date(beforeMs)],
+  })
 }

@@ -12,13 +12,13 @@ import {
   listPendingEndpoints,
   type PendingEndpoint,
 } from './claim-deliveries.ts'
-import { failClaims, releaseClaims } from './complete-attempts.ts'
 import {
   type Allotment,
   type ConcurrencyLimits,
   createConcurrencyLimiter,
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
+import { failClaims, releaseClaims } from './end-claims.ts'
 import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {
@@ -63,14 +63,7 @@ const RELEASE_MS = 2_000
  * limiter says how many deliveries each may get.
  */
 export function createWorker(options: WorkerOptions): Worker {
-  const { pool, clock, log, leaseMs, concurrencyOf } = options
-  /** The endpoints with this process's share of their concurrency, except those without any. */
-  const ownShare = <E extends LimitedEndpoint>(endpoints: readonly E[]): readonly E[] =>
-    concurrencyOf === undefined
-      ? endpoints
-      : endpoints
-          .map((each) => ({ ...each, concurrency: concurrencyOf(each.id, each.concurrency) }))
-          .filter(({ concurrency }) => concurrency > 0)
+  const { pool, clock, leaseMs } = options
   const limiter = createConcurrencyLimiter(options.limits, () => performance.now())
   const roundRobin = createRoundRobin(PAGE_MAX)
   let nextDueAtMs = Number.POSITIVE_INFINITY
@@ -99,7 +92,7 @@ export function createWorker(options: WorkerOptions): Worker {
     if (nextDueAtMs <= nowMs) nextDueAtMs = Number.POSITIVE_INFINITY
     if (known === undefined) listedAtMs = nowMs
     const page = known ?? (await listPendingEndpoints(pool, roundRobin.after(), nowMs, PAGE_MAX))
-    const due = roundRobin.order(known ?? ownShare(page.filter(({ due }) => due)))
+    const due = roundRobin.order(known ?? ownShare(page, options).filter(({ due }) => due))
     const allotments = limiter.allot(due, attempts.waiting)
     const { claims, lost } =
       allotments.length > 0
@@ -130,7 +123,7 @@ export function createWorker(options: WorkerOptions): Worker {
     while (attempts.count() > 0 && !stopped) await sleep(DRAIN_CHECK_MS)
   }
 
-  const loop = createLoop({ name: 'webhook worker', log, turn })
+  const loop = createLoop({ name: 'webhook worker', log: options.log, turn })
   const attempts = createAttemptRunner({
     clock,
     limiter,
@@ -146,17 +139,8 @@ export function createWorker(options: WorkerOptions): Worker {
       if (dueAtMs !== undefined) nextDueAtMs = Math.min(nextDueAtMs, dueAtMs)
       if (dueAtMs !== undefined || full) loop.wake()
     },
-    onUnused: (claims) => void releaseOrLeave(claims),
+    onUnused: (claims) => void releaseOrLeave(claims, options),
   })
-  const releaseOrLeave = async (claims: readonly Claim[]): Promise<void> => {
-    if (claims.length === 0) return
-    await releaseClaims(pool, claims).catch((error: unknown) => {
-      log.warn(
-        { err: error, deliveries: claims.length },
-        'claims could not be released: their leases expire later',
-      )
-    })
-  }
   return {
     start: loop.start,
     wake() {
@@ -173,19 +157,44 @@ export function createWorker(options: WorkerOptions): Worker {
       return limiter.allot(keepUp, attempts.waiting)
     },
     async enqueue(claims, endpoints) {
-      remember(ownShare(endpoints))
-      if (closing) await releaseOrLeave(claims)
+      remember(ownShare(endpoints, options))
+      if (closing) await releaseOrLeave(claims, options)
       else attempts.enqueue(claims)
     },
     async stop() {
       closing = true
-      const unused = releaseOrLeave(attempts.close())
+      const unused = releaseOrLeave(attempts.close(), options)
       await withTimeout(drained(), DRAIN_MS)
       stopped = true
-      const abandoned = releaseOrLeave([...attempts.close(), ...attempts.abandon()])
+      const abandoned = releaseOrLeave([...attempts.close(), ...attempts.abandon()], options)
       await withTimeout(Promise.all([unused, abandoned]), RELEASE_MS)
     },
   }
+}
+
+/** The endpoints with this process's share of their concurrency, except those without any. */
+function ownShare<E extends LimitedEndpoint>(
+  endpoints: readonly E[],
+  { concurrencyOf }: WorkerOptions,
+): readonly E[] {
+  if (concurrencyOf === undefined) return endpoints
+  return endpoints
+    .map((each) => ({ ...each, concurrency: concurrencyOf(each.id, each.concurrency) }))
+    .filter(({ concurrency }) => concurrency > 0)
+}
+
+/** Releases claims; if that fails, their leases expire. */
+async function releaseOrLeave(
+  claims: readonly Claim[],
+  { pool, log }: WorkerOptions,
+): Promise<void> {
+  if (claims.length === 0) return
+  await releaseClaims(pool, claims).catch((error: unknown) => {
+    log.warn(
+      { err: error, deliveries: claims.length },
+      'claims could not be released: their leases expire later',
+    )
+  })
 }
 
 /** The endpoints that may have more due: they had no capacity, or used their whole share. */

@@ -1,8 +1,10 @@
 import { ForeignKeyConstraintViolationException } from '@mikro-orm/core'
+import type { EntityManager } from '@mikro-orm/postgresql'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { readLogState } from '../../events/log-state.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
@@ -39,21 +41,11 @@ export async function createEndpoint(
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
   const secret = newSecret()
+  const { end } = await readLogState(context.pool)
   const created = await context.orm.em
     .fork()
     .transactional(async (em) => {
-      // Serialized per business, so that concurrent calls cannot exceed the limit.
-      await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
-        `webhook endpoints of ${requested.businessId}`,
-      ])
-      const sameMode = { business: requested.businessId, live: !requested.test, deletedAt: null }
-      if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
-        const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
-        throw new Fault('too_many_endpoints', text)
-      }
-      const [last] = await em.execute<{ position: string }[]>(
-        'select coalesce(max(position), 0) as position from event_log',
-      )
+      await ensureBelowMax(em, requested)
       const endpoint = em.create(EndpointEntity, {
         id,
         business: requested.businessId,
@@ -62,7 +54,7 @@ export async function createEndpoint(
         kinds: [...requested.kinds],
         description: requested.description,
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
-        afterPosition: BigInt(last?.position ?? 0),
+        afterPosition: end,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,
@@ -91,4 +83,16 @@ export async function createEndpoint(
       throw new Fault('not_found', 'No such business', { cause: error })
     })
   return { ...created, secret }
+}
+
+/** Locks the business's endpoints, so that concurrent calls cannot exceed the limit. */
+async function ensureBelowMax(em: EntityManager, { businessId, test }: NewEndpoint): Promise<void> {
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
+    `webhook endpoints of ${businessId}`,
+  ])
+  const sameMode = { business: businessId, live: !test, deletedAt: null }
+  if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
+    const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
+    throw new Fault('too_many_endpoints', text)
+  }
 }

@@ -1,5 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../../businesses/business.entity.ts'
+import type { DisabledReason } from './endpoint.ts'
 
 export const EndpointEntity = defineEntity({
   name: 'Endpoint',
@@ -22,7 +23,7 @@ export const EndpointEntity = defineEntity({
     /** When ENDPOINT_FAILING was recorded since failing_since. */
     warnedAt: p.datetime(3).nullable(),
     disabledAt: p.datetime(3).nullable(),
-    disabledReason: p.text().nullable(),
+    disabledReason: p.text().$type<DisabledReason>().nullable(),
     deletedAt: p.datetime(3).nullable(),
   },
   indexes: [{ properties: ['business', 'id'] }],

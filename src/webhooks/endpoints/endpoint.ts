@@ -23,19 +23,21 @@ const NOTICE_MS = DAY_MS
 
 /** The health of an endpoint. Times in milliseconds since the Unix epoch. */
 export interface Health {
-  /** The first failure since the last success; undefined while it is healthy. */
-  readonly failingSinceMs: number | undefined
+  /** The first failure since the last success; null while it is healthy. */
+  readonly failingSinceMs: number | null
   /** When ENDPOINT_FAILING was recorded. */
-  readonly warnedAtMs: number | undefined
+  readonly warnedAtMs: number | null
 }
 
 /**
  * Decides what to do with an endpoint after a failed attempt. It is called for failed attempts
  * only, so an endpoint without traffic is never disabled.
  */
-export function judge(health: Health, nowMs: number): 'keep' | 'warn' | 'disable' {
-  const { failingSinceMs = nowMs, warnedAtMs } = health
-  const failingMs = nowMs - failingSinceMs
-  if (warnedAtMs === undefined) return failingMs >= WARN_AFTER_MS ? 'warn' : 'keep'
+export function judge(
+  { failingSinceMs, warnedAtMs }: Health,
+  nowMs: number,
+): 'keep' | 'warn' | 'disable' {
+  const failingMs = nowMs - (failingSinceMs ?? nowMs)
+  if (warnedAtMs === null) return failingMs >= WARN_AFTER_MS ? 'warn' : 'keep'
   return failingMs >= DISABLE_AFTER_MS && nowMs - warnedAtMs >= NOTICE_MS ? 'disable' : 'keep'
 }

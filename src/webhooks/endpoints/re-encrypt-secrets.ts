@@ -15,7 +15,10 @@ export function encryptedSecrets(pool: Pool): EncryptedRows {
   return {
     name: 'webhook secrets',
     async reEncrypt(encrypter, after, limit) {
-      const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
+      const page = await readPage(pool, after, limit)
+      const last = page.at(-1)
+      const { head } = encrypter
+      const rows = page.filter((row) => !row.secret_encrypted.subarray(0, head.length).equals(head))
       const results = rows.map((row) => reEncrypt(encrypter, row))
       const changes = rows.flatMap((row, index) => {
         const secretEncrypted = results[index]
@@ -23,7 +26,13 @@ export function encryptedSecrets(pool: Pool): EncryptedRows {
       })
       const unreadable = rows.filter((_, index) => results[index] === undefined).map(keyOf)
       const reEncrypted = changes.length === 0 ? 0 : await replace(pool, changes)
-      return { scanned, reEncrypted, skipped: changes.length - reEncrypted, unreadable, next: last }
+      return {
+        scanned: page.length,
+        reEncrypted,
+        skipped: changes.length - reEncrypted,
+        unreadable,
+        next: last && keyOf(last),
+      }
     },
     countByKey: () =>
       countByKey(
@@ -46,22 +55,14 @@ function keyOf(row: Pick<EncryptedSecret, 'endpoint_id' | 'number'>): string {
   return `${row.endpoint_id}/${row.number}`
 }
 
-async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
+async function readPage(pool: Pool, after: string, limit: number): Promise<EncryptedSecret[]> {
   const [endpointId = '', number = '0'] = after.split('/')
-  const result = await pool.query<EncryptedSecret & { scanned: number; last: string | null }>(
-    `with page as (
-        select endpoint_id, number, secret_encrypted from webhook_secret
-        where (endpoint_id, number) > ($1, $2::int) order by endpoint_id, number limit $3
-      )
-      select p.*, l.scanned, l.last from (
-        select count(*)::int as scanned, (select endpoint_id || '/' || number from page
-          order by endpoint_id desc, number desc limit 1) as last from page
-      ) l left join page p on substr(p.secret_encrypted, 1, 5) <> $4`,
-    [endpointId, number, limit, encrypter.head],
+  const result = await pool.query<EncryptedSecret>(
+    `select endpoint_id, number, secret_encrypted from webhook_secret
+      where (endpoint_id, number) > ($1, $2::int) order by endpoint_id, number limit $3`,
+    [endpointId, number, limit],
   )
-  const { last = null, scanned = 0 } = result.rows[0] ?? {}
-  const rows = result.rows.filter((row) => row.endpoint_id !== null)
-  return { rows, last: last ?? undefined, scanned }
+  return result.rows
 }
 
 function reEncrypt(encrypter: Encrypter, row: EncryptedSecret): Buffer | undefined {

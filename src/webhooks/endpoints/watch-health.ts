@@ -93,5 +93,8 @@ function applyVerdict(endpoint: Endpoint, { status }: Failure, nowMs: number) {
 }
 
 function healthOf({ failingSince, warnedAt }: Endpoint): Health {
-  return { failingSinceMs: failingSince?.getTime(), warnedAtMs: warnedAt?.getTime() }
+  return {
+    failingSinceMs: failingSince?.getTime() ?? null,
+    warnedAtMs: warnedAt?.getTime() ?? null,
+  }
 }

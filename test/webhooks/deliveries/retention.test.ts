@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deliveredUpTo } from '../../../src/webhooks/deliveries/delivered-up-to.ts'
+import { deliveredUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
 import { RETRY_SCHEDULE_MS } from '../../../src/webhooks/deliveries/retry.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'

@@ -24,12 +24,12 @@ async function rowOf(id: string) {
 describe('the rule', () => {
   const now = 100 * DAY_MS
   test.each([
-    [undefined, undefined, 'keep'],
-    [now, undefined, 'keep'],
-    [now - DAY_MS + 1, undefined, 'keep'],
-    [now - DAY_MS, undefined, 'warn'],
+    [null, null, 'keep'],
+    [now, null, 'keep'],
+    [now - DAY_MS + 1, null, 'keep'],
+    [now - DAY_MS, null, 'warn'],
     // The service was down for days: a warning still comes first.
-    [now - 9 * DAY_MS, undefined, 'warn'],
+    [now - 9 * DAY_MS, null, 'warn'],
     [now - 9 * DAY_MS, now - DAY_MS + 1, 'keep'],
     [now - 9 * DAY_MS, now - DAY_MS, 'disable'],
     [now - 5 * DAY_MS + 1, now - 4 * DAY_MS, 'keep'],

@@ -1,0 +1,14 @@
+/** SQL: joins `o`, the kind, subject and payload of a logged event, by its `outbox_seq`. */
+export const joinOutbox = (seq: string) => `join outbox o on o.seq = ${seq}`
+
+/** SQL to select from: the logged events, as `l` (position, id and business) and `o`. */
+export const EVENTS = `event_log l ${joinOutbox('l.outbox_seq')}`
+
+/** SQL: joins the event at a position, as `l` and `o`: null once retention has deleted it. */
+export const leftJoinEvent = (position: string) =>
+  `left join event_log l on l.position = ${position} left ${joinOutbox('l.outbox_seq')}`
+
+/** SQL: the first events after a position, in order. */
+export const selectEventsAfter = (position: string, limit: string) =>
+  `select position, outbox_seq, business_id, live from event_log
+    where position > ${position} order by position limit ${limit}`

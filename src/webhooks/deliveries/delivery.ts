@@ -1,0 +1,31 @@
+/** The state of a delivery: see the diagram of DeliveryStatus in delivery.proto. */
+export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
+
+/** A delivery as it is stored. Times in milliseconds since the Unix epoch. */
+export interface StoredDelivery {
+  readonly id: string
+  readonly endpointId: string
+  readonly position: bigint
+  /** Empty, like the kind, once retention has deleted the event. */
+  readonly eventId: string
+  readonly eventKind: string
+  readonly state: DeliveryState
+  readonly attempts: number
+  readonly createdAtMs: number
+  /** Null unless it is pending. */
+  readonly dueAtMs: number | null
+  readonly completedAtMs: number | null
+  readonly failure: string
+  readonly latestAttempt: StoredAttempt | null
+}
+
+/** One request and its outcome. */
+export interface StoredAttempt {
+  readonly number: number
+  readonly startedAtMs: number
+  readonly latencyMs: number
+  /** HTTP status; 0 without a response. */
+  readonly status: number
+  readonly responseBody: string
+  readonly error: string
+}
