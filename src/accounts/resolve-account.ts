@@ -1,9 +1,11 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
+import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { deleteUnclaimed, openPending } from './opening-store.ts'
@@ -30,6 +32,11 @@ interface Dependencies {
   readonly clock: Clock
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
+}
+
+/** How many accounts wait for an operator to resolve them. */
+export function countOpeningsInReview(em: EntityManager): Promise<number> {
+  return em.count(AccountEntity, { status: 'PENDING', openingState: 'MANUAL_REVIEW' })
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
@@ -121,7 +122,7 @@ function sessionsText(columns: string): string {
       with ordinality as k(business_id, session_id, live, at)
     join transaction t on t.session_id = k.session_id and t.business_id = k.business_id
       and t.live = coalesce(k.live, t.live)
-    join account a on a.id = t.account_id
+    ${joinAccount('t.account_id')}
     order by t.live, t.id`
 }
 
@@ -152,7 +153,7 @@ export async function findRecorded(
         with ordinality as k(bank, session_id, live, at)
       join transaction t on t.session_id = k.session_id and t.bank = k.bank
         and t.live = coalesce(k.live, t.live)
-      join account a on a.id = t.account_id
+      ${joinAccount('t.account_id')}
       order by t.live`,
     values: [
       textArray(keys.map((key) => key.bank)),
@@ -172,7 +173,7 @@ export async function lockTransaction(
 ): Promise<StoredTransaction | undefined> {
   const result = await client.query<Row>({
     name: 'transaction-lock',
-    text: `select ${COLUMNS} from transaction t join account a on a.id = t.account_id
+    text: `select ${COLUMNS} from transaction t ${joinAccount('t.account_id')}
       where t.id = $1 for update of t`,
     values: [id],
   })
@@ -247,7 +248,7 @@ export async function listBy(
   )
   const result = await pool.query<Row>(
     `select ${COLUMNS} from (${found.join(' union all ')}) t
-      join account a on a.id = t.account_id ${order}`,
+      ${joinAccount('t.account_id')} ${order}`,
     values,
   )
   return result.rows.map(toStored)

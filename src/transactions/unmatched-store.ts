@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
@@ -102,7 +103,7 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
 
 /** Whether the payment of an unmatched row was recorded later, with the same amount and account. */
 const isRecorded = (u: string) =>
-  `exists (select from transaction t join account a on a.id = t.account_id
+  `exists (select from transaction t ${joinAccount('t.account_id')}
     where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.amount_minor = ${u}.amount_minor
       and a.account_number = ${u}.account_number)`
 
@@ -205,7 +206,7 @@ export async function assignOpen(
         select $2, a.business_id, a.live, a.id, p.bank, p.session_id, p.amount_minor, p.status, p.paid_at,
           $5, p.payer_name, p.payer_account_number, p.payer_bank_code, p.payer_bank_name,
           p.narration
-        from unmatched_payment p join account a on a.id = $3 and a.business_id = $4
+        from unmatched_payment p ${joinAccount('$3')} and a.business_id = $4
           and a.bank = p.bank and a.status <> 'PENDING'
         where p.id = $1
         on conflict (session_id, bank, live) do nothing returning *

@@ -69,12 +69,12 @@ async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
 
 function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
-    const { pool } = database
+    const { pool, orm } = database
     return [
       ...(await checkDatabase(database, Date.now, config.workers)),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
-      ...(await guard('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
+      ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
       ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),
     ]
   })
