@@ -1,7 +1,10 @@
 import type { Pool } from 'pg'
+import type { IdKind } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { AccountEntity } from './account.entity.ts'
 import type { StoredAccount } from './account.ts'
 import type { OpeningState, PendingOpening } from './opening.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
@@ -55,7 +58,7 @@ export async function claimPending(
 /** A claimed account that is due, with the identity number that the bank may require. */
 export interface DueOpening extends Claim {
   readonly account: StoredAccount
-  readonly idType: 'nin' | 'bvn' | undefined
+  readonly idType: IdKind | undefined
   readonly idNumberEncrypted: Uint8Array | undefined
 }
 
@@ -67,11 +70,10 @@ export async function claimDue(
   limit: number,
 ): Promise<readonly DueOpening[]> {
   const result = await pool.query<
-    AccountRow & {
-      prior_state: OpeningState
-      id_type: 'nin' | 'bvn' | null
-      id_number_encrypted: Buffer | null
-    }
+    AccountRow &
+      Pick<RowOf<typeof AccountEntity>, 'id_type' | 'id_number_encrypted'> & {
+        prior_state: OpeningState
+      }
   >({
     name: 'account-claim-due',
     text: `with due as (

@@ -1,16 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-
-/**
- * The state of a stored notification.
- *
- *     PENDING ──▶ PROCESSED       nothing more to do
- *        └──────▶ MANUAL_REVIEW   an operator has to decide
- *
- * The service retries a pending notification, also whenever the bank repeats it.
- */
-export type NotificationState = 'PENDING' | 'PROCESSED' | 'MANUAL_REVIEW'
+import type { NotificationState } from './notification.entity.ts'
 
 /** A notification to be stored. */
 export interface NewNotification {

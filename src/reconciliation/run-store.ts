@@ -1,9 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-
-/** What a run searches: all payments of a bank, recently paid accounts, or all accounts. */
-export type RunScope = 'payments' | 'active accounts' | 'all accounts'
+import type { RunScope } from './run.entity.ts'
 
 /** Identifies a run, which repeats indefinitely. */
 export interface RunKey {

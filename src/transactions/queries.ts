@@ -3,6 +3,8 @@ import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { TransactionEntity } from './transaction.entity.ts'
 import type {
   Reversal,
   ShownTransaction,
@@ -10,22 +12,9 @@ import type {
   TransactionStatus,
 } from './transaction.ts'
 
-interface Row {
-  id: string
-  business_id: string
-  live: boolean
-  bank: BankCode
-  session_id: string
-  amount_minor: string
-  status: TransactionStatus
+/** A transaction and the facts of its account. */
+interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id' | 'settled_at_ms'> {
   settled: boolean
-  paid_at_ms: number
-  created_at_ms: number
-  payer_name: string
-  payer_account_number: string
-  payer_bank_code: string
-  payer_bank_name: string
-  narration: string
   reference: string
   merchant_reference: string
   account_number: string

@@ -6,7 +6,9 @@ import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/
 import { boundedScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
 import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
+import type { UnmatchedPaymentEntity } from './exceptions.entity.ts'
 import type { NewTransaction } from './store.ts'
 import { PAYMENT_EVENT } from './store.ts'
 import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
@@ -74,25 +76,7 @@ const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 
 
 const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
 
-interface Row {
-  id: string
-  bank: BankCode
-  account_number: string
-  session_id: string
-  amount_minor: string
-  status: UnmatchedPayment['status']
-  paid_at_ms: number
-  created_at_ms: number
-  payer_name: string
-  payer_account_number: string
-  payer_bank_code: string
-  payer_bank_name: string
-  narration: string
-  resolution: Resolution | null
-  resolved_at_ms: number | null
-  note: string
-  transaction_id: string | null
-}
+type Row = RowOf<typeof UnmatchedPaymentEntity>
 
 const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
   ${epochMs('u.paid_at')} as paid_at_ms,
