@@ -80,14 +80,14 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   })
 }
 
-async function checkKeys(config: Config, { pool }: Database): Promise<readonly Finding[]> {
+async function checkKeys(config: Config, database: Database): Promise<readonly Finding[]> {
   const { masterKey, masterKeyPrevious, dataDir } = config
   const keys =
     masterKey === undefined
       ? await readKeyFiles(dataDir, 'must exist')
       : { current: masterKey, others: masterKeyPrevious }
   const encrypter = createEncrypter(keys.current, keys.others)
-  return checkEncryption(pool, encrypter, encryptedTables(pool))
+  return checkEncryption(database.pool, encrypter, encryptedTables(database))
 }
 
 async function findAndCheckService(serviceUrl: string | undefined): Promise<readonly Finding[]> {
