@@ -1,5 +1,4 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
@@ -10,7 +9,6 @@ import {
   type ProcessDependencies,
   processNotification,
 } from '../notifications/process-notification.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import { type PaymentConflict, recordConflict } from '../transactions/record-conflict.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
@@ -77,7 +75,7 @@ export async function reconcileStatement(
   { bank, rows: statementRows, apply }: Statement,
   actor: Actor,
 ): Promise<StatementResult[]> {
-  const { pool, clock, live } = dependencies
+  const { orm, clock, live } = dependencies
   const served = live.get(bank)
   const rows = statementRows.map((row) => withKeys(bank, row))
   const matches = await matchPayments(dependencies, bank, rows)
@@ -99,13 +97,13 @@ export async function reconcileStatement(
     })
     await Promise.all(applying)
   }
-  await appendAuditEntry(pool, actor, bank, results)
+  await appendAuditEntry(orm, actor, bank, results)
   return results
 }
 
 /** Counts the actions; the rows themselves are in the payments recorded from them. */
 function appendAuditEntry(
-  pool: Pool,
+  orm: MikroORM,
   actor: Actor,
   bank: BankCode,
   results: readonly StatementResult[],
@@ -115,9 +113,11 @@ function appendAuditEntry(
     const name = action.toLowerCase()
     details[name] = (details[name] ?? 0) + 1
   }
-  return inTransaction(pool, (client) =>
-    appendAudit(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
-  )
+  return orm.em
+    .fork()
+    .transactional((em) =>
+      appendAudit(em, actor, { action: 'statement.reconcile', targetId: bank, details }),
+    )
 }
 
 type Applied = Pick<StatementResult, 'action' | 'cause'>

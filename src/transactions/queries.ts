@@ -5,12 +5,7 @@ import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
-import type {
-  Reversal,
-  ShownTransaction,
-  StoredTransaction,
-  TransactionStatus,
-} from './transaction.ts'
+import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** A transaction and the facts of its account. */
 interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id' | 'settled_at_ms'> {
@@ -177,17 +172,6 @@ export async function findOwner(pool: Pool, id: string): Promise<string | undefi
     values: [id],
   })
   return result.rows[0]?.business_id
-}
-
-/** Why and when a transaction was reversed. */
-export async function findReversal(pool: Pool, id: string): Promise<Reversal | undefined> {
-  const result = await pool.query<{ reason: string; reversed_at_ms: number }>({
-    name: 'transaction-reversal',
-    text: `select reason, ${epochMs('reversed_at')} as reversed_at_ms from reversal where transaction_id = $1`,
-    values: [id],
-  })
-  const row = result.rows[0]
-  return row && { reason: row.reason, reversedAtMs: row.reversed_at_ms }
 }
 
 /** Which transactions to list; times in epoch milliseconds. */
