@@ -53,7 +53,7 @@ export function composePayments(options: Options): Payments {
   const { liveBanks } = config
   const served = serveBanks({ liveBanks, sandbox, clock, log, metrics: bankMetrics })
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
-  const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
+  const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
   const onConflict = reportConflict(bankMetrics, log)
   const recordPayment = createRecordPayment({

@@ -52,7 +52,7 @@ export async function claimRun(
   nowMs: number,
   leaseMs: number,
 ): Promise<ClaimedRun | undefined> {
-  const result = await pool.query<RowOf<typeof RunEntity>>({
+  const result = await pool.query<Omit<RowOf<typeof RunEntity>, 'next_at_ms'>>({
     name: 'reconciliation-run-claim',
     text: `with due as (
         select r.bank as due_bank, r.scope as due_scope from reconciliation_run r

@@ -328,6 +328,7 @@ describe('opening an account', () => {
     const sandbox = connector('sandbox')
     const openAtBank = createOpenAtBank({
       pool: pool(),
+      orm: service.database.orm,
       bankOf: (account) => (account.live ? bank : sandbox),
       clock: systemClock,
       log: pino({ level: 'silent' }),
