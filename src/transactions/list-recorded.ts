@@ -5,8 +5,9 @@ import { newId } from '../core/ids.ts'
 import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { readPage } from '../postgres/page-token.ts'
+import type { RowOf } from '../postgres/row-of.ts'
 import type { RecordedPayment } from './find-reported.ts'
-import type { TransactionStatus } from './transaction.ts'
+import type { TransactionEntity } from './transaction.entity.ts'
 
 export interface ListedPayment extends RecordedPayment {
   readonly sessionId: string
@@ -51,15 +52,13 @@ export async function listRecorded(
   return { payments: cut.rows, nextPageToken: cut.nextPageToken }
 }
 
-interface Row {
-  read_up_to: string | null
-  /** Null, as are the fields below, if none of the transactions read is requested. */
-  id: string | null
-  session_id: string
-  account_number: string
-  amount_minor: string
-  status: TransactionStatus
-  paid_at_ms: number
+type Fields = 'session_id' | 'amount_minor' | 'status' | 'paid_at_ms'
+
+interface Row extends Pick<RowOf<typeof TransactionEntity>, Fields> {
+  readonly read_up_to: string | null
+  /** Null, as are the other fields, if none of the transactions read is requested. */
+  readonly id: string | null
+  readonly account_number: string
 }
 
 const SCAN = boundedScan({
