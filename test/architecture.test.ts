@@ -48,7 +48,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'fake-banks': ['banks'],
   client: [],
   console: [],
-  doctor: ['banks', 'client', 'config', 'crypto', 'events', 'postgres', 'settlement', 'webhooks'],
+  doctor: [
+    'accounts',
+    'banks',
+    'client',
+    'config',
+    'crypto',
+    'events',
+    'notifications',
+    'postgres',
+    'settlement',
+    'transactions',
+    'webhooks',
+  ],
   cli: ['app', 'auth', 'banks', 'client', 'config', 'crypto', 'doctor', 'fake-banks', 'postgres'],
 }
 

@@ -1,5 +1,8 @@
 import { defineEntity, p } from '@mikro-orm/core'
+import type { BankCode, IdKind } from '../banks/bank.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
+import type { AccountStatus } from './account.ts'
+import type { OpeningState } from './opening.ts'
 
 export const AccountEntity = defineEntity({
   name: 'Account',
@@ -10,15 +13,15 @@ export const AccountEntity = defineEntity({
     reference: p.text().unique(),
     merchantReference: p.text(),
     live: p.boolean(),
-    bank: p.text(),
+    bank: p.text().$type<BankCode>(),
     accountNumber: p.text().nullable(),
     accountName: p.text().nullable(),
-    status: p.text(),
+    status: p.text().$type<AccountStatus>(),
     firstName: p.text(),
     lastName: p.text(),
     email: p.text(),
     phone: p.text(),
-    idType: p.text().nullable(),
+    idType: p.text().$type<IdKind>().nullable(),
     /** The identity number, encrypted. */
     idNumberEncrypted: p.blob().nullable(),
     /** Keyed hash of kind and number, for an operator's search for duplicates. */
@@ -32,7 +35,7 @@ export const AccountEntity = defineEntity({
     /** The bank's own identifier of the account; empty if the bank has none. */
     bankAccountId: p.text().default(''),
     /** What happens next to a PENDING account; has no meaning for other states. */
-    openingState: p.text().default('CREATING'),
+    openingState: p.text().$type<OpeningState>().default('CREATING'),
     /** Why the latest attempt did not open the account. */
     lastCause: p.text().default(''),
     /** When the service tries to open it again by itself; null if it does not. */

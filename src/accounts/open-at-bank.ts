@@ -1,3 +1,4 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../banks/bank.ts'
@@ -47,6 +48,7 @@ export type OpenAtBank = (request: OpeningRequest) => Promise<OpeningOutcome>
 
 interface Dependencies {
   readonly pool: Pool
+  readonly orm: MikroORM
   readonly bankOf: BankOf
   readonly clock: Clock
   readonly log: Logger
@@ -60,14 +62,14 @@ interface Dependencies {
  * as if the process had died.
  */
 export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
-  const { pool, bankOf, clock, log } = dependencies
+  const { orm, bankOf, clock, log } = dependencies
   const storeOpening = createStoreOpening(dependencies)
   const keepPending = async (
     { account, attempt }: OpeningRequest,
     opening: PendingOpening,
   ): Promise<OpeningOutcome> => {
     const cause = plainText(opening.cause, CAUSE_CHARACTERS_MAX)
-    await updatePending(pool, account.id, attempt, { ...opening, cause }, clock.now())
+    await updatePending(orm.em.fork(), account.id, attempt, { ...opening, cause }, clock.now())
     if (opening.state === 'MANUAL_REVIEW') {
       const { bank, reference } = account
       const text = 'account needs manual review: run "inflow account resolve"'
@@ -91,7 +93,7 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
       log.error({ err: defect, bank, reference }, 'bank connector failed to open an account')
     }
     if (result.kind === 'rejected') {
-      await deletePending(pool, account.id, attempt)
+      await deletePending(orm.em.fork(), account.id, attempt)
       return result
     }
     if (result.kind !== 'opened') {

@@ -1,7 +1,11 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import type { IdKind } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
 import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import { AccountEntity } from './account.entity.ts'
 import type { StoredAccount } from './account.ts'
 import type { OpeningState, PendingOpening } from './opening.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
@@ -55,7 +59,7 @@ export async function claimPending(
 /** A claimed account that is due, with the identity number that the bank may require. */
 export interface DueOpening extends Claim {
   readonly account: StoredAccount
-  readonly idType: 'nin' | 'bvn' | undefined
+  readonly idType: IdKind | undefined
   readonly idNumberEncrypted: Uint8Array | undefined
 }
 
@@ -67,11 +71,10 @@ export async function claimDue(
   limit: number,
 ): Promise<readonly DueOpening[]> {
   const result = await pool.query<
-    AccountRow & {
-      prior_state: OpeningState
-      id_type: 'nin' | 'bvn' | null
-      id_number_encrypted: Buffer | null
-    }
+    AccountRow &
+      Pick<RowOf<typeof AccountEntity>, 'id_type' | 'id_number_encrypted'> & {
+        prior_state: OpeningState
+      }
   >({
     name: 'account-claim-due',
     text: `with due as (
@@ -96,35 +99,27 @@ export async function claimDue(
 
 /** Stores why an attempt did not open the account, unless a later attempt has begun. */
 export async function updatePending(
-  pool: Pool,
+  em: EntityManager,
   id: string,
   attempt: number,
   { state, cause, nextTryAtMs }: PendingOpening,
   nowMs: number,
 ): Promise<void> {
-  await pool.query({
-    name: 'account-update-pending',
-    text: `update account set opening_state = $3, last_cause = $4, next_try_at = $5,
-        claimed_until = $6
-      where id = $1 and attempts = $2 and status = 'PENDING'`,
-    values: [
-      id,
-      attempt,
-      state,
-      cause,
-      nextTryAtMs === undefined ? null : new Date(nextTryAtMs),
-      new Date(nowMs),
-    ],
-  })
+  await em.nativeUpdate(
+    AccountEntity,
+    { id, attempts: attempt, status: 'PENDING' },
+    {
+      openingState: state,
+      lastCause: cause,
+      nextTryAt: nextTryAtMs === undefined ? null : new Date(nextTryAtMs),
+      claimedUntil: new Date(nowMs),
+    },
+  )
 }
 
 /** Deletes an account that the bank rejected, unless a later attempt has begun. */
-export async function deletePending(pool: Pool, id: string, attempt: number): Promise<void> {
-  await pool.query({
-    name: 'account-delete-pending',
-    text: "delete from account where id = $1 and attempts = $2 and status = 'PENDING'",
-    values: [id, attempt],
-  })
+export async function deletePending(em: EntityManager, id: string, attempt: number): Promise<void> {
+  await em.nativeDelete(AccountEntity, { id, attempts: attempt, status: 'PENDING' })
 }
 
 /**
@@ -133,16 +128,12 @@ export async function deletePending(pool: Pool, id: string, attempt: number): Pr
  * @returns whether the account was deleted
  */
 export async function deleteUnclaimed(
-  pool: Queryable,
+  em: EntityManager,
   id: string,
   nowMs: number,
 ): Promise<boolean> {
-  const result = await pool.query({
-    name: 'account-delete-unclaimed',
-    text: "delete from account where id = $1 and status = 'PENDING' and claimed_until <= $2",
-    values: [id, new Date(nowMs)],
-  })
-  return result.rowCount === 1
+  const unclaimed = { id, status: 'PENDING', claimedUntil: { $lte: new Date(nowMs) } } as const
+  return (await em.nativeDelete(AccountEntity, unclaimed)) === 1
 }
 
 const CREATED_EVENT = { kind: "'ACCOUNT_CREATED'", occurred_at: 'occurred_at' }

@@ -1,23 +1,23 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import type { BankCode, IdKind } from '../banks/bank.ts'
 import { countByKey, type EncryptedRows, type ReEncryptedPage } from '../crypto/encrypted-rows.ts'
 import { type Encrypter, FINGERPRINT_BYTES } from '../crypto/encryption.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
+import type { Database } from '../postgres/orm.ts'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { AccountEntity } from './account.entity.ts'
 import { detailsText, identityContext, identityText } from './account.ts'
 
-/** The values of an account that depend on the master key, and their inputs. */
-interface EncryptedAccount {
-  id: string
-  bank: BankCode
-  first_name: string
-  last_name: string
-  email: string
-  phone: string
-  id_type: IdKind | null
-  id_number_encrypted: Buffer | null
-  id_number_hash: Buffer | null
-  details_hash: Buffer
-}
+/** The values of accounts that depend on the master key, and their inputs. */
+const selectEncrypted = (em: EntityManager) =>
+  queriesOf<typeof AccountEntity>(em)
+    .selectFrom('account')
+    .select(['id', 'bank', 'firstName', 'lastName', 'email', 'phone', 'idType'])
+    .select(['idNumberEncrypted', 'idNumberHash', 'detailsHash'])
+
+type EncryptedAccount = Awaited<
+  ReturnType<ReturnType<typeof selectEncrypted>['executeTakeFirstOrThrow']>
+>
 
 interface ReEncryptedAccount {
   readonly before: EncryptedAccount
@@ -26,16 +26,19 @@ interface ReEncryptedAccount {
   readonly detailsHash: Buffer
 }
 
-const COLUMNS = `id, bank, first_name, last_name, email, phone, id_type, id_number_encrypted,
-  id_number_hash, details_hash`
-
 /** The encrypted identity numbers, their hashes, and the hashes of the details. */
-export function encryptedAccounts(pool: Pool): EncryptedRows {
+export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
   return {
     name: 'accounts',
     async reEncrypt(encrypter, after, limit) {
-      const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
-      return { ...(await reEncryptAll(pool, encrypter, rows)), scanned, next: last }
+      const page = await selectEncrypted(orm.em.fork())
+        .where('id', '>', after)
+        .orderBy('id')
+        .limit(limit)
+        .execute()
+      const stale = page.filter((account) => isStale(encrypter, account))
+      const result = await reEncryptAll(pool, encrypter, stale)
+      return { ...result, scanned: page.length, next: page.at(-1)?.id }
     },
     countByKey: () =>
       countByKey(
@@ -51,9 +54,8 @@ export function encryptedAccounts(pool: Pool): EncryptedRows {
             from account group by 1`,
       ),
     async matchesKeys(encrypter) {
-      const result = await pool.query<EncryptedAccount>(`select ${COLUMNS} from account limit 1`)
-      const row = result.rows[0]
-      return row && reEncryptAccount(encrypter, row) !== undefined
+      const account = await selectEncrypted(orm.em.fork()).limit(1).executeTakeFirst()
+      return account && reEncryptAccount(encrypter, account) !== undefined
     },
   }
 }
@@ -64,41 +66,36 @@ export function encryptedAccounts(pool: Pool): EncryptedRows {
  * @returns the ids of accounts whose identity number cannot be decrypted
  */
 export async function hashIdentityNumbers(
-  pool: Pool,
+  { pool, orm }: Database,
   encrypter: Encrypter,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const unreadable: string[] = []
   let after = ''
   while (!signal.aborted) {
-    const result = await pool.query<EncryptedAccount>(
-      `select ${COLUMNS} from account
-        where id > $1 and id_number_encrypted is not null and id_number_hash is null
-        order by id limit 200`,
-      [after],
-    )
-    const last = result.rows.at(-1)
+    const page = await selectEncrypted(orm.em.fork())
+      .where('id', '>', after)
+      .where('idNumberEncrypted', 'is not', null)
+      .where('idNumberHash', 'is', null)
+      .orderBy('id')
+      .limit(200)
+      .execute()
+    const last = page.at(-1)
     if (last === undefined) break
     after = last.id
-    unreadable.push(...(await reEncryptAll(pool, encrypter, result.rows)).unreadable)
+    unreadable.push(...(await reEncryptAll(pool, encrypter, page)).unreadable)
   }
   return unreadable
 }
 
-/** Reads the next accounts and returns those with a value that is not under the current key. */
-async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
-  const result = await pool.query<EncryptedAccount & { last: string | null; scanned: number }>(
-    `with page as (select ${COLUMNS} from account where id > $1 order by id limit $2)
-      select l.last, l.scanned, p.*
-      from (select max(id) as last, count(*)::int as scanned from page) l
-      left join page p on length(details_hash) <> ${FINGERPRINT_BYTES}
-        or substr(details_hash, 1, 5) <> $3 or substr(id_number_encrypted, 1, 5) <> $3
-        or (id_number_encrypted is not null
-          and (id_number_hash is null or substr(id_number_hash, 1, 5) <> $3))`,
-    [after, limit, encrypter.head],
-  )
-  const { last = null, scanned = 0 } = result.rows[0] ?? {}
-  return { rows: result.rows.filter((row) => row.id !== null), last: last ?? undefined, scanned }
+/** Whether an account has a value that is not under the current key. */
+function isStale(
+  { head }: Encrypter,
+  { detailsHash, idNumberEncrypted, idNumberHash }: EncryptedAccount,
+): boolean {
+  if (detailsHash.length !== FINGERPRINT_BYTES) return true
+  const values = idNumberEncrypted ? [detailsHash, idNumberEncrypted, idNumberHash] : [detailsHash]
+  return values.some((value) => !value || head.compare(value.subarray(0, head.length)) !== 0)
 }
 
 async function reEncryptAll(
@@ -117,26 +114,20 @@ async function reEncryptAll(
 /** @returns undefined if no known key decrypts the values, or they do not match the details */
 function reEncryptAccount(
   encrypter: Encrypter,
-  row: EncryptedAccount,
+  account: EncryptedAccount,
 ): ReEncryptedAccount | undefined {
   try {
-    const encrypted = row.id_number_encrypted
-    const idNumber = encrypted ? encrypter.decrypt(encrypted, identityContext(row.id)) : undefined
-    const idType = row.id_type ?? undefined
-    const details = detailsText({
-      bank: row.bank,
-      firstName: row.first_name,
-      lastName: row.last_name,
-      email: row.email,
-      phone: row.phone,
-      idType,
-      idNumber,
-    })
-    if (!encrypter.matches(details, row.details_hash)) return undefined
+    const { id, idNumberEncrypted } = account
+    const idNumber = idNumberEncrypted
+      ? encrypter.decrypt(idNumberEncrypted, identityContext(id))
+      : undefined
+    const idType = account.idType ?? undefined
+    const details = detailsText({ ...account, idType, idNumber })
+    if (!encrypter.matches(details, account.detailsHash)) return undefined
     const text = idNumber && identityText(idType, idNumber)
     return {
-      before: row,
-      idNumberEncrypted: idNumber ? encrypter.encrypt(idNumber, identityContext(row.id)) : null,
+      before: account,
+      idNumberEncrypted: idNumber ? encrypter.encrypt(idNumber, identityContext(id)) : null,
       idNumberHash: text ? encrypter.fingerprint(text) : null,
       detailsHash: encrypter.fingerprint(details),
     }
@@ -171,9 +162,9 @@ async function replaceUnchanged(
       from input i join unchanged u using (id) where a.id = i.id`,
     values: [
       textArray(accounts.map(({ before }) => before.id)),
-      byteaArray(accounts.map(({ before }) => before.id_number_encrypted)),
-      byteaArray(accounts.map(({ before }) => before.id_number_hash)),
-      byteaArray(accounts.map(({ before }) => before.details_hash)),
+      byteaArray(accounts.map(({ before }) => before.idNumberEncrypted)),
+      byteaArray(accounts.map(({ before }) => before.idNumberHash)),
+      byteaArray(accounts.map(({ before }) => before.detailsHash)),
       byteaArray(accounts.map((each) => each.idNumberEncrypted)),
       byteaArray(accounts.map((each) => each.idNumberHash)),
       byteaArray(accounts.map((each) => each.detailsHash)),

@@ -1,9 +1,12 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
+import type { Database } from '../postgres/orm.ts'
+import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { deleteUnclaimed, openPending } from './opening-store.ts'
@@ -26,10 +29,15 @@ interface ResolveAccount {
 }
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly clock: Clock
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
+}
+
+/** How many accounts wait for an operator to resolve them. */
+export function countOpeningsInReview(em: EntityManager): Promise<number> {
+  return em.count(AccountEntity, { status: 'PENDING', openingState: 'MANUAL_REVIEW' })
 }
 
 /**
@@ -41,17 +49,18 @@ interface Dependencies {
  * @returns the ACTIVE account; undefined if the bank opened nothing and the account was deleted
  */
 export async function resolveAccount(
-  { pool, clock, aliasOf, onCommit }: Dependencies,
+  { database, clock, aliasOf, onCommit }: Dependencies,
   { businessId, reference, opened }: ResolveAccount,
   actor: Actor,
 ): Promise<OpenAccount | undefined> {
+  const { pool, orm } = database
   const stored = await getAccount(pool, { businessId, live: undefined, reference })
   if (isOpened(stored)) throw notPending()
   const nowMs = clock.now()
   if (opened === undefined) {
-    const deleted = await inTransaction(pool, async (client) => {
-      if (!(await deleteUnclaimed(client, stored.id, nowMs))) return false
-      await appendAudit(client, actor, auditEntry(stored, { opened: false }))
+    const deleted = await orm.em.fork().transactional(async (em) => {
+      if (!(await deleteUnclaimed(em, stored.id, nowMs))) return false
+      await appendAudit(em, actor, auditEntry(stored, { opened: false }))
       return true
     })
     if (deleted) return undefined

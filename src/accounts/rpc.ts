@@ -30,7 +30,7 @@ interface Dependencies {
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
   const { database, createAccount, encrypter } = dependencies
-  const withPool = { ...dependencies, pool: database.pool }
+  const { pool } = database
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
     // Banks that do not require the kind may have received a number without one.
@@ -57,7 +57,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
-      const account = await getAccount(database.pool, key)
+      const account = await getAccount(pool, key)
       return { account: toAccountMessage(account) }
     },
     async listAccounts(request, context) {
@@ -69,7 +69,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const status = toAccountStatus(request.status)
       const idNumberHashes = hashesOf(request)
       const found = await listAccounts(
-        database.pool,
+        pool,
         { businessId, allowed, live, status, idNumberHashes },
         page,
       )
@@ -77,13 +77,13 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       return { accounts: rows.map(toAccountMessage), nextPageToken }
     },
     async closeAccount(request, context) {
-      const account = await closeAccount(withPool, request, actorOf(context))
+      const account = await closeAccount({ ...dependencies, pool }, request, actorOf(context))
       return { account: toAccountMessage(account) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       const request = { businessId, reference, opened }
-      const account = await resolveAccount(withPool, request, actorOf(context))
+      const account = await resolveAccount(dependencies, request, actorOf(context))
       return account ? { account: toAccountMessage(account) } : {}
     },
   }

@@ -2,8 +2,9 @@ import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-import type { AccountStatus, OpenAccount, StoredAccount } from './account.ts'
-import type { OpeningState } from './opening.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { AccountEntity } from './account.entity.ts'
+import type { OpenAccount, StoredAccount } from './account.ts'
 
 /** A PENDING account, stored before the bank is asked to open it. */
 export interface Reservation {
@@ -25,28 +26,11 @@ export interface Reservation {
   readonly createdAtMs: number
 }
 
-export interface AccountRow {
-  id: string
-  business_id: string
-  live: boolean
-  reference: string
-  merchant_reference: string
-  bank: BankCode
-  account_number: string | null
-  account_name: string | null
-  status: AccountStatus
-  first_name: string
-  last_name: string
-  email: string
-  phone: string
-  bank_account_id: string
-  details_hash: Buffer
-  opening_state: OpeningState
-  last_cause: string
-  next_try_at_ms: number | null
-  attempts: number
-  created_at_ms: number
-}
+/** The columns of an account, except those that only opening it needs. */
+export type AccountRow = Omit<
+  RowOf<typeof AccountEntity>,
+  'id_type' | 'id_number_encrypted' | 'id_number_hash' | 'claimed_until_ms'
+>
 
 export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank,
   account_number, account_name, status, first_name, last_name, email, phone, bank_account_id,

@@ -29,7 +29,7 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
     start() {
       if (started || draining.aborted) return
       started = true
-      hashing = hashIdentityNumbers(database.pool, encrypter, draining).then(
+      hashing = hashIdentityNumbers(database, encrypter, draining).then(
         (ids) =>
           ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
         (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),

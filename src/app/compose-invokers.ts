@@ -79,7 +79,7 @@ function paymentServices(
     implement(
       TransactionService,
       createTransactionRpc({
-        pool,
+        database,
         clock,
         recordPayment,
         getTransaction: createGetTransaction(pool),

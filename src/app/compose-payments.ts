@@ -47,17 +47,18 @@ export interface Payments {
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
-  const { pool } = database
+  const { pool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const sandbox = createSandboxBank(pool)
   const { liveBanks } = config
   const served = serveBanks({ liveBanks, sandbox, clock, log, metrics: bankMetrics })
   const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
-  const openAtBank = createOpenAtBank({ pool, bankOf, clock, log, onCommit })
+  const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
   const onConflict = reportConflict(bankMetrics, log)
   const recordPayment = createRecordPayment({
     pool,
+    orm,
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
     onCommit,
@@ -72,7 +73,7 @@ export function composePayments(options: Options): Payments {
   })
   const reversePayment = createReversePayment({ pool, clock, onCommit })
   const { live } = served
-  const reconciling = { live, pool, clock, log, recordPayment, reversePayment, onConflict }
+  const reconciling = { live, pool, orm, clock, log, recordPayment, reversePayment, onConflict }
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,

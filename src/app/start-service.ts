@@ -79,7 +79,7 @@ function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
     id: newId('ins', clock.now()),
     pool,
     encrypter,
-    tables: encryptedTables(pool),
+    tables: encryptedTables(database),
     log,
     reread: rereadKeys,
   })

@@ -1,6 +1,10 @@
-import type { Pool } from 'pg'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { countOpeningsInReview } from '../accounts/resolve-account.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { Config } from '../config/config.ts'
+import { countInReview, latestNotificationAt } from '../notifications/notification-status.ts'
+import { countConflicts } from '../transactions/record-conflict.ts'
+import { countOpenUnmatched } from '../transactions/resolve-unmatched.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The time that a bank has to send any response. */
@@ -10,13 +14,6 @@ const DAY_MS = 86_400_000
 
 /** A bank with customers sends a notification every day. */
 const QUIET_MS = DAY_MS
-
-interface Waiting {
-  openings: number
-  unmatched: number
-  held: number
-  differing: number
-}
 
 /** Checks whether the live banks can be reached. Any response counts, as the check does not log in. */
 export async function checkBanks(liveBanks: Config['liveBanks']): Promise<readonly Finding[]> {
@@ -53,21 +50,16 @@ const CONFLICT_DAYS = 7
 
 /** Checks what waits for manual review, and whether the banks still send notifications. */
 export async function checkBankWork(
-  pool: Pool,
+  orm: MikroORM,
   liveBanks: Config['liveBanks'],
   nowMs: number,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Banks')
-  const { rows } = await pool.query<Waiting>(
-    `select
-      (select count(*)::int from account where status = 'PENDING' and opening_state = 'MANUAL_REVIEW')
-        as openings,
-      (select count(*)::int from unmatched_payment where resolution is null) as unmatched,
-      (select count(*)::int from bank_notification where state = 'MANUAL_REVIEW') as held,
-      (select count(*)::int from payment_conflict where created_at >= $1) as differing`,
-    [new Date(nowMs - CONFLICT_DAYS * DAY_MS)],
-  )
-  const { openings = 0, unmatched = 0, held = 0, differing = 0 } = rows[0] ?? {}
+  const em = orm.em.fork()
+  const openings = await countOpeningsInReview(em)
+  const unmatched = await countOpenUnmatched(em)
+  const held = await countInReview(em)
+  const differing = await countConflicts(em, nowMs - CONFLICT_DAYS * DAY_MS)
   if (openings > 0) {
     findings.warn(
       `${openings} accounts may or may not be open at their bank`,
@@ -87,25 +79,23 @@ export async function checkBankWork(
   if (differing > 0) {
     findings.warn(
       `${differing} reported payments conflicted with recorded ones in the last ${CONFLICT_DAYS} days`,
-      "check the table payment_conflict, and compare with the bank's statement: inflow reconcile",
+      "check payment_conflict in the database, and compare with the bank's statement: inflow reconcile",
     )
   }
   if (openings + unmatched + held + differing === 0) findings.ok('nothing waits for manual review')
-  for (const bank of Object.keys(liveBanks)) await checkLatest(pool, bank, nowMs, findings)
+  for (const bank of Object.keys(liveBanks) as BankCode[]) {
+    await checkLatest(em, bank, nowMs, findings)
+  }
   return findings.all
 }
 
 async function checkLatest(
-  pool: Pool,
-  bank: string,
+  em: EntityManager,
+  bank: BankCode,
   nowMs: number,
   findings: ReturnType<typeof createFindings>,
 ): Promise<void> {
-  const { rows } = await pool.query<{ latest: Date | null }>(
-    'select max(received_at) as latest from bank_notification where bank = $1',
-    [bank],
-  )
-  const latest = rows[0]?.latest
+  const latest = await latestNotificationAt(em, bank)
   if (latest && nowMs - latest.getTime() < QUIET_MS) {
     findings.ok(`${bank} sent its latest notification at ${latest.toISOString()}`)
     return

@@ -1,4 +1,15 @@
 import { defineEntity, p } from '@mikro-orm/core'
+import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
+
+/**
+ * The state of a stored notification.
+ *
+ *     PENDING ──▶ PROCESSED       nothing more to do
+ *        └──────▶ MANUAL_REVIEW   an operator has to decide
+ *
+ * The service retries a pending notification, also whenever the bank repeats it.
+ */
+export type NotificationState = 'PENDING' | 'PROCESSED' | 'MANUAL_REVIEW'
 
 /** Banks' notifications as received. The same body is stored once. */
 export const NotificationEntity = defineEntity({
@@ -6,7 +17,7 @@ export const NotificationEntity = defineEntity({
   tableName: 'bank_notification',
   properties: {
     id: p.text().primary(),
-    bank: p.text(),
+    bank: p.text().$type<BankCode>(),
     /** SHA-256 of the body. */
     bodyDigest: p.blob(),
     receivedAt: p.datetime(3),
@@ -14,8 +25,8 @@ export const NotificationEntity = defineEntity({
     rawEncrypted: p.blob(),
     /** The bank's key of the reported payment; empty if the notification reports none. */
     bankKey: p.text(),
-    state: p.text(),
-    outcome: p.text(),
+    state: p.text().$type<NotificationState>(),
+    outcome: p.text().$type<NotificationOutcome>(),
     cause: p.text(),
     /** How often it was processed. */
     tries: p.integer(),
@@ -56,7 +67,7 @@ export const PaymentKeyEntity = defineEntity({
   name: 'BankPaymentKey',
   tableName: 'bank_payment_key',
   properties: {
-    bank: p.text().primary(),
+    bank: p.text().$type<BankCode>().primary(),
     bankKey: p.text().primary(),
     sessionId: p.text(),
     createdAt: p.datetime(3),

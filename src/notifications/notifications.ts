@@ -1,3 +1,4 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop } from '../core/loop.ts'
@@ -19,6 +20,7 @@ export interface Notifications {
 }
 
 interface Options extends Omit<ReceiveDependencies, 'observe'> {
+  readonly orm: MikroORM
   readonly live: ReadonlyMap<BankCode, ServedBank>
   /** How long raw notifications are stored. */
   readonly retentionDays: number
@@ -64,14 +66,14 @@ export function createNotifications(options: Options): Notifications {
 }
 
 /** Deletes old processed notifications in batches. Keeps those that are pending or in manual review. */
-function createRetention({ pool, clock, log, retentionDays }: Options) {
+function createRetention({ orm, clock, log, retentionDays }: Options) {
   return createLoop({
     name: 'notification retention',
     log,
     everyMs: DELETE_EVERY_MS,
     async turn() {
       const beforeMs = clock.now() - retentionDays * DAY_MS
-      const deleted = await deleteOldNotifications(pool, beforeMs, ROWS_MAX)
+      const deleted = await deleteOldNotifications(orm.em.fork(), beforeMs, ROWS_MAX)
       return deleted === ROWS_MAX ? 0 : undefined
     },
   })

@@ -1,28 +1,38 @@
+import { sql } from 'kysely'
 import type { Pool } from 'pg'
 import { countByKey, type EncryptedRows } from '../crypto/encrypted-rows.ts'
-import type { Encrypter } from '../crypto/encryption.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
+import type { Database } from '../postgres/orm.ts'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { NotificationEntity } from './notification.entity.ts'
 import { reEncryptNotification } from './raw-notification.ts'
 
-interface EncryptedNotification {
-  id: string
-  raw_encrypted: Buffer
-}
-
 /** Banks' notifications as received. */
-export function encryptedNotifications(pool: Pool): EncryptedRows {
+export function encryptedNotifications({ pool, orm }: Database): EncryptedRows {
+  const notifications = () =>
+    queriesOf<typeof NotificationEntity>(orm.em.fork()).selectFrom('bank_notification')
   return {
     name: 'bank notifications',
     async reEncrypt(encrypter, after, limit) {
-      const { rows, last, scanned } = await readStale(pool, encrypter, after, limit)
-      const all = rows.map((row) => ({
-        row,
-        encrypted: reEncryptNotification(encrypter, row.id, row.raw_encrypted),
-      }))
-      const updates = all.flatMap(({ row, encrypted }) => (encrypted ? [{ row, encrypted }] : []))
-      const unreadable = all.flatMap(({ row, encrypted }) => (encrypted ? [] : [row.id]))
+      const stale = sql<Buffer | null>`
+        case when substr(raw_encrypted, 1, 5) <> ${encrypter.head} then raw_encrypted end`
+      const page = await notifications()
+        .select(['id', stale.as('before')])
+        .where('id', '>', after)
+        .orderBy('id')
+        .limit(limit)
+        .execute()
+      const updates: Update[] = []
+      const unreadable: string[] = []
+      for (const { id, before } of page) {
+        if (before === null) continue
+        const encrypted = reEncryptNotification(encrypter, id, before)
+        if (encrypted === undefined) unreadable.push(id)
+        else updates.push({ id, before, encrypted })
+      }
       const reEncrypted = updates.length === 0 ? 0 : await replace(pool, updates)
-      return { scanned, reEncrypted, skipped: updates.length - reEncrypted, unreadable, next: last }
+      const skipped = updates.length - reEncrypted
+      return { scanned: page.length, reEncrypted, skipped, unreadable, next: page.at(-1)?.id }
     },
     countByKey: () =>
       countByKey(
@@ -31,42 +41,20 @@ export function encryptedNotifications(pool: Pool): EncryptedRows {
           from bank_notification group by 1`,
       ),
     async matchesKeys(encrypter) {
-      const { rows } = await pool.query<EncryptedNotification>(
-        'select id, raw_encrypted from bank_notification limit 1',
-      )
-      const [row] = rows
-      return row && reEncryptNotification(encrypter, row.id, row.raw_encrypted) !== undefined
+      const row = await notifications().select(['id', 'rawEncrypted']).limit(1).executeTakeFirst()
+      return row && reEncryptNotification(encrypter, row.id, row.rawEncrypted) !== undefined
     },
   }
 }
 
-async function readStale(pool: Pool, encrypter: Encrypter, after: string, limit: number) {
-  const result = await pool.query<{
-    id: string | null
-    raw_encrypted: Buffer
-    scanned: number
-    last: string | null
-  }>(
-    `with page as (
-        select id, raw_encrypted from bank_notification where id > $1 order by id limit $2
-      )
-      select p.*, l.scanned, l.last
-      from (select count(*)::int as scanned, max(id) as last from page) l
-      left join page p on substr(p.raw_encrypted, 1, 5) <> $3`,
-    [after, limit, encrypter.head],
-  )
-  const { last = null, scanned = 0 } = result.rows[0] ?? {}
-  const rows = result.rows.flatMap(({ id, raw_encrypted }) =>
-    id === null ? [] : [{ id, raw_encrypted }],
-  )
-  return { rows, last: last ?? undefined, scanned }
+interface Update {
+  readonly id: string
+  readonly before: Buffer
+  readonly encrypted: Buffer
 }
 
 /** Updates the rows that did not change since they were read and are not locked; returns how many. */
-async function replace(
-  pool: Pool,
-  updates: readonly { readonly row: EncryptedNotification; readonly encrypted: Buffer }[],
-): Promise<number> {
+async function replace(pool: Pool, updates: readonly Update[]): Promise<number> {
   const result = await pool.query({
     name: 'bank-notification-re-encrypt',
     text: `with input as (
@@ -78,8 +66,8 @@ async function replace(
       update bank_notification n set raw_encrypted = i.encrypted
       from input i join unchanged u using (id) where n.id = i.id`,
     values: [
-      textArray(updates.map(({ row }) => row.id)),
-      byteaArray(updates.map(({ row }) => row.raw_encrypted)),
+      textArray(updates.map(({ id }) => id)),
+      byteaArray(updates.map(({ before }) => before)),
       byteaArray(updates.map(({ encrypted }) => encrypted)),
     ],
   })

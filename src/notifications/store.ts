@@ -1,16 +1,9 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-
-/**
- * The state of a stored notification.
- *
- *     PENDING ──▶ PROCESSED       nothing more to do
- *        └──────▶ MANUAL_REVIEW   an operator has to decide
- *
- * The service retries a pending notification, also whenever the bank repeats it.
- */
-export type NotificationState = 'PENDING' | 'PROCESSED' | 'MANUAL_REVIEW'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { NotificationEntity, NotificationState } from './notification.entity.ts'
 
 /** A notification to be stored. */
 export interface NewNotification {
@@ -169,16 +162,21 @@ export async function findSession(
 
 /** Deletes processed notifications received before a time. @returns how many */
 export async function deleteOldNotifications(
-  pool: Pool,
+  em: EntityManager,
   beforeMs: number,
   limit: number,
 ): Promise<number> {
-  const result = await pool.query({
-    name: 'notification-delete-old',
-    text: `delete from bank_notification where id in (
-        select id from bank_notification where received_at < $1 and state = 'PROCESSED'
-        order by received_at limit $2)`,
-    values: [new Date(beforeMs), limit],
-  })
-  return result.rowCount ?? 0
+  const queries = queriesOf<typeof NotificationEntity>(em)
+  const old = queries
+    .selectFrom('bank_notification')
+    .select('id')
+    .where('receivedAt', '<', new Date(beforeMs))
+    .where('state', '=', 'PROCESSED')
+    .orderBy('receivedAt')
+    .limit(limit)
+  const { numDeletedRows } = await queries
+    .deleteFrom('bank_notification')
+    .where('id', 'in', old)
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
 }

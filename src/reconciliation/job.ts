@@ -47,7 +47,7 @@ const BACK_MAX_MS = 31 * 86_400_000
  * it. Lists all accounts twice in a window, and those with payments at every interval.
  */
 export function createReconciliationJob(options: Options): Loop {
-  const { pool, clock, log, times, live } = options
+  const { pool, orm, clock, log, times, live } = options
   const keys = times.windowMs === 0 || times.intervalMs === 0 ? [] : runsOf(live)
   let added = false
   return createLoop({
@@ -56,7 +56,7 @@ export function createReconciliationJob(options: Options): Loop {
     async turn(signal) {
       if (keys.length === 0) return undefined
       const nowMs = clock.now()
-      if (!added) await addRuns(pool, keys, nowMs)
+      if (!added) await addRuns(orm.em.fork(), keys, nowMs)
       added = true
       const claimed = await claimRun(pool, keys, nowMs, nowMs + LEASE_MS)
       if (claimed === undefined) return undefined
@@ -78,7 +78,7 @@ function runsOf(live: ReadonlyMap<BankCode, ServedBank>): RunKey[] {
 }
 
 async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal): Promise<void> {
-  const { pool, clock, log, live } = options
+  const { orm, clock, log, live } = options
   const { bank, scope } = claimed
   const served = live.get(bank)
   if (served === undefined) return
@@ -97,12 +97,8 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
     const result = await runReconciliationPage(options, { run, served, signal, renew })
     const missed = state.missed + result.missed
     if (result.cursor !== undefined) {
-      await saveRun(
-        pool,
-        lease,
-        { ...state, cursor: result.cursor, missed, failures: 0 },
-        clock.now(),
-      )
+      const continued = { ...state, cursor: result.cursor, missed, failures: 0 }
+      await saveRun(orm.em.fork(), lease, continued, clock.now())
       return
     }
     const finished = { ...state, inProgress: false, cursor: '', missed, failures: 0 }
@@ -110,7 +106,7 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
       run.toMs + options.times.graceMs + everyMs(options, claimed),
       clock.now(),
     )
-    if (!(await saveRun(pool, lease, finished, nextMs))) return
+    if (!(await saveRun(orm.em.fork(), lease, finished, nextMs))) return
     options.onFinished(bank, clock.now())
     log.info({ bank, scope, missed }, 'reconciliation run finished')
   } catch (error) {
@@ -119,7 +115,12 @@ async function work(options: Options, claimed: ClaimedRun, signal: AbortSignal):
     if (!signal.aborted) {
       log.warn({ err: error, bank, scope, waitMs }, 'reconciliation run failed; it will be retried')
     }
-    await saveRun(pool, lease, { ...state, failures: run.failures + 1 }, clock.now() + waitMs)
+    await saveRun(
+      orm.em.fork(),
+      lease,
+      { ...state, failures: run.failures + 1 },
+      clock.now() + waitMs,
+    )
   }
 }
 
@@ -138,7 +139,7 @@ function everyMs({ times }: Options, { scope }: RunKey): number {
 
 /** Extends the lease if its last renewal is half a minute ago or more. */
 function createRenew(
-  { pool, clock }: Options,
+  { orm, clock }: Options,
   state: RunState,
   current: () => ClaimedRun,
   renewed: (lease: ClaimedRun) => void,
@@ -147,7 +148,7 @@ function createRenew(
   const renew = async () => {
     const lease = current()
     const leaseMs = clock.now() + LEASE_MS
-    if (!(await saveRun(pool, lease, { ...state, inProgress: true }, leaseMs))) {
+    if (!(await saveRun(orm.em.fork(), lease, { ...state, inProgress: true }, leaseMs))) {
       throw new Error('another instance has taken over the run')
     }
     renewed({ ...lease, leaseMs })

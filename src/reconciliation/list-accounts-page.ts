@@ -1,5 +1,7 @@
-import type { Pool } from 'pg'
+import { listOpenAccounts } from '../accounts/list-open-accounts.ts'
 import type { AccountAtBank, BankCode } from '../banks/bank.ts'
+import type { Database } from '../postgres/orm.ts'
+import { findPaidAccounts } from '../transactions/find-paid-accounts.ts'
 
 interface AccountsRequest {
   readonly bank: BankCode
@@ -21,35 +23,17 @@ const SCANNED_MAX = 2_000
 
 /** Lists the open live accounts of a bank: the bank does not know those of test mode. */
 export async function listAccountsPage(
-  pool: Pool,
+  { pool, orm }: Pick<Database, 'pool' | 'orm'>,
   { bank, afterId, paidSinceMs, limit }: AccountsRequest,
 ): Promise<AccountsPage> {
   const scannedMax = paidSinceMs === undefined ? limit : SCANNED_MAX
-  const result = await pool.query<{
-    id: string
-    reference: string
-    account_number: string
-    bank_account_id: string
-    requested: boolean
-  }>({
-    name: 'reconciliation-list-accounts',
-    text: `select a.id, a.reference, a.account_number, a.bank_account_id,
-        $3::timestamptz is null or exists (
-          select from transaction t where t.account_id = a.id and t.paid_at >= $3) as requested
-      from (select * from account where bank = $1 and status = 'ACTIVE' and live and id > $2
-        order by id limit $4) a order by a.id`,
-    values: [bank, afterId, paidSinceMs === undefined ? null : new Date(paidSinceMs), scannedMax],
-  })
-  const requested = result.rows.filter((row) => row.requested)
-  const page = requested.slice(0, limit)
-  const last = requested.length > limit ? page.at(-1) : result.rows.at(-1)
-  const more = requested.length > limit || result.rows.length === scannedMax
-  return {
-    accounts: page.map((row) => ({
-      reference: row.reference,
-      accountNumber: row.account_number,
-      bankAccountId: row.bank_account_id,
-    })),
-    cursor: more ? last?.id : undefined,
-  }
+  const scanned = await listOpenAccounts(orm.em.fork(), bank, afterId, scannedMax)
+  const ids = scanned.map(({ id }) => id)
+  const paid =
+    paidSinceMs === undefined ? undefined : await findPaidAccounts(pool, ids, paidSinceMs)
+  const requested = scanned.filter(({ id }) => paid?.has(id) ?? true)
+  const accounts = requested.slice(0, limit)
+  const last = requested.length > limit ? accounts.at(-1) : scanned.at(-1)
+  const more = requested.length > limit || scanned.length === scannedMax
+  return { accounts, cursor: more ? last?.id : undefined }
 }

@@ -1,25 +1,20 @@
-import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
-import { classifyRepeat, type TransactionStatus } from '../transactions/transaction.ts'
+import { findPaymentSessions } from '../notifications/payment-sessions.ts'
+import type { Database } from '../postgres/orm.ts'
+import {
+  type FoundPayment,
+  findReported,
+  type RecordedPayment,
+  type ReportedPayment,
+} from '../transactions/find-reported.ts'
+import { classifyRepeat } from '../transactions/transaction.ts'
 
-/** A payment as a bank's list or statement describes it. */
-export interface ReportedPayment {
+/** A payment as a bank's list or statement describes it, and how the bank identifies it. */
+export interface KeyedPayment extends ReportedPayment {
   /** The bank's key; empty if it is not given. */
   readonly bankKey: string
   /** Empty if it is not given: then the key takes its place. */
   readonly sessionId: string
-  readonly accountNumber: string
-  readonly amountMinor: bigint
-  readonly status: Exclude<TransactionStatus, 'PENDING'>
-}
-
-/** The transaction with the session id of a reported payment. */
-export interface RecordedPayment {
-  readonly transactionId: string
-  readonly accountNumber: string
-  readonly amountMinor: bigint
-  readonly status: TransactionStatus
 }
 
 /**
@@ -35,77 +30,37 @@ export interface Match {
   readonly conflictRecorded: boolean
 }
 
-interface Row {
-  transaction_id: string | null
-  account_number: string | null
-  amount_minor: string | null
-  status: TransactionStatus | null
-  resolution: string | null
-  is_unmatched: boolean
-  account_open: boolean
-  conflict_recorded: boolean
-}
-
-/** Compares reported payments with the recorded ones in one statement; returns them in order. */
+/** Compares reported payments with the recorded ones; returns them in order. */
 export async function matchPayments(
-  pool: Pool,
+  { pool, orm }: Pick<Database, 'pool' | 'orm'>,
   bank: BankCode,
-  reported: readonly ReportedPayment[],
+  payments: readonly KeyedPayment[],
 ): Promise<Match[]> {
-  if (reported.length === 0) return []
-  const result = await pool.query<Row>({
-    name: 'reconciliation-match-payments',
-    text: `select t.id as transaction_id, a.account_number, t.amount_minor, t.status, u.resolution,
-        u.id is not null as is_unmatched,
-        exists (select from account o
-          where o.account_number = r.account_number and o.bank = $1 and o.live
-            and o.status = 'ACTIVE') as account_open,
-        exists (select from payment_conflict c
-          where c.transaction_id = t.id and c.account_number = r.account_number
-            and c.amount_minor = r.amount_minor and c.status = r.status) as conflict_recorded
-      from unnest($2::text[], $3::text[], $4::text[], $5::bigint[],
-        $6::text[]) with ordinality as r(bank_key, session_id, account_number, amount_minor, status, at)
-      left join bank_payment_key p on p.bank = $1 and p.bank_key = r.bank_key
-      left join transaction t
-        on t.session_id = coalesce(p.session_id, r.session_id) and t.bank = $1 and t.live
-      left join account a on a.id = t.account_id
-      left join unmatched_payment u
-        on u.session_id = coalesce(p.session_id, r.session_id) and u.bank = $1
-          and u.account_number = r.account_number and u.amount_minor = r.amount_minor
-          and u.status = 'SUCCESS'
-      order by r.at`,
-    values: [
-      bank,
-      textArray(reported.map(({ bankKey }) => bankKey)),
-      textArray(reported.map(({ bankKey, sessionId }) => sessionId || bankKey)),
-      textArray(reported.map(({ accountNumber }) => accountNumber)),
-      bigintArray(reported.map(({ amountMinor }) => amountMinor)),
-      textArray(reported.map(({ status }) => status)),
-    ],
+  if (payments.length === 0) return []
+  const keys = new Set(payments.map(({ bankKey }) => bankKey))
+  const sessions = await findPaymentSessions(orm.em.fork(), bank, keys)
+  const reported = payments.map((payment) => {
+    const { bankKey, sessionId } = payment
+    return { ...payment, sessionId: sessions.get(bankKey) ?? (sessionId || bankKey) }
   })
-  return reported.map((payment, index) => toMatch(payment, result.rows[index] as Row))
+  const found = await findReported(pool, bank, reported)
+  return reported.map((payment, index) => toMatch(payment, found[index] as FoundPayment))
 }
 
-function toMatch(reported: ReportedPayment, row: Row): Match {
-  if (row.transaction_id === null) {
-    const finding = compareUnrecorded(reported, row)
-    return { finding, recorded: undefined, conflictRecorded: false }
-  }
-  const recorded: RecordedPayment = {
-    transactionId: row.transaction_id,
-    accountNumber: row.account_number ?? '',
-    amountMinor: BigInt(row.amount_minor ?? 0),
-    status: row.status ?? 'PENDING',
-  }
-  const finding = compareRecorded(reported, recorded, row.resolution === 'ASSIGNED')
-  return { finding, recorded, conflictRecorded: row.conflict_recorded }
+function toMatch(reported: ReportedPayment, found: FoundPayment): Match {
+  const { recorded, conflictRecorded } = found
+  const finding =
+    recorded === undefined
+      ? compareUnrecorded(reported, found)
+      : compareRecorded(reported, recorded, found.resolution === 'ASSIGNED')
+  return { finding, recorded, conflictRecorded }
 }
 
-function compareUnrecorded({ status }: ReportedPayment, row: Row): Finding {
+function compareUnrecorded({ status }: ReportedPayment, found: FoundPayment): Finding {
   // Money that did not arrive, or was returned, is rightly not recorded.
-  if (status !== 'SUCCESS' || row.resolution === 'RETURNED') return 'MATCHED'
+  if (status !== 'SUCCESS' || found.resolution === 'RETURNED') return 'MATCHED'
   // If its account has been opened since, the payment can be recorded.
-  return row.is_unmatched && !row.account_open ? 'UNMATCHED' : 'MISSING'
+  return found.isUnmatched && !found.isAccountOpen ? 'UNMATCHED' : 'MISSING'
 }
 
 /** @param assigned whether an operator assigned the payment to another account than the payer named */

@@ -11,9 +11,10 @@ import {
   StatementResultSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { plainText } from '../banks/plain-text.ts'
+import type { RecordedPayment } from '../transactions/find-reported.ts'
+import type { ListedPayment } from '../transactions/list-recorded.ts'
 import { fromStatus, toStatus } from '../transactions/message.ts'
-import type { ListedPayment } from './list-recorded.ts'
-import type { Finding as FindingName, RecordedPayment } from './match-payments.ts'
+import type { Finding as FindingName } from './match-payments.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
 
 const FINDINGS: Readonly<Record<FindingName, Finding>> = {

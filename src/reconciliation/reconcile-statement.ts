@@ -1,27 +1,21 @@
-import type { Pool } from 'pg'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { assignPaymentSession } from '../notifications/assign-payment-session.ts'
+import { assignPaymentSession } from '../notifications/payment-sessions.ts'
 import {
   type ProcessDependencies,
   processNotification,
 } from '../notifications/process-notification.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
+import type { RecordedPayment } from '../transactions/find-reported.ts'
 import { type PaymentConflict, recordConflict } from '../transactions/record-conflict.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
-import {
-  type Finding,
-  type Match,
-  matchPayments,
-  type RecordedPayment,
-  type ReportedPayment,
-} from './match-payments.ts'
+import { type Finding, type KeyedPayment, type Match, matchPayments } from './match-payments.ts'
 
 /** One credit of a bank's statement. */
-export interface StatementRow extends ReportedPayment {
+export interface StatementRow extends KeyedPayment {
   readonly paidAtMs: number | undefined
   readonly payer: Payer
   readonly narration: string
@@ -55,6 +49,7 @@ export interface StatementResult {
 }
 
 export interface ReconcileDependencies extends ProcessDependencies {
+  readonly orm: MikroORM
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
   /** Called once for each row that conflicts with a recorded payment. */
@@ -80,10 +75,10 @@ export async function reconcileStatement(
   { bank, rows: statementRows, apply }: Statement,
   actor: Actor,
 ): Promise<StatementResult[]> {
-  const { pool, clock, live } = dependencies
+  const { orm, clock, live } = dependencies
   const served = live.get(bank)
   const rows = statementRows.map((row) => withKeys(bank, row))
-  const matches = await matchPayments(pool, bank, rows)
+  const matches = await matchPayments(dependencies, bank, rows)
   const results = matches.map(({ finding, recorded }) => toResult(finding, recorded, 'NONE'))
   if (!apply) return results
   const untilMs = clock.now() + START_MS
@@ -102,13 +97,13 @@ export async function reconcileStatement(
     })
     await Promise.all(applying)
   }
-  await appendAuditEntry(pool, actor, bank, results)
+  await appendAuditEntry(orm, actor, bank, results)
   return results
 }
 
 /** Counts the actions; the rows themselves are in the payments recorded from them. */
 function appendAuditEntry(
-  pool: Pool,
+  orm: MikroORM,
   actor: Actor,
   bank: BankCode,
   results: readonly StatementResult[],
@@ -118,9 +113,11 @@ function appendAuditEntry(
     const name = action.toLowerCase()
     details[name] = (details[name] ?? 0) + 1
   }
-  return inTransaction(pool, (client) =>
-    appendAudit(client, actor, { action: 'statement.reconcile', targetId: bank, details }),
-  )
+  return orm.em
+    .fork()
+    .transactional((em) =>
+      appendAudit(em, actor, { action: 'statement.reconcile', targetId: bank, details }),
+    )
 }
 
 type Applied = Pick<StatementResult, 'action' | 'cause'>

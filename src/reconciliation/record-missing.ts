@@ -1,3 +1,4 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
@@ -8,6 +9,7 @@ import {
 import { matchPayments } from './match-payments.ts'
 
 export interface RecordMissingDependencies extends ProcessDependencies {
+  readonly orm: MikroORM
   readonly log: Logger
   /** Called for each listed payment whose notification was missed. */
   readonly onMissed: (bank: BankCode, outcome: NotificationOutcome) => void
@@ -28,7 +30,7 @@ export async function recordMissing(
   served: ServedBank,
   payments: readonly BankPayment[],
 ): Promise<number> {
-  const { pool, clock, log, onMissed } = dependencies
+  const { clock, log, onMissed } = dependencies
   // PostgreSQL can neither store nor compare NUL characters; processing reports what is malformed.
   const reported = payments.map((payment) => ({
     ...payment,
@@ -37,7 +39,7 @@ export async function recordMissing(
     accountNumber: payment.accountNumber.replaceAll('\0', ''),
     status: 'SUCCESS' as const,
   }))
-  const matches = await matchPayments(pool, bank, reported)
+  const matches = await matchPayments(dependencies, bank, reported)
   const unrecorded = payments.filter((_, index) => {
     const { finding, conflictRecorded } = matches[index] ?? {}
     return finding === 'MISSING' || (finding === 'MISMATCHED' && !conflictRecorded)

@@ -7,6 +7,7 @@ import { actorOf } from '../auth/caller.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { listRecorded } from '../transactions/list-recorded.ts'
 import { toTransactionMessage, toUnmatchedMessage } from '../transactions/message.ts'
 import {
   assignUnmatched,
@@ -14,7 +15,6 @@ import {
   returnUnmatched,
 } from '../transactions/resolve-unmatched.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
-import { listRecorded } from './list-recorded.ts'
 import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 

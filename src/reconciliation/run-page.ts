@@ -50,7 +50,7 @@ async function runAccounts(
   const { bank, scope, cursor: afterId, fromMs } = step.run
   const paidSinceMs = scope === 'active accounts' ? fromMs : undefined
   const request = { bank, afterId, paidSinceMs, limit: ACCOUNTS_MAX }
-  const { accounts, cursor } = await listAccountsPage(dependencies.pool, request)
+  const { accounts, cursor } = await listAccountsPage(dependencies, request)
   const skipsFailing = step.run.failures >= FAILURES_MAX
   let missed = 0
   const failed: { readonly account: AccountAtBank; readonly error: unknown }[] = []

@@ -1,9 +1,10 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-
-/** What a run searches: all payments of a bank, recently paid accounts, or all accounts. */
-export type RunScope = 'payments' | 'active accounts' | 'all accounts'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import { RunEntity, type RunScope } from './run.entity.ts'
 
 /** Identifies a run, which repeats indefinitely. */
 export interface RunKey {
@@ -30,15 +31,18 @@ export interface ClaimedRun extends RunKey, RunState {
 }
 
 /** Adds the runs that do not exist yet; each is due at once. */
-export async function addRuns(pool: Pool, keys: readonly RunKey[], nowMs: number): Promise<void> {
-  await pool.query({
-    name: 'reconciliation-run-add',
-    text: `insert into reconciliation_run
-        (bank, scope, in_progress, from_at, to_at, cursor, missed, failures, next_at)
-      select k.bank, k.scope, false, $3, $3, '', 0, 0, $3 from unnest($1::text[], $2::text[]) k(bank, scope)
-      on conflict do nothing`,
-    values: [keys.map((key) => key.bank), keys.map((key) => key.scope), new Date(nowMs)],
-  })
+export async function addRuns(
+  em: EntityManager,
+  keys: readonly RunKey[],
+  nowMs: number,
+): Promise<void> {
+  const now = new Date(nowMs)
+  const period = { inProgress: false, fromAt: now, toAt: now, nextAt: now }
+  await queriesOf<typeof RunEntity>(em)
+    .insertInto('reconciliation_run')
+    .values(keys.map((key) => ({ ...key, ...period, cursor: '', missed: 0, failures: 0 })))
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
 }
 
 /** Claims the run that has been due longest. An instance that dies loses it when its lease ends. */
@@ -48,16 +52,7 @@ export async function claimRun(
   nowMs: number,
   leaseMs: number,
 ): Promise<ClaimedRun | undefined> {
-  const result = await pool.query<
-    RunKey & {
-      in_progress: boolean
-      from_ms: number
-      to_ms: number
-      cursor: string
-      missed: number
-      failures: number
-    }
-  >({
+  const result = await pool.query<Omit<RowOf<typeof RunEntity>, 'next_at_ms'>>({
     name: 'reconciliation-run-claim',
     text: `with due as (
         select r.bank as due_bank, r.scope as due_scope from reconciliation_run r
@@ -67,8 +62,8 @@ export async function claimRun(
       update reconciliation_run set next_at = $4 from due
       where bank = due_bank and scope = due_scope
       returning bank, scope, in_progress, cursor, missed, failures,
-        ${epochMs('from_at')} as from_ms,
-        ${epochMs('to_at')} as to_ms`,
+        ${epochMs('from_at')} as from_at_ms,
+        ${epochMs('to_at')} as to_at_ms`,
     values: [
       keys.map((key) => key.bank),
       keys.map((key) => key.scope),
@@ -78,35 +73,23 @@ export async function claimRun(
   })
   const row = result.rows[0]
   if (row === undefined) return undefined
-  const { bank, scope, in_progress: inProgress, from_ms: fromMs, to_ms: toMs } = row
+  const { bank, scope, in_progress: inProgress, from_at_ms: fromMs, to_at_ms: toMs } = row
   const { cursor, missed, failures } = row
   return { bank, scope, inProgress, fromMs, toMs, cursor, missed, failures, leaseMs }
 }
 
 /** Stores the progress of a claimed run. @returns false if the claim has been lost */
 export async function saveRun(
-  pool: Pool,
+  em: EntityManager,
   { bank, scope, leaseMs }: ClaimedRun,
-  state: RunState,
+  { inProgress, fromMs, toMs, cursor, missed, failures }: RunState,
   nextMs: number,
 ): Promise<boolean> {
-  const result = await pool.query({
-    name: 'reconciliation-run-save',
-    text: `update reconciliation_run set in_progress = $4, from_at = $5, to_at = $6, cursor = $7,
-        missed = $8, failures = $9, next_at = $10
-      where bank = $1 and scope = $2 and next_at = $3`,
-    values: [
-      bank,
-      scope,
-      new Date(leaseMs),
-      state.inProgress,
-      new Date(state.fromMs),
-      new Date(state.toMs),
-      state.cursor,
-      state.missed,
-      state.failures,
-      new Date(nextMs),
-    ],
-  })
-  return result.rowCount === 1
+  const period = { inProgress, fromAt: new Date(fromMs), toAt: new Date(toMs) }
+  const saved = await em.nativeUpdate(
+    RunEntity,
+    { bank, scope, nextAt: new Date(leaseMs) },
+    { ...period, cursor, missed, failures, nextAt: new Date(nextMs) },
+  )
+  return saved === 1
 }

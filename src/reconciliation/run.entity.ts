@@ -1,12 +1,16 @@
 import { defineEntity, p } from '@mikro-orm/core'
+import type { BankCode } from '../banks/bank.ts'
+
+/** What a run searches: all payments of a bank, recently paid accounts, or all accounts. */
+export type RunScope = 'payments' | 'active accounts' | 'all accounts'
 
 /** How far each bank has been searched for payments that its notifications did not report. */
 export const RunEntity = defineEntity({
   name: 'ReconciliationRun',
   tableName: 'reconciliation_run',
   properties: {
-    bank: p.text().primary(),
-    scope: p.text().primary(),
+    bank: p.text().$type<BankCode>().primary(),
+    scope: p.text().$type<RunScope>().primary(),
     /** Whether the run of this period is in progress; else it is the last finished one. */
     inProgress: p.boolean(),
     fromAt: p.datetime(3),

@@ -1,5 +1,8 @@
 import { defineEntity, p } from '@mikro-orm/core'
+import type { BankCode } from '../banks/bank.ts'
 import { TransactionEntity } from './transaction.entity.ts'
+import type { TransactionStatus } from './transaction.ts'
+import type { Resolution, UnmatchedPayment } from './unmatched-payment.ts'
 
 /** A payment for an account number that is not open, stored for manual review. */
 export const UnmatchedPaymentEntity = defineEntity({
@@ -7,11 +10,11 @@ export const UnmatchedPaymentEntity = defineEntity({
   tableName: 'unmatched_payment',
   properties: {
     id: p.text().primary(),
-    bank: p.text(),
+    bank: p.text().$type<BankCode>(),
     accountNumber: p.text(),
     sessionId: p.text(),
     amountMinor: p.bigint(),
-    status: p.text(),
+    status: p.text().$type<UnmatchedPayment['status']>(),
     paidAt: p.datetime(3),
     createdAt: p.datetime(3),
     payerName: p.text(),
@@ -20,7 +23,7 @@ export const UnmatchedPaymentEntity = defineEntity({
     payerBankName: p.text(),
     narration: p.text(),
     /** The operator's decision; null while there is none. */
-    resolution: p.text().nullable(),
+    resolution: p.text().$type<Resolution>().nullable(),
     resolvedAt: p.datetime(3).nullable(),
     /** The operator's note. */
     note: p.text().default(''),
@@ -62,7 +65,7 @@ export const PaymentConflictEntity = defineEntity({
     transaction: p.manyToOne(TransactionEntity).mapToPk().primary(),
     accountNumber: p.text().primary(),
     amountMinor: p.bigint().primary(),
-    status: p.text().primary(),
+    status: p.text().$type<TransactionStatus>().primary(),
     createdAt: p.datetime(3),
   },
 })

@@ -1,9 +1,11 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { getAccount } from '../accounts/get-account.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
+import { ReversalEntity } from './exceptions.entity.ts'
 import {
   findBySessions,
   findOwner,
@@ -13,7 +15,7 @@ import {
   type SessionKey,
   type TransactionFilter,
 } from './queries.ts'
-import type { ShownTransaction, StoredTransaction } from './transaction.ts'
+import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
 export type GetTransaction<Transaction = StoredTransaction> = (
@@ -50,6 +52,14 @@ export async function findTransactionId(
 ): Promise<string | undefined> {
   const [recorded] = await findRecorded(pool, [key])
   return recorded?.id
+}
+
+/** Why and when a transaction was reversed; undefined if it was not. */
+export async function findReversal(em: EntityManager, id: string): Promise<Reversal | undefined> {
+  const reversal = await em.findOne(ReversalEntity, id)
+  return reversal
+    ? { reason: reversal.reason, reversedAtMs: reversal.reversedAt.getTime() }
+    : undefined
 }
 
 /** The business that a transaction belongs to; undefined if there is no such transaction. */

@@ -1,30 +1,15 @@
 import type { Pool, PoolClient } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
-import type {
-  Reversal,
-  ShownTransaction,
-  StoredTransaction,
-  TransactionStatus,
-} from './transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { TransactionEntity } from './transaction.entity.ts'
+import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 
-interface Row {
-  id: string
-  business_id: string
-  live: boolean
-  bank: BankCode
-  session_id: string
-  amount_minor: string
-  status: TransactionStatus
+/** A transaction and the facts of its account. */
+interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id' | 'settled_at_ms'> {
   settled: boolean
-  paid_at_ms: number
-  created_at_ms: number
-  payer_name: string
-  payer_account_number: string
-  payer_bank_code: string
-  payer_bank_name: string
-  narration: string
   reference: string
   merchant_reference: string
   account_number: string
@@ -121,7 +106,7 @@ function sessionsText(columns: string): string {
       with ordinality as k(business_id, session_id, live, at)
     join transaction t on t.session_id = k.session_id and t.business_id = k.business_id
       and t.live = coalesce(k.live, t.live)
-    join account a on a.id = t.account_id
+    ${joinAccount('t.account_id')}
     order by t.live, t.id`
 }
 
@@ -152,7 +137,7 @@ export async function findRecorded(
         with ordinality as k(bank, session_id, live, at)
       join transaction t on t.session_id = k.session_id and t.bank = k.bank
         and t.live = coalesce(k.live, t.live)
-      join account a on a.id = t.account_id
+      ${joinAccount('t.account_id')}
       order by t.live`,
     values: [
       textArray(keys.map((key) => key.bank)),
@@ -172,7 +157,7 @@ export async function lockTransaction(
 ): Promise<StoredTransaction | undefined> {
   const result = await client.query<Row>({
     name: 'transaction-lock',
-    text: `select ${COLUMNS} from transaction t join account a on a.id = t.account_id
+    text: `select ${COLUMNS} from transaction t ${joinAccount('t.account_id')}
       where t.id = $1 for update of t`,
     values: [id],
   })
@@ -187,17 +172,6 @@ export async function findOwner(pool: Pool, id: string): Promise<string | undefi
     values: [id],
   })
   return result.rows[0]?.business_id
-}
-
-/** Why and when a transaction was reversed. */
-export async function findReversal(pool: Pool, id: string): Promise<Reversal | undefined> {
-  const result = await pool.query<{ reason: string; reversed_at_ms: number }>({
-    name: 'transaction-reversal',
-    text: `select reason, ${epochMs('reversed_at')} as reversed_at_ms from reversal where transaction_id = $1`,
-    values: [id],
-  })
-  const row = result.rows[0]
-  return row && { reason: row.reason, reversedAtMs: row.reversed_at_ms }
 }
 
 /** Which transactions to list; times in epoch milliseconds. */
@@ -247,7 +221,7 @@ export async function listBy(
   )
   const result = await pool.query<Row>(
     `select ${COLUMNS} from (${found.join(' union all ')}) t
-      join account a on a.id = t.account_id ${order}`,
+      ${joinAccount('t.account_id')} ${order}`,
     values,
   )
   return result.rows.map(toStored)

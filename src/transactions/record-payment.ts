@@ -1,3 +1,4 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
@@ -34,6 +35,7 @@ export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
 
 interface Dependencies {
   readonly pool: Pool
+  readonly orm: MikroORM
   readonly findOpenAccounts: FindOpenAccounts
   readonly clock: Clock
   /** Called after a commit that added events. */

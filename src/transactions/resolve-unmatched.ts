@@ -1,3 +1,4 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { isOpened, type OpenAccount } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
@@ -10,6 +11,7 @@ import { newId } from '../core/ids.ts'
 import { cutScan } from '../postgres/bounded-scan.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { readPage } from '../postgres/page-token.ts'
+import { UnmatchedPaymentEntity } from './exceptions.entity.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import type { IncomingPayment, StoredTransaction } from './transaction.ts'
@@ -43,6 +45,11 @@ export async function listUnmatched(
   const after = page.after?.[0]
   const { payments, readUpTo } = await listOpenUnmatched(pool, request.bank, after, page.limit + 1)
   return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
+}
+
+/** How many unmatched payments have no decision, including those recorded since. */
+export function countOpenUnmatched(em: EntityManager): Promise<number> {
+  return em.count(UnmatchedPaymentEntity, { resolution: null })
 }
 
 interface AssignUnmatched {

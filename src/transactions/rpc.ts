@@ -1,6 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { Pool } from 'pg'
 import {
   RecordOutcome as OutcomeMessage,
   type RecordPaymentRequest,
@@ -10,10 +9,10 @@ import {
 import { actorOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
+import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import { type GetTransaction, listTransactions } from './find-transactions.ts'
+import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './message.ts'
-import { findReversal } from './queries.ts'
 import type { RecordPayment, RecordResult } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
 import { canBePaidAt, type StoredTransaction } from './transaction.ts'
@@ -22,7 +21,7 @@ import { canBePaidAt, type StoredTransaction } from './transaction.ts'
 const REVERSALS_MAX = 4
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly clock: Clock
   readonly recordPayment: RecordPayment
   readonly getTransaction: GetTransaction
@@ -35,7 +34,7 @@ interface Dependencies {
 }
 
 export function createTransactionRpc({
-  pool,
+  database,
   clock,
   recordPayment,
   getTransaction,
@@ -43,6 +42,7 @@ export function createTransactionRpc({
   settlesAtOf,
   checkPayment,
 }: Dependencies): ServiceImpl<typeof TransactionService> {
+  const { pool, orm } = database
   const semaphore = createSemaphore(REVERSALS_MAX)
   const recordOne = async (request: RecordPaymentRequest): Promise<RecordPaymentResult> => {
     const faults = [...checkPayment(request), ...timeFaults(request)]
@@ -67,7 +67,7 @@ export function createTransactionRpc({
       const { businessId, sessionId } = request
       const transaction = await getTransaction({ businessId, live: undefined, sessionId })
       if (transaction.status === 'REVERSED') {
-        const reversal = await findReversal(pool, transaction.id)
+        const reversal = await findReversal(orm.em.fork(), transaction.id)
         return {
           transaction: toTransactionMessage({ ...transaction, ...(reversal && { reversal }) }),
         }

@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg'
+import { isAccountOpen } from '../accounts/account.sql.ts'
 import { assert } from '../core/errors.ts'
 import { appendEvents } from '../events/append-events.ts'
 import {
@@ -9,7 +10,7 @@ import {
   timestampArray,
 } from '../postgres/binary-arrays.ts'
 import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
-import type { IncomingPayment, TransactionStatus } from './transaction.ts'
+import type { IncomingPayment } from './transaction.ts'
 
 /** A payment about to be recorded. */
 export interface NewTransaction extends Omit<IncomingPayment, 'live'> {
@@ -68,8 +69,7 @@ export async function insertTransactions(
         select id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
           created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
         from input i
-        where exists (select from account a
-          where a.id = i.account_id and a.live = i.live and a.status = 'ACTIVE')
+        where ${isAccountOpen('i.account_id', 'i.live')}
           and not (i.live and exists (select from unmatched u
             where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
         -- Every batch inserts index entries in the same order, to prevent deadlocks.
@@ -219,33 +219,4 @@ export async function reversePostings(
     ],
   })
   assert(result.rows.length === 1, 'a locked, successful transaction can be reversed')
-}
-
-/**
- * Stores a report that contradicts a recorded transaction. The same report is stored once.
- *
- * @returns whether the report is new
- */
-export async function insertConflict(
-  pool: Pool,
-  transactionId: string,
-  payment: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
-    readonly status: TransactionStatus
-  },
-  nowMs: number,
-): Promise<boolean> {
-  const result = await pool.query({
-    name: 'payment-conflict-insert',
-    text: `insert into payment_conflict
-        (transaction_id, account_number, amount_minor, status, created_at)
-      values ($1, $2, $3, $4, $5) on conflict do nothing`,
-    values: [
-      transactionId,
-      payment.accountNumber,
-      payment.amountMinor,
-      payment.status,
-      new Date(nowMs),
-    ],
-  })
-  return result.rowCount === 1
 }

@@ -1,5 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { AccountEntity } from '../accounts/account.entity.ts'
+import type { BankCode } from '../banks/bank.ts'
+import type { TransactionStatus } from './transaction.ts'
 
 export const TransactionEntity = defineEntity({
   name: 'Transaction',
@@ -10,10 +12,10 @@ export const TransactionEntity = defineEntity({
     live: p.boolean(),
     // A trigger checks the reference once for each statement, which is cheaper than for each row.
     account: p.manyToOne(AccountEntity).mapToPk().createForeignKeyConstraint(false),
-    bank: p.text(),
+    bank: p.text().$type<BankCode>(),
     sessionId: p.text(),
     amountMinor: p.bigint(),
-    status: p.text(),
+    status: p.text().$type<TransactionStatus>(),
     settledAt: p.datetime(3).nullable(),
     paidAt: p.datetime(3),
     createdAt: p.datetime(3),

@@ -1,11 +1,14 @@
 import type { Pool } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { boundedScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import type { RowOf } from '../postgres/row-of.ts'
 import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
+import type { UnmatchedPaymentEntity } from './exceptions.entity.ts'
 import type { NewTransaction } from './store.ts'
 import { PAYMENT_EVENT } from './store.ts'
 import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
@@ -73,25 +76,7 @@ const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 
 
 const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
 
-interface Row {
-  id: string
-  bank: BankCode
-  account_number: string
-  session_id: string
-  amount_minor: string
-  status: UnmatchedPayment['status']
-  paid_at_ms: number
-  created_at_ms: number
-  payer_name: string
-  payer_account_number: string
-  payer_bank_code: string
-  payer_bank_name: string
-  narration: string
-  resolution: Resolution | null
-  resolved_at_ms: number | null
-  note: string
-  transaction_id: string | null
-}
+type Row = RowOf<typeof UnmatchedPaymentEntity>
 
 const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u.status,
   ${epochMs('u.paid_at')} as paid_at_ms,
@@ -102,7 +87,7 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
 
 /** Whether the payment of an unmatched row was recorded later, with the same amount and account. */
 const isRecorded = (u: string) =>
-  `exists (select from transaction t join account a on a.id = t.account_id
+  `exists (select from transaction t ${joinAccount('t.account_id')}
     where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.amount_minor = ${u}.amount_minor
       and a.account_number = ${u}.account_number)`
 
@@ -205,7 +190,7 @@ export async function assignOpen(
         select $2, a.business_id, a.live, a.id, p.bank, p.session_id, p.amount_minor, p.status, p.paid_at,
           $5, p.payer_name, p.payer_account_number, p.payer_bank_code, p.payer_bank_name,
           p.narration
-        from unmatched_payment p join account a on a.id = $3 and a.business_id = $4
+        from unmatched_payment p ${joinAccount('$3')} and a.business_id = $4
           and a.bank = p.bank and a.status <> 'PENDING'
         where p.id = $1
         on conflict (session_id, bank, live) do nothing returning *

@@ -67,6 +67,7 @@ function create() {
   const pool = observedPool()
   const openAtBank = createOpenAtBank({
     pool,
+    orm: db.database.orm,
     bankOf: () => bank,
     clock,
     log: pino({ level: 'silent' }),

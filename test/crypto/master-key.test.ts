@@ -82,7 +82,7 @@ describe('a rotation', () => {
     await pool.query("update account set last_name = 'Eve' where id = $1", [moved.id])
 
     const next = createEncrypter(OTHER, [MASTER_KEY])
-    const done = await reEncrypt(encryptedTables(pool), next, () => undefined)
+    const done = await reEncrypt(encryptedTables(service.database), next, () => undefined)
     expect([...done.unreadableIds].sort()).toEqual([damaged.id, moved.id].sort())
     const [damagedNow, movedNow, wholeNow] = await Promise.all(references.map(stored))
     expect(damagedNow.id_number_encrypted).toEqual(changed)
@@ -92,7 +92,11 @@ describe('a rotation', () => {
       createEncrypter(OTHER).decrypt(wholeNow.id_number_encrypted, `id_number ${whole.id}`),
     ).toBe('10000000004')
     // Rotate back, so that the service of these tests can continue.
-    await reEncrypt(encryptedTables(pool), createEncrypter(MASTER_KEY, [OTHER]), () => undefined)
+    await reEncrypt(
+      encryptedTables(service.database),
+      createEncrypter(MASTER_KEY, [OTHER]),
+      () => undefined,
+    )
     const unreadable = [[damaged.id, moved.id]]
     // An active account cannot be deleted.
     await pool.query("update account set status = 'PENDING' where id = any($1)", unreadable)
@@ -104,7 +108,7 @@ describe('a rotation', () => {
     const client = await service.database.pool.connect()
     await client.query('begin')
     await client.query('select from account where id = $1 for update', [id])
-    const table = encryptedAccounts(service.database.pool)
+    const table = encryptedAccounts(service.database)
     const next = createEncrypter(OTHER, [MASTER_KEY])
     const page = await table.reEncrypt(next, '', 1_000)
     expect(page).toMatchObject({ skipped: 1, unreadable: [], next: expect.any(String) })
@@ -113,7 +117,7 @@ describe('a rotation', () => {
     expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ skipped: 0, reEncrypted: 1 })
     expect(await table.reEncrypt(next, '', 1_000)).toMatchObject({ skipped: 0, reEncrypted: 0 })
     await reEncrypt(
-      encryptedTables(service.database.pool),
+      encryptedTables(service.database),
       createEncrypter(MASTER_KEY, [OTHER]),
       () => {},
     )

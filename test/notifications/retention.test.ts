@@ -41,6 +41,7 @@ test('deletes processed notifications after the retention and keeps the others',
   const notifications = createNotifications({
     live: new Map(),
     pool: db.database.pool,
+    orm: db.database.orm,
     encrypter: createEncrypter(MASTER_KEY),
     clock: { now: () => NOW_MS },
     log: pino({ level: 'silent' }),

@@ -168,6 +168,7 @@ test('reports which rows a call that ran out of time did not reach', async () =>
   // The clock moves 20 seconds at every reading, so no row starts and no other dependency is needed.
   const late = {
     pool: service.database.pool,
+    orm: service.database.orm,
     live: new Map(),
     clock: { now: () => (nowMs += 20_000) },
   } as unknown as ReconcileDependencies

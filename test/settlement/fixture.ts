@@ -42,6 +42,7 @@ export function createInstance(database: Database, clock: Clock) {
   }
   const recordPayment = createRecordPayment({
     pool,
+    orm: database.orm,
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
     onCommit: () => undefined,

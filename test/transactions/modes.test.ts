@@ -122,6 +122,7 @@ test('a report of a real bank never credits a test account', async () => {
   const [live, inTest] = [await open(id, false), await open(id, true)]
   const record = createRecordPayment({
     pool: pool(),
+    orm: service.database.orm,
     findOpenAccounts: createFindOpenAccounts(pool()),
     clock: systemClock,
     onCommit: () => undefined,
@@ -327,6 +328,7 @@ describe('opening an account', () => {
     const sandbox = connector('sandbox')
     const openAtBank = createOpenAtBank({
       pool: pool(),
+      orm: service.database.orm,
       bankOf: (account) => (account.live ? bank : sandbox),
       clock: systemClock,
       log: pino({ level: 'silent' }),

@@ -178,11 +178,11 @@ describe('a payment that conflicts with the recorded one', () => {
     // This is the first test of this file that records conflicts.
     const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
     expect(metrics).toContain('inflow_payment_conflicts_total{bank="9PSB"} 4')
-    const findings = await checkBankWork(service.database.pool, {}, Date.now())
+    const findings = await checkBankWork(service.database.orm, {}, Date.now())
     expect(findings.map(({ found }) => found)).toContain(
       '4 reported payments conflicted with recorded ones in the last 7 days',
     )
-    const later = await checkBankWork(service.database.pool, {}, Date.now() + 8 * 86_400_000)
+    const later = await checkBankWork(service.database.orm, {}, Date.now() + 8 * 86_400_000)
     expect(JSON.stringify(later)).not.toContain('conflicted with')
   })
 })

@@ -69,25 +69,25 @@ async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
 
 function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
-    const { pool } = database
+    const { pool, orm } = database
     return [
       ...(await checkDatabase(database, Date.now, config.workers)),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
-      ...(await guard('Banks', () => checkBankWork(pool, config.liveBanks, Date.now()))),
+      ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
       ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),
     ]
   })
 }
 
-async function checkKeys(config: Config, { pool }: Database): Promise<readonly Finding[]> {
+async function checkKeys(config: Config, database: Database): Promise<readonly Finding[]> {
   const { masterKey, masterKeyPrevious, dataDir } = config
   const keys =
     masterKey === undefined
       ? await readKeyFiles(dataDir, 'must exist')
       : { current: masterKey, others: masterKeyPrevious }
   const encrypter = createEncrypter(keys.current, keys.others)
-  return checkEncryption(pool, encrypter, encryptedTables(pool))
+  return checkEncryption(database.pool, encrypter, encryptedTables(database))
 }
 
 async function findAndCheckService(serviceUrl: string | undefined): Promise<readonly Finding[]> {

@@ -52,7 +52,7 @@ export async function withKeys<Result>(
       : { current: masterKey, others: masterKeyPrevious }
     const encrypter = createEncrypter(ring.current, ring.others)
     try {
-      await checkMasterKey(database.pool, encrypter, encryptedTables(database.pool))
+      await checkMasterKey(database.pool, encrypter, encryptedTables(database))
     } catch (error) {
       if (error instanceof MasterKeyError) throw new Failure(EXIT.refused, error.message)
       if ((error as { code?: unknown }).code !== UNDEFINED_TABLE) throw error
@@ -63,7 +63,7 @@ export async function withKeys<Result>(
 }
 
 export function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
-  return readKeyStatus(database.pool, encrypter, encryptedTables(database.pool))
+  return readKeyStatus(database.pool, encrypter, encryptedTables(database))
 }
 
 /**
@@ -90,7 +90,7 @@ export function rotateMasterKey(
       if (registered) await unregisterMasterKey(pool, encrypter)
       throw error
     })
-    const result = await reEncrypt(encryptedTables(pool), encrypter, createProgressPrinter())
+    const result = await reEncrypt(encryptedTables(database), encrypter, createProgressPrinter())
     const statuses = await readKeys(keys)
     await deleteRemovableKeys(pool, statuses)
     const needed = statuses.filter(({ current, removable }) => !current && !removable)

@@ -1,11 +1,13 @@
 import type { Pool } from 'pg'
+import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../core/ids.ts'
 import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { readPage } from '../postgres/page-token.ts'
-import type { TransactionStatus } from '../transactions/transaction.ts'
-import type { RecordedPayment } from './match-payments.ts'
+import type { RowOf } from '../postgres/row-of.ts'
+import type { RecordedPayment } from './find-reported.ts'
+import type { TransactionEntity } from './transaction.entity.ts'
 
 export interface ListedPayment extends RecordedPayment {
   readonly sessionId: string
@@ -50,15 +52,13 @@ export async function listRecorded(
   return { payments: cut.rows, nextPageToken: cut.nextPageToken }
 }
 
-interface Row {
-  read_up_to: string | null
-  /** Null, as are the fields below, if none of the transactions read is requested. */
-  id: string | null
-  session_id: string
-  account_number: string
-  amount_minor: string
-  status: TransactionStatus
-  paid_at_ms: number
+type Fields = 'session_id' | 'amount_minor' | 'status' | 'paid_at_ms'
+
+interface Row extends Pick<RowOf<typeof TransactionEntity>, Fields> {
+  readonly read_up_to: string | null
+  /** Null, as are the other fields, if none of the transactions read is requested. */
+  readonly id: string | null
+  readonly account_number: string
 }
 
 const SCAN = boundedScan({
@@ -74,11 +74,11 @@ const SCAN = boundedScan({
 
 async function scan(pool: Pool, values: readonly unknown[]): Promise<Row[]> {
   const result = await pool.query<Row>({
-    name: 'reconciliation-list-recorded',
+    name: 'transaction-list-recorded',
     text: `with ${SCAN}
       select edge.read_up_to, t.id, t.session_id, a.account_number, t.amount_minor, t.status,
         ${epochMs('t.paid_at')} as paid_at_ms
-      from edge left join (page t join account a on a.id = t.account_id) on true
+      from edge left join (page t ${joinAccount('t.account_id')}) on true
       order by t.id`,
     values: [...values],
   })

@@ -1,0 +1,29 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
+import type { NotNull } from 'kysely'
+import type { BankCode } from '../banks/bank.ts'
+import { queriesOf } from '../postgres/queries-of.ts'
+import type { AccountEntity } from './account.entity.ts'
+
+/**
+ * The open live accounts of a bank, by id.
+ *
+ * @param afterId the last account of the previous page; empty at the beginning
+ */
+export async function listOpenAccounts(
+  em: EntityManager,
+  bank: BankCode,
+  afterId: string,
+  limit: number,
+) {
+  return queriesOf<typeof AccountEntity>(em)
+    .selectFrom('account')
+    .select(['id', 'reference', 'accountNumber', 'bankAccountId'])
+    .where('bank', '=', bank)
+    .where('status', '=', 'ACTIVE')
+    .where('live', '=', true)
+    .where('id', '>', afterId)
+    .orderBy('id')
+    .limit(limit)
+    .$narrowType<{ accountNumber: NotNull }>()
+    .execute()
+}

@@ -1,0 +1,87 @@
+import type { Pool } from 'pg'
+import { isNumberOpen, joinAccount } from '../accounts/account.sql.ts'
+import type { BankCode } from '../banks/bank.ts'
+import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
+import type { TransactionStatus } from './transaction.ts'
+import type { Resolution } from './unmatched-payment.ts'
+
+/** A payment as a bank's list or statement describes it. */
+export interface ReportedPayment {
+  readonly sessionId: string
+  readonly accountNumber: string
+  readonly amountMinor: bigint
+  readonly status: Exclude<TransactionStatus, 'PENDING'>
+}
+
+/** The transaction with the session id of a reported payment. */
+export interface RecordedPayment {
+  readonly transactionId: string
+  readonly accountNumber: string
+  readonly amountMinor: bigint
+  readonly status: TransactionStatus
+}
+
+/** What is recorded of a reported payment. */
+export interface FoundPayment {
+  readonly recorded: RecordedPayment | undefined
+  /** Whether the payment was reported before, while no account was open for it. */
+  readonly isUnmatched: boolean
+  /** The operator's decision on the unmatched payment. */
+  readonly resolution: Resolution | null
+  /** Whether its account number is open now. */
+  readonly isAccountOpen: boolean
+  /** Whether it contradicts the transaction and is already in manual review. */
+  readonly conflictRecorded: boolean
+}
+
+interface Row extends Omit<FoundPayment, 'recorded'>, Omit<RecordedPayment, 'transactionId'> {
+  /** Null, as are the other facts of the transaction, if none is recorded. */
+  readonly transactionId: string | null
+}
+
+/** Finds what is recorded of payments that a bank reports, in their order. */
+export async function findReported(
+  pool: Pool,
+  bank: BankCode,
+  reported: readonly ReportedPayment[],
+): Promise<FoundPayment[]> {
+  const result = await pool.query<Row>({
+    name: 'transaction-find-reported',
+    text: `select t.id as "transactionId", a.account_number as "accountNumber",
+        t.amount_minor as "amountMinor", t.status, u.resolution,
+        u.id is not null as "isUnmatched",
+        ${isNumberOpen('r.account_number', '$1')} as "isAccountOpen",
+        exists (select from payment_conflict c
+          where c.transaction_id = t.id and c.account_number = r.account_number
+            and c.amount_minor = r.amount_minor and c.status = r.status) as "conflictRecorded"
+      from unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
+        with ordinality as r(session_id, account_number, amount_minor, status, at)
+      left join transaction t on t.session_id = r.session_id and t.bank = $1 and t.live
+      left ${joinAccount('t.account_id')}
+      left join unmatched_payment u on u.session_id = r.session_id and u.bank = $1
+        and u.account_number = r.account_number and u.amount_minor = r.amount_minor
+        and u.status = 'SUCCESS'
+      order by r.at`,
+    values: [
+      bank,
+      textArray(reported.map(({ sessionId }) => sessionId)),
+      textArray(reported.map(({ accountNumber }) => accountNumber)),
+      bigintArray(reported.map(({ amountMinor }) => amountMinor)),
+      textArray(reported.map(({ status }) => status)),
+    ],
+  })
+  return result.rows.map(toFound)
+}
+
+function toFound({
+  transactionId,
+  accountNumber,
+  amountMinor,
+  status,
+  ...found
+}: Row): FoundPayment {
+  if (transactionId === null) return { ...found, recorded: undefined }
+  // The driver returns a bigint as text.
+  const recorded = { transactionId, accountNumber, amountMinor: BigInt(amountMinor), status }
+  return { ...found, recorded }
+}

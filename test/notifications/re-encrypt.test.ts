@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { encryptNotification } from '../../src/notifications/raw-notification.ts'
+import { encryptedNotifications } from '../../src/notifications/re-encrypt-notifications.ts'
+import { storeNotification } from '../../src/notifications/store.ts'
+import { useDatabase } from '../support/database.ts'
+import { MASTER_KEY } from '../support/service.ts'
+
+const db = useDatabase(2)
+
+const raw = { headers: {}, rawBody: Buffer.from('paid'), pathSecret: '' }
+
+test('re-encrypts the notifications that are not under the current key, in pages', async () => {
+  const { pool } = db.database
+  const table = encryptedNotifications(db.database)
+  const previous = createEncrypter(MASTER_KEY)
+  expect(await table.matchesKeys(previous)).toBeUndefined()
+  for (const id of ['ntf_1', 'ntf_2', 'ntf_3']) {
+    await storeNotification(pool, {
+      id,
+      bank: '9PSB',
+      bodyDigest: Buffer.from(id),
+      receivedAtMs: 0,
+      rawEncrypted: encryptNotification(previous, id, raw),
+      bankKey: id,
+      nextTryAtMs: 0,
+    })
+  }
+  await pool.query("update bank_notification set raw_encrypted = 'unreadable' where id = 'ntf_3'")
+  expect(await table.matchesKeys(previous)).toBe(true)
+  const next = createEncrypter(Buffer.alloc(32, 9), [MASTER_KEY])
+  const page = { scanned: 2, skipped: 0, unreadable: [], next: 'ntf_2' }
+  expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 2 })
+  expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 0 })
+  const last = { scanned: 1, reEncrypted: 0, skipped: 0, unreadable: ['ntf_3'], next: 'ntf_3' }
+  expect(await table.reEncrypt(next, 'ntf_2', 2)).toEqual(last)
+  expect((await table.reEncrypt(next, 'ntf_3', 2)).next).toBeUndefined()
+})
