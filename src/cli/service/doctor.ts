@@ -80,14 +80,14 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   })
 }
 
-async function checkKeys(config: Config, { pool }: Database): Promise<readonly Finding[]> {
+async function checkKeys(config: Config, { orm, pool }: Database): Promise<readonly Finding[]> {
   const { masterKey, masterKeyPrevious, dataDir } = config
   const keys =
     masterKey === undefined
       ? await readKeyFiles(dataDir, 'must exist')
       : { current: masterKey, others: masterKeyPrevious }
   const encrypter = createEncrypter(keys.current, keys.others)
-  return checkEncryption(pool, encrypter, encryptedTables(pool))
+  return checkEncryption(orm, encrypter, encryptedTables(pool))
 }
 
 async function findAndCheckService(serviceUrl: string | undefined): Promise<readonly Finding[]> {
