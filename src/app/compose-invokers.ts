@@ -46,7 +46,7 @@ interface Dependencies {
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
   const { config, database, clock, log, adminToken } = dependencies.options
-  const { metrics, businesses, keyUses, limits } = dependencies.domains
+  const { metrics, keyUses, limits } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -55,7 +55,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
   const pipeline = composePipeline({
-    ...{ config, database, clock, log, metrics, check, businesses, keyUses, limits, adminToken },
+    ...{ config, database, clock, log, metrics, check, keyUses, limits, adminToken },
     policyOf: readPolicies(methods),
   })
   return createInvokers(implementations, pipeline)
