@@ -41,7 +41,7 @@ export interface Events {
 export function composeEvents(options: Options): Events {
   const { config, database, clock, log, metrics, common, channel, wakeWebhooks } = options
   const { pool } = database
-  const tail = createTail(pool, log)
+  const tail = createTail(database, log)
   const onAdvance = (): void => {
     tail.wake()
     wakeWebhooks()

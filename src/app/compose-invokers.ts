@@ -92,12 +92,12 @@ function paymentServices(
 }
 
 function eventServices({ options, domains, draining }: Dependencies): readonly Implementation[] {
-  const { pool } = options.database
+  const { database } = options
   const { tail } = domains.events
   return [
     implement(
       EventService,
-      createEventRpc({ pool, tail, draining, random: Math.random, timing: STREAM_TIMING }),
+      createEventRpc({ database, tail, draining, random: Math.random, timing: STREAM_TIMING }),
     ),
     implement(WebhookService, domains.webhooks.rpc),
   ]

@@ -1,9 +1,9 @@
-import type { Pool } from 'pg'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { assert, Fault } from '../core/errors.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
 import { type Cursor, decodeCursor, encodeCursor } from './cursor.ts'
+import { EpochEntity, SequencerEntity } from './event.entity.ts'
 
 /** The statement timeout of an epoch bump, which reads the whole log. */
 const BUMP_TIMEOUT_MINUTES = 30
@@ -18,15 +18,11 @@ export interface LogState {
   readonly floor: bigint
 }
 
-export async function readLogState(pool: Pool): Promise<LogState> {
-  const result = await pool.query<{ epoch: number; position: string; floor: string }>({
-    name: 'event-log-state',
-    text: 'select epoch, position, floor from sequencer where id = 1',
-  })
-  const row = result.rows[0]
-  if (row === undefined)
-    throw new Error('the sequencer row, which the first migration inserts, is missing')
-  return { epoch: row.epoch, end: BigInt(row.position), floor: BigInt(row.floor) }
+export async function readLogState(orm: MikroORM): Promise<LogState> {
+  const fields = ['epoch', 'position', 'floor'] as const
+  const row = await orm.em.fork().findOne(SequencerEntity, { id: 1 }, { fields })
+  if (!row) throw new Error('the sequencer row, which the first migration inserts, is missing')
+  return { epoch: row.epoch, end: row.position, floor: row.floor }
 }
 
 /**
@@ -36,10 +32,10 @@ export async function readLogState(pool: Pool): Promise<LogState> {
  * is of another epoch, or beyond the end of the log; expired_cursor: retention deleted the events
  * after it. The last two carry a cursor from which it is safe to resume, as the fact `cursor`.
  */
-export async function positionOf(pool: Pool, text: string, state: LogState): Promise<bigint> {
+export async function positionOf(orm: MikroORM, text: string, state: LogState): Promise<bigint> {
   const cursor = decodeCursor(text)
   if (cursor.epoch !== state.epoch || cursor.position > state.end) {
-    throw await staleCursor(pool, cursor, state)
+    throw await staleCursor(orm, cursor, state)
   }
   if (cursor.position < state.floor) {
     const oldest = encodeCursor({ epoch: state.epoch, position: state.floor })
@@ -53,8 +49,8 @@ export async function positionOf(pool: Pool, text: string, state: LogState): Pro
 }
 
 /** The fault for a cursor of another epoch, with a cursor from which it is safe to resume. */
-export async function staleCursor(pool: Pool, cursor: Cursor, state: LogState): Promise<Fault> {
-  const position = await safePosition(pool, cursor, state)
+export async function staleCursor(orm: MikroORM, cursor: Cursor, state: LogState): Promise<Fault> {
+  const position = await safePosition(orm, cursor, state)
   const resume = encodeCursor({ epoch: state.epoch, position })
   return new Fault(
     'stale_cursor',
@@ -67,13 +63,11 @@ export async function staleCursor(pool: Pool, cursor: Cursor, state: LogState): 
  * The last position at or before the cursor whose event is the same in the cursor's epoch and in
  * all later ones; at least the floor.
  */
-async function safePosition(pool: Pool, cursor: Cursor, state: LogState): Promise<bigint> {
-  const result = await pool.query<{ shared: string | null }>({
-    name: 'event-epoch-shared',
-    text: 'select min(start_position) as shared from event_epoch where epoch > $1',
-    values: [cursor.epoch],
-  })
-  const candidates = [cursor.position, state.end, BigInt(result.rows[0]?.shared ?? state.end)]
+async function safePosition(orm: MikroORM, cursor: Cursor, state: LogState): Promise<bigint> {
+  const where = { epoch: { $gt: cursor.epoch } }
+  const orderBy = { startPosition: 'asc' } as const
+  const [lowestLater] = await orm.em.fork().find(EpochEntity, where, { orderBy, limit: 1 })
+  const candidates = [cursor.position, state.end, lowestLater?.startPosition ?? state.end]
   const lowest = candidates.reduce((a, b) => (a < b ? a : b))
   return lowest > state.floor ? lowest : state.floor
 }
@@ -82,16 +76,14 @@ async function safePosition(pool: Pool, cursor: Cursor, state: LogState): Promis
  * Starts a new epoch, after a restore or a failover that lost commits. Cursors of earlier epochs
  * are refused with a cursor from which it is safe to resume.
  */
-export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly epoch: number }> {
-  return inTransaction(pool, async (client) => {
+export async function bumpEpoch(orm: MikroORM, actor: Actor): Promise<{ readonly epoch: number }> {
+  return orm.em.fork().transactional(async (em) => {
     // It reads the whole log once, which may exceed the default statement timeout.
-    await client.query(`set local statement_timeout = '${BUMP_TIMEOUT_MINUTES}min'`)
-    const sql = 'select new_epoch from bump_event_epoch()'
-    const { rows } = await client.query<{ new_epoch: number }>(sql)
-    const [row] = rows
+    await em.execute(`set local statement_timeout = '${BUMP_TIMEOUT_MINUTES}min'`)
+    const sql = 'select new_epoch as epoch from bump_event_epoch()'
+    const [row] = await em.execute<{ epoch: number }[]>(sql)
     assert(row, 'bump_event_epoch always returns a row')
-    const targetId = `${row.new_epoch}`
-    await appendAudit(client, actor, { action: 'epoch.bump', targetId })
-    return { epoch: row.new_epoch }
+    await appendAudit(em, actor, { action: 'epoch.bump', targetId: `${row.epoch}` })
+    return { epoch: row.epoch }
   })
 }

@@ -1,7 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { Pool } from 'pg'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { actorOf, credentialStatusKey } from '../auth/caller.ts'
+import type { Database } from '../postgres/orm.ts'
 import { bumpEpoch, readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
@@ -12,7 +12,7 @@ import type { Tail } from './tail.ts'
 const LIMIT_DEFAULT = 100
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly tail: Tail
   readonly draining: AbortSignal
   readonly random: () => number
@@ -24,7 +24,7 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
     subscribe: (request, { signal, values }) =>
       subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
-      const { pool } = dependencies
+      const { orm, pool } = dependencies.database
       const limit = request.limit || LIMIT_DEFAULT
       const entries = await readBusinessLog(
         pool,
@@ -33,9 +33,9 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
         request.after,
         limit,
       )
-      const { epoch } = await readLogState(pool)
+      const { epoch } = await readLogState(orm)
       return { events: entries.map((entry) => toEventMessage(entry, epoch)) }
     },
-    bumpEpoch: (_request, context) => bumpEpoch(dependencies.pool, actorOf(context)),
+    bumpEpoch: (_request, context) => bumpEpoch(dependencies.database.orm, actorOf(context)),
   }
 }

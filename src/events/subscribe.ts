@@ -1,11 +1,11 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
-import type { Pool } from 'pg'
 import type {
   SubscribeRequest,
   SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import type { CredentialStatus } from '../auth/caller.ts'
 import { watchCredential } from '../auth/credential-watch.ts'
+import type { Database } from '../postgres/orm.ts'
 import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
@@ -22,7 +22,7 @@ export interface StreamTiming {
 export const STREAM_TIMING: StreamTiming = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly tail: Tail
   /** Aborts when the service drains: each stream then ends with a checkpoint. */
   readonly draining: AbortSignal
@@ -42,19 +42,19 @@ interface Dependencies {
  * expired
  */
 export async function* subscribe(
-  { pool, tail, draining, random, timing }: Dependencies,
+  { database, tail, draining, random, timing }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
   credential: CredentialStatus,
 ): AsyncGenerator<SubscribeResponse> {
   const matches = createFilter(request)
-  const state = await readLogState(pool)
+  const state = await readLogState(database.orm)
   const { epoch } = state
   const watch = watchCredential(credential, cancelled)
   try {
     const signal = AbortSignal.any([cancelled, draining, watch.revoked])
     const endsMs = performance.now() + timing.streamMs * (0.9 + 0.2 * random())
-    let position = await startPosition(pool, request, state)
+    let position = await startPosition(database, request, state)
     let checkpointMs = performance.now() + timing.checkpointMs
     yield toCheckpointItem(position, epoch)
     while (!signal.aborted && performance.now() < endsMs) {
@@ -96,13 +96,13 @@ function createFilter(request: SubscribeRequest): (event: FilterFields) => boole
 
 /** The position before the first event of the stream. */
 async function startPosition(
-  pool: Pool,
+  { orm, pool }: Database,
   { start }: SubscribeRequest,
   state: LogState,
 ): Promise<bigint> {
   switch (start.case) {
     case 'cursor':
-      return positionOf(pool, start.value, state)
+      return positionOf(orm, start.value, state)
     case 'beginning':
       return state.floor
     case 'since':

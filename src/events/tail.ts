@@ -1,8 +1,8 @@
-import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { SubscribeResponse } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../core/errors.ts'
 import { createLoop } from '../core/loop.ts'
+import type { Database } from '../postgres/orm.ts'
 import { encodeCursor } from './cursor.ts'
 import { readLogState, staleCursor } from './log-state.ts'
 import { toEventItem } from './message.ts'
@@ -45,7 +45,7 @@ export interface Tail {
   stop(): Promise<void>
 }
 
-export function createTail(pool: Pool, log: Logger): Tail {
+export function createTail({ orm, pool }: Database, log: Logger): Tail {
   let entries: TailEntry[] = []
   let bytes = 0
   let currentEpoch: number | undefined
@@ -115,7 +115,7 @@ export function createTail(pool: Pool, log: Logger): Tail {
   const poll = async (): Promise<void> => {
     wake()
     if (waiting.size === 0) return
-    const state = await readLogState(pool).catch(() => undefined)
+    const state = await readLogState(orm).catch(() => undefined)
     if (state === undefined || state.epoch === currentEpoch) return
     if (currentEpoch !== undefined) clear()
     currentEpoch = state.epoch
@@ -128,7 +128,7 @@ export function createTail(pool: Pool, log: Logger): Tail {
     async read(after, epoch) {
       currentEpoch ??= epoch
       if (epoch < currentEpoch) {
-        throw await staleCursor(pool, { epoch, position: after }, await readLogState(pool))
+        throw await staleCursor(orm, { epoch, position: after }, await readLogState(orm))
       }
       if (epoch > currentEpoch) {
         clear()

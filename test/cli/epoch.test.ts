@@ -8,7 +8,7 @@ import { inflow, runHere, startInflow } from './run-inflow.ts'
 
 const service = useService()
 const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
-const currentEpoch = async () => (await readLogState(service.database.pool)).epoch
+const currentEpoch = async () => (await readLogState(service.database.orm)).epoch
 
 async function publish() {
   const [id] = await writeEvents(service.database.pool, 1)

@@ -62,7 +62,7 @@ const idsOf = (events: readonly Event[]) => events.map((event) => event.id)
 
 /** A start at the current end of the log. */
 async function endOfLog() {
-  const { epoch, end } = await readLogState(pool())
+  const { epoch, end } = await readLogState(service.database.orm)
   return { case: 'cursor', value: encodeCursor({ epoch, position: end }) } as const
 }
 
@@ -201,7 +201,7 @@ test('a refused cursor comes with a cursor from which it is safe to resume', asy
   const running = open({ start: old })
   const [id] = await publish(1)
   expect(idsOf(await take(running.stream, 1))).toEqual([id])
-  await bumpEpoch(pool(), SYSTEM)
+  await bumpEpoch(service.database.orm, SYSTEM)
   // A running stream ends with the error, too.
   const stale = { code: status.FAILED_PRECONDITION, reason: 'stale_cursor' }
   await expect(running.stream.next()).rejects.toMatchObject(stale)
@@ -213,7 +213,7 @@ test('a refused cursor comes with a cursor from which it is safe to resume', asy
   const resumed = open({ start: { case: 'cursor', value: cursor! } })
   expect(idsOf(await take(resumed.stream, 1))).toEqual([id])
 
-  const { epoch, end } = await readLogState(pool())
+  const { epoch, end } = await readLogState(service.database.orm)
   const retention = createRetention({
     pool: pool(),
     clock: { now: () => Date.now() + 2 * 86_400_000 },

@@ -23,7 +23,7 @@ let cancel: AbortController
 let draining: AbortController
 
 beforeEach(() => {
-  tail = createTail(db.database.pool, log)
+  tail = createTail(db.database, log)
   cancel = new AbortController()
   draining = new AbortController()
 })
@@ -41,7 +41,7 @@ function open(
   credential: CredentialStatus = { isValid: async () => true, end: () => undefined },
 ) {
   const dependencies = {
-    pool: db.database.pool,
+    database: db.database,
     tail,
     draining: draining.signal,
     random: () => 0.5,
@@ -82,10 +82,10 @@ test('a stream can resume at every position of the log', async () => {
   const events = await take(open({ start: { case: 'beginning', value: true } }), 1)
   const all = [...events]
   // One event at a time, each from a new stream and a fresh tail: nothing is lost or repeated.
-  const { end } = await readLogState(db.database.pool)
+  const { end } = await readLogState(db.database.orm)
   while (all.length < Number(end)) {
     await tail.stop()
-    tail = createTail(db.database.pool, log)
+    tail = createTail(db.database, log)
     const cursor = all.at(-1)!.cursor
     all.push(...(await take(open({ start: { case: 'cursor', value: cursor } }), 1)))
   }
@@ -117,7 +117,7 @@ test('filters select kinds and businesses, and checkpoints advance past filtered
   const first = await stream.next()
   await publish(3, { businessId: 'biz_two', kind: 'PAYMENT_NOTIFICATION' })
   await publish(3, { businessId: 'biz_one', kind: 'ACCOUNT_CREATED' })
-  const { end } = await readLogState(db.database.pool)
+  const { end } = await readLogState(db.database.orm)
   let cursor = first.value.item.value.cursor
   while (cursor !== encodeCursor({ epoch: 1, position: end })) {
     const { value } = await stream.next()
@@ -177,7 +177,7 @@ test('refuses a text that is not a cursor of this service', async () => {
 
 test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
   await publish(10)
-  const { end } = await readLogState(db.database.pool)
+  const { end } = await readLogState(db.database.orm)
   const retention = createRetention({
     pool: db.database.pool,
     clock: { now: () => Date.now() + 2 * 86_400_000 },
@@ -187,7 +187,7 @@ test('refuses a cursor before deleted events, with the oldest valid cursor', asy
   })
   expect(await retention.run()).toBeGreaterThan(0)
   expect(await retention.run()).toBe(0)
-  const { floor } = await readLogState(db.database.pool)
+  const { floor } = await readLogState(db.database.orm)
   expect(floor).toBe(end - 3n)
   const refused = open({
     start: { case: 'cursor', value: encodeCursor({ epoch: 1, position: 1n }) },
@@ -206,7 +206,7 @@ test('refuses a cursor before deleted events, with the oldest valid cursor', asy
 test('after an epoch bump, refuses cursors of the old epoch with a safe cursor to resume from', async () => {
   await publish(4)
   const { pool } = db.database
-  const before = await readLogState(pool)
+  const before = await readLogState(db.database.orm)
   const running = open()
   await running.next()
   // As after a restore: the outbox has rows with transaction ids of another cluster.
@@ -224,7 +224,7 @@ test('after an epoch bump, refuses cursors of the old epoch with a safe cursor t
     "update sequencer set snapshot = '900000000:900000000:'::pg_snapshot where id = 1",
   )
   await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
-  const { epoch } = await bumpEpoch(pool, SYSTEM)
+  const { epoch } = await bumpEpoch(db.database.orm, SYSTEM)
   expect(epoch).toBe(before.epoch + 1)
   await expect(
     (async () => {
@@ -257,7 +257,7 @@ test('a restore into a cluster with lower transaction ids numbers each event onc
     "update sequencer set snapshot = '900000001:900000001:'::pg_snapshot where id = 1",
   )
   await expect(sequence(pool)).rejects.toThrow(/another database cluster/)
-  await bumpEpoch(pool, SYSTEM)
+  await bumpEpoch(db.database.orm, SYSTEM)
   const balance = () => readBalance(pool, { businessId: 'biz_restored', live: true })
   expect(await balance()).toMatchObject({ pendingMinor: 5n, isForeignSnapshot: false })
   const later = await publish(1, paid)
