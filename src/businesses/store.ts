@@ -1,15 +1,13 @@
 import type { Pool } from 'pg'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Key } from './key.entity.ts'
 
 /** The columns of a key, and of its business, that authentication needs. */
-interface KeyRow {
+interface KeyRow extends Pick<Key, 'live' | 'secretHash' | 'allowedCidrs'> {
   readonly businessId: string
-  readonly live: boolean
-  readonly secretHash: Uint8Array
   readonly expiresAtMs: number | null
   readonly revoked: boolean
-  readonly allowedCidrs: readonly string[]
   readonly rateLimitPerSecond: number | null
   readonly rateLimitBurst: number | null
 }

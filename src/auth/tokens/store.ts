@@ -1,12 +1,9 @@
 import type { Pool } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { Scope } from '../caller.ts'
+import type { Token } from './token.entity.ts'
 
 /** The columns of a token that authentication needs. Times in milliseconds since the Unix epoch. */
-interface TokenRow {
-  readonly name: string
-  readonly secretHash: Uint8Array
-  readonly scopes: readonly Scope[]
+interface TokenRow extends Pick<Token, 'name' | 'secretHash' | 'scopes'> {
   readonly businessIds: readonly string[] | null
   readonly expiresAtMs: number | null
   readonly lastUsedAtMs: number | null
