@@ -9,7 +9,8 @@ import type { Database } from '../postgres/orm.ts'
 import { type LogState, positionOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
-import type { Tail, TailEntry } from './tail.ts'
+import type { Tail } from './tail.ts'
+import type { TailEntry } from './tail-window.ts'
 
 /** How often a stream sends checkpoints, and how long it lasts. */
 export interface StreamTiming {

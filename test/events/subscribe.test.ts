@@ -11,7 +11,7 @@ import { encodeCursor } from '../../src/events/cursor.ts'
 import { bumpEpoch, readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
-import { createTail, type Tail } from '../../src/events/tail.ts'
+import { Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
@@ -23,7 +23,7 @@ let cancel: AbortController
 let draining: AbortController
 
 beforeEach(() => {
-  tail = createTail(db.database, log)
+  tail = new Tail(db.database, log)
   cancel = new AbortController()
   draining = new AbortController()
 })
@@ -85,7 +85,7 @@ test('a stream can resume at every position of the log', async () => {
   const { end } = await readLogState(db.database.orm)
   while (all.length < Number(end)) {
     await tail.stop()
-    tail = createTail(db.database, log)
+    tail = new Tail(db.database, log)
     const cursor = all.at(-1)!.cursor
     all.push(...(await take(open({ start: { case: 'cursor', value: cursor } }), 1)))
   }
