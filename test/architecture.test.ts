@@ -74,7 +74,7 @@ const MAY_IMPORT_GEN = [
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
   /\/(rpc|message)\.ts$/,
-  /^events\/(subscribe|tail)\.ts$/,
+  /^events\/(subscribe|tail-window)\.ts$/,
   // `webhooks.ts` composes that domain's rpcs; `sender/body.ts` reads the payload of events.
   /^webhooks\/(sender\/body|webhooks)\.ts$/,
 ]

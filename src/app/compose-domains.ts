@@ -4,7 +4,6 @@ import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createShareBuckets } from '../auth/rate-limits/share-buckets.ts'
 import { createAliasOf } from '../businesses/aliases.ts'
 import { createKeyUses } from '../businesses/key-uses.ts'
-import { createBusinessStore } from '../businesses/store.ts'
 import { createTimeText, type TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createMetrics } from '../server/metrics.ts'
@@ -36,9 +35,8 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
     wakeWebhooks: webhooks.wake,
   })
   const { onCommit } = events
-  const businesses = createBusinessStore(database.pool)
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
-  const aliasOf = createAliasOf(businesses)
+  const aliasOf = createAliasOf(database.orm)
   const payments = composePayments({
     ...{ config, database, encrypter, clock, log, metrics, aliasOf, onCommit },
   })
@@ -46,7 +44,7 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
   const limits = createRateLimits({ defaults: config.rateLimits, clock, report: exchange.report })
   return {
-    ...{ timeText, metrics, common, webhooks, events, businesses, keyUses, aliasOf, payments },
+    ...{ timeText, metrics, common, webhooks, events, keyUses, aliasOf, payments },
     ...{ settlements, exchange, limits },
   }
 }

@@ -6,7 +6,7 @@ import { createListener } from '../events/listener.ts'
 import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
-import { createTail, type Tail } from '../events/tail.ts'
+import { Tail } from '../events/tail.ts'
 import type { Database } from '../postgres/orm.ts'
 import { deliveredUpTo } from '../webhooks/deliveries/backlog.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
@@ -41,7 +41,7 @@ export interface Events {
 export function composeEvents(options: Options): Events {
   const { config, database, clock, log, metrics, common, channel, wakeWebhooks } = options
   const { pool } = database
-  const tail = createTail(pool, log)
+  const tail = new Tail(database, log)
   const onAdvance = (): void => {
     tail.wake()
     wakeWebhooks()

@@ -46,7 +46,7 @@ interface Dependencies {
 /** Composes every rpc and the pipeline that its calls pass. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
   const { config, database, clock, log, adminToken } = dependencies.options
-  const { metrics, businesses, keyUses, limits } = dependencies.domains
+  const { metrics, keyUses, limits } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -55,7 +55,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
   const pipeline = composePipeline({
-    ...{ config, database, clock, log, metrics, check, businesses, keyUses, limits, adminToken },
+    ...{ config, database, clock, log, metrics, check, keyUses, limits, adminToken },
     policyOf: readPolicies(methods),
   })
   return createInvokers(implementations, pipeline)
@@ -92,12 +92,12 @@ function paymentServices(
 }
 
 function eventServices({ options, domains, draining }: Dependencies): readonly Implementation[] {
-  const { pool } = options.database
+  const { database } = options
   const { tail } = domains.events
   return [
     implement(
       EventService,
-      createEventRpc({ pool, tail, draining, random: Math.random, timing: STREAM_TIMING }),
+      createEventRpc({ database, tail, draining, random: Math.random, timing: STREAM_TIMING }),
     ),
     implement(WebhookService, domains.webhooks.rpc),
   ]

@@ -7,7 +7,7 @@ import { createAuthenticateToken } from '../auth/tokens/authenticate-token.ts'
 import { createAuthenticateKey } from '../businesses/authenticate-key.ts'
 import type { KeyUses } from '../businesses/key-uses.ts'
 import { keyOwner } from '../businesses/keys.ts'
-import type { BusinessStore } from '../businesses/store.ts'
+import { createFindKey } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
 import { eventOwner } from '../events/read-log.ts'
@@ -28,7 +28,6 @@ interface Options {
   readonly log: Logger
   readonly metrics: Registry
   readonly check: Check
-  readonly businesses: BusinessStore
   readonly keyUses: KeyUses
   readonly limits: RateLimits
   readonly policyOf: PolicyOf
@@ -37,8 +36,7 @@ interface Options {
 
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
 export function composePipeline(options: Options): Pipeline {
-  const { config, database, clock, log, metrics, check, businesses, keyUses, limits, policyOf } =
-    options
+  const { config, database, clock, log, metrics, check, keyUses, limits, policyOf } = options
   const { orm, pool } = database
   return {
     beforeDecoding: [
@@ -46,7 +44,11 @@ export function composePipeline(options: Options): Pipeline {
       limitArrivals(limits, clock, policyOf),
       authentication(
         {
-          secretKey: createAuthenticateKey({ store: businesses, clock, onUse: keyUses.record }),
+          secretKey: createAuthenticateKey({
+            findKey: createFindKey(pool),
+            clock,
+            onUse: keyUses.record,
+          }),
           token: createAuthenticateToken({
             pool,
             relaxedPool: database.relaxedPool,
@@ -63,7 +65,7 @@ export function composePipeline(options: Options): Pipeline {
       validation(check),
       tenantScope(
         {
-          key: (id) => keyOwner(pool, id),
+          key: (id) => keyOwner(orm, id),
           endpoint: (id) => endpointOwner(orm.em.fork(), id),
           delivery: (id) => deliveryOwner(orm.em.fork(), id),
           event: (id) => eventOwner(pool, id),

@@ -74,10 +74,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
 function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
   const { database, clock, log, rereadKeys } = options
-  const { pool } = database
   return createKeyHeartbeat({
     id: newId('ins', clock.now()),
-    pool,
+    orm: database.orm,
     encrypter,
     tables: encryptedTables(database),
     log,

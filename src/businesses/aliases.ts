@@ -1,6 +1,7 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
 import { LRUCache } from 'lru-cache'
+import { BusinessEntity } from './business.entity.ts'
 import { businessNotFound } from './get-business.ts'
-import type { BusinessStore } from './store.ts'
 
 const ALIASES_MAX = 10_000
 
@@ -11,16 +12,17 @@ const CACHED_MS = 800
 export type AliasOf = (businessId: string) => Promise<string>
 
 /** Caches aliases for less than a second, as UpdateBusiness may change them at any instance. */
-export function createAliasOf(store: BusinessStore): AliasOf {
+export function createAliasOf(orm: MikroORM): AliasOf {
   // The cache uses a monotonic clock: setting the system clock back does not extend an entry.
   const cache = new LRUCache<string, string>({ max: ALIASES_MAX, ttl: CACHED_MS })
   return async (businessId) => {
     const cached = cache.get(businessId)
     if (cached !== undefined) return cached
     const start = performance.now()
-    const alias = await store.findAlias(businessId)
-    if (alias === undefined) throw businessNotFound()
-    cache.set(businessId, alias, { start })
-    return alias
+    const id = businessId
+    const business = await orm.em.fork().findOne(BusinessEntity, { id }, { fields: ['alias'] })
+    if (!business) throw businessNotFound()
+    cache.set(businessId, business.alias, { start })
+    return business.alias
   }
 }

@@ -3,8 +3,9 @@ import { createCredentialCache, type Found } from '../auth/credential-cache.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { type AllowsAddress, createAllowsAddress } from './allowed-addresses.ts'
+import { toRateLimit } from './own-rate-limit.ts'
 import { keyIdOf, matchesHash } from './secret-key.ts'
-import type { BusinessStore } from './store.ts'
+import type { FindKey } from './store.ts'
 
 /** A valid key. */
 interface KnownKey {
@@ -15,7 +16,7 @@ interface KnownKey {
 }
 
 interface Dependencies {
-  readonly store: BusinessStore
+  readonly findKey: FindKey
   readonly clock: Clock
   /** Called with epoch milliseconds when a key is used, once per entry of the credential cache. */
   readonly onUse: (keyId: string, atMs: number) => void
@@ -30,7 +31,7 @@ export type AuthenticateKey = (
   address: string,
 ) => BusinessCaller | undefined | Promise<BusinessCaller | undefined>
 
-export function createAuthenticateKey({ store, clock, onUse }: Dependencies): AuthenticateKey {
+export function createAuthenticateKey({ findKey, clock, onUse }: Dependencies): AuthenticateKey {
   const cache = createCredentialCache<KnownKey>(clock)
   const admit = (known: KnownKey | undefined, address: string): BusinessCaller | undefined => {
     if (known === undefined) return undefined
@@ -44,28 +45,26 @@ export function createAuthenticateKey({ store, clock, onUse }: Dependencies): Au
     return known.caller
   }
   return (secret, address) => {
-    const known = cache(secret, () => verifyKey(store, secret))
+    const known = cache(secret, () => verifyKey(findKey, secret))
     if (known instanceof Promise) return known.then((found) => admit(found, address))
     return admit(known, address)
   }
 }
 
 /** Reads the key that a secret names from the database and compares its hash. */
-async function verifyKey(
-  store: BusinessStore,
-  secret: string,
-): Promise<Found<KnownKey> | undefined> {
+async function verifyKey(findKey: FindKey, secret: string): Promise<Found<KnownKey> | undefined> {
   const keyId = keyIdOf(secret)
   if (keyId === undefined) return undefined
-  const key = await store.findKey(keyId)
+  const key = await findKey(keyId)
   if (key === undefined || !matchesHash(secret, key.secretHash) || key.revoked) return undefined
-  const { businessId, live, rateLimit } = key
+  const { businessId, live } = key
+  const rateLimit = toRateLimit(key.rateLimitPerSecond, key.rateLimitBurst)
   return {
     value: {
       caller: { kind: 'business', businessId, live, keyId, rateLimit },
       allows: createAllowsAddress(key.allowedCidrs),
       reported: false,
     },
-    expiresAtMs: key.expiresAtMs,
+    expiresAtMs: key.expiresAtMs ?? undefined,
   }
 }

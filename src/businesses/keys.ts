@@ -1,6 +1,5 @@
 import { LockMode, wrap } from '@mikro-orm/core'
-import type { EntityManager } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
@@ -167,11 +166,7 @@ export async function listKeys(
 }
 
 /** Returns the business of a key; undefined if the key does not exist. */
-export async function keyOwner(pool: Pool, keyId: string): Promise<string | undefined> {
-  const result = await pool.query<{ business_id: string }>({
-    name: 'api-key-owner',
-    text: 'select business_id from api_key where id = $1',
-    values: [keyId],
-  })
-  return result.rows[0]?.business_id
+export async function keyOwner(orm: MikroORM, keyId: string): Promise<string | undefined> {
+  const key = await orm.em.fork().findOne(KeyEntity, { id: keyId }, { fields: ['business'] })
+  return key?.business
 }

@@ -49,12 +49,8 @@ export function createBusinessRpc(
     async rotateKey({ keyId, overlap, expiresAt: expires }, context) {
       const overlapMs = overlap && durationMs(overlap)
       const expiresAt = expires && timestampDate(expires)
-      const rotated = await rotateKey(
-        database,
-        clock,
-        { keyId, overlapMs, expiresAt },
-        actorOf(context),
-      )
+      const rotation = { keyId, overlapMs, expiresAt }
+      const rotated = await rotateKey(database, clock, rotation, actorOf(context))
       return {
         key: toKeyMessage(rotated.key),
         secretKey: rotated.secretKey,

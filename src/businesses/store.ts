@@ -1,67 +1,34 @@
 import type { Pool } from 'pg'
-import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
-import { toRateLimit } from './own-rate-limit.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Key } from './key.entity.ts'
 
-/** The columns of a key that authentication needs. */
-interface KeyRow {
+/** The columns of a key, and of its business, that authentication needs. */
+interface KeyRow extends Pick<Key, 'live' | 'secretHash' | 'allowedCidrs'> {
   readonly businessId: string
-  readonly live: boolean
-  readonly secretHash: Uint8Array
-  readonly expiresAtMs: number | undefined
+  readonly expiresAtMs: number | null
   readonly revoked: boolean
-  readonly allowedCidrs: readonly string[]
-  readonly rateLimit: RateLimit | undefined
+  readonly rateLimitPerSecond: number | null
+  readonly rateLimitBurst: number | null
 }
 
-/** The frequent statements on businesses; the rest goes through the ORM. */
-export interface BusinessStore {
-  findKey(keyId: string): Promise<KeyRow | undefined>
-  /** Returns the prefix of a business's account names; undefined if the business does not exist. */
-  findAlias(businessId: string): Promise<string | undefined>
-}
+/** Returns the key of an id. */
+export type FindKey = (keyId: string) => Promise<KeyRow | undefined>
 
-export function createBusinessStore(pool: Pool): BusinessStore {
-  return {
-    async findKey(keyId) {
-      const result = await pool.query<{
-        business_id: string
-        live: boolean
-        secret_hash: Buffer
-        expires_at_ms: number | null
-        revoked: boolean
-        allowed_cidrs: string[]
-        rate_limit_per_second: number | null
-        rate_limit_burst: number | null
-      }>({
-        name: 'api-key-find',
-        text: `select business_id, live, secret_hash, revoked_at is not null as revoked,
-            (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, allowed_cidrs,
-            rate_limit_per_second, rate_limit_burst
-          from api_key k join business b on b.id = k.business_id where k.id = $1`,
-        values: [keyId],
-      })
-      const row = result.rows[0]
-      if (row === undefined) return undefined
-      return {
-        businessId: row.business_id,
-        live: row.live,
-        // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
-        secretHash: Uint8Array.from(row.secret_hash),
-        expiresAtMs: row.expires_at_ms ?? undefined,
-        revoked: row.revoked,
-        allowedCidrs: row.allowed_cidrs,
-        rateLimit: toRateLimit(row.rate_limit_per_second, row.rate_limit_burst),
-      }
-    },
-    async findAlias(businessId) {
-      const result = await pool.query<{ alias: string }>({
-        name: 'business-find-alias',
-        text: 'select alias from business where id = $1',
-        values: [businessId],
-      })
-      return result.rows[0]?.alias
-    },
+export function createFindKey(pool: Pool): FindKey {
+  return async (keyId) => {
+    const result = await pool.query<KeyRow>({
+      name: 'api-key-find',
+      text: `select business_id as "businessId", live, secret_hash as "secretHash",
+          ${epochMs('expires_at')} as "expiresAtMs", revoked_at is not null as revoked,
+          allowed_cidrs as "allowedCidrs", rate_limit_per_second as "rateLimitPerSecond",
+          rate_limit_burst as "rateLimitBurst"
+        from api_key k join business b on b.id = k.business_id where k.id = $1`,
+      values: [keyId],
+    })
+    const [row] = result.rows
+    // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
+    return row && { ...row, secretHash: Uint8Array.from(row.secretHash) }
   }
 }
 

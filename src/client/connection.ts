@@ -1,5 +1,6 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import {
+  type ChannelCredentials,
   Client,
   type ClientReadableStream,
   credentials as grpcCredentials,
@@ -12,9 +13,8 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { type ChannelSecurity, secure } from './credentials.ts'
+import { type ChannelSecurity, type ClientTls, secure } from './credentials.ts'
 import { Interruption } from './interruption.ts'
-import type { SubscribeOptions } from './subscribe.ts'
 
 type Item = SubscribeResponse['item']
 
@@ -28,11 +28,28 @@ export interface Connection {
   close(): void
 }
 
-interface ConnectOptions
-  extends Pick<
-    SubscribeOptions,
-    'token' | 'start' | 'kinds' | 'businessIds' | 'live' | 'credentials' | 'tls'
-  > {
+/** Which events to stream, and the credentials of the connection. */
+export interface StreamOptions {
+  /**
+   * An internal token with the scope events:subscribe; empty: the client certificate identifies the
+   * caller.
+   */
+  readonly token: string
+  /** Where to start; absent: now. */
+  readonly start?: MessageInitShape<typeof SubscribeRequestSchema>['start']
+  /** Only events of these kinds; absent: all. */
+  readonly kinds?: readonly string[]
+  /** Only events of these businesses; absent: all. */
+  readonly businessIds?: readonly string[]
+  /** True: only events of live mode; false: only of test mode; absent: both. */
+  readonly live?: boolean
+  /** Absent: no TLS. `{}` trusts the certificate authorities that Node trusts. */
+  readonly tls?: ClientTls
+  /** Channel credentials of grpc-js, instead of `tls`. */
+  readonly credentials?: ChannelCredentials
+}
+
+interface ConnectOptions extends StreamOptions {
   /** `host:port` */
   readonly address: string
   readonly silenceMs: number

@@ -1,12 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { ChannelCredentials } from '@grpc/grpc-js'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
-import type { SubscribeRequestSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { backoffMs } from '../core/backoff.ts'
-import { connect } from './connection.ts'
-import type { ClientTls } from './credentials.ts'
+import { connect, type StreamOptions } from './connection.ts'
 import { Interruption, toInterruption } from './interruption.ts'
 
 export type { ClientTls } from './credentials.ts'
@@ -19,26 +15,9 @@ const RETRY_MAX_MS = 15_000
 /** Checkpoints arrive every 15 s; a connection that is silent for much longer is broken. */
 const SILENCE_MS = 45_000
 
-export interface SubscribeOptions {
+export interface SubscribeOptions extends StreamOptions {
   /** Instances of the service, `host:port`. After a failure the next one is tried. */
   readonly addresses: readonly string[]
-  /**
-   * An internal token with the scope events:subscribe; empty: the client certificate identifies the
-   * caller.
-   */
-  readonly token: string
-  /** Where to start; absent: now. */
-  readonly start?: MessageInitShape<typeof SubscribeRequestSchema>['start']
-  /** Only events of these kinds; absent: all. */
-  readonly kinds?: readonly string[]
-  /** Only events of these businesses; absent: all. */
-  readonly businessIds?: readonly string[]
-  /** True: only events of live mode; false: only of test mode; absent: both. */
-  readonly live?: boolean
-  /** Absent: no TLS. `{}` trusts the certificate authorities that Node trusts. */
-  readonly tls?: ClientTls
-  /** Channel credentials of grpc-js, instead of `tls`. */
-  readonly credentials?: ChannelCredentials
   /** Ends the subscription, without an error. */
   readonly signal?: AbortSignal
   /** Called with a cursor up to which all events were handled. Store it like an event's cursor. */

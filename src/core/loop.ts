@@ -50,14 +50,13 @@ export function createLoop(options: LoopOptions): Loop {
   let endWait = (): void => {}
   let running: Promise<void> = Promise.resolve()
 
-  const wait = (ms: number): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      endWait = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
+  const wait = async (ms: number): Promise<void> => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    endWait = resolve
+    const timer = setTimeout(resolve, ms)
+    await promise
+    clearTimeout(timer)
+  }
   /** @returns milliseconds until the next turn */
   const turn = async (): Promise<number> => {
     try {

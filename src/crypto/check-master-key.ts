@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter } from './encryption.ts'
 import { deleteUnusedMasterKey, insertMasterKey, listMasterKeys } from './store.ts'
@@ -20,11 +20,11 @@ export class MasterKeyError extends Error {
  * @throws MasterKeyError with a message of one line
  */
 export async function checkMasterKey(
-  pool: Pool,
+  orm: MikroORM,
   encrypter: Encrypter,
   tables: readonly EncryptedRows[],
 ): Promise<void> {
-  const keys = await listMasterKeys(pool)
+  const keys = await listMasterKeys(orm.em.fork())
   const unknown = keys.filter((key) => !decryptsKnownText(encrypter, key.id, key.knownText))
   if (keys.length > 0 && unknown.length === keys.length) throw wrongKey()
   if (unknown.length > 0) {
@@ -39,17 +39,20 @@ export async function checkMasterKey(
 }
 
 /** Registers the current key in the database. @returns whether it was not registered before */
-export function registerMasterKey(pool: Pool, encrypter: Encrypter): Promise<boolean> {
+export function registerMasterKey(orm: MikroORM, encrypter: Encrypter): Promise<boolean> {
   const id = encrypter.keyId
-  return insertMasterKey(pool, { id, knownText: encrypter.encrypt(KNOWN_TEXT, contextOf(id)) })
+  return insertMasterKey(orm.em.fork(), {
+    id,
+    knownText: encrypter.encrypt(KNOWN_TEXT, contextOf(id)),
+  })
 }
 
 /** Unregisters a key that has encrypted nothing yet, unless an instance uses it by now. */
-export function unregisterMasterKey(pool: Pool, encrypter: Encrypter): Promise<void> {
-  return deleteUnusedMasterKey(pool, encrypter.keyId)
+export function unregisterMasterKey(orm: MikroORM, encrypter: Encrypter): Promise<void> {
+  return deleteUnusedMasterKey(orm.em.fork(), encrypter.keyId)
 }
 
-function decryptsKnownText(encrypter: Encrypter, id: string, knownText: Buffer): boolean {
+function decryptsKnownText(encrypter: Encrypter, id: string, knownText: Uint8Array): boolean {
   if (!encrypter.knownKeyIds.includes(id)) return false
   try {
     return encrypter.decrypt(knownText, contextOf(id)) === KNOWN_TEXT

@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import { createLoop } from '../core/loop.ts'
 import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
@@ -15,7 +15,7 @@ export const HEARTBEAT_TIMEOUT_SECONDS = 45
 interface Options {
   /** The id of the instance. */
   readonly id: string
-  readonly pool: Pool
+  readonly orm: MikroORM
   readonly encrypter: Encrypter
   readonly tables: readonly EncryptedRows[]
   readonly log: Logger
@@ -36,19 +36,19 @@ export interface KeyHeartbeat {
  */
 export function createKeyHeartbeat({
   id,
-  pool,
+  orm,
   encrypter,
   tables,
   log,
   reread,
 }: Options): KeyHeartbeat {
   const check = async (): Promise<void> => {
-    await checkMasterKey(pool, encrypter, tables)
-    await registerMasterKey(pool, encrypter)
+    await checkMasterKey(orm, encrypter, tables)
+    await registerMasterKey(orm, encrypter)
   }
   const report = (): Promise<void> => {
     const { keyId: currentKeyId, knownKeyIds } = encrypter
-    return upsertHolder(pool, { id, currentKeyId, knownKeyIds })
+    return upsertHolder(orm.em.fork(), { id, currentKeyId, knownKeyIds: [...knownKeyIds] })
   }
   const loop = createLoop({
     name: 'master key',
@@ -77,7 +77,7 @@ export function createKeyHeartbeat({
     async stop() {
       await loop.stop()
       // If the database is unavailable, the report expires by itself.
-      await deleteHolder(pool, id).catch(() => undefined)
+      await deleteHolder(orm.em.fork(), id).catch(() => undefined)
     },
   }
 }

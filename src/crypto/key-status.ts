@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { EncryptedRows } from './encrypted-rows.ts'
 import type { Encrypter } from './encryption.ts'
 import { HEARTBEAT_TIMEOUT_SECONDS } from './key-heartbeat.ts'
@@ -21,12 +21,12 @@ export interface KeyStatus {
 
 /** Returns every key that is known here, registered in the database, or used by a value. */
 export async function readKeyStatus(
-  pool: Pool,
+  orm: MikroORM,
   encrypter: Encrypter,
   tables: readonly EncryptedRows[],
 ): Promise<KeyStatus[]> {
-  const registered = await listKeyIds(pool)
-  const holders = await listHolders(pool, HEARTBEAT_TIMEOUT_SECONDS)
+  const registered = await listKeyIds(orm)
+  const holders = await listHolders(orm.em.fork(), HEARTBEAT_TIMEOUT_SECONDS)
   const counts = new Map<string, Record<string, number>>()
   for (const table of tables) {
     for (const [keyId, count] of await table.countByKey()) {
@@ -53,23 +53,24 @@ export async function readKeyStatus(
 }
 
 /** Returns the ids of the registered keys: those that may encrypt a value in the database. */
-export async function listKeyIds(pool: Pool): Promise<string[]> {
-  return (await listMasterKeys(pool)).map((key) => key.id)
+export async function listKeyIds(orm: MikroORM): Promise<string[]> {
+  return (await listMasterKeys(orm.em.fork())).map((key) => key.id)
 }
 
 /** Returns the running instances that do not know the encrypter's current key yet. */
 export async function listInstancesWithoutKey(
-  pool: Pool,
+  orm: MikroORM,
   encrypter: Encrypter,
 ): Promise<KeyHolder[]> {
-  const holders = await listHolders(pool, HEARTBEAT_TIMEOUT_SECONDS)
+  const holders = await listHolders(orm.em.fork(), HEARTBEAT_TIMEOUT_SECONDS)
   return holders.filter((holder) => !holder.knownKeyIds.includes(encrypter.keyId))
 }
 
 /** Unregisters keys that are no longer needed, so that an instance may start without them. */
 export async function deleteRemovableKeys(
-  pool: Pool,
+  orm: MikroORM,
   statuses: readonly KeyStatus[],
 ): Promise<void> {
-  for (const { keyId, removable } of statuses) if (removable) await deleteMasterKey(pool, keyId)
+  for (const { keyId, removable } of statuses)
+    if (removable) await deleteMasterKey(orm.em.fork(), keyId)
 }

@@ -1,79 +1,73 @@
-import type { Pool } from 'pg'
+import type { InferEntity } from '@mikro-orm/core'
+import type { EntityManager } from '@mikro-orm/postgresql'
+import { sql } from 'kysely'
+import { queriesOf } from '../postgres/queries-of.ts'
+import { KeyHolderEntity, MasterKeyEntity } from './master-key.entity.ts'
 
-interface MasterKey {
-  readonly id: string
-  readonly knownText: Buffer
-}
+type MasterKey = InferEntity<typeof MasterKeyEntity>
 
 /** A running instance. */
-export interface KeyHolder {
-  readonly id: string
-  readonly currentKeyId: string
-  readonly knownKeyIds: readonly string[]
-}
+export type KeyHolder = Omit<InferEntity<typeof KeyHolderEntity>, 'seenAt'>
 
-export async function listMasterKeys(pool: Pool): Promise<MasterKey[]> {
-  const result = await pool.query<{ id: string; known_text: Buffer }>(
-    'select id, known_text from master_key order by created_at, id',
-  )
-  return result.rows.map((row) => ({ id: row.id, knownText: row.known_text }))
+const NOW = sql<Date>`clock_timestamp()`
+
+export function listMasterKeys(em: EntityManager): Promise<MasterKey[]> {
+  return em.find(MasterKeyEntity, {}, { orderBy: { createdAt: 'asc', id: 'asc' } })
 }
 
 /** Inserts a key unless it exists. @returns whether this call inserted it */
-export async function insertMasterKey(pool: Pool, key: MasterKey): Promise<boolean> {
-  const { rowCount } = await pool.query(
-    `insert into master_key (id, known_text, created_at) values ($1, $2, clock_timestamp())
-      on conflict (id) do nothing`,
-    [key.id, key.knownText],
-  )
-  return rowCount === 1
+export async function insertMasterKey(
+  em: EntityManager,
+  key: Pick<MasterKey, 'id' | 'knownText'>,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await queriesOf<typeof MasterKeyEntity>(em)
+    .insertInto('master_key')
+    .values({ ...key, createdAt: NOW })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
 }
 
-export async function deleteMasterKey(pool: Pool, id: string): Promise<void> {
-  await pool.query('delete from master_key where id = $1', [id])
+export async function deleteMasterKey(em: EntityManager, id: string): Promise<void> {
+  await em.nativeDelete(MasterKeyEntity, { id })
 }
 
 /** Deletes a key unless an instance encrypts with it. */
-export async function deleteUnusedMasterKey(pool: Pool, id: string): Promise<void> {
-  await pool.query(
-    `delete from master_key where id = $1
-      and not exists (select from master_key_holder where current_key_id = $1)`,
-    [id],
-  )
+export async function deleteUnusedMasterKey(em: EntityManager, id: string): Promise<void> {
+  await queriesOf<typeof MasterKeyEntity | typeof KeyHolderEntity>(em)
+    .deleteFrom('master_key')
+    .where('id', '=', id)
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('master_key_holder').select('id').where('currentKeyId', '=', id))),
+    )
+    .execute()
 }
 
 /** Records that an instance runs, and deletes instances that have not reported for a day. */
-export async function upsertHolder(pool: Pool, holder: KeyHolder): Promise<void> {
-  await pool.query(
-    `with expired as (
-        delete from master_key_holder where seen_at < clock_timestamp() - interval '1 day'
-      )
-      insert into master_key_holder (id, current_key_id, known_key_ids, seen_at)
-      values ($1, $2, $3, clock_timestamp())
-      on conflict (id) do update set current_key_id = excluded.current_key_id,
-        known_key_ids = excluded.known_key_ids, seen_at = excluded.seen_at`,
-    [holder.id, holder.currentKeyId, holder.knownKeyIds],
-  )
+export async function upsertHolder(em: EntityManager, holder: KeyHolder): Promise<void> {
+  const queries = queriesOf<typeof KeyHolderEntity>(em)
+  await queries
+    .deleteFrom('master_key_holder')
+    .where('seenAt', '<', sql<Date>`clock_timestamp() - interval '1 day'`)
+    .execute()
+  const row = { ...holder, seenAt: NOW }
+  await queries
+    .insertInto('master_key_holder')
+    .values(row)
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(row))
+    .execute()
 }
 
-export async function deleteHolder(pool: Pool, id: string): Promise<void> {
-  await pool.query('delete from master_key_holder where id = $1', [id])
+export async function deleteHolder(em: EntityManager, id: string): Promise<void> {
+  await em.nativeDelete(KeyHolderEntity, { id })
 }
 
 /** Returns the instances that reported in the last `withinSeconds`. */
-export async function listHolders(pool: Pool, withinSeconds: number): Promise<KeyHolder[]> {
-  const result = await pool.query<{
-    id: string
-    current_key_id: string
-    known_key_ids: string[]
-  }>(
-    `select id, current_key_id, known_key_ids from master_key_holder
-      where seen_at > clock_timestamp() - $1 * interval '1 second' order by id`,
-    [withinSeconds],
-  )
-  return result.rows.map((row) => ({
-    id: row.id,
-    currentKeyId: row.current_key_id,
-    knownKeyIds: row.known_key_ids,
-  }))
+export async function listHolders(em: EntityManager, withinSeconds: number): Promise<KeyHolder[]> {
+  return queriesOf<typeof KeyHolderEntity>(em)
+    .selectFrom('master_key_holder')
+    .select(['id', 'currentKeyId', 'knownKeyIds'])
+    .where('seenAt', '>', sql<Date>`clock_timestamp() - ${withinSeconds} * interval '1 second'`)
+    .orderBy('id')
+    .execute()
 }

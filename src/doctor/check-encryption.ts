@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import { checkMasterKey, MasterKeyError } from '../crypto/check-master-key.ts'
 import type { EncryptedRows } from '../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -7,13 +7,13 @@ import { createFindings, type Finding } from './finding.ts'
 
 /** Checks that the configured master keys match the database, and that none is unneeded. */
 export async function checkEncryption(
-  pool: Pool,
+  orm: MikroORM,
   encrypter: Encrypter,
   tables: readonly EncryptedRows[],
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Encryption')
   try {
-    await checkMasterKey(pool, encrypter, tables)
+    await checkMasterKey(orm, encrypter, tables)
   } catch (error) {
     if (!(error instanceof MasterKeyError)) throw error
     findings.fail(
@@ -23,7 +23,7 @@ export async function checkEncryption(
     return findings.all
   }
   findings.ok(`the master key ${encrypter.keyId} matches the database`)
-  const registered = await listKeyIds(pool)
+  const registered = await listKeyIds(orm)
   if (registered.length > 1) {
     findings.warn(
       `part of the database may be encrypted with a key other than ${encrypter.keyId}`,
@@ -39,7 +39,7 @@ export async function checkEncryption(
       'remove it from MASTER_KEY_PREVIOUS, and keep it with the backups of its time',
     )
   }
-  const lacking = await listInstancesWithoutKey(pool, encrypter)
+  const lacking = await listInstancesWithoutKey(orm, encrypter)
   if (lacking.length > 0) {
     findings.warn(
       `${lacking.length} running instances lack the key ${encrypter.keyId}`,

@@ -14,17 +14,7 @@ export function registerEventMetrics(
   pool: Pool,
   tail: Tail,
 ): void {
-  let reading: Promise<Lag | undefined> | undefined
-  /** One query for all gauges of a scrape: they are collected in the same tick. */
-  const read = (): Promise<Lag | undefined> => {
-    // If the database is unavailable, these gauges are left out and the other metrics still work.
-    reading ??= readLag(pool)
-      .catch(() => undefined)
-      .finally(() => {
-        reading = undefined
-      })
-    return reading
-  }
+  const read = createLagReader(pool)
   const gauge = (name: string, help: string, measure: (lag: Lag) => number) =>
     new Gauge({
       name,
@@ -74,4 +64,18 @@ export function registerEventMetrics(
       this.set(tail.sizes().entries)
     },
   })
+}
+
+/** One query for all gauges of a scrape: they are collected in the same tick. */
+function createLagReader(pool: Pool): () => Promise<Lag | undefined> {
+  let reading: Promise<Lag | undefined> | undefined
+  return () => {
+    // If the database is unavailable, these gauges are left out and the other metrics still work.
+    reading ??= readLag(pool)
+      .catch(() => undefined)
+      .finally(() => {
+        reading = undefined
+      })
+    return reading
+  }
 }

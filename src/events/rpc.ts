@@ -1,7 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
-import type { Pool } from 'pg'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { actorOf, credentialStatusKey } from '../auth/caller.ts'
+import type { Database } from '../postgres/orm.ts'
 import { bumpEpoch } from './bump-epoch.ts'
 import { readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
@@ -13,7 +13,7 @@ import type { Tail } from './tail.ts'
 const LIMIT_DEFAULT = 100
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly tail: Tail
   readonly draining: AbortSignal
   readonly random: () => number
@@ -25,7 +25,7 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
     subscribe: (request, { signal, values }) =>
       subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
-      const { pool } = dependencies
+      const { pool } = dependencies.database
       const limit = request.limit || LIMIT_DEFAULT
       const entries = await readBusinessLog(
         pool,
@@ -37,6 +37,6 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
       const { epoch } = await readLogState(pool)
       return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch }
     },
-    bumpEpoch: (_request, context) => bumpEpoch(dependencies.pool, actorOf(context)),
+    bumpEpoch: (_request, context) => bumpEpoch(dependencies.database.pool, actorOf(context)),
   }
 }

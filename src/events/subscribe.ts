@@ -6,11 +6,13 @@ import type {
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import type { CredentialStatus } from '../auth/caller.ts'
 import { watchCredential } from '../auth/credential-watch.ts'
+import type { Database } from '../postgres/orm.ts'
 import type { Cursor } from './cursor.ts'
 import { type LogState, placeOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
-import type { Tail, TailEntry } from './tail.ts'
+import type { Tail } from './tail.ts'
+import type { TailEntry } from './tail-window.ts'
 
 /** How often a stream sends checkpoints, and how long it lasts. */
 export interface StreamTiming {
@@ -23,7 +25,7 @@ export interface StreamTiming {
 export const STREAM_TIMING: StreamTiming = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
 
 interface Dependencies {
-  readonly pool: Pool
+  readonly database: Database
   readonly tail: Tail
   /** Aborts when the service drains: each stream then ends with a checkpoint. */
   readonly draining: AbortSignal
@@ -43,12 +45,13 @@ interface Dependencies {
  * expired
  */
 export async function* subscribe(
-  { pool, tail, draining, random, timing }: Dependencies,
+  { database, tail, draining, random, timing }: Dependencies,
   request: SubscribeRequest,
   cancelled: AbortSignal,
   credential: CredentialStatus,
 ): AsyncGenerator<SubscribeResponse> {
   const matches = createFilter(request)
+  const { pool } = database
   const state = await readLogState(pool)
   const watch = watchCredential(credential, cancelled)
   try {

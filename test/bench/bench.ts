@@ -117,7 +117,7 @@ async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   const database = await openDatabase(url, ENTITIES, 2)
   await migrate(database)
   // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
-  await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))
+  await registerMasterKey(database.orm, createEncrypter(MASTER_KEY))
   await database.close()
 }
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { createAuthenticateKey } from '../../src/businesses/authenticate-key.ts'
 import { keyIdOf, matchesHash, newSecretKey } from '../../src/businesses/secret-key.ts'
-import { createBusinessStore } from '../../src/businesses/store.ts'
+import { createFindKey } from '../../src/businesses/store.ts'
 import { newId } from '../../src/core/ids.ts'
 import { useService } from '../support/service.ts'
 
@@ -48,14 +48,11 @@ describe('authentication by key', () => {
   let used: (readonly [keyId: string, atMs: number])[]
   let lookups: number
   const authenticate = () => {
-    const store = createBusinessStore(service.database.pool)
+    const findKey = createFindKey(service.database.pool)
     const find = createAuthenticateKey({
-      store: {
-        ...store,
-        findKey(keyId) {
-          lookups += 1
-          return store.findKey(keyId)
-        },
+      findKey(keyId) {
+        lookups += 1
+        return findKey(keyId)
       },
       clock: { now: () => nowMs },
       onUse: (...use) => used.push(use),

@@ -12,7 +12,7 @@ import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
-import { createTail, type Tail } from '../../src/events/tail.ts'
+import { Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { useDatabase } from '../support/database.ts'
 import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
@@ -24,7 +24,7 @@ let cancel: AbortController
 let draining: AbortController
 
 beforeEach(() => {
-  tail = createTail(db.database.pool, log)
+  tail = new Tail(db.database, log)
   cancel = new AbortController()
   draining = new AbortController()
 })
@@ -42,7 +42,7 @@ function open(
   credential: CredentialStatus = { isValid: async () => true, end: () => undefined },
 ) {
   const dependencies = {
-    pool: db.database.pool,
+    database: db.database,
     tail,
     draining: draining.signal,
     random: () => 0.5,
@@ -86,7 +86,7 @@ test('a stream can resume at every position of the log', async () => {
   const { end } = await readLogState(db.database.pool)
   while (all.length < Number(end.position)) {
     await tail.stop()
-    tail = createTail(db.database.pool, log)
+    tail = new Tail(db.database, log)
     const cursor = all.at(-1)!.cursor
     all.push(...(await take(open({ start: { case: 'cursor', value: cursor } }), 1)))
   }

@@ -57,7 +57,7 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
     await explainAll(made.url)
     database = await openDatabase(made.url, ENTITIES)
     // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
-    await registerMasterKey(database.pool, createEncrypter(MASTER_KEY))
+    await registerMasterKey(database.orm, createEncrypter(MASTER_KEY))
     const hear = ({ message = '' }: { readonly message?: string | undefined }): void => {
       const at = message.indexOf('{')
       if (!message.startsWith('duration: ') || at === -1) return

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { SubscribeResponseSchema } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import { findToken } from '../../src/auth/tokens/store.ts'
-import { createBusinessStore } from '../../src/businesses/store.ts'
+import { createFindKey } from '../../src/businesses/store.ts'
 import { createSharedEncoder } from '../../src/server/grpc/methods.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -38,7 +38,7 @@ test('cached bytes do not retain the read buffer of the driver', async () => {
   const [account] = await createFindOpenAccounts(pool)([
     { bank: '9PSB', accountNumber: '0000000001', live: true },
   ])
-  const key = await createBusinessStore(pool).findKey('key_1')
+  const key = await createFindKey(pool)('key_1')
   const token = await findToken(pool, 'tok_1')
   for (const kept of [account, key, token]) {
     const bytes = Object.values(kept ?? {}).filter((value) => value instanceof Uint8Array)

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
-import { migrate } from '../../src/postgres/orm.ts'
-import { useDatabase } from '../support/database.ts'
+import { ENTITIES } from '../../src/app/entities.ts'
+import { migrate, openDatabase } from '../../src/postgres/orm.ts'
+import { createTestDatabase, useDatabase } from '../support/database.ts'
 
 const db = useDatabase(4)
 
@@ -31,6 +32,22 @@ test('every change of an entity has a migration', async () => {
 
 test('a second run of the migrations does nothing', async () => {
   expect(await migrate(db.database)).toEqual([])
+})
+
+test('a database of an unreleased version is refused', async () => {
+  const made = await createTestDatabase()
+  const database = await openDatabase(made.url, ENTITIES, 2)
+  try {
+    await database.pool.query(
+      "update schema_migration set name = 'Migration20261121000000_initial'",
+    )
+    await expect(migrate(database)).rejects.toThrow(
+      /^the database was made by an unreleased version of Inflow .* use an empty database$/,
+    )
+  } finally {
+    await database.close()
+    await made.drop()
+  }
 })
 
 test('creates every foreign key, check, trigger and function', async () => {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { createMetricsAggregator } from './aggregate-metrics.ts'
 import type { StartOrder, ToPrimary } from './messages.ts'
-import { createWorkerPool, type Unstartable } from './worker-pool.ts'
+import { type Unstartable, WorkerPool } from './worker-pool.ts'
 
 interface Options {
   readonly workers: number
@@ -60,7 +60,7 @@ export async function startWorkers({ workers, order, log, onFailure }: Options):
         break
     }
   }
-  const pool = createWorkerPool({
+  const pool = new WorkerPool({
     size: workers,
     exec: EXEC,
     order,
@@ -76,12 +76,12 @@ export async function startWorkers({ workers, order, log, onFailure }: Options):
     onFailure,
   })
   const metrics = createMetricsAggregator({
-    workers: pool.ready,
+    workers: () => pool.ready(),
     request: (number, id) => pool.send(number, { kind: 'report-metrics', id }),
   })
   try {
     await pool.start()
-    return { reload: () => pool.broadcast({ kind: 'reload' }), close: pool.stop }
+    return { reload: () => pool.broadcast({ kind: 'reload' }), close: () => pool.stop() }
   } catch (error) {
     await pool.stop()
     throw error

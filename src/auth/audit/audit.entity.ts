@@ -1,4 +1,5 @@
 import { defineEntity, p } from '@mikro-orm/core'
+import type { Actor } from '../caller.ts'
 
 /**
  * The audit log: append-only, and chained by hashes. A trigger sets number, time and hashes, so
@@ -11,7 +12,7 @@ export const AuditEntryEntity = defineEntity({
     /** 1, 2, 3 … */
     number: p.bigint().primary().autoincrement(false),
     at: p.datetime(3),
-    actorKind: p.text(),
+    actorKind: p.text().$type<Actor['kind']>(),
     actorId: p.text(),
     actorName: p.text(),
     address: p.text(),

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import { type HashedEntry, NO_HASH } from './audit-hash.ts'
 
@@ -27,25 +28,12 @@ const SCAN_ROWS_MAX = 1_000
 /** The most that a database clock may have been set back. */
 const CLOCK_SKEW_MS = 60_000
 
-interface Row {
-  head_number: string
-  head_hash: string
-  read_up_to: string | null
-  /** Null in the one row of an empty page. */
-  number: string | null
-  at_ms: string
-  actor_kind: string
-  actor_id: string
-  actor_name: string
-  address: string
-  request_id: string
-  action: string
-  target_kind: string
-  target_id: string
-  business_id: string | null
-  details: string
-  previous_hash: string
-  hash: string
+/** An entry with the head of the log. In the one row of an empty page, `number` is null. */
+interface Row extends Omit<AuditEntry, 'number'> {
+  readonly headNumber: string
+  readonly headHash: string
+  readonly readUpTo: string | null
+  readonly number: string | null
 }
 
 /** Returns one page, and the last entry of the whole log at the time of reading. */
@@ -62,8 +50,8 @@ export async function listAuditEntries(
   const rows = await readEntries(pool, filter, bounds, after, page.limit + 1)
   const entries = rows.filter((row) => row.number !== null).map(toEntry)
   const [first] = rows
-  const head = { number: BigInt(first?.head_number ?? 0), hash: first?.head_hash ?? NO_HASH }
-  const edge = first?.read_up_to && [first.read_up_to]
+  const head = { number: BigInt(first?.headNumber ?? 0), hash: first?.headHash ?? NO_HASH }
+  const edge = first?.readUpTo && [first.readUpTo]
   return { ...cutScan(entries, page, (entry) => [`${entry.number}`], edge), head }
 }
 
@@ -132,10 +120,12 @@ async function readEntries(
   })
   const result = await pool.query<Row>(
     `with ${scan}
-      select h.number as head_number, encode(h.hash, 'hex') as head_hash, edge.read_up_to,
-        e.number, (extract(epoch from e.at) * 1000)::bigint as at_ms, e.actor_kind, e.actor_id,
-        e.actor_name, e.address, e.request_id, e.action, e.target_kind, e.target_id, e.business_id,
-        e.details, encode(e.previous_hash, 'hex') as previous_hash, encode(e.hash, 'hex') as hash
+      select h.number as "headNumber", encode(h.hash, 'hex') as "headHash",
+        edge.read_up_to as "readUpTo", e.number, ${epochMs('e.at')} as "atMs",
+        e.actor_kind as "actorKind", e.actor_id as "actorId", e.actor_name as "actorName",
+        e.address, e.request_id as "requestId", e.action, e.target_kind as "targetKind",
+        e.target_id as "targetId", coalesce(e.business_id, '') as "businessId", e.details,
+        encode(e.previous_hash, 'hex') as "previousHash", encode(e.hash, 'hex') as hash
       from audit_head h cross join edge left join page e on true
       order by e.number ${order}`,
     values,
@@ -185,21 +175,6 @@ function filtersOf(filter: AuditFilter, bind: (value: unknown) => string): reado
   return conditions
 }
 
-function toEntry(row: Row): AuditEntry {
-  return {
-    number: BigInt(row.number ?? 0),
-    atMs: Number(row.at_ms),
-    actorKind: row.actor_kind,
-    actorId: row.actor_id,
-    actorName: row.actor_name,
-    address: row.address,
-    requestId: row.request_id,
-    action: row.action,
-    targetKind: row.target_kind,
-    targetId: row.target_id,
-    businessId: row.business_id ?? '',
-    details: row.details,
-    previousHash: row.previous_hash,
-    hash: row.hash,
-  }
+function toEntry({ headNumber, headHash, readUpTo, number, ...entry }: Row): AuditEntry {
+  return { ...entry, number: BigInt(number ?? 0) }
 }

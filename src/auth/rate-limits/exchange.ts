@@ -39,6 +39,8 @@ const BUCKETS_MAX = 1_000
 /** The most buckets that wait for an exchange. The limits of others hold per instance meanwhile. */
 const PENDING_MAX = 50 * BUCKETS_MAX
 
+const UNSHARED = 'rate limits cannot be shared: each instance enforces them separately'
+
 /**
  * Requests never wait for this: each instance spends from its own count of a bucket, and a
  * statement every EXCHANGE_MS takes what was spent from the shared buckets, whose level becomes the
@@ -74,22 +76,14 @@ export function createExchange({ share, clock, log }: Options): Exchange {
     const spent = buckets.map((bucket) => bucket.collect())
     try {
       const levels = await share(sumByName(buckets, spent))
-      const nowMs = clock.now()
-      for (const bucket of buckets) {
-        const level = levels.get(bucket.name)
-        if (level !== undefined) bucket.applyLevel(level, nowMs)
-      }
+      applyLevels(buckets, levels, clock.now())
       failing = false
     } catch (error) {
       for (const [index, bucket] of buckets.entries()) {
         bucket.restore(spent[index] ?? 0)
         add(bucket)
       }
-      if (!failing)
-        log.warn(
-          { err: error },
-          'rate limits cannot be shared: each instance enforces them separately',
-        )
+      if (!failing) log.warn({ err: error }, UNSHARED)
       failing = true
     }
   }
@@ -119,6 +113,17 @@ export function createExchange({ share, clock, log }: Options): Exchange {
       clearTimeout(timer)
       await current
     },
+  }
+}
+
+function applyLevels(
+  buckets: readonly SharedBucket[],
+  levels: ReadonlyMap<string, number>,
+  nowMs: number,
+): void {
+  for (const bucket of buckets) {
+    const level = levels.get(bucket.name)
+    if (level !== undefined) bucket.applyLevel(level, nowMs)
   }
 }
 

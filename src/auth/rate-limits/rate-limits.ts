@@ -67,25 +67,9 @@ export function createRateLimits({ defaults, clock, report }: Options): RateLimi
   const addresses = new LRUCache<string, SharedBucket | 'unlimited'>({ max })
   const failures = new LRUCache<string, SharedBucket>({ max })
   const callers = new LRUCache<string, KnownCaller>({ max })
-  // Keyed by digest, so that no credential stays in memory for longer than in the credential cache.
-  const authenticated = new LRUCache<string, KnownCaller>({ max })
+  const authenticated = createAuthenticated()
   const createBucket = (name: string, limit: RateLimit) =>
     new SharedBucket(name, limit, clock.now(), report)
-  const recordAuthentication = (
-    known: KnownCaller,
-    { header }: Credentialed,
-    nowMs: number,
-  ): void => {
-    known.authenticatedAtMs = nowMs
-    const credential = header.get('authorization')
-    if (credential !== null) authenticated.set(digestOf(credential), known)
-  }
-  const forget = (digest: string): void => {
-    const known = authenticated.get(digest)
-    // It may be a valid key at the wrong method: its next successful call records it again.
-    if (known !== undefined) known.authenticatedAtMs = Number.NEGATIVE_INFINITY
-    authenticated.delete(digest)
-  }
   /** Creates the bucket of a caller, or changes the limit of its bucket. */
   const limitTo = (
     known: KnownCaller,
@@ -113,13 +97,13 @@ export function createRateLimits({ defaults, clock, report }: Options): RateLimi
     failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
     fail(address, credential) {
       if (defaults.failed === undefined) return
-      if (authenticated.size > 0) forget(digestOf(credential))
+      authenticated.forget(credential)
       const group = addressGroup(address)
       const bucket = failures.get(group) ?? createBucket(`failed ${group}`, defaults.failed)
       failures.set(group, bucket)
       bucket.debit(1, clock.now())
     },
-    recentlyAuthenticated: (credential) => authenticated.get(digestOf(credential)) !== undefined,
+    recentlyAuthenticated: authenticated.has,
     caller(caller, request) {
       const kind = caller.kind === 'business' ? 'key' : 'token'
       const id = caller.kind === 'business' ? caller.keyId : caller.tokenId
@@ -133,8 +117,32 @@ export function createRateLimits({ defaults, clock, report }: Options): RateLimi
         callers.set(id, known)
       }
       if (Math.abs(nowMs - known.authenticatedAtMs) >= RECORD_MS)
-        recordAuthentication(known, request, nowMs)
+        authenticated.record(known, request, nowMs)
       return known.bucket
+    },
+  }
+}
+
+/**
+ * The callers that authenticated recently. Keyed by digest, so that no credential stays in memory for
+ * longer than in the credential cache.
+ */
+function createAuthenticated() {
+  const callers = new LRUCache<string, KnownCaller>({ max: BUCKETS_MAX })
+  return {
+    has: (credential: string) => callers.get(digestOf(credential)) !== undefined,
+    record(known: KnownCaller, { header }: Credentialed, nowMs: number): void {
+      known.authenticatedAtMs = nowMs
+      const credential = header.get('authorization')
+      if (credential !== null) callers.set(digestOf(credential), known)
+    },
+    forget(credential: string): void {
+      if (callers.size === 0) return
+      const digest = digestOf(credential)
+      const known = callers.get(digest)
+      // It may be a valid key at the wrong method: its next successful call records it again.
+      if (known !== undefined) known.authenticatedAtMs = Number.NEGATIVE_INFINITY
+      callers.delete(digest)
     },
   }
 }

@@ -62,7 +62,7 @@ async function verifyToken(
     tokenId,
     name: row.name,
     scopes: new Set(row.scopes),
-    businessIds: row.businessIds && new Set(row.businessIds),
+    businessIds: row.businessIds ? new Set(row.businessIds) : undefined,
   }
-  return { value: caller, expiresAtMs: row.expiresAtMs }
+  return { value: caller, expiresAtMs: row.expiresAtMs ?? undefined }
 }

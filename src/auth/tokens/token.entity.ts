@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import type { Scope } from '../caller.ts'
 
 /** A token of an internal service or an operator. Only the hash of the secret is stored. */
 export const TokenEntity = defineEntity({
@@ -10,7 +11,7 @@ export const TokenEntity = defineEntity({
     description: p.text(),
     prefix: p.text(),
     secretHash: p.blob(),
-    scopes: p.array(),
+    scopes: p.array().$type<Scope[]>(),
     /** The businesses that the token is restricted to; null: not restricted. */
     businessIds: p.array().nullable(),
     createdAt: p.datetime(3),

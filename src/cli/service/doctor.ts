@@ -87,7 +87,7 @@ async function checkKeys(config: Config, database: Database): Promise<readonly F
       ? await readKeyFiles(dataDir, 'must exist')
       : { current: masterKey, others: masterKeyPrevious }
   const encrypter = createEncrypter(keys.current, keys.others)
-  return checkEncryption(database.pool, encrypter, encryptedTables(database))
+  return checkEncryption(database.orm, encrypter, encryptedTables(database))
 }
 
 async function findAndCheckService(serviceUrl: string | undefined): Promise<readonly Finding[]> {

@@ -52,7 +52,7 @@ export async function withKeys<Result>(
       : { current: masterKey, others: masterKeyPrevious }
     const encrypter = createEncrypter(ring.current, ring.others)
     try {
-      await checkMasterKey(database.pool, encrypter, encryptedTables(database))
+      await checkMasterKey(database.orm, encrypter, encryptedTables(database))
     } catch (error) {
       if (error instanceof MasterKeyError) throw new Failure(EXIT.refused, error.message)
       if ((error as { code?: unknown }).code !== UNDEFINED_TABLE) throw error
@@ -63,7 +63,7 @@ export async function withKeys<Result>(
 }
 
 export function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
-  return readKeyStatus(database.pool, encrypter, encryptedTables(database))
+  return readKeyStatus(database.orm, encrypter, encryptedTables(database))
 }
 
 /**
@@ -75,7 +75,7 @@ export function rotateMasterKey(
 ): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
   return withKeys(env, async (keys) => {
     const { database, encrypter, folder } = keys
-    const { pool } = database
+    const { orm } = database
     if (folder !== undefined && encrypter.knownKeyIds.length === 1) {
       encrypter.use(await replaceKeyFile(folder))
       note(
@@ -84,15 +84,15 @@ export function rotateMasterKey(
     }
     note(`Re-encrypting everything with the key ${encrypter.keyId}.`)
     // From now on, an instance that lacks the key does not start.
-    const registered = await registerMasterKey(pool, encrypter)
+    const registered = await registerMasterKey(orm, encrypter)
     await waitForInstances(keys).catch(async (error: unknown) => {
       // The key has encrypted nothing: instances that lack it keep running, and may restart.
-      if (registered) await unregisterMasterKey(pool, encrypter)
+      if (registered) await unregisterMasterKey(orm, encrypter)
       throw error
     })
     const result = await reEncrypt(encryptedTables(database), encrypter, createProgressPrinter())
     const statuses = await readKeys(keys)
-    await deleteRemovableKeys(pool, statuses)
+    await deleteRemovableKeys(orm, statuses)
     const needed = statuses.filter(({ current, removable }) => !current && !removable)
     if (folder !== undefined && needed.length === 0 && result.unreadable === 0) {
       await dropPreviousKeys(folder)
@@ -107,7 +107,7 @@ async function waitForInstances({ database, encrypter, folder }: Keys): Promise<
   const endMs = performance.now() + (folder === undefined ? 0 : KEY_READ_MS)
   let notified = false
   for (;;) {
-    const lacking = await listInstancesWithoutKey(database.pool, encrypter)
+    const lacking = await listInstancesWithoutKey(database.orm, encrypter)
     if (lacking.length === 0) return
     if (performance.now() > endMs) {
       throw new Failure(

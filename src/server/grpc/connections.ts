@@ -20,31 +20,10 @@ export interface GrpcConnections {
 
 export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
   const all = new Usage({ streamsMax: limits.streamsMax, heldBytesMax: limits.heldBytesMax })
-  const addresses = new Map<string, { readonly usage: Usage; connections: number }>()
+  const addresses = createAddresses(limits, all)
   const byPeer = new Map<string, GrpcConnection>()
   const bySession = new WeakMap<Session, GrpcConnection>()
   let port: number | undefined
-
-  const enter = (group: string): Usage => {
-    let address = addresses.get(group)
-    if (address === undefined) {
-      const { streamsPerAddressMax, heldBytesPerAddressMax } = limits
-      const usage = new Usage(
-        { streamsMax: streamsPerAddressMax, heldBytesMax: heldBytesPerAddressMax },
-        all,
-      )
-      address = { usage, connections: 0 }
-      addresses.set(group, address)
-    }
-    address.connections += 1
-    return address.usage
-  }
-  const leave = (group: string): void => {
-    const address = addresses.get(group)
-    if (address === undefined) return
-    address.connections -= 1
-    if (address.connections === 0) addresses.delete(group)
-  }
   return {
     add(socket, identity) {
       const { remoteAddress = '', remotePort } = socket
@@ -55,13 +34,13 @@ export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
           streamsMax: limits.streamsPerConnectionMax,
           heldBytesMax: limits.heldBytesPerConnectionMax,
         },
-        enter(group),
+        addresses.enter(group),
       )
       port = socket.localPort
       byPeer.set(peer, new GrpcConnection(socket, identity, usage, performance.now()))
       socket.once('close', () => {
         byPeer.delete(peer)
-        leave(group)
+        addresses.leave(group)
       })
     },
     find: (peer) => byPeer.get(peer),
@@ -76,6 +55,29 @@ export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
     },
     check(nowMs) {
       for (const connection of byPeer.values()) connection.check(nowMs, limits.greetingMs)
+    },
+  }
+}
+
+/** The usage of each address, for as long as it has connections. */
+function createAddresses(limits: GrpcLimits, all: Usage) {
+  const addresses = new Map<string, { readonly usage: Usage; connections: number }>()
+  return {
+    enter(group: string): Usage {
+      let address = addresses.get(group)
+      if (address === undefined) {
+        const { streamsPerAddressMax: streamsMax, heldBytesPerAddressMax: heldBytesMax } = limits
+        address = { usage: new Usage({ streamsMax, heldBytesMax }, all), connections: 0 }
+        addresses.set(group, address)
+      }
+      address.connections += 1
+      return address.usage
+    },
+    leave(group: string): void {
+      const address = addresses.get(group)
+      if (address === undefined) return
+      address.connections -= 1
+      if (address.connections === 0) addresses.delete(group)
     },
   }
 }

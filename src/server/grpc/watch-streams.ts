@@ -62,17 +62,7 @@ export function watchStreams(
   limits: GrpcLimits,
 ): StreamWatch {
   const open = new Set<OpenStream>()
-  let fresh: OpenStream[] = []
-
-  const watchFresh = (): void => {
-    const turn = fresh
-    fresh = []
-    for (const each of turn) {
-      // Almost every request is complete in the turn in which it began.
-      const { stream } = each
-      if (!stream.readableEnded && !stream.closed) watchBody(each, limits)
-    }
-  }
+  const watchLater = createBodyWatch(limits)
   const onCreated = (message: unknown): void => {
     const { stream, headers } = message as Created
     const connection = stream.session && connections.of(stream.session)
@@ -100,11 +90,10 @@ export function watchStreams(
     usage.hold(headerBytes)
     if (isCompressed(headers)) watchCompressed(each, limits)
     // Deferred until grpc-js has the stream: it cannot handle one that is closed.
-    if (headerBytes > limits.headerBytesMax) {
+    if (headerBytes > limits.headerBytesMax)
       queueMicrotask(() => connection.refuse(stream, LARGE_HEADERS_WEIGHT))
-    } else if (!fits) {
-      queueMicrotask(() => connection.refuse(stream))
-    } else if (fresh.push(each) === 1) setImmediate(watchFresh)
+    else if (!fits) queueMicrotask(() => connection.refuse(stream))
+    else watchLater(each)
   }
   const check = (): void => {
     const nowMs = performance.now()
@@ -181,6 +170,22 @@ function watchCompressed({ stream, connection }: OpenStream, limits: GrpcLimits)
     if (answered) usage.release(expandedBytes)
     else setTimeout(() => usage.release(expandedBytes), EXPANSION_MS).unref()
   })
+}
+
+/** Watches the body of each request that is not complete in the turn in which it began: few are. */
+function createBodyWatch(limits: GrpcLimits): (each: OpenStream) => void {
+  let fresh: OpenStream[] = []
+  const watchFresh = (): void => {
+    const turn = fresh
+    fresh = []
+    for (const each of turn) {
+      const { stream } = each
+      if (!stream.readableEnded && !stream.closed) watchBody(each, limits)
+    }
+  }
+  return (each) => {
+    if (fresh.push(each) === 1) setImmediate(watchFresh)
+  }
 }
 
 /** Counts the bytes of a request until it is complete. */

@@ -17,8 +17,8 @@ import type { Invoker } from '../rpc/invokers.ts'
 import { toFault } from '../rpc/status.ts'
 import type { Tls } from '../tls.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
-import { allowOrigins, securityHeaders } from './headers.ts'
-import { handleMalformed, malformedRequest } from './malformed.ts'
+import { allowOrigins, type SecurityHeaders, securityHeaders } from './headers.ts'
+import { handleMalformed, type MalformedHandlers, malformedRequest } from './malformed.ts'
 import { createPipelineBound } from './pipelines.ts'
 
 interface HttpServerOptions<Bank> {
@@ -74,45 +74,16 @@ export interface HttpServer {
 export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Promise<HttpServer> {
   const { tls } = options
   const secured = securityHeaders(tls !== undefined)
-  const headers = Object.entries(secured)
-  const malformed = handleMalformed(options.requestIds, headers)
-  const app = Fastify({
-    logger: false,
-    genReqId: options.requestIds,
-    trustProxy: options.trustedProxies.length > 0 ? [...options.trustedProxies] : false,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // For the whole request, so also for a body that is sent byte by byte.
-    requestTimeout: REQUEST_MS,
-    // For a connection without traffic, such as one whose client does not read its response.
-    connectionTimeout: STALLED_MS,
-    // Longer than a load balancer's 60 s, so that Inflow never closes while a request arrives.
-    keepAliveTimeout: 72_000,
-    forceCloseConnections: 'idle',
-    return503OnClosing: false,
-    ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
-    clientErrorHandler: malformed.onClientError,
-    // Fastify runs no hooks for these errors.
-    frameworkErrors: (error, _request, reply: FastifyReply) =>
-      reply.headers(secured).send(sendFault(reply, fromFastify(error))),
-  }) as unknown as FastifyInstance
+  const malformed = handleMalformed(options.requestIds, Object.entries(secured))
+  const app = createApp(options, secured, malformed.onClientError)
   app.server.prependListener('request', malformed.onRequest)
   const connections = boundConnections(app.server, options.limits)
-  const served = createPipelineBound()
   // A client without a completed handshake cannot read an HTTP response.
   app.server.prependListener('tlsClientError', (_error: Error, socket: TLSSocket) => {
     socket.destroy()
   })
   tls?.onReload(() => (app.server as HttpsServer).setSecureContext(tls.server()))
-  app.addHook('onRequest', (request, reply, done) => {
-    if (!served(request.raw, reply.raw)) {
-      reply.hijack()
-      return
-    }
-    reply.header('x-request-id', request.id)
-    for (const [name, value] of headers) reply.header(name, value)
-    const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
-    done(hostless ? malformedRequest('The Host header is missing') : undefined)
-  })
+  onEachRequest(app, secured)
   await allowOrigins(app, options.corsOrigins)
   // Ignore expectations other than 100-continue: Node would refuse them without a request id.
   app.server.on('checkExpectation', (request, response) => {
@@ -150,6 +121,53 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
     await closed
   }
   return { port, connections: connections.count, close }
+}
+
+/** The server without its routes. @param secured the headers of every response */
+function createApp(
+  {
+    tls,
+    requestIds,
+    trustedProxies,
+  }: Pick<HttpServerOptions<never>, 'tls' | 'requestIds' | 'trustedProxies'>,
+  secured: SecurityHeaders,
+  onClientError: MalformedHandlers['onClientError'],
+): FastifyInstance {
+  return Fastify({
+    logger: false,
+    genReqId: requestIds,
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
+    // For the whole request, so also for a body that is sent byte by byte.
+    requestTimeout: REQUEST_MS,
+    // For a connection without traffic, such as one whose client does not read its response.
+    connectionTimeout: STALLED_MS,
+    // Longer than a load balancer's 60 s, so that Inflow never closes while a request arrives.
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
+    clientErrorHandler: onClientError,
+    // Fastify runs no hooks for these errors.
+    frameworkErrors: (error, _request, reply: FastifyReply) =>
+      reply.headers(secured).send(sendFault(reply, fromFastify(error))),
+  }) as unknown as FastifyInstance
+}
+
+/** Bounds pipelined requests, sets the headers of every response, and refuses requests without a host. */
+function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
+  const served = createPipelineBound()
+  const headers = Object.entries(secured)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!served(request.raw, reply.raw)) {
+      reply.hijack()
+      return
+    }
+    reply.header('x-request-id', request.id)
+    for (const [name, value] of headers) reply.header(name, value)
+    const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
+    done(hostless ? malformedRequest('The Host header is missing') : undefined)
+  })
 }
 
 function operations(

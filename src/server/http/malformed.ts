@@ -10,7 +10,7 @@ export function malformedRequest(text: string, cause?: unknown): Fault {
 
 type HeaderList = readonly (readonly [name: string, value: string])[]
 
-interface MalformedHandlers {
+export interface MalformedHandlers {
   /** Listener for `request`, before any other. */
   readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void
   readonly onClientError: (error: Error & { readonly code?: string }, socket: Socket) => void

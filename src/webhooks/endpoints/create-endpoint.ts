@@ -54,7 +54,7 @@ export async function createEndpoint(
         kinds: [...requested.kinds],
         description: requested.description,
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
-        afterPosition: end,
+        afterPosition: end.position,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,

@@ -1,0 +1,74 @@
+import { create, type DescMethod, type MessageInitShape, setExtension } from '@bufbuild/protobuf'
+import { MethodOptionsSchema } from '@bufbuild/protobuf/wkt'
+import { expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import {
+  Credential,
+  PolicySchema,
+  policy,
+  Resource,
+  type TenantScopeSchema,
+} from '../../gen/inflow/auth/v1/policy_pb.ts'
+import { readPolicy } from '../../src/auth/method-policy.ts'
+
+const { createAccount } = AccountService.method
+const TOKEN = { credential: Credential.TOKEN, scopes: ['read'] }
+
+/** The method CreateAccount with another policy. */
+function withPolicy(stated: MessageInitShape<typeof PolicySchema>): DescMethod {
+  const options = create(MethodOptionsSchema)
+  setExtension(options, policy, create(PolicySchema, stated))
+  return { ...createAccount, proto: { ...createAccount.proto, options } }
+}
+
+function withRule(rule?: MessageInitShape<typeof TenantScopeSchema>['rule']): DescMethod {
+  return withPolicy({ ...TOKEN, tenantScope: rule ? { rule } : {} })
+}
+
+const owned = (field: string, resource: Resource) =>
+  withRule({ case: 'owned', value: { resources: [{ field, resource }] } })
+
+test('reads the policy of a method', () => {
+  expect(readPolicy(withPolicy({ credential: Credential.SECRET_KEY }))).toEqual({
+    credential: 'secret key',
+  })
+  const token = { credential: 'token', scopes: ['read'] }
+  for (const [rule, tenantScope] of [
+    [{ case: 'unrestrictedOnly', value: true }, { by: 'unrestricted' }],
+    [
+      { case: 'businessField', value: 'business_id' },
+      { by: 'business', field: 'businessId' },
+    ],
+    [{ case: 'businessFilter', value: '' }, { by: 'filtered' }],
+    [
+      { case: 'businessFilter', value: 'business_id' },
+      { by: 'filtered', field: 'businessId' },
+    ],
+  ] as const) {
+    expect(readPolicy(withRule(rule))).toEqual({ ...token, tenantScope })
+  }
+  const fields = { reference: 'transaction' }
+  expect(readPolicy(owned('reference', Resource.TRANSACTION))).toEqual({
+    ...token,
+    tenantScope: { by: 'owned', fields },
+  })
+})
+
+test.each([
+  ['no credential', withPolicy({ scopes: ['read'] }), /names no credential$/],
+  ['no scopes', withPolicy({ credential: Credential.TOKEN }), /needs scopes out of admin, /],
+  ['an unknown scope', withPolicy({ ...TOKEN, scopes: ['read', 'write'] }), /needs scopes out of/],
+  ['no tenant scope', withPolicy(TOKEN), /has no tenant scope$/],
+  ['a tenant scope without a rule', withRule(), /has no tenant scope$/],
+  ['a resource of no kind', owned('reference', Resource.UNSPECIFIED), /^reference of .* no kind$/],
+  ['an unknown field', withRule({ case: 'businessField', value: 'payer_id' }), /field payer_id/],
+  ['an unknown filter', withRule({ case: 'businessFilter', value: 'payer_id' }), /field payer_id/],
+  ['an unknown owned field', owned('key_id', Resource.KEY), /no scalar field key_id/],
+  [
+    'a field that is no list',
+    withRule({ case: 'businessesField', value: 'business_id' }),
+    /no list field business_id/,
+  ],
+])('refuses a policy with %s', (_, method, message) => {
+  expect(() => readPolicy(method)).toThrow(message)
+})
