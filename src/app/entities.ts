@@ -28,7 +28,7 @@ import {
   ReversalEntity,
   UnmatchedPaymentEntity,
 } from '../transactions/exceptions.entity.ts'
-import { PostingEntity } from '../transactions/posting.entity.ts'
+import { PostingEntity } from '../transactions/ledger/posting.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
 import {
   AttemptEntity,

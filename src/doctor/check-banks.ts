@@ -4,7 +4,7 @@ import type { BankCode } from '../banks/bank.ts'
 import type { Config } from '../config/config.ts'
 import { countInReview, latestNotificationAt } from '../notifications/notification-status.ts'
 import { countConflicts } from '../transactions/record-conflict.ts'
-import { countOpenUnmatched } from '../transactions/resolve-unmatched.ts'
+import { countOpenUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The time that a bank has to send any response. */

@@ -9,12 +9,12 @@ import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
 import { toTransactionMessage, toUnmatchedMessage } from '../transactions/message.ts'
+import { canBePaidAt } from '../transactions/transaction.ts'
 import {
   assignUnmatched,
   listUnmatched,
   returnUnmatched,
-} from '../transactions/resolve-unmatched.ts'
-import { canBePaidAt } from '../transactions/transaction.ts'
+} from '../transactions/unmatched/resolve-unmatched.ts'
 import { toListedMessage, toResultMessage, toStatementRow } from './message.ts'
 import { type ReconcileDependencies, reconcileStatement } from './reconcile-statement.ts'
 

@@ -3,7 +3,7 @@ import { isNumberOpen, joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { TransactionStatus } from './transaction.ts'
-import type { Resolution } from './unmatched-payment.ts'
+import type { Resolution } from './unmatched/unmatched-payment.ts'
 
 /** A payment as a bank's list or statement describes it. */
 export interface ReportedPayment {

@@ -25,7 +25,11 @@ import {
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
-import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
+import type {
+  Resolution,
+  StoredUnmatched,
+  UnmatchedPayment,
+} from './unmatched/unmatched-payment.ts'
 
 const STATUSES: Readonly<Record<TransactionStatus, StatusMessage>> = {
   PENDING: StatusMessage.PENDING,

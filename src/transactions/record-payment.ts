@@ -20,8 +20,8 @@ import {
   type RecordOutcome,
   type StoredTransaction,
 } from './transaction.ts'
-import type { UnmatchedPayment } from './unmatched-payment.ts'
-import { insertUnmatched, type NewUnmatched, resolutionOf } from './unmatched-store.ts'
+import { insertUnmatched, type NewUnmatched, resolutionOf } from './unmatched/store.ts'
+import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
 
 /** The result of recording a payment. */
 export interface RecordResult {

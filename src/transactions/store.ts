@@ -9,7 +9,7 @@ import {
   textArray,
   timestampArray,
 } from '../postgres/binary-arrays.ts'
-import { appendPostings, PAYMENT_POSTING } from './append-postings.ts'
+import { appendPostings, PAYMENT_POSTING } from './ledger/append-postings.ts'
 import type { IncomingPayment } from './transaction.ts'
 
 /** A payment about to be recorded. */

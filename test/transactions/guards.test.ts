@@ -1,5 +1,9 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { type LedgerState, type PostingKind, TRANSITIONS } from '../../src/transactions/ledger.ts'
+import {
+  type LedgerState,
+  type PostingKind,
+  TRANSITIONS,
+} from '../../src/transactions/ledger/ledger.ts'
 import { TRANSACTION_STATUSES, type TransactionStatus } from '../../src/transactions/transaction.ts'
 import { useDatabase } from '../support/database.ts'
 

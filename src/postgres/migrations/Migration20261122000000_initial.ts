@@ -403,7 +403,7 @@ create function bump_event_epoch(OUT new_epoch integer) language plpgsql
       values (new_epoch, state.position, clock_timestamp());
     perform pg_notify('inflow_event_log', state.position::text);
   end $$;
--- The legal transitions of a transaction: see src/transactions/ledger.ts.
+-- The legal transitions of a transaction: see src/transactions/ledger/ledger.ts.
 create function transaction_guard() returns trigger language plpgsql as $$
   begin
     if (new.id, new.business_id, new.account_id, new.live, new.bank, new.session_id, new.amount_minor)

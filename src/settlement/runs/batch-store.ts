@@ -1,7 +1,7 @@
 import type { PoolClient } from 'pg'
 import { appendEvents } from '../../events/append-events.ts'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
-import { appendPostings } from '../../transactions/append-postings.ts'
+import { appendPostings } from '../../transactions/ledger/append-postings.ts'
 import { markSettled } from '../../transactions/transaction.sql.ts'
 import type { Settlement } from '../settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'

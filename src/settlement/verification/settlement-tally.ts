@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg'
-import type { Discrepancy, SettlementSums } from '../../transactions/verify-transactions.ts'
+import type { Discrepancy, SettlementSums } from '../../transactions/ledger/verify-transactions.ts'
 import { findSettlementTotals, listSettlementTotals } from './store.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { PoolClient } from 'pg'
 import { MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
+import type { SettlementSums } from '../../transactions/ledger/verify-transactions.ts'
 import { joinPostings } from '../../transactions/transaction.sql.ts'
-import type { SettlementSums } from '../../transactions/verify-transactions.ts'
 
 type TotalsRow = { id: string; count: string; gross: string; fees: string }
 

@@ -4,7 +4,7 @@ import {
   type BalanceSums,
   type Discrepancy,
   verifyTransactions,
-} from '../../transactions/verify-transactions.ts'
+} from '../../transactions/ledger/verify-transactions.ts'
 import { readBalance } from '../balances/store.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { createSettlementTally } from './settlement-tally.ts'

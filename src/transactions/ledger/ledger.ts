@@ -1,4 +1,4 @@
-import type { TransactionStatus } from './transaction.ts'
+import type { TransactionStatus } from '../transaction.ts'
 
 /**
  * The ledger state of a transaction: its status, and whether it is settled.

@@ -1,21 +1,20 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import { isOpened, type OpenAccount } from '../accounts/account.ts'
-import { getAccount } from '../accounts/get-account.ts'
-import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
-import type { BankCode } from '../banks/bank.ts'
-import type { Clock } from '../core/clock.ts'
-import { Fault, invalidFields } from '../core/errors.ts'
-import { newId } from '../core/ids.ts'
-import { cutScan } from '../postgres/bounded-scan.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
-import { readPage } from '../postgres/page-token.ts'
-import { UnmatchedPaymentEntity } from './exceptions.entity.ts'
-import { encodeTransactionEvent } from './message.ts'
-import { findRecorded } from './queries.ts'
-import type { IncomingPayment, StoredTransaction } from './transaction.ts'
-import type { StoredUnmatched } from './unmatched-payment.ts'
+import { isOpened, type OpenAccount } from '../../accounts/account.ts'
+import { getAccount } from '../../accounts/get-account.ts'
+import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../../auth/caller.ts'
+import type { BankCode } from '../../banks/bank.ts'
+import type { Clock } from '../../core/clock.ts'
+import { Fault, invalidFields } from '../../core/errors.ts'
+import { newId } from '../../core/ids.ts'
+import { cutScan } from '../../postgres/bounded-scan.ts'
+import { inTransaction } from '../../postgres/in-transaction.ts'
+import { readPage } from '../../postgres/page-token.ts'
+import { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
+import { encodeTransactionEvent } from '../message.ts'
+import { findRecorded } from '../queries.ts'
+import type { IncomingPayment, StoredTransaction } from '../transaction.ts'
 import {
   assignOpen,
   findUnmatched,
@@ -23,7 +22,8 @@ import {
   lockOpenReports,
   resolutionOf,
   returnOpen,
-} from './unmatched-store.ts'
+} from './store.ts'
+import type { StoredUnmatched } from './unmatched-payment.ts'
 
 interface Dependencies {
   readonly pool: Pool

@@ -1,5 +1,5 @@
 import { defineEntity, p } from '@mikro-orm/core'
-import { TransactionEntity } from './transaction.entity.ts'
+import { TransactionEntity } from '../transaction.entity.ts'
 
 /** The legal postings: see ledger.ts. */
 const MOVEMENTS = `case kind

@@ -1,4 +1,4 @@
-import type { IncomingPayment } from './transaction.ts'
+import type { IncomingPayment } from '../transaction.ts'
 
 /**
  * An operator's decision about an unmatched payment. It is final.
