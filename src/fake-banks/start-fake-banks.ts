@@ -29,6 +29,21 @@ interface FakeBanksOptions {
 
 const secret = () => randomBytes(24).toString('base64url')
 
+const newNinePsbKeys = () => ({
+  publicKey: secret(),
+  privateKey: secret(),
+  notificationUser: '9psb',
+  notificationPassword: secret(),
+})
+
+const ninePsbEnvironment = (url: string, keys: ReturnType<typeof newNinePsbKeys>) => ({
+  BANK_9PSB_BASE_URL: url,
+  BANK_9PSB_PUBLIC_KEY: keys.publicKey,
+  BANK_9PSB_PRIVATE_KEY: keys.privateKey,
+  BANK_9PSB_NOTIFICATION_USER: keys.notificationUser,
+  BANK_9PSB_NOTIFICATION_PASSWORD: keys.notificationPassword,
+})
+
 /**
  * @throws RangeError if the service is not on this machine
  * @throws if a port is in use; the banks already started are closed
@@ -48,12 +63,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
     started.push(bank)
     return bank
   }
-  const ninePsbKeys = {
-    publicKey: secret(),
-    privateKey: secret(),
-    notificationUser: '9psb',
-    notificationPassword: secret(),
-  }
+  const ninePsbKeys = newNinePsbKeys()
   const providusKeys = { clientId: secret(), clientSecret: secret() }
   try {
     const ninePsb = keep(
@@ -81,11 +91,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
       PALMPAY: palmPay,
       environment: {
         BANKS: '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live',
-        BANK_9PSB_BASE_URL: ninePsb.url,
-        BANK_9PSB_PUBLIC_KEY: ninePsbKeys.publicKey,
-        BANK_9PSB_PRIVATE_KEY: ninePsbKeys.privateKey,
-        BANK_9PSB_NOTIFICATION_USER: ninePsbKeys.notificationUser,
-        BANK_9PSB_NOTIFICATION_PASSWORD: ninePsbKeys.notificationPassword,
+        ...ninePsbEnvironment(ninePsb.url, ninePsbKeys),
         ...safeHaven.environment,
         BANK_SAFEHAVEN_CALLBACK_URL: notificationsUrl('SAFEHAVEN'),
         BANK_SAFEHAVEN_CALLBACK_SECRET: secret(),

@@ -10,7 +10,7 @@ import { createDispatcher } from './deliveries/dispatcher.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './deliveries/retention.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
-import { createWorker } from './deliveries/worker.ts'
+import { Worker } from './deliveries/worker.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
 import { createWebhookRpc } from './rpc.ts'
 import { createAddressGuard } from './sender/address-guard.ts'
@@ -83,33 +83,22 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     proxyUrl: options.proxyUrl,
     resolve: options.resolve,
   })
-  const background = { pool, clock, log }
+  const background = { pool, clock, log, leaseMs }
   const onFailure = createHealthWatch({ orm, clock, log, onCommit })
-  const worker = createWorker({
+  const worker = new Worker({
     ...background,
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
-    leaseMs,
     concurrencyOf: others?.concurrencyOf,
     steps: {
       send: createSender({ encrypter, timeText, httpClient, log }),
-      record: createRecorder({
-        ...background,
-        scheduleMs,
-        leaseMs,
-        random: Math.random,
-        onFailure,
-      }),
+      record: createRecorder({ ...background, scheduleMs, random: Math.random, onFailure }),
     },
   })
   const onDue = (): void => {
     worker.wake()
     others?.deliveriesDue()
   }
-  const dispatcher = createDispatcher({
-    ...background,
-    leaseMs,
-    worker: { ...worker, wake: onDue },
-  })
+  const dispatcher = createDispatcher({ ...background, worker, onDue })
   const retention = createDeliveryRetention({
     ...background,
     retentionDays: options.retentionDays,
@@ -118,14 +107,14 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   return {
     rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }),
     retention,
-    start: worker.start,
+    start: () => worker.start(),
     startBackground() {
       dispatcher.start()
       retention.start()
     },
     // The dispatcher wakes the worker when it creates deliveries.
     wake: dispatcher.wake,
-    deliveriesDue: worker.wake,
+    deliveriesDue: () => worker.wake(),
     async stop() {
       await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
       await httpClient.close()

@@ -75,22 +75,11 @@ const TOKENS_MAX = 1_000
  */
 export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<FakeNinePsb> {
   const { port, credentials, clock = systemClock } = options
-  const { notificationUser: user, notificationPassword: password } = credentials
   const faults = createFaults<NinePsbOperation, NinePsbFault>()
   const books = createNinePsbBooks(clock)
-  const notifier = createNotifier({
-    url: options.notify,
-    observe: options.observe,
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
-    },
-    retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
-    classify: ({ text }) =>
-      getPath(parseBankJson(text), 'code') === '00' ? 'acknowledged' : 'retry',
-  })
+  const notifier = createNinePsbNotifier(options)
   const notify = (transaction: NinePsbTransaction) =>
-    notifier.notify(notificationBody(transaction, password))
+    notifier.notify(notificationBody(transaction, credentials.notificationPassword))
   const tokens = createTokens(options, clock)
   const requests = { authenticate: 0, create: 0, confirm: 0, deactivate: 0 }
   /** Checks the token, then executes the operation. */
@@ -141,6 +130,21 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions): Promise<Fak
       return server.close()
     },
   }
+}
+
+function createNinePsbNotifier(options: FakeNinePsbOptions) {
+  const { notificationUser: user, notificationPassword: password } = options.credentials
+  return createNotifier({
+    url: options.notify,
+    observe: options.observe,
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+    },
+    retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
+    classify: ({ text }) =>
+      getPath(parseBankJson(text), 'code') === '00' ? 'acknowledged' : 'retry',
+  })
 }
 
 const SYSTEM_ERROR = { code: '99', message: 'Request processing error' }

@@ -72,20 +72,8 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
       if (transactions.length >= ROWS_MAX)
         throw new RangeError(`the limit of ${ROWS_MAX} payments is reached`)
       const { atMs = clock.now(), ...details } = payment
-      const transaction = {
-        reference: account.reference,
-        sessionId: ids.sessionId(atMs),
-        date: ids.localTime(atMs),
-        accountNumber,
-        accountName: account.name,
-        amountMinor,
-        senderName: 'BENSON MALIK',
-        senderAccountNumber: '1003245245',
-        senderBankCode: SENDER_BANK,
-        senderBankName: 'GTBank Plc',
-        description: `TRF/${account.name}`,
-        ...details,
-      }
+      const [sessionId, date] = [ids.sessionId(atMs), ids.localTime(atMs)]
+      const transaction = { sessionId, date, amountMinor, ...transferTo(account), ...details }
       transactions.push(transaction)
       received.get(accountNumber)?.push(transaction)
       return transaction
@@ -109,26 +97,42 @@ export function createNinePsbBooks(clock: Clock): NinePsbBooks {
       account.active = false
       return { ...SUCCESS, ...request }
     },
-    confirm(body) {
-      const reference = getPath(body, 'reference')
-      const sessionId = getPath(body, 'sessionid')
-      const amount = getPath(body, 'amount')
-      const accountNumber = getPath(body, 'accountnumber')
-      if (accountNumber === '')
-        return { transactions: null, ...rejection('accountnumber is mandatory') }
-      if (reference + sessionId === '') {
-        return { transactions: null, ...rejection('reference or sessionid is mandatory') }
-      }
-      const matching = (received.get(accountNumber) ?? []).filter(
-        (transaction) =>
-          (reference === '' || transaction.reference === reference) &&
-          (sessionId === '' || transaction.sessionId === sessionId) &&
-          (amount === '' || transaction.amountMinor === parseNaira(amount)),
-      )
-      const latest = matching.slice(-LISTED_MAX).reverse()
-      return { transactions: latest.map(toListed), ...SUCCESS }
-    },
+    confirm: (body) => confirm(body, received.get(getPath(body, 'accountnumber')) ?? []),
   }
+}
+
+/** The fields of a transfer to an account that its test may replace. */
+function transferTo(account: NinePsbAccount) {
+  return {
+    reference: account.reference,
+    accountNumber: account.accountNumber,
+    accountName: account.name,
+    senderName: 'BENSON MALIK',
+    senderAccountNumber: '1003245245',
+    senderBankCode: SENDER_BANK,
+    senderBankName: 'GTBank Plc',
+    description: `TRF/${account.name}`,
+  }
+}
+
+/** @param received the payments into the requested account, oldest first */
+function confirm(body: unknown, received: readonly NinePsbTransaction[]): NinePsbBody {
+  const reference = getPath(body, 'reference')
+  const sessionId = getPath(body, 'sessionid')
+  const amount = getPath(body, 'amount')
+  if (getPath(body, 'accountnumber') === '')
+    return { transactions: null, ...rejection('accountnumber is mandatory') }
+  if (reference + sessionId === '') {
+    return { transactions: null, ...rejection('reference or sessionid is mandatory') }
+  }
+  const matching = received.filter(
+    (transaction) =>
+      (reference === '' || transaction.reference === reference) &&
+      (sessionId === '' || transaction.sessionId === sessionId) &&
+      (amount === '' || transaction.amountMinor === parseNaira(amount)),
+  )
+  const latest = matching.slice(-LISTED_MAX).reverse()
+  return { transactions: latest.map(toListed), ...SUCCESS }
 }
 
 const REFERENCE_USED = 'reference number must be unique.'

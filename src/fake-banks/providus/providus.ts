@@ -78,22 +78,10 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
   const signature = createHash('sha512').update(`${clientId}:${clientSecret}`).digest('hex')
   const faults = createFaults<ProvidusOperation, ProvidusFault>()
   const books = createProvidusBooks(clock)
-  const notifier = createNotifier({
-    url: options.notify,
-    observe: options.observe,
-    headers: {
-      'content-type': 'application/json',
-      'client-id': clientId,
-      'x-auth-signature': signature.toUpperCase(),
-    },
-    retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
-    classify: ({ text }) => VERDICTS.get(getPath(parseBankJson(text), 'responseCode')) ?? 'retry',
-  })
+  const notifier = createProvidusNotifier(options, signature)
   const notify = async (transaction: ProvidusTransaction): Promise<NotifyResult> => {
     const result = await notifier.notify(notificationBody(transaction))
-    const code = getPath(parseBankJson(result.responses.at(-1)?.text ?? ''), 'responseCode')
-    if (result.acknowledged) transaction.notificationStatus = 'acknowledged'
-    else if (code === '02') transaction.notificationStatus = 'rejected'
+    noteResult(transaction, result)
     return result
   }
   const requests = { create: 0, settlement: 0, session: 0 }
@@ -115,22 +103,18 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
       return fault ? rejection(options, fault.slice(0, 2)) : handle(request)
     },
   })
-  const toFound = (transaction: ProvidusTransaction | undefined): FakeResponse =>
-    transaction ? { status: 200, body: requeryBody(transaction) } : notFound(options)
   const server = await startLoopbackServer({
     port,
     observe: options.observe,
     routes: {
-      'POST /PiPCreateReservedAccountNumber': route('create', ({ body }) => {
-        const name = getPath(parseBankJson(body), 'account_name').trim()
-        if (name === '') return rejection(options, '11')
-        return created(books.open(`${options.merchant ?? 'MERCHANT'}(${name})`))
-      }),
+      'POST /PiPCreateReservedAccountNumber': route('create', ({ body }) =>
+        create(body, books.open, options),
+      ),
       'GET /PiPverifyTransaction_settlementid': route('settlement', ({ query }) =>
-        toFound(books.bySettlement(query.get('settlement_id') ?? '')),
+        found(books.bySettlement(query.get('settlement_id') ?? ''), options),
       ),
       'GET /PiPverifyTransaction_sessionid': route('session', ({ query }) =>
-        toFound(books.bySession(query.get('session_id') ?? '')),
+        found(books.bySession(query.get('session_id') ?? ''), options),
       ),
       'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
     },
@@ -150,6 +134,36 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
       return server.close()
     },
   }
+}
+
+function createProvidusNotifier(options: FakeProvidusOptions, signature: string) {
+  return createNotifier({
+    url: options.notify,
+    observe: options.observe,
+    headers: {
+      'content-type': 'application/json',
+      'client-id': options.credentials.clientId,
+      'x-auth-signature': signature.toUpperCase(),
+    },
+    retryDelaysMs: options.retryDelaysMs ?? RETRY_DELAYS_MS,
+    classify: ({ text }) => VERDICTS.get(getPath(parseBankJson(text), 'responseCode')) ?? 'retry',
+  })
+}
+
+function noteResult(transaction: ProvidusTransaction, result: NotifyResult): void {
+  const code = getPath(parseBankJson(result.responses.at(-1)?.text ?? ''), 'responseCode')
+  if (result.acknowledged) transaction.notificationStatus = 'acknowledged'
+  else if (code === '02') transaction.notificationStatus = 'rejected'
+}
+
+function create(
+  body: string,
+  open: (accountName: string) => ProvidusAccount,
+  options: FakeProvidusOptions,
+): FakeResponse {
+  const name = getPath(parseBankJson(body), 'account_name').trim()
+  if (name === '') return rejection(options, '11')
+  return created(open(`${options.merchant ?? 'MERCHANT'}(${name})`))
 }
 
 /** How to treat response codes to a notification; the bank retries after any other. */
@@ -172,6 +186,13 @@ function rejection({ errorStatus = 200 }: FakeProvidusOptions, code: string): Fa
 
 function notFound({ notFoundStatus = 200 }: FakeProvidusOptions): FakeResponse {
   return { status: notFoundStatus, body: notFoundBody() }
+}
+
+function found(
+  transaction: ProvidusTransaction | undefined,
+  options: FakeProvidusOptions,
+): FakeResponse {
+  return transaction ? { status: 200, body: requeryBody(transaction) } : notFound(options)
 }
 
 function created({ accountNumber, accountName }: ProvidusAccount): FakeResponse {

@@ -23,22 +23,6 @@ export interface AttemptSteps {
   record(attempt: Attempt, outcome: Outcome, latencyMs: number): Promise<number | undefined>
 }
 
-/** The attempts of this process: those that wait and those in progress. */
-export interface AttemptRunner {
-  /** How many attempts have started and are not recorded yet. */
-  count(): number
-  /** How many claims wait for an endpoint. */
-  waiting(endpointId: string): number
-  /** Starts attempts as soon as the concurrency limiter allows. */
-  enqueue(claims: readonly Claim[]): void
-  /** Marks the endpoints slow that have kept an attempt waiting for long. */
-  markSlow(): void
-  /** Starts no more attempts. @returns the claims that have not started */
-  close(): Claim[]
-  /** Ignores the outcomes of the attempts still in progress. @returns their claims */
-  abandon(): Claim[]
-}
-
 interface AttemptRunnerOptions {
   readonly clock: Clock
   readonly limiter: ConcurrencyLimiter
@@ -58,74 +42,101 @@ interface Waiting {
   readonly claimedTickMs: number
 }
 
-export function createAttemptRunner(options: AttemptRunnerOptions): AttemptRunner {
-  const { clock, limiter, steps, waitMaxMs, onCapacity, onRecorded, onUnused } = options
-  const inProgress = new Set<Attempt>()
-  const queues = createQueues()
-  let closed = false
+/** The attempts of this process: those that wait and those in progress. */
+export class AttemptRunner {
+  readonly #options: AttemptRunnerOptions
+  readonly #inProgress = new Set<Attempt>()
+  readonly #queues = createQueues()
+  #closed = false
 
-  const run = async (attempt: Attempt): Promise<void> => {
+  constructor(options: AttemptRunnerOptions) {
+    this.#options = options
+  }
+
+  /** How many attempts have started and are not recorded yet. */
+  count(): number {
+    return this.#inProgress.size
+  }
+
+  /** How many claims wait for an endpoint. */
+  waiting(endpointId: string): number {
+    return this.#queues.size(endpointId)
+  }
+
+  /** Starts attempts as soon as the concurrency limiter allows. */
+  enqueue(claims: readonly Claim[]): void {
+    this.#queues.add(claims, performance.now())
+    this.#startAll()
+  }
+
+  /** Marks the endpoints slow that have kept an attempt waiting for long. */
+  markSlow(): void {
+    const { limiter } = this.#options
+    const nowTickMs = performance.now()
+    for (const { claim, startedTickMs } of this.#inProgress) {
+      if (nowTickMs - startedTickMs <= limiter.slowAfterMs(claim.endpointId)) continue
+      limiter.markSlow(claim.endpointId)
+      this.#clearQueue(claim.endpointId)
+    }
+  }
+
+  /** Starts no more attempts. @returns the claims that have not started */
+  close(): Claim[] {
+    this.#closed = true
+    return this.#queues.clearAll()
+  }
+
+  /** Ignores the outcomes of the attempts still in progress. @returns their claims */
+  abandon(): Claim[] {
+    const claims = [...this.#inProgress].map((attempt) => attempt.claim)
+    this.#inProgress.clear()
+    return claims
+  }
+
+  async #run(attempt: Attempt): Promise<void> {
+    const { limiter, steps, onCapacity, onRecorded } = this.#options
     const { endpointId } = attempt.claim
     const outcome = await steps.send(attempt)
     const latencyMs = Math.round(performance.now() - attempt.startedTickMs)
     // The endpoint's capacity is free now; the delivery is finished once it is recorded.
     const wasDegraded = limiter.isDegraded(endpointId)
     limiter.finished(endpointId, resultOf(outcome, latencyMs), latencyMs)
-    if (!inProgress.has(attempt)) return
-    if (limiter.isDegraded(endpointId)) clearQueue(endpointId)
-    startAll()
+    if (!this.#inProgress.has(attempt)) return
+    if (limiter.isDegraded(endpointId)) this.#clearQueue(endpointId)
+    this.#startAll()
     if (wasDegraded) onCapacity(undefined)
-    else if (limiter.wantsMore(endpointId, queues.size(endpointId))) onCapacity(endpointId)
+    else if (limiter.wantsMore(endpointId, this.waiting(endpointId))) onCapacity(endpointId)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
-    inProgress.delete(attempt)
+    this.#inProgress.delete(attempt)
     onRecorded(dueAtMs)
   }
-  const clearQueue = (endpointId: string): void => {
-    const claims = queues.clear(endpointId)
-    if (claims.length > 0) onUnused(claims)
+
+  #clearQueue(endpointId: string): void {
+    const claims = this.#queues.clear(endpointId)
+    if (claims.length > 0) this.#options.onUnused(claims)
   }
-  const start = (claim: Claim, nowTickMs: number): void => {
+
+  #start(claim: Claim, nowTickMs: number): void {
+    const { clock, limiter } = this.#options
     const attempt = { claim, startedAtMs: clock.now(), startedTickMs: nowTickMs }
-    inProgress.add(attempt)
+    this.#inProgress.add(attempt)
     limiter.started(claim.endpointId)
-    void run(attempt)
+    void this.#run(attempt)
   }
+
   /** Starts one attempt of each endpoint in turn, as long as any may start. */
-  const startAll = (): void => {
-    if (closed) return
+  #startAll(): void {
+    if (this.#closed) return
+    const { limiter, waitMaxMs, onUnused } = this.#options
     const nowTickMs = performance.now()
-    for (const endpointId of queues.endpointIds()) {
+    for (const endpointId of this.#queues.endpointIds()) {
       if (!limiter.hasCapacity()) return
       if (!limiter.mayStart(endpointId)) continue
-      const { claim, claimedTickMs } = queues.take(endpointId)
-      if (nowTickMs - claimedTickMs > waitMaxMs) onUnused([claim, ...queues.clear(endpointId)])
-      else start(claim, nowTickMs)
+      const { claim, claimedTickMs } = this.#queues.take(endpointId)
+      if (nowTickMs - claimedTickMs > waitMaxMs)
+        onUnused([claim, ...this.#queues.clear(endpointId)])
+      else this.#start(claim, nowTickMs)
     }
-  }
-  return {
-    count: () => inProgress.size,
-    waiting: queues.size,
-    enqueue(claims) {
-      queues.add(claims, performance.now())
-      startAll()
-    },
-    markSlow() {
-      const nowTickMs = performance.now()
-      for (const { claim, startedTickMs } of inProgress) {
-        if (nowTickMs - startedTickMs <= limiter.slowAfterMs(claim.endpointId)) continue
-        limiter.markSlow(claim.endpointId)
-        clearQueue(claim.endpointId)
-      }
-    },
-    close() {
-      closed = true
-      return queues.clearAll()
-    },
-    abandon() {
-      const claims = [...inProgress].map((attempt) => attempt.claim)
-      inProgress.clear()
-      return claims
-    },
   }
 }
 

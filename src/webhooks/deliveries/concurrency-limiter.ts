@@ -161,28 +161,19 @@ export function createConcurrencyLimiter(
     },
     hasCapacity: states.hasCapacity,
     isDegraded: (endpointId) => states.of(endpointId).degraded,
-    resumesInMs() {
-      const now = nowMs()
-      let least = Number.POSITIVE_INFINITY
-      for (const { pausedUntilMs } of states.all()) {
-        if (pausedUntilMs > now) least = Math.min(least, pausedUntilMs - now)
-      }
-      return least
-    },
+    resumesInMs: () => states.resumesInMs(nowMs()),
     started: (endpointId) => states.count(states.of(endpointId), 1),
     slowAfterMs: (endpointId) => (states.of(endpointId).hasResponded ? SLOW_MS : SLOW_INITIAL_MS),
     markSlow: (endpointId) => states.setDegraded(states.of(endpointId), true),
     finished(endpointId, result, latencyMs) {
       const state = states.of(endpointId)
-      const acknowledged = result === 'acknowledged'
-      if (result !== 'no_response') state.hasResponded = true
       states.count(state, -1)
-      if (acknowledged && !state.degraded) state.limit = Math.min(state.limit + 1, state.max)
-      states.setDegraded(state, !acknowledged)
-      state.latencyMs += LATENCY_WEIGHT * (latencyMs - state.latencyMs)
-      const failed = result === 'rejected' || result === 'no_response'
-      state.failures = failed ? state.failures + 1 : 0
-      state.pausedUntilMs = failed ? nowMs() + pauseMs(state.failures, result, limits) : 0
+      if (result !== 'acknowledged') states.setDegraded(state, true)
+      else if (state.degraded) states.setDegraded(state, false)
+      else state.limit = Math.min(state.limit + 1, state.max)
+      noteResult(state, result, latencyMs)
+      const isPaused = state.failures > 0
+      state.pausedUntilMs = isPaused ? nowMs() + pauseMs(state.failures, result, limits) : 0
     },
   }
 }
@@ -214,7 +205,13 @@ function createStates(limits: ConcurrencyLimits) {
       states.set(endpointId, state)
       return state
     },
-    all: () => states.values(),
+    resumesInMs(now: number): number {
+      let least = Number.POSITIVE_INFINITY
+      for (const { pausedUntilMs } of states.values()) {
+        if (pausedUntilMs > now) least = Math.min(least, pausedUntilMs - now)
+      }
+      return least
+    },
     capacityLeft,
     hasCapacity: () =>
       capacityLeft('healthy') > 0 || (degradedCount > 0 && capacityLeft('degraded') > 0),
@@ -233,6 +230,13 @@ function createStates(limits: ConcurrencyLimits) {
       state.limit = degraded ? 1 : LIMIT_INITIAL
     },
   }
+}
+
+function noteResult(state: EndpointState, result: AttemptResult, latencyMs: number): void {
+  if (result !== 'no_response') state.hasResponded = true
+  state.latencyMs += LATENCY_WEIGHT * (latencyMs - state.latencyMs)
+  const isFailed = result === 'rejected' || result === 'no_response'
+  state.failures = isFailed ? state.failures + 1 : 0
 }
 
 /** How many claims may wait while the endpoint is at its limit. */

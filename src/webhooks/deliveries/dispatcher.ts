@@ -13,7 +13,9 @@ interface DispatcherOptions {
   readonly log: Logger
   readonly leaseMs: number
   /** Sends the deliveries that are claimed immediately. */
-  readonly worker: Pick<Worker, 'allot' | 'enqueue' | 'wake'>
+  readonly worker: Pick<Worker, 'allot' | 'enqueue'>
+  /** Called when it has created other deliveries that are due. */
+  readonly onDue: () => void
 }
 
 const EVENTS_MAX = 1_000
@@ -25,7 +27,7 @@ const IDLE_MS = 1_000
 
 /** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
-  const { pool, clock, log, leaseMs, worker } = options
+  const { pool, clock, log, leaseMs, worker, onDue } = options
   return createLoop({
     name: 'webhook dispatcher',
     log,
@@ -48,7 +50,7 @@ export function createDispatcher(options: DispatcherOptions): Loop {
         await worker.enqueue(claims, endpoints)
         due -= claims.length
       }
-      if (due > 0) worker.wake()
+      if (due > 0) onDue()
       return dispatched.events === EVENTS_MAX ? 0 : IDLE_MS
     },
   })

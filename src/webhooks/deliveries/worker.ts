@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
-import { type AttemptSteps, createAttemptRunner } from './attempt-runner.ts'
+import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
 import {
   type Claim,
   claimDeliveries,
@@ -14,6 +14,7 @@ import {
 } from './claim-deliveries.ts'
 import {
   type Allotment,
+  type ConcurrencyLimiter,
   type ConcurrencyLimits,
   createConcurrencyLimiter,
   type LimitedEndpoint,
@@ -30,17 +31,6 @@ interface WorkerOptions {
   readonly steps: AttemptSteps
   /** This process's share of an endpoint's concurrent requests. */
   readonly concurrencyOf?: ((endpointId: string, concurrency: number) => number) | undefined
-}
-
-/** Sends deliveries. */
-export interface Worker extends Loop {
-  /**
-   * How many new deliveries may be created as claimed: for endpoints that were served recently, are
-   * healthy and have no other deliveries due.
-   */
-  allot(): Allotment[]
-  /** Sends deliveries created as claimed. While the worker stops, it releases them instead. */
-  enqueue(claims: readonly Claim[], endpoints: readonly LimitedEndpoint[]): Promise<void>
 }
 
 /** The size of a page of endpoints, and the number of recently served endpoints remembered. */
@@ -62,113 +52,161 @@ const RELEASE_MS = 2_000
  * Claims due deliveries and attempts them. Endpoints are served round robin; the concurrency
  * limiter says how many deliveries each may get.
  */
-export function createWorker(options: WorkerOptions): Worker {
-  const { pool, clock, leaseMs } = options
-  const limiter = createConcurrencyLimiter(options.limits, () => performance.now())
-  const roundRobin = createRoundRobin(PAGE_MAX)
-  let nextDueAtMs = Number.POSITIVE_INFINITY
+export class Worker implements Loop {
+  readonly #options: WorkerOptions
+  readonly #limiter: ConcurrencyLimiter
+  readonly #attempts: AttemptRunner
+  readonly #loop: Loop
+  readonly #roundRobin = createRoundRobin(PAGE_MAX)
+  #nextDueAtMs = Number.POSITIVE_INFINITY
   /** Kept, so that an endpoint with a constant backlog does not delay reading the others. */
-  let listedAtMs = 0
-  let full = false
+  #listedAtMs = 0
+  #full = false
   /** Endpoints with more due after the last turn; undefined if it did not read all endpoints. */
-  let backlogged: readonly PendingEndpoint[] | undefined
+  #backlogged: readonly PendingEndpoint[] | undefined
   /** Whether the next turn claims more for these only, without reading the list again. */
-  let refilling = false
+  #refilling = false
   /** Endpoints served recently. */
-  const recent = new LRUCache<string, LimitedEndpoint>({ max: PAGE_MAX })
-  let woken = false
-  let closing = false
-  let stopped = false
+  readonly #recent = new LRUCache<string, LimitedEndpoint>({ max: PAGE_MAX })
+  #woken = false
+  #closing = false
+  #stopped = false
 
-  const turn = async (): Promise<number> => {
-    attempts.markSlow()
-    full = attempts.count() >= ATTEMPTS_MAX
-    if (full) return IDLE_MS
+  constructor(options: WorkerOptions) {
+    const { clock, limits, log, steps, leaseMs } = options
+    this.#options = options
+    this.#limiter = createConcurrencyLimiter(limits, () => performance.now())
+    this.#loop = createLoop({ name: 'webhook worker', log, turn: () => this.#turn() })
+    this.#attempts = new AttemptRunner({
+      clock,
+      limiter: this.#limiter,
+      steps,
+      waitMaxMs: leaseMs / LEASE_PER_WAIT,
+      onCapacity: (endpointId) => this.#refill(endpointId),
+      onRecorded: (dueAtMs) => this.#recorded(dueAtMs),
+      onUnused: (claims) => void releaseOrLeave(claims, options),
+    })
+  }
+
+  start(afterMs?: number): void {
+    this.#loop.start(afterMs)
+  }
+
+  wake(): void {
+    this.#woken = true
+    this.#loop.wake()
+  }
+
+  /**
+   * How many new deliveries may be created as claimed: for endpoints that were served recently, are
+   * healthy and have no other deliveries due.
+   */
+  allot(): Allotment[] {
+    const backlogged = this.#backlogged
+    if (this.#closing || backlogged === undefined || this.#isFull()) return []
+    const behind = new Set(backlogged.map(({ id }) => id))
+    // The least recently served come first.
+    const keepUp = [...this.#recent.rvalues()]
+      .filter((endpoint) => endpoint !== undefined)
+      .filter(({ id }) => !behind.has(id) && !this.#limiter.isDegraded(id))
+    return this.#limiter.allot(keepUp, (id) => this.#attempts.waiting(id))
+  }
+
+  /** Sends deliveries created as claimed. While the worker stops, it releases them instead. */
+  async enqueue(claims: readonly Claim[], endpoints: readonly LimitedEndpoint[]): Promise<void> {
+    this.#remember(ownShare(endpoints, this.#options))
+    if (this.#closing) await releaseOrLeave(claims, this.#options)
+    else this.#attempts.enqueue(claims)
+  }
+
+  async stop(): Promise<void> {
+    this.#closing = true
+    const unused = releaseOrLeave(this.#attempts.close(), this.#options)
+    await withTimeout(this.#drained(), DRAIN_MS)
+    this.#stopped = true
+    const left = [...this.#attempts.close(), ...this.#attempts.abandon()]
+    const abandoned = releaseOrLeave(left, this.#options)
+    await withTimeout(Promise.all([unused, abandoned]), RELEASE_MS)
+  }
+
+  /** Claims once, and starts what it claimed. @returns milliseconds until the next turn */
+  async #turn(): Promise<number> {
+    this.#attempts.markSlow()
+    this.#full = this.#isFull()
+    if (this.#full) return IDLE_MS
+    const { pool, clock, leaseMs } = this.#options
     const nowMs = clock.now()
-    const fresh = nowMs - listedAtMs < IDLE_MS && nowMs >= listedAtMs
-    const known = refilling && fresh && !woken && nextDueAtMs > nowMs ? backlogged : undefined
-    refilling = false
-    woken = false
-    if (nextDueAtMs <= nowMs) nextDueAtMs = Number.POSITIVE_INFINITY
-    if (known === undefined) listedAtMs = nowMs
-    const page = known ?? (await listPendingEndpoints(pool, roundRobin.after(), nowMs, PAGE_MAX))
-    const due = roundRobin.order(known ?? ownShare(page, options).filter(({ due }) => due))
-    const allotments = limiter.allot(due, attempts.waiting)
+    const { page, due } = await this.#list(nowMs)
+    const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
     const { claims, lost } =
       allotments.length > 0
         ? await claimDeliveries(pool, allotments, nowMs, leaseMs)
         : { claims: [], lost: [] }
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
-    if (stopped) return IDLE_MS
-    attempts.enqueue(claims)
+    if (this.#stopped) return IDLE_MS
+    this.#attempts.enqueue(claims)
     if (lost.length > 0) await failClaims(pool, lost, nowMs, 'the event expired')
     const served = new Set(claims.map(({ endpointId }) => endpointId))
-    remember(due.filter(({ id }) => served.has(id)))
-    const whole = roundRobin.after() === '' && page.length < PAGE_MAX
-    backlogged = whole ? backloggedEndpoints(due, allotments, claims) : undefined
-    const any = claims.length + lost.length > 0
-    if (roundRobin.advance(page, any ? allotments.at(-1)?.endpointId : undefined)) return 0
-    // Some may have finished all their attempts during this turn.
-    refilling = backlogged?.some(({ id }) => limiter.wantsMore(id, attempts.waiting(id))) ?? false
-    if (refilling) return 0
-    // Without capacity, it checks more often for attempts that have become slow.
-    const checkMs = limiter.hasCapacity() ? IDLE_MS : FULL_CHECK_MS
-    return Math.max(Math.min(nextDueAtMs - clock.now(), limiter.resumesInMs(), checkMs), 0)
-  }
-  const remember = (endpoints: readonly LimitedEndpoint[]): void => {
-    for (const endpoint of endpoints) recent.set(endpoint.id, endpoint)
-  }
-  const drained = async (): Promise<void> => {
-    await loop.stop()
-    while (attempts.count() > 0 && !stopped) await sleep(DRAIN_CHECK_MS)
+    this.#remember(due.filter(({ id }) => served.has(id)))
+    const isWhole = this.#roundRobin.after() === '' && page.length < PAGE_MAX
+    this.#backlogged = isWhole ? backloggedEndpoints(due, allotments, claims) : undefined
+    const isAny = claims.length + lost.length > 0
+    if (this.#roundRobin.advance(page, isAny ? allotments.at(-1)?.endpointId : undefined)) return 0
+    return this.#untilNextMs()
   }
 
-  const loop = createLoop({ name: 'webhook worker', log: options.log, turn })
-  const attempts = createAttemptRunner({
-    clock,
-    limiter,
-    steps: options.steps,
-    waitMaxMs: leaseMs / LEASE_PER_WAIT,
-    onCapacity(endpointId) {
-      if (endpointId !== undefined && backlogged && !backlogged.some(({ id }) => id === endpointId))
-        return
-      refilling = true
-      loop.wake()
-    },
-    onRecorded(dueAtMs) {
-      if (dueAtMs !== undefined) nextDueAtMs = Math.min(nextDueAtMs, dueAtMs)
-      if (dueAtMs !== undefined || full) loop.wake()
-    },
-    onUnused: (claims) => void releaseOrLeave(claims, options),
-  })
-  return {
-    start: loop.start,
-    wake() {
-      woken = true
-      loop.wake()
-    },
-    allot() {
-      if (closing || backlogged === undefined || attempts.count() >= ATTEMPTS_MAX) return []
-      const behind = new Set(backlogged.map(({ id }) => id))
-      // The least recently served come first.
-      const keepUp = [...recent.rvalues()]
-        .filter((endpoint) => endpoint !== undefined)
-        .filter(({ id }) => !behind.has(id) && !limiter.isDegraded(id))
-      return limiter.allot(keepUp, attempts.waiting)
-    },
-    async enqueue(claims, endpoints) {
-      remember(ownShare(endpoints, options))
-      if (closing) await releaseOrLeave(claims, options)
-      else attempts.enqueue(claims)
-    },
-    async stop() {
-      closing = true
-      const unused = releaseOrLeave(attempts.close(), options)
-      await withTimeout(drained(), DRAIN_MS)
-      stopped = true
-      const abandoned = releaseOrLeave([...attempts.close(), ...attempts.abandon()], options)
-      await withTimeout(Promise.all([unused, abandoned]), RELEASE_MS)
-    },
+  /** The endpoints with deliveries due: those that are known to have more, or a page of all. */
+  async #list(nowMs: number) {
+    const isFresh = nowMs - this.#listedAtMs < IDLE_MS && nowMs >= this.#listedAtMs
+    const mayReuse = this.#refilling && isFresh && !this.#woken && this.#nextDueAtMs > nowMs
+    const known = mayReuse ? this.#backlogged : undefined
+    this.#refilling = false
+    this.#woken = false
+    if (this.#nextDueAtMs <= nowMs) this.#nextDueAtMs = Number.POSITIVE_INFINITY
+    if (known !== undefined) return { page: known, due: this.#roundRobin.order(known) }
+    this.#listedAtMs = nowMs
+    const { pool } = this.#options
+    const page = await listPendingEndpoints(pool, this.#roundRobin.after(), nowMs, PAGE_MAX)
+    const due = ownShare(page, this.#options).filter((endpoint) => endpoint.due)
+    return { page, due: this.#roundRobin.order(due) }
+  }
+
+  #untilNextMs(): number {
+    // Some may have finished all their attempts during this turn.
+    this.#refilling =
+      this.#backlogged?.some(({ id }) => this.#limiter.wantsMore(id, this.#attempts.waiting(id))) ??
+      false
+    if (this.#refilling) return 0
+    // Without capacity, it checks more often for attempts that have become slow.
+    const checkMs = this.#limiter.hasCapacity() ? IDLE_MS : FULL_CHECK_MS
+    const dueInMs = this.#nextDueAtMs - this.#options.clock.now()
+    return Math.max(Math.min(dueInMs, this.#limiter.resumesInMs(), checkMs), 0)
+  }
+
+  #isFull(): boolean {
+    return this.#attempts.count() >= ATTEMPTS_MAX
+  }
+
+  #remember(endpoints: readonly LimitedEndpoint[]): void {
+    for (const endpoint of endpoints) this.#recent.set(endpoint.id, endpoint)
+  }
+
+  #refill(endpointId: string | undefined): void {
+    const isDone =
+      endpointId !== undefined && this.#backlogged?.every(({ id }) => id !== endpointId)
+    if (isDone) return
+    this.#refilling = true
+    this.#loop.wake()
+  }
+
+  #recorded(dueAtMs: number | undefined): void {
+    if (dueAtMs !== undefined) this.#nextDueAtMs = Math.min(this.#nextDueAtMs, dueAtMs)
+    if (dueAtMs !== undefined || this.#full) this.#loop.wake()
+  }
+
+  async #drained(): Promise<void> {
+    await this.#loop.stop()
+    while (this.#attempts.count() > 0 && !this.#stopped) await sleep(DRAIN_CHECK_MS)
   }
 }
 
