@@ -7,7 +7,7 @@ export interface Cursor {
   /** The position up to which all events were sent to the subscriber or filtered out. */
   readonly position: bigint
   /**
-   * The end of the id of the event at the position, which tells it from another event that got the
+   * The end of the id of the event at the position, which distinguishes it from another event that got the
    * same position after a restore; empty: the event is not known.
    */
   readonly tag: string

@@ -145,7 +145,7 @@ async function webhooksOf(receiver: Receiver, sessions: readonly string[]) {
   return bodies()
 }
 
-test('a failover that loses commits begins an epoch, and tells those who had seen more', async () => {
+test('a failover that loses commits begins an epoch, and ends the streams that had seen more', async () => {
   const pair = await startPair()
   const { proxy, instances, receiver, pointTo } = await startInstances(pair.primary.url)
   const [first, second] = instances as [ServiceProcess, ServiceProcess]
@@ -231,7 +231,7 @@ test('a planned switchover ends no stream and loses nothing', async () => {
   await webhooksOf(receiver, sessions)
 })
 
-test('a restore of an earlier copy of the data folder is told to those who had seen more', async () => {
+test('a restore of an earlier copy of the data folder ends the streams that had seen more', async () => {
   const { server, folder } = await startPrimary()
   const { proxy, instances, receiver, pointTo } = await startInstances(server.url)
   const [first, second] = instances as [ServiceProcess, ServiceProcess]

@@ -340,7 +340,7 @@ describe('a worker that hangs (SIGSTOP)', () => {
     const workers = workersOf(service)
     const stopped = workers.get(2)!
     const others = [...workers.values()].filter((pid) => pid !== stopped)
-    // Whoever is awake accepts a connection: these are the worker's that will hang.
+    // Only a worker that is awake accepts connections: these belong to the one that will hang.
     for (const pid of others) process.kill(pid, 'SIGSTOP')
     const before = await openMany()
     for (const pid of others) process.kill(pid, 'SIGCONT')
