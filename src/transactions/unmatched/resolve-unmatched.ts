@@ -1,4 +1,3 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { isOpened, type OpenAccount } from '../../accounts/account.ts'
 import { getAccount } from '../../accounts/get-account.ts'
@@ -11,7 +10,6 @@ import { newId } from '../../core/ids.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import { readPage } from '../../postgres/page-token.ts'
-import { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { findRecorded } from '../queries.ts'
 import type { IncomingPayment, StoredTransaction } from '../transaction.ts'
@@ -47,10 +45,7 @@ export async function listUnmatched(
   return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
 }
 
-/** How many unmatched payments have no decision, including those recorded since. */
-export function countOpenUnmatched(em: EntityManager): Promise<number> {
-  return em.count(UnmatchedPaymentEntity, { resolution: null })
-}
+export { countOpenUnmatched } from './store.ts'
 
 interface AssignUnmatched {
   readonly unmatchedPaymentId: string

@@ -1,3 +1,4 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { joinAccount } from '../../accounts/account.sql.ts'
 import type { BankCode } from '../../banks/bank.ts'
@@ -85,11 +86,14 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
   u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
   u.transaction_id`
 
-/** Whether the payment of an unmatched row was recorded later, with the same amount and account. */
+/**
+ * Whether the payment of an unmatched row was recorded later, with the same amount and account. Only
+ * live payments are stored as unmatched.
+ */
 const isRecorded = (u: string) =>
   `exists (select from transaction t ${joinAccount('t.account_id')}
-    where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.amount_minor = ${u}.amount_minor
-      and a.account_number = ${u}.account_number)`
+    where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.live
+      and t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -139,6 +143,15 @@ export async function listOpenUnmatched(
   )
   const payments = rows.flatMap((row) => (row.id === null ? [] : [toStored(row as Row)]))
   return { payments, readUpTo: rows[0]?.read_up_to ?? undefined }
+}
+
+/** How many payments `listOpenUnmatched` lists in all. */
+export async function countOpenUnmatched(em: EntityManager): Promise<number> {
+  const [row] = await em.execute<[{ count: number }]>(
+    `select count(*)::int as count from unmatched_payment u
+      where resolution is null and not ${isRecorded('u')}`,
+  )
+  return row.count
 }
 
 /** Whether the rows `u` and `n` report the same payment, whatever the status. */
