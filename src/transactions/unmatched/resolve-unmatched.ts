@@ -12,16 +12,16 @@ import { inTransaction } from '../../postgres/in-transaction.ts'
 import { readPage } from '../../postgres/page-token.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { findRecorded } from '../queries.ts'
-import type { IncomingPayment, StoredTransaction } from '../transaction.ts'
+import type { StoredTransaction } from '../transaction.ts'
 import {
   assignOpen,
   findUnmatched,
   listOpenUnmatched,
   lockOpenReports,
-  resolutionOf,
+  resolutionsOf,
   returnOpen,
 } from './store.ts'
-import type { StoredUnmatched } from './unmatched-payment.ts'
+import type { PaymentKey, StoredUnmatched } from './unmatched-payment.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -182,11 +182,9 @@ export async function returnUnmatched(
 }
 
 /** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
-export async function isReturned(
-  pool: Pool,
-  payment: Pick<IncomingPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,
-): Promise<boolean> {
-  return (await resolutionOf(pool, payment)) === 'RETURNED'
+export async function isReturned(pool: Pool, payment: PaymentKey): Promise<boolean> {
+  const [resolution] = await resolutionsOf(pool, [payment])
+  return resolution === 'RETURNED'
 }
 
 async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {
