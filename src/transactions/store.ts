@@ -129,7 +129,7 @@ export async function finalizeTransactions(
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'
-        order by id for update
+        order by id for no key update
       ), finalized as (
         -- The settlement date is counted from created_at, so it becomes the time of finalization.
         update transaction t set status = new_status, created_at = recorded_at
