@@ -61,6 +61,7 @@ export function composePayments(options: Options): Payments {
     orm,
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
+    log,
     onCommit,
     onUnmatched({ bank, id, sessionId }) {
       bankMetrics.unmatched(bank)

@@ -1,6 +1,7 @@
-import { LockMode, wrap } from '@mikro-orm/core'
+import { wrap } from '@mikro-orm/core'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
+import { lockRow } from '../postgres/lock-row.ts'
 import type { Database } from '../postgres/orm.ts'
 import { type Business, BusinessEntity } from './business.entity.ts'
 import { businessNotFound } from './get-business.ts'
@@ -25,8 +26,8 @@ export async function updateBusiness(
   actor: Actor,
 ): Promise<Business> {
   return database.orm.em.fork().transactional(async (em) => {
-    const lockMode = LockMode.PESSIMISTIC_WRITE
-    const business = await em.findOne(BusinessEntity, businessId, { lockMode })
+    await lockRow(em, BusinessEntity, businessId)
+    const business = await em.findOne(BusinessEntity, businessId)
     if (!business) throw businessNotFound()
     const details = {
       ...(name !== undefined && { name }),

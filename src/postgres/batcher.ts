@@ -1,7 +1,7 @@
 import { Fault } from '../core/errors.ts'
 
 /** Bounds of a batcher. */
-interface BatcherOptions<Item, Result> {
+export interface BatcherOptions<Item, Result> {
   /** Writes one batch; the results are in the order of the items. */
   readonly run: (items: readonly Item[]) => Promise<readonly Result[]>
   /** The maximum number of items in a batch. */

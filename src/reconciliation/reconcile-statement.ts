@@ -10,7 +10,7 @@ import {
   processNotification,
 } from '../notifications/process-notification.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
-import { type PaymentConflict, recordConflict } from '../transactions/record-conflict.ts'
+import { type PaymentConflict, recordConflicts } from '../transactions/record-conflict.ts'
 import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
 import { type Finding, type KeyedPayment, type Match, matchPayments } from './match-payments.ts'
 
@@ -147,9 +147,10 @@ async function applyRow(
   { finding, recorded, conflictRecorded }: Match,
 ): Promise<Applied> {
   if (finding === 'MISMATCHED' && recorded) {
-    const conflict = { bank, transactionId: recorded.transactionId }
-    if (!conflictRecorded)
-      await recordConflict(dependencies, conflict, row, dependencies.clock.now())
+    const { transactionId } = recorded
+    if (!conflictRecorded) {
+      await recordConflicts(dependencies, [{ bank, transactionId, reported: row }])
+    }
     return { action: 'REVIEW', cause: '' }
   }
   if (served === undefined) return recordUnconfirmed(dependencies, bank, row)

@@ -4,7 +4,8 @@ import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
-import type { RecordPayment, RecordResult } from '../transactions/record-payment.ts'
+import type { RecordPayment } from '../transactions/record-payment.ts'
+import type { RecordResult } from '../transactions/transaction.ts'
 
 interface Dependencies {
   readonly pool: Pool

@@ -158,7 +158,7 @@ export async function lockTransaction(
   const result = await client.query<Row>({
     name: 'transaction-lock',
     text: `select ${COLUMNS} from transaction t ${joinAccount('t.account_id')}
-      where t.id = $1 for update of t`,
+      where t.id = $1 for no key update of t`,
     values: [id],
   })
   return result.rows[0] && toStored(result.rows[0])

@@ -1,5 +1,8 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Logger } from 'pino'
 import type { BankCode } from '../banks/bank.ts'
+import { afterCommit } from '../core/after-commit.ts'
+import type { Clock } from '../core/clock.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import { PaymentConflictEntity } from './exceptions.entity.ts'
 import type { IncomingPayment, TransactionStatus } from './transaction.ts'
@@ -10,30 +13,54 @@ export interface PaymentConflict {
   readonly transactionId: string
 }
 
-/**
- * Stores a report that contradicts a recorded transaction for manual review. Calls `onConflict`
- * once for each distinct report.
- */
-export async function recordConflict(
-  {
-    orm,
-    onConflict,
-  }: { readonly orm: MikroORM; readonly onConflict: (conflict: PaymentConflict) => void },
-  conflict: PaymentConflict,
-  reported: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
+/** A report that contradicts a recorded transaction. */
+export interface ConflictingReport extends PaymentConflict {
+  readonly reported: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
     readonly status: TransactionStatus
-  },
-  nowMs: number,
+  }
+}
+
+interface Dependencies {
+  readonly orm: MikroORM
+  readonly clock: Clock
+  readonly log: Logger
+  /** Called once for each distinct report. */
+  readonly onConflict: (conflict: PaymentConflict) => void
+}
+
+/**
+ * Stores reports that contradict recorded transactions for manual review, in one commit. The same
+ * report is stored once.
+ */
+export async function recordConflicts(
+  { orm, clock, log, onConflict }: Dependencies,
+  reports: readonly ConflictingReport[],
 ): Promise<void> {
-  const { accountNumber, amountMinor, status } = reported
-  const transaction = conflict.transactionId
-  const row = { transaction, accountNumber, amountMinor, status, createdAt: new Date(nowMs) }
-  const { numInsertedOrUpdatedRows } = await queriesOf<typeof PaymentConflictEntity>(orm.em.fork())
+  const createdAt = new Date(clock.now())
+  const rows = reports.map(({ transactionId, reported }) => {
+    const { accountNumber, amountMinor, status } = reported
+    return { transaction: transactionId, accountNumber, amountMinor, status, createdAt }
+  })
+  // Every statement inserts in the same order, to prevent deadlocks.
+  const sorted = rows
+    .map((row) => ({ row, key: keyOf(row) }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+    .map(({ row }) => row)
+  const inserted = await queriesOf<typeof PaymentConflictEntity>(orm.em.fork())
     .insertInto('payment_conflict')
-    .values(row)
+    .values(sorted)
     .onConflict((conflicting) => conflicting.doNothing())
-    .executeTakeFirstOrThrow()
-  if (numInsertedOrUpdatedRows === 1n) onConflict(conflict)
+    .returning('transaction')
+    .execute()
+  const banks = new Map(reports.map(({ transactionId, bank }) => [transactionId, bank]))
+  for (const { transaction: transactionId } of inserted) {
+    const bank = banks.get(transactionId) as BankCode
+    afterCommit(log, () => onConflict({ bank, transactionId }))
+  }
+}
+
+function keyOf(row: { transaction: string; accountNumber: string; amountMinor: bigint }): string {
+  return `${row.transaction} ${row.accountNumber} ${row.amountMinor}`
 }
 
 /** How many distinct reports contradicted a recorded transaction since a time. */

@@ -1,34 +1,20 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import type { Logger } from 'pino'
 import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
+import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { createBatcher } from '../postgres/batcher.ts'
-import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
-import { findRecorded } from './queries.ts'
-import { type PaymentConflict, recordConflict } from './record-conflict.ts'
-import {
-  type Finalization,
-  finalizeTransactions,
-  insertTransactions,
-  type NewTransaction,
-} from './store.ts'
-import {
-  classifyRepeat,
-  type IncomingPayment,
-  type RecordOutcome,
-  type StoredTransaction,
-} from './transaction.ts'
-import { insertUnmatched, type NewUnmatched, resolutionOf } from './unmatched/store.ts'
+import { isRetryable } from '../postgres/is-retryable.ts'
+import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import { encodeTransactionEvent } from './message.ts'
+import { type ConflictingReport, type PaymentConflict, recordConflicts } from './record-conflict.ts'
+import { type Entry, type PaymentCall, resolveUnrecorded } from './resolve-unrecorded.ts'
+import { insertTransactions, type NewTransaction } from './store.ts'
+import type { IncomingPayment, RecordResult, StoredTransaction } from './transaction.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
-
-/** The result of recording a payment. */
-export interface RecordResult {
-  readonly outcome: RecordOutcome
-  /** The current state of the transaction; undefined when the payment is unmatched. */
-  readonly transaction: StoredTransaction | undefined
-}
 
 /** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
@@ -38,6 +24,7 @@ interface Dependencies {
   readonly orm: MikroORM
   readonly findOpenAccounts: FindOpenAccounts
   readonly clock: Clock
+  readonly log: Logger
   /** Called after a commit that added events. */
   readonly onCommit: () => void
   /** Called once for each distinct report of an unmatched payment. */
@@ -48,46 +35,72 @@ interface Dependencies {
 
 /**
  * Creates a function that records payments in batches: payments that arrive while a batch is being
- * written share the next statement and its commit.
+ * written share the next statement and its commit. A payment that the database refuses fails alone.
  *
- * Faults: unavailable, if the queue is full.
+ * Faults: unavailable, if the queue is full; internal, if the payment is refused.
  */
 export function createRecordPayment(dependencies: Dependencies): RecordPayment {
-  return createBatcher<IncomingPayment, RecordResult>({
-    run: (payments) => recordBatch(dependencies, payments),
+  const { log } = dependencies
+  const record = createIsolatingBatcher<IncomingPayment, RecordResult>({
+    run: (calls) => recordBatch(dependencies, calls),
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
   })
+  // In batches of their own, so that conflicts hold up no other payments.
+  const storeConflict = createIsolatingBatcher<ConflictingReport, true>({
+    run: async (calls) => {
+      await recordConflicts(
+        dependencies,
+        calls.map(({ item }) => item),
+      )
+      for (const call of calls) call.result = true
+    },
+    itemsMax: 256,
+    batchesMax: 1,
+    queueMax: 50_000,
+  })
+  return async (payment) => {
+    const { bank, sessionId } = payment
+    try {
+      const result = await record(payment)
+      if (result.outcome === 'CONFLICT' && result.transaction) {
+        await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
+      }
+      return result
+    } catch (error) {
+      if (isRetryable(error) || error instanceof Fault) throw error
+      log.error({ bank, sessionId, err: error }, 'a payment could not be recorded')
+      throw new Fault('internal', REFUSED, { cause: error })
+    }
+  }
 }
 
-/** A payment of a batch, with the row that records it if its account is open. */
-interface Entry {
-  readonly payment: IncomingPayment
-  readonly row: NewTransaction | undefined
-  readonly stored: StoredTransaction | undefined
-}
+const REFUSED = 'this payment could not be recorded; the log of the service has the cause'
 
 async function recordBatch(
   dependencies: Dependencies,
-  payments: readonly IncomingPayment[],
-): Promise<readonly RecordResult[]> {
-  const { pool, findOpenAccounts, clock, onCommit } = dependencies
-  const accounts = await findOpenAccounts(payments)
+  calls: readonly PaymentCall[],
+): Promise<void> {
+  const { pool, findOpenAccounts, clock, log, onCommit } = dependencies
+  const accounts = await findOpenAccounts(calls.map(({ item }) => item))
   const nowMs = clock.now()
-  const entries = payments.map((payment, index) => toEntry(payment, accounts[index], nowMs))
+  const entries = calls.map((call, index) => toEntry(call, accounts[index], nowMs))
   const rows = entries.flatMap((entry) => entry.row ?? [])
   const recorded = rows.length > 0 ? await insertTransactions(pool, rows) : new Set<string>()
-  if (recorded.size > 0) onCommit()
-  const rest = entries.filter((entry) => !(entry.row && recorded.has(entry.row.id)))
-  const resolved = rest.length > 0 ? await resolveUnrecorded(dependencies, rest) : undefined
-  return entries.map(
-    (entry) => resolved?.get(entry) ?? { outcome: 'RECORDED', transaction: entry.stored },
-  )
+  const rest: Entry[] = []
+  for (const entry of entries) {
+    if (entry.row && recorded.has(entry.row.id)) {
+      entry.call.result = { outcome: 'RECORDED', transaction: entry.stored }
+    } else rest.push(entry)
+  }
+  if (recorded.size > 0) afterCommit(log, onCommit)
+  if (rest.length > 0) await resolveUnrecorded(dependencies, rest)
 }
 
-function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, nowMs: number): Entry {
-  if (account === undefined) return { payment, row: undefined, stored: undefined }
+function toEntry(call: PaymentCall, account: OpenAccount | undefined, nowMs: number): Entry {
+  const { item: payment } = call
+  if (account === undefined) return { call, payment, row: undefined, stored: undefined }
   const stored: StoredTransaction = {
     id: newId('txn', nowMs),
     account,
@@ -115,158 +128,5 @@ function toEntry(payment: IncomingPayment, account: OpenAccount | undefined, now
         ? encodeTransactionEvent('PAYMENT_NOTIFICATION', stored, eventId, nowMs)
         : null,
   }
-  return { payment, row, stored }
-}
-
-/** Resolves payments that were not inserted: duplicates, conflicts, final reports or unmatched. */
-async function resolveUnrecorded(
-  dependencies: Dependencies,
-  entries: readonly Entry[],
-): Promise<ReadonlyMap<Entry, RecordResult>> {
-  const { pool, clock } = dependencies
-  const recorded = await findRecorded(pool, entries.map(toKey))
-  const results = new Map<Entry, RecordResult>()
-  const unmatched: Entry[] = []
-  const pending: PendingFinalization[] = []
-  for (const [index, entry] of entries.entries()) {
-    const found = recorded[index]
-    const transaction = found && isSamePayment(entry, found) ? found : undefined
-    if (transaction === undefined) {
-      unmatched.push(entry)
-      results.set(entry, { outcome: 'UNMATCHED', transaction: undefined })
-      continue
-    }
-    const { payment } = entry
-    const accountNumber = await expectedAccountNumber(pool, payment, transaction)
-    if (classifyRepeat({ ...transaction, accountNumber }, payment) === 'final') {
-      pending.push(toFinalization(entry, transaction, accountNumber, clock.now()))
-    } else {
-      results.set(entry, await resolveDuplicate(dependencies, payment, transaction, accountNumber))
-    }
-  }
-  // Simulated transfers into test accounts are not real money, so they are never stored as
-  // unmatched.
-  const real = unmatched.filter(({ payment }) => payment.live !== false)
-  if (real.length > 0) await recordUnmatched(dependencies, real, clock.now())
-  if (pending.length > 0) await finalizePending(dependencies, pending, results)
-  return results
-}
-
-/**
- * If the report names no mode, a test transaction with another account number must not hide a real
- * payment.
- */
-function isSamePayment({ payment, row }: Entry, { account }: StoredTransaction): boolean {
-  const known = row !== undefined || payment.live !== undefined || account.live
-  return known || account.accountNumber === payment.accountNumber
-}
-
-/** If the account is known, the transaction has the mode of the account. */
-function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
-  return { bank, sessionId, live: row?.live ?? live }
-}
-
-async function recordUnmatched(
-  { pool, onCommit, onUnmatched }: Dependencies,
-  entries: readonly Entry[],
-  createdAtMs: number,
-): Promise<void> {
-  const rows = entries.map(({ payment }): NewUnmatched => {
-    const stored = { ...payment, id: newId('unm', createdAtMs), createdAtMs }
-    const eventId = newId('evt', createdAtMs)
-    return { ...stored, eventId, payload: encodeUnmatchedEvent(stored, eventId) }
-  })
-  const inserted = await insertUnmatched(pool, rows)
-  if (inserted.size === 0) return
-  onCommit()
-  for (const row of rows) if (inserted.has(row.id)) onUnmatched(row)
-}
-
-/** A report that finalizes a pending transaction. */
-interface PendingFinalization {
-  readonly entry: Entry
-  readonly accountNumber: string
-  /** The transaction once it is final. */
-  readonly transaction: StoredTransaction
-  readonly row: Finalization
-}
-
-function toFinalization(
-  entry: Entry,
-  recorded: StoredTransaction,
-  accountNumber: string,
-  nowMs: number,
-): PendingFinalization {
-  const { status } = entry.payment
-  const transaction: StoredTransaction = { ...recorded, status }
-  const eventId = newId('evt', nowMs)
-  const payload =
-    status === 'SUCCESS'
-      ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
-      : null
-  const row = { id: recorded.id, status, createdAtMs: nowMs, eventId, payload }
-  return { entry, accountNumber, transaction, row }
-}
-
-async function finalizePending(
-  dependencies: Dependencies,
-  pending: readonly PendingFinalization[],
-  results: Map<Entry, RecordResult>,
-): Promise<void> {
-  const { pool, onCommit } = dependencies
-  const finalized = await finalizeTransactions(
-    pool,
-    pending.map(({ row }) => row),
-  )
-  if (finalized.size > 0) onCommit()
-  const rest: PendingFinalization[] = []
-  for (const each of pending) {
-    const { entry, row, transaction } = each
-    if (finalized.has(row.eventId)) results.set(entry, { outcome: 'RECORDED', transaction })
-    else rest.push(each)
-  }
-  if (rest.length === 0) return
-  // A concurrent call finalized these after we read them: compare with the state it recorded.
-  const now = await findRecorded(
-    pool,
-    rest.map(({ entry: { payment }, transaction: { account } }) => ({
-      ...payment,
-      live: account.live,
-    })),
-  )
-  for (const [index, { entry, transaction, accountNumber }] of rest.entries()) {
-    const current = now[index] ?? transaction
-    results.set(entry, await resolveDuplicate(dependencies, entry.payment, current, accountNumber))
-  }
-}
-
-/** Resolves a report that does not finalize its transaction: a duplicate or a conflict. */
-async function resolveDuplicate(
-  dependencies: Dependencies,
-  payment: IncomingPayment,
-  recorded: StoredTransaction,
-  accountNumber: string,
-): Promise<RecordResult> {
-  if (classifyRepeat({ ...recorded, accountNumber }, payment) !== 'conflict') {
-    return { outcome: 'DUPLICATE', transaction: recorded }
-  }
-  const conflict = { bank: payment.bank, transactionId: recorded.id }
-  await recordConflict(dependencies, conflict, payment, dependencies.clock.now())
-  return { outcome: 'CONFLICT', transaction: recorded }
-}
-
-/**
- * The account number that a report of a recorded payment is expected to have. If an operator
- * assigned the payment to an account, the bank still reports the number that the payer used.
- */
-async function expectedAccountNumber(
-  pool: Pool,
-  payment: IncomingPayment,
-  { account: { accountNumber }, amountMinor }: StoredTransaction,
-): Promise<string> {
-  if (payment.accountNumber === accountNumber || payment.amountMinor !== amountMinor) {
-    return accountNumber
-  }
-  const assigned = (await resolutionOf(pool, payment)) === 'ASSIGNED'
-  return assigned ? payment.accountNumber : accountNumber
+  return { call, payment, row, stored }
 }

@@ -8,14 +8,14 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { actorOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './message.ts'
-import type { RecordPayment, RecordResult } from './record-payment.ts'
+import type { RecordPayment } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
-import { canBePaidAt, type StoredTransaction } from './transaction.ts'
+import { canBePaidAt, type RecordResult, type StoredTransaction } from './transaction.ts'
 
 /** How many reversals one instance runs at the same time. */
 const REVERSALS_MAX = 4
@@ -50,8 +50,14 @@ export function createTransactionRpc({
       const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
       return toResult(NO_OUTCOME, error)
     }
-    const result = await recordPayment(toIncomingPayment(request, clock.now()))
-    return toResult(toOutcome(result), '')
+    try {
+      const result = await recordPayment(toIncomingPayment(request, clock.now()))
+      return toResult(toOutcome(result), '')
+    } catch (error) {
+      // Only this payment is refused; if the database is unavailable, the whole call fails.
+      if (!(error instanceof Fault) || error.reason !== 'internal') throw error
+      return toResult(NO_OUTCOME, error.message)
+    }
   }
   return {
     async recordPayment(request) {

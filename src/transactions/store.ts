@@ -9,6 +9,7 @@ import {
   textArray,
   timestampArray,
 } from '../postgres/binary-arrays.ts'
+import { runStatement } from '../postgres/run-statement.ts'
 import { appendPostings, PAYMENT_POSTING } from './ledger/append-postings.ts'
 import type { IncomingPayment } from './transaction.ts'
 
@@ -48,7 +49,7 @@ export async function insertTransactions(
   pool: Pool,
   rows: readonly NewTransaction[],
 ): Promise<ReadonlySet<string>> {
-  const result = await pool.query<{ id: string }>({
+  const result = await runStatement<{ id: string }>(pool, {
     name: 'transaction-record',
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
@@ -120,7 +121,7 @@ export async function finalizeTransactions(
   pool: Pool,
   rows: readonly Finalization[],
 ): Promise<ReadonlySet<string>> {
-  const result = await pool.query<{ event_id: string }>({
+  const result = await runStatement<{ event_id: string }>(pool, {
     name: 'transaction-finalize',
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[])
@@ -128,7 +129,7 @@ export async function finalizeTransactions(
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'
-        order by id for update
+        order by id for no key update
       ), finalized as (
         -- The settlement date is counted from created_at, so it becomes the time of finalization.
         update transaction t set status = new_status, created_at = recorded_at

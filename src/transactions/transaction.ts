@@ -95,6 +95,13 @@ export interface ShownTransaction
 /** The outcome of recording a payment. */
 export type RecordOutcome = 'RECORDED' | 'DUPLICATE' | 'UNMATCHED' | 'CONFLICT'
 
+/** The result of recording a payment. */
+export interface RecordResult {
+  readonly outcome: RecordOutcome
+  /** The current state of the transaction; undefined when the payment is unmatched. */
+  readonly transaction: StoredTransaction | undefined
+}
+
 /** How a report compares with the transaction that is recorded for its session. */
 export type Repeat = 'duplicate' | 'final' | 'conflict'
 

@@ -7,12 +7,15 @@ import {
   Resolution,
   type UnmatchedPayment,
 } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { checkBankWork } from '../../src/doctor/check-banks.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'
@@ -298,6 +301,46 @@ test('a payment that was recorded later is not listed and cannot be assigned or 
   const other = await payee(service)
   await expect(assign(reported, other)).rejects.toMatchObject({ code: Code.FailedPrecondition })
   expect(await recordedIn(service, to)).toHaveLength(1)
+})
+
+test('a test payment with the same details hides no unmatched payment, nor blocks its return', async () => {
+  const reported = await arrive('3555555555')
+  const { id: businessId } = await service.business()
+  const { account } = await service.client(AccountService).createAccount({
+    ...CUSTOMER,
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, test: true },
+  })
+  await service.database.pool.query('update account set account_number = $1 where reference = $2', [
+    reported.account,
+    account!.reference,
+  ])
+  const { outcome } = await service.client(SandboxService).simulateTransfer({
+    accountNumber: reported.account,
+    sessionId: reported.session,
+    amountMinor: BigInt(reported.kobo),
+  })
+  expect(outcome).toBe(RecordOutcome.RECORDED)
+  expect(await find(reported)).toMatchObject({ accountNumber: reported.account })
+  const { payment: returned } = await giveBack(reported)
+  expect(returned!.resolution).toBe(Resolution.RETURNED)
+})
+
+test('the doctor counts the unmatched payments that are listed', async () => {
+  const counted = async () => {
+    const findings = await checkBankWork(service.database.orm, {}, Date.now())
+    const found = findings.map(
+      (finding) => /^(\d+) payments match no open/.exec(finding.found)?.[1],
+    )
+    return Number(found.find((count) => count !== undefined) ?? 0)
+  }
+  const reported = await arrive('3444444444')
+  const listed = (await open()).length
+  expect(await counted()).toBe(listed)
+  bank.nextNumber = '3444444444'
+  await payee(service)
+  expect((await notify(service, { ...reported, session: '' })).text).toBe('RECORDED')
+  expect(await open()).toHaveLength(listed - 1)
+  expect(await counted()).toBe(listed - 1)
 })
 
 test('records a payment into a closed account as unmatched', async () => {

@@ -45,6 +45,7 @@ export function createInstance(database: Database, clock: Clock) {
     orm: database.orm,
     findOpenAccounts: createFindOpenAccounts(pool),
     clock,
+    log: context.log,
     onCommit: () => undefined,
     onUnmatched: () => undefined,
     onConflict: () => undefined,

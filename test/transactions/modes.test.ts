@@ -125,6 +125,7 @@ test('a report of a real bank never credits a test account', async () => {
     orm: service.database.orm,
     findOpenAccounts: createFindOpenAccounts(pool()),
     clock: systemClock,
+    log: pino({ level: 'silent' }),
     onCommit: () => undefined,
     onUnmatched: () => undefined,
     onConflict: () => undefined,

@@ -1,4 +1,3 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { isOpened, type OpenAccount } from '../../accounts/account.ts'
 import { getAccount } from '../../accounts/get-account.ts'
@@ -11,19 +10,18 @@ import { newId } from '../../core/ids.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import { readPage } from '../../postgres/page-token.ts'
-import { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { findRecorded } from '../queries.ts'
-import type { IncomingPayment, StoredTransaction } from '../transaction.ts'
+import type { StoredTransaction } from '../transaction.ts'
 import {
   assignOpen,
   findUnmatched,
   listOpenUnmatched,
   lockOpenReports,
-  resolutionOf,
+  resolutionsOf,
   returnOpen,
 } from './store.ts'
-import type { StoredUnmatched } from './unmatched-payment.ts'
+import type { PaymentKey, StoredUnmatched } from './unmatched-payment.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -47,10 +45,7 @@ export async function listUnmatched(
   return cutScan(payments, page, (payment) => [payment.id], readUpTo && [readUpTo])
 }
 
-/** How many unmatched payments have no decision, including those recorded since. */
-export function countOpenUnmatched(em: EntityManager): Promise<number> {
-  return em.count(UnmatchedPaymentEntity, { resolution: null })
-}
+export { countOpenUnmatched } from './store.ts'
 
 interface AssignUnmatched {
   readonly unmatchedPaymentId: string
@@ -187,11 +182,9 @@ export async function returnUnmatched(
 }
 
 /** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
-export async function isReturned(
-  pool: Pool,
-  payment: Pick<IncomingPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,
-): Promise<boolean> {
-  return (await resolutionOf(pool, payment)) === 'RETURNED'
+export async function isReturned(pool: Pool, payment: PaymentKey): Promise<boolean> {
+  const [resolution] = await resolutionsOf(pool, [payment])
+  return resolution === 'RETURNED'
 }
 
 async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {

@@ -1,8 +1,9 @@
+import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { joinAccount } from '../../accounts/account.sql.ts'
 import type { BankCode } from '../../banks/bank.ts'
 import { appendEvents } from '../../events/append-events.ts'
-import { bigintArray, byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
+import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
@@ -11,68 +12,7 @@ import type { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
 import { appendPostings, PAYMENT_POSTING } from '../ledger/append-postings.ts'
 import type { NewTransaction } from '../store.ts'
 import { PAYMENT_EVENT } from '../store.ts'
-import type { Resolution, StoredUnmatched, UnmatchedPayment } from './unmatched-payment.ts'
-
-/** An unmatched payment about to be stored, with its event. */
-export interface NewUnmatched extends UnmatchedPayment {
-  readonly eventId: string
-  readonly payload: Uint8Array
-}
-
-/**
- * Stores unmatched payments and their events in one commit. The same report is stored once. The
- * event belongs to no business.
- *
- * @returns the ids of the new rows
- */
-export async function insertUnmatched(
-  pool: Pool,
-  rows: readonly NewUnmatched[],
-): Promise<ReadonlySet<string>> {
-  const result = await pool.query<{ id: string }>({
-    name: 'unmatched-payment-insert',
-    text: `with input as (
-        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[],
-          $6::text[], $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[], $11::text[],
-          $12::text[], $13::text[], $14::text[], $15::bytea[])
-          as i(id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
-            payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
-            event_id, payload)
-      ), inserted as (
-        insert into unmatched_payment (id, bank, account_number, session_id, amount_minor, status,
-          paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-          narration)
-        select id, bank, account_number, session_id, amount_minor, status, paid_at, created_at,
-          payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
-        from input order by session_id, bank, account_number, amount_minor, status
-        on conflict do nothing returning id
-      ), published as (
-        ${appendEvents(UNMATCHED_EVENT, 'from input join inserted using (id)')}
-      )
-      select id from inserted`,
-    values: [
-      textArray(rows.map((row) => row.id)),
-      textArray(rows.map((row) => row.bank)),
-      textArray(rows.map((row) => row.accountNumber)),
-      textArray(rows.map((row) => row.sessionId)),
-      bigintArray(rows.map((row) => row.amountMinor)),
-      textArray(rows.map((row) => row.status)),
-      timestampArray(rows.map((row) => row.paidAtMs)),
-      timestampArray(rows.map((row) => row.createdAtMs)),
-      textArray(rows.map((row) => row.payer.name)),
-      textArray(rows.map((row) => row.payer.accountNumber)),
-      textArray(rows.map((row) => row.payer.bankCode)),
-      textArray(rows.map((row) => row.payer.bankName)),
-      textArray(rows.map((row) => row.narration)),
-      textArray(rows.map((row) => row.eventId)),
-      byteaArray(rows.map((row) => row.payload)),
-    ],
-  })
-  return new Set(result.rows.map((row) => row.id))
-}
-
-/** The event belongs to no business, so only operators receive it. */
-const UNMATCHED_EVENT = { kind: "'PAYMENT_UNMATCHED'", business_id: "''", live: 'true' }
+import type { PaymentKey, Resolution, StoredUnmatched } from './unmatched-payment.ts'
 
 const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
 
@@ -85,11 +25,14 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
   u.resolution, ${epochMs('u.resolved_at')} as resolved_at_ms, u.note,
   u.transaction_id`
 
-/** Whether the payment of an unmatched row was recorded later, with the same amount and account. */
+/**
+ * Whether the payment of an unmatched row was recorded later, with the same amount and account. Only
+ * live payments are stored as unmatched.
+ */
 const isRecorded = (u: string) =>
   `exists (select from transaction t ${joinAccount('t.account_id')}
-    where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.amount_minor = ${u}.amount_minor
-      and a.account_number = ${u}.account_number)`
+    where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.live
+      and t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -139,6 +82,15 @@ export async function listOpenUnmatched(
   )
   const payments = rows.flatMap((row) => (row.id === null ? [] : [toStored(row as Row)]))
   return { payments, readUpTo: rows[0]?.read_up_to ?? undefined }
+}
+
+/** How many payments `listOpenUnmatched` lists in all. */
+export async function countOpenUnmatched(em: EntityManager): Promise<number> {
+  const [row] = await em.execute<[{ count: number }]>(
+    `select count(*)::int as count from unmatched_payment u
+      where resolution is null and not ${isRecorded('u')}`,
+  )
+  return row.count
 }
 
 /** Whether the rows `u` and `n` report the same payment, whatever the status. */
@@ -239,19 +191,28 @@ export async function returnOpen(
   return returned && toStored(returned)
 }
 
-/** How an unmatched payment was resolved, if it was. ASSIGNED takes precedence over RETURNED. */
-export async function resolutionOf(
+/**
+ * How unmatched payments were resolved, in their order; undefined if they were not. ASSIGNED takes
+ * precedence over RETURNED.
+ */
+export async function resolutionsOf(
   pool: Pool,
-  payment: Pick<UnmatchedPayment, 'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'>,
-): Promise<Resolution | undefined> {
-  const result = await pool.query<{ resolution: Resolution }>({
+  payments: readonly PaymentKey[],
+): Promise<readonly (Resolution | undefined)[]> {
+  const { rows } = await pool.query<{ resolution: Resolution | null }>({
     name: 'unmatched-payment-resolution',
-    text: `select resolution from unmatched_payment
-      where session_id = $1 and bank = $2 and account_number = $3 and amount_minor = $4
-        and resolution is not null order by resolution = 'ASSIGNED' desc limit 1`,
-    values: [payment.sessionId, payment.bank, payment.accountNumber, payment.amountMinor],
+    text: `select (select resolution from unmatched_payment u where ${SAME_PAYMENT}
+        and resolution is not null order by resolution = 'ASSIGNED' desc limit 1)
+      from unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
+        with ordinality as n(session_id, bank, account_number, amount_minor, at) order by n.at`,
+    values: [
+      textArray(payments.map((payment) => payment.sessionId)),
+      textArray(payments.map((payment) => payment.bank)),
+      textArray(payments.map((payment) => payment.accountNumber)),
+      bigintArray(payments.map((payment) => payment.amountMinor)),
+    ],
   })
-  return result.rows[0]?.resolution
+  return rows.map((row) => row.resolution ?? undefined)
 }
 
 function toStored(row: Row): StoredUnmatched {

@@ -14,6 +14,12 @@ export interface UnmatchedPayment extends IncomingPayment {
   readonly createdAtMs: number
 }
 
+/** What all reports of a payment have in common. */
+export type PaymentKey = Pick<
+  UnmatchedPayment,
+  'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'
+>
+
 /** An unmatched payment as it is stored. */
 export interface StoredUnmatched extends UnmatchedPayment {
   /** Undefined while no operator has decided. */

@@ -56,7 +56,7 @@ export async function claimDeliveries(
         cross join lateral (
           select ctid from webhook_delivery
           where endpoint_id = a.endpoint_id and ${claimable('$3')}
-          order by due_at limit a.share for update skip locked
+          order by due_at limit a.share for no key update skip locked
         ) d
       ), claimed as (
         update webhook_delivery set leased_until = $4, claims = claims + 1

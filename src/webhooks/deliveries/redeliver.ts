@@ -91,10 +91,10 @@ export async function recover(
   }
   for (let i = 0; i < RECOVER_STATEMENTS_MAX; i++) {
     signal.throwIfAborted()
-    const count = await recoverWaiting(pool, selection)
-    recovered += count
+    const batch = await recoverWaiting(pool, selection)
+    recovered += batch.recovered
     onDue()
-    if (count < RECOVER_ROWS_MAX) break
+    if (!batch.more) break
   }
   return recovered
 }

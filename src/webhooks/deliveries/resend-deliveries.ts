@@ -74,21 +74,28 @@ export async function recoverFailed(
 
 /**
  * Makes the next deliveries due that wait for a retry. Each call finds others, because a delivery
- * made due no longer waits.
+ * made due no longer waits. One that was claimed meanwhile is scanned, but not made due.
  *
- * @returns the number made due; below `rowsMax` at the end
+ * @returns the number made due, and whether there may be more
  */
-export async function recoverWaiting(pool: Pool, selection: Selection): Promise<number> {
-  const result = await pool.query({
+export async function recoverWaiting(
+  pool: Pool,
+  selection: Selection,
+): Promise<{ recovered: number; more: boolean }> {
+  const result = await pool.query<{ recovered: number; scanned: number }>({
     name: 'webhook-recover-waiting',
     text: `with page as (
         select id from webhook_delivery d
         where endpoint_id = $1 and state = 'PENDING' and ${waitsForRetry('$2')} and created_at >= $3
         order by due_at limit $4
+      ), made_due as (
+        update webhook_delivery d set ${restart('$2')}
+        where d.id = any(array(select id from page)) and d.state = 'PENDING'
+          and ${waitsForRetry('$2')}
+        returning 1
       )
-      update webhook_delivery d set ${restart('$2')}
-      where d.id = any(array(select id from page)) and d.state = 'PENDING'
-        and ${waitsForRetry('$2')}`,
+      select (select count(*)::int from made_due) as recovered,
+        (select count(*)::int from page) as scanned`,
     values: [
       selection.endpointId,
       new Date(selection.nowMs),
@@ -96,5 +103,6 @@ export async function recoverWaiting(pool: Pool, selection: Selection): Promise<
       selection.rowsMax,
     ],
   })
-  return result.rowCount ?? 0
+  const { recovered = 0, scanned = 0 } = result.rows[0] ?? {}
+  return { recovered, more: scanned === selection.rowsMax }
 }

@@ -91,7 +91,7 @@ async function expireUndeliverable(
           where endpoint_id = e.id and state = 'PENDING'
             and due_at < case when e.removed then $1::timestamptz else $2::timestamptz end
             and (leased_until is null or leased_until <= $1)
-          order by due_at limit $3 for update skip locked
+          order by due_at limit $3 for no key update skip locked
         ) d limit $3
       )
       update webhook_delivery d set state = 'FAILED', completed_at = $1, failure = x.failure,

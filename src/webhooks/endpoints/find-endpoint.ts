@@ -1,6 +1,6 @@
-import { LockMode } from '@mikro-orm/core'
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { Fault } from '../../core/errors.ts'
+import { lockRow } from '../../postgres/lock-row.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 
 /**
@@ -9,11 +9,8 @@ import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
  * @throws Fault not_found, also for a deleted endpoint
  */
 export async function lockEndpoint(em: EntityManager, endpointId: string): Promise<Endpoint> {
-  const endpoint = await em.findOne(
-    EndpointEntity,
-    { id: endpointId, deletedAt: null },
-    { lockMode: LockMode.PESSIMISTIC_WRITE },
-  )
+  await lockRow(em, EndpointEntity, endpointId)
+  const endpoint = await em.findOne(EndpointEntity, { id: endpointId, deletedAt: null })
   if (endpoint === null) throw noSuchEndpoint()
   return endpoint
 }

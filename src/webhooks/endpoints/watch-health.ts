@@ -1,7 +1,7 @@
-import { LockMode } from '@mikro-orm/core'
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { lockRow } from '../../postgres/lock-row.ts'
 import { type Endpoint, EndpointEntity } from './endpoint.entity.ts'
 import { type Health, judge } from './endpoint.ts'
 import { publishEndpointEvent } from './endpoint-event.ts'
@@ -54,11 +54,14 @@ async function updateHealth(options: WatchOptions, failure: Failure): Promise<vo
   const { orm, clock, log, onCommit } = options
   const nowMs = clock.now()
   const changed = await orm.em.fork().transactional(async (em) => {
-    const endpoint = await em.findOne(
-      EndpointEntity,
-      { id: failure.endpointId, url: failure.url, disabledAt: null, deletedAt: null },
-      { lockMode: LockMode.PESSIMISTIC_WRITE },
-    )
+    const { endpointId: id, url } = failure
+    await lockRow(em, EndpointEntity, id)
+    const endpoint = await em.findOne(EndpointEntity, {
+      id,
+      url,
+      disabledAt: null,
+      deletedAt: null,
+    })
     if (endpoint === null) return undefined
     const kind = applyVerdict(endpoint, failure, nowMs)
     if (kind !== undefined) await publishEndpointEvent(em, kind, endpoint, nowMs)

@@ -2,7 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { describe, expect, test } from 'vitest'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
-import { paymentEvent } from '../fixture.ts'
+import { openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, until, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
@@ -258,6 +258,33 @@ describe('recovering', () => {
     expect(acknowledged.sort()).toEqual(events.map((event) => event.id).sort())
     expect(await client.recover({ endpointId: id, since })).toMatchObject({ recovered: 0n })
     expect(other.requests).toHaveLength(21)
+  })
+
+  test('continues after a full page of which a delivery is claimed meanwhile', async () => {
+    const { pool } = harness.database
+    const webhooks = openWebhooks(harness.database)
+    const { id } = await addEndpoint(webhooks, await harness.business(), 'http://127.0.0.1:1')
+    const waiting = 5_010
+    await pool.query(
+      `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+          created_at)
+        select 'dlv_' || n, $1, n, 'PENDING', 1, now() + interval '1 day' + n * interval '1 ms', 0,
+          now()
+        from generate_series(1, $2::int) n`,
+      [id, waiting],
+    )
+    const claim = await pool.connect()
+    await claim.query('begin')
+    await claim.query(
+      "update webhook_delivery set leased_until = now() + interval '1 hour' where id = 'dlv_1'",
+    )
+    const recovering = clientOf(webhooks).recover({ endpointId: id, since: timestampFromMs(0) })
+    const blocked = `select from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`
+    await until(async () => (await pool.query(blocked)).rowCount === 1)
+    await claim.query('commit')
+    claim.release()
+    expect(await recovering).toMatchObject({ recovered: BigInt(waiting - 1) })
   })
 })
 

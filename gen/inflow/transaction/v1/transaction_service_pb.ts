@@ -168,21 +168,21 @@ export const RecordPaymentsResponseSchema: GenMessage<RecordPaymentsResponse> = 
  */
 export type RecordPaymentResult = Message<"inflow.transaction.v1.RecordPaymentResult"> & {
   /**
-   * The outcome; unspecified if the payment is invalid.
+   * The outcome; unspecified if there is an error.
    *
    * @generated from field: inflow.transaction.v1.RecordOutcome outcome = 1;
    */
   outcome: RecordOutcome;
 
   /**
-   * Current state of the transaction; absent if the payment is unmatched or invalid.
+   * Current state of the transaction; absent if the payment is unmatched or there is an error.
    *
    * @generated from field: inflow.transaction.v1.Transaction transaction = 2;
    */
   transaction?: Transaction | undefined;
 
   /**
-   * Why the payment is invalid; empty if it is valid.
+   * Why the payment is invalid or could not be recorded; empty if there is an outcome.
    *
    * @generated from field: string error = 3;
    */

@@ -1,0 +1,195 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import { afterCommit } from '../core/after-commit.ts'
+import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import type { Call } from '../postgres/isolating-batcher.ts'
+import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
+import { findRecorded } from './queries.ts'
+import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
+import {
+  classifyRepeat,
+  type IncomingPayment,
+  type RecordResult,
+  type StoredTransaction,
+} from './transaction.ts'
+import { insertUnmatched, type NewUnmatched } from './unmatched/insert-unmatched.ts'
+import { resolutionsOf } from './unmatched/store.ts'
+import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onCommit: () => void
+  readonly onUnmatched: (payment: UnmatchedPayment) => void
+}
+
+/** A payment of a batch; its result is set once it is committed. */
+export type PaymentCall = Call<IncomingPayment, RecordResult>
+
+/** A payment of a batch, with the row that records it if its account is open. */
+export interface Entry {
+  readonly call: PaymentCall
+  readonly payment: IncomingPayment
+  readonly row: NewTransaction | undefined
+  readonly stored: StoredTransaction | undefined
+}
+
+/** Resolves payments that were not inserted: duplicates, conflicts, final reports or unmatched. */
+export async function resolveUnrecorded(
+  dependencies: Dependencies,
+  entries: readonly Entry[],
+): Promise<void> {
+  const { pool, clock } = dependencies
+  const recorded = await findRecorded(pool, entries.map(toKey))
+  const unmatched: Entry[] = []
+  const repeats: RepeatEntry[] = []
+  for (const [index, entry] of entries.entries()) {
+    const found = recorded[index]
+    if (found && isSamePayment(entry, found)) repeats.push({ entry, transaction: found })
+    // Simulated transfers into test accounts are not real money, so they are never stored as
+    // unmatched.
+    else if (entry.payment.live === false) entry.call.result = NOT_MATCHED
+    else unmatched.push(entry)
+  }
+  const pending: PendingFinalization[] = []
+  const numbers = await expectedAccountNumbers(pool, repeats)
+  for (const [index, { entry, transaction }] of repeats.entries()) {
+    const accountNumber = numbers[index] as string
+    if (classifyRepeat({ ...transaction, accountNumber }, entry.payment) === 'final') {
+      pending.push(toFinalization(entry, transaction, accountNumber, clock.now()))
+    } else entry.call.result = toRepeated(entry.payment, transaction, accountNumber)
+  }
+  if (unmatched.length > 0) await recordUnmatched(dependencies, unmatched, clock.now())
+  if (pending.length > 0) await finalizePending(dependencies, pending)
+}
+
+const NOT_MATCHED: RecordResult = { outcome: 'UNMATCHED', transaction: undefined }
+
+/** A report whose session is recorded. */
+interface RepeatEntry {
+  readonly entry: Entry
+  readonly transaction: StoredTransaction
+}
+
+/**
+ * If the report names no mode, a test transaction with another account number must not hide a real
+ * payment.
+ */
+function isSamePayment({ payment, row }: Entry, { account }: StoredTransaction): boolean {
+  const known = row !== undefined || payment.live !== undefined || account.live
+  return known || account.accountNumber === payment.accountNumber
+}
+
+/** If the account is known, the transaction has the mode of the account. */
+function toKey({ payment: { bank, sessionId, live }, row }: Entry) {
+  return { bank, sessionId, live: row?.live ?? live }
+}
+
+async function recordUnmatched(
+  { pool, log, onCommit, onUnmatched }: Dependencies,
+  entries: readonly Entry[],
+  createdAtMs: number,
+): Promise<void> {
+  const rows = entries.map(({ payment }): NewUnmatched => {
+    const stored = { ...payment, id: newId('unm', createdAtMs), createdAtMs }
+    const eventId = newId('evt', createdAtMs)
+    return { ...stored, eventId, payload: encodeUnmatchedEvent(stored, eventId) }
+  })
+  const inserted = await insertUnmatched(pool, rows)
+  for (const { call } of entries) call.result = NOT_MATCHED
+  if (inserted.size === 0) return
+  afterCommit(log, onCommit)
+  for (const row of rows) if (inserted.has(row.id)) afterCommit(log, () => onUnmatched(row))
+}
+
+/** A report that finalizes a pending transaction. */
+interface PendingFinalization {
+  readonly entry: Entry
+  readonly accountNumber: string
+  /** The transaction once it is final. */
+  readonly transaction: StoredTransaction
+  readonly row: Finalization
+}
+
+function toFinalization(
+  entry: Entry,
+  recorded: StoredTransaction,
+  accountNumber: string,
+  nowMs: number,
+): PendingFinalization {
+  const { status } = entry.payment
+  const transaction: StoredTransaction = { ...recorded, status }
+  const eventId = newId('evt', nowMs)
+  const payload =
+    status === 'SUCCESS'
+      ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
+      : null
+  const row = { id: recorded.id, status, createdAtMs: nowMs, eventId, payload }
+  return { entry, accountNumber, transaction, row }
+}
+
+async function finalizePending(
+  { pool, log, onCommit }: Dependencies,
+  pending: readonly PendingFinalization[],
+): Promise<void> {
+  const finalized = await finalizeTransactions(
+    pool,
+    pending.map(({ row }) => row),
+  )
+  const rest: PendingFinalization[] = []
+  for (const each of pending) {
+    const { entry, row, transaction } = each
+    if (finalized.has(row.eventId)) entry.call.result = { outcome: 'RECORDED', transaction }
+    else rest.push(each)
+  }
+  if (finalized.size > 0) afterCommit(log, onCommit)
+  if (rest.length === 0) return
+  // A concurrent call finalized these after we read them: compare with the state it recorded.
+  const now = await findRecorded(
+    pool,
+    rest.map(({ entry: { payment }, transaction: { account } }) => ({
+      ...payment,
+      live: account.live,
+    })),
+  )
+  for (const [index, { entry, transaction, accountNumber }] of rest.entries()) {
+    entry.call.result = toRepeated(entry.payment, now[index] ?? transaction, accountNumber)
+  }
+}
+
+/** The result of a report that does not finalize its transaction: a duplicate or a conflict. */
+function toRepeated(
+  payment: IncomingPayment,
+  transaction: StoredTransaction,
+  accountNumber: string,
+): RecordResult {
+  const repeat = classifyRepeat({ ...transaction, accountNumber }, payment)
+  return { outcome: repeat === 'conflict' ? 'CONFLICT' : 'DUPLICATE', transaction }
+}
+
+/**
+ * The account numbers that reports of recorded payments are expected to have. If an operator
+ * assigned a payment to an account, the bank still reports the number that the payer used.
+ */
+async function expectedAccountNumbers(
+  pool: Pool,
+  repeats: readonly RepeatEntry[],
+): Promise<string[]> {
+  const numbers = repeats.map(({ transaction }) => transaction.account.accountNumber)
+  const others = repeats.flatMap(({ entry: { payment }, transaction }, index) => {
+    const isOther =
+      payment.accountNumber !== numbers[index] && payment.amountMinor === transaction.amountMinor
+    return isOther ? [{ index, payment }] : []
+  })
+  if (others.length === 0) return numbers
+  const resolutions = await resolutionsOf(
+    pool,
+    others.map(({ payment }) => payment),
+  )
+  for (const [at, { index, payment }] of others.entries()) {
+    if (resolutions[at] === 'ASSIGNED') numbers[index] = payment.accountNumber
+  }
+  return numbers
+}

@@ -1,0 +1,83 @@
+import pino from 'pino'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { recordConflicts } from '../../src/transactions/record-conflict.ts'
+import { creation } from '../protocols/rest/rest.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { openAccount, paymentInto, storedOf, transactionsOf } from '../transactions/fixture.ts'
+
+const service = useService()
+
+/** Starts a change, which then waits for the audit log with its row locked. */
+async function startChange(change: () => Promise<unknown>): Promise<{ end(): Promise<void> }> {
+  const { pool } = service.database
+  const holder = await pool.connect()
+  await holder.query('begin')
+  await holder.query('select from audit_head for update')
+  const changing = change()
+  await waitFor(async () => {
+    const { rowCount } = await pool.query(
+      `select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`,
+    )
+    expect(rowCount).toBe(1)
+  })
+  let held = true
+  const end = async (): Promise<void> => {
+    if (!held) return
+    held = false
+    await holder.query('rollback')
+    holder.release()
+    await changing
+  }
+  onTestFinished(end)
+  return { end }
+}
+
+describe('a change in progress does not hold up what refers to its row', () => {
+  test('a business: its new accounts', async () => {
+    const { id: businessId, key } = await service.business()
+    const change = await startChange(() =>
+      service.client(BusinessService).updateBusiness({ businessId, name: 'Renamed' }),
+    )
+    const { status } = await service.post('generateVirtualAccount/', key, creation())
+    expect(status).toBe(200)
+    await change.end()
+  })
+
+  test('an endpoint: its new deliveries', async () => {
+    const receiver = await startReceiver()
+    onTestFinished(receiver.close)
+    const { businessId, number } = await openAccount(service)
+    const webhooks = service.client(WebhookService)
+    const { endpoint } = await webhooks.createEndpoint({ businessId, url: receiver.url })
+    const endpointId = endpoint!.id
+    const change = await startChange(() =>
+      webhooks.updateEndpoint({ endpointId, description: 'changed' }),
+    )
+    await transactionsOf(service).recordPayment(paymentInto(number, { sessionId: 'locked-1' }))
+    const { rawBody } = await receiver.next()
+    expect(rawBody).toContain('locked-1')
+    await change.end()
+  })
+
+  test('a transaction: reports that contradict it', async () => {
+    const { number } = await openAccount(service)
+    const payment = paymentInto(number, { sessionId: 'locked-2' })
+    const { transaction } = await transactionsOf(service).recordPayment(payment)
+    const change = await startChange(() =>
+      transactionsOf(service).reverseTransaction({ transactionId: transaction!.id, reason: 'x' }),
+    )
+    const { pool, orm } = service.database
+    const reported = { accountNumber: number, amountMinor: 7n, status: 'SUCCESS' } as const
+    const report = { bank: '9PSB', transactionId: transaction!.id, reported } as const
+    const dependencies = { orm, clock: systemClock, log: pino(), onConflict: () => undefined }
+    await recordConflicts(dependencies, [report])
+    expect((await storedOf(pool, 'locked-2')).conflicts).toHaveLength(1)
+    await change.end()
+  })
+})
