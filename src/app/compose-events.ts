@@ -46,7 +46,7 @@ export function composeEvents(options: Options): Events {
     tail.wake()
     wakeWebhooks()
   }
-  const sequencer = createSequencer({ pool, log, onAdvance })
+  const sequencer = createSequencer({ pool: database.recordingPool, log, onAdvance })
   let background = false
   const onCommit = channel
     ? () => (background ? sequencer.wake() : channel.onCommit())

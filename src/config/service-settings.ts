@@ -25,6 +25,8 @@ export const SERVICE_SETTINGS = z
         error: 'must be a URL such as postgres://user:password@host:5432/database',
       })
       .optional(),
+    /** The connections of each process's pools; undefined: by the number of workers. */
+    DATABASE_POOL_SIZE: integer(11, 1_000, '11 to 1000 connections').optional(),
     DATA_DIR: z.string().default('.inflow'),
     HOST: z
       .string()

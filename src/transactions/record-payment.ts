@@ -4,6 +4,7 @@ import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
 import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
+import type { BatchWatch } from '../postgres/batch-watch.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
@@ -44,13 +45,14 @@ interface Dependencies {
   readonly onUnmatched: (payment: UnmatchedPayment) => void
   /** Called once for each distinct report that contradicts a recorded payment. */
   readonly onConflict: (conflict: PaymentConflict) => void
+  readonly batches?: BatchWatch
 }
 
 /**
  * Creates a function that records payments in batches: payments that arrive while a batch is being
  * written share the next statement and its commit.
  *
- * Faults: unavailable, if the queue is full.
+ * Faults: unavailable, if the queue is full, or if the database does not respond.
  */
 export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   return createBatcher<IncomingPayment, RecordResult>({
@@ -58,6 +60,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
+    watch: dependencies.batches,
   })
 }
 

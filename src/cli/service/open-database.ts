@@ -51,7 +51,7 @@ async function withUrl<Result>(
   let database: Database | undefined
   try {
     // One connection holds the migration lock, and the other migrates.
-    database = await openDatabase(url, ENTITIES, 2)
+    database = await openDatabase(url, ENTITIES, { connectionsMax: 2 })
     return await use(database)
   } catch (error) {
     if (!isRetryable(error)) throw error
