@@ -1,30 +1,30 @@
-import { isDeadline } from './is-retryable.ts'
+import { isRetryable } from './is-retryable.ts'
 
 /** Watches the batches of a batcher for those that the database does not complete. */
 export interface BatchWatch {
   /** A batch starts. @returns what to call when it ends, with its error if it failed */
   start(): (error?: unknown) => void
-  /** Whether a batch waits for the database, or the latest to end missed its deadline. */
+  /** Whether a batch waits for the database, or the latest to end did so in vain. */
   stuck(): boolean
 }
 
 /** A batch takes milliseconds. */
 const STUCK_MS = 2_000
 
-/** After a batch that missed its deadline, the next one, or this time, shows whether it goes on. */
+/** After a batch that failed, the next one, or this time, shows whether payments are recorded again. */
 const RECENT_MS = 15_000
 
 export function createBatchWatch(): BatchWatch {
   const running = new Set<{ readonly atMs: number }>()
-  let missedAtMs = Number.NEGATIVE_INFINITY
+  let failedAtMs = Number.NEGATIVE_INFINITY
   return {
     start() {
       const batch = { atMs: performance.now() }
       running.add(batch)
       return (error) => {
         running.delete(batch)
-        if (error === undefined) missedAtMs = Number.NEGATIVE_INFINITY
-        else if (isDeadline(error)) missedAtMs = performance.now()
+        if (error === undefined) failedAtMs = Number.NEGATIVE_INFINITY
+        else if (isRetryable(error)) failedAtMs = performance.now()
       }
     },
     stuck() {
@@ -32,7 +32,7 @@ export function createBatchWatch(): BatchWatch {
       // In the order of their starts.
       const [oldest] = running
       const waits = oldest !== undefined && nowMs - oldest.atMs > STUCK_MS
-      return waits || nowMs - missedAtMs < RECENT_MS
+      return waits || nowMs - failedAtMs < RECENT_MS
     },
   }
 }

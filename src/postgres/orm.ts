@@ -109,7 +109,12 @@ export async function openDatabase(
   const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
   const relaxedPool = openPool(url, { max: relaxedMax, options: '-c synchronous_commit=off' })
-  const recordingPool = openPool(url, { max: recordingMax, query_timeout: DEADLINES.hot })
+  // A server that answers ends a statement itself, and the connection stays.
+  const recordingPool = openPool(url, {
+    max: recordingMax,
+    statement_timeout: DEADLINES.hot - 500,
+    query_timeout: DEADLINES.hot,
+  })
   const close = async (): Promise<void> => {
     await Promise.all([relaxedPool.end(), recordingPool.end(), orm.close()])
   }

@@ -117,7 +117,11 @@ export async function startPair(): Promise<Pair> {
       })
     },
     async reconnect() {
-      await query(standby.url, 'alter system reset primary_conninfo', 'select pg_reload_conf()')
+      await query(
+        standby.url,
+        `alter system set primary_conninfo = '${from}'`,
+        'select pg_reload_conf()',
+      )
     },
     async promote() {
       await query(standby.url, 'select pg_promote()')
