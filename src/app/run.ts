@@ -58,7 +58,10 @@ async function serve(config: Config, log: Logger): Promise<void> {
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
     database = await connect(
-      openDatabase(url, ENTITIES, poolSizes(1, config.databasePoolSize)),
+      openDatabase(url, ENTITIES, {
+        ...poolSizes(1, config.databasePoolSize),
+        ...config.pooler,
+      }),
       embedded,
     )
     await connect(migrate(database), embedded)

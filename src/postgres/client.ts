@@ -45,8 +45,10 @@ interface Internals {
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
  * query misses its deadline. After a failure it opens one at a time, with backoff; meanwhile calls
  * are rejected with the reason of that failure.
+ *
+ * @param preparedStatements false: statements have no names at the server
  */
-export function createClientClass(): typeof pg.Client {
+export function createClientClass(preparedStatements = true): typeof pg.Client {
   const opening = { failures: 0, active: false, retryAtMs: 0, error: new Error() }
   let missedDeadline = false
 
@@ -100,6 +102,7 @@ export function createClientClass(): typeof pg.Client {
     }
 
     override query(...args: unknown[]): never {
+      if (!preparedStatements && isNamed(args[0])) args[0] = { ...args[0], name: undefined }
       this.#adjustDeadline(args[0])
       const last = args.at(-1)
       if (typeof last === 'function') args[args.length - 1] = this.#watch(last as Callback)
@@ -136,6 +139,10 @@ export function createClientClass(): typeof pg.Client {
     }
   }
   return PooledClient as unknown as typeof pg.Client
+}
+
+function isNamed(query: unknown): query is { readonly name: string } {
+  return typeof query === 'object' && query !== null && 'name' in query
 }
 
 function internalsOf(client: pg.Client): Internals {

@@ -29,11 +29,24 @@ export interface Database {
 const CONNECTION = {
   application_name: 'inflow',
   connectionTimeoutMillis: 5_000,
-  statement_timeout: 30_000,
-  idle_in_transaction_session_timeout: 60_000,
   query_timeout: DEADLINES.any,
   keepAlive: true,
   keepAliveInitialDelayMillis: 10_000,
+}
+
+/** What a session sets when it begins. */
+const SESSION = { statement_timeout: 30_000, idle_in_transaction_session_timeout: 60_000 }
+
+/** What a connection pooler such as PgBouncer between the service and the server supports. */
+export interface PoolerOptions {
+  /**
+   * Whether a connection of the service has a connection of the server for each transaction only.
+   * Then it sets nothing for a session: commits of the relaxed pool wait for the disk, and the
+   * server's statement time-out is that of the role.
+   */
+  readonly transactionPooling?: boolean
+  /** Absent: true. */
+  readonly preparedStatements?: boolean
 }
 
 /** The maximum number of connections in the pools of one process. */
@@ -71,14 +84,19 @@ export function connectionsOfService(workers: number, poolSize?: number): number
 export type Entities = readonly EntitySchema[]
 
 /** The configuration of the ORM for one database. */
-export function ormConfig(url: string, entities: Entities, connectionsMax: number) {
+export function ormConfig(
+  url: string,
+  entities: Entities,
+  connectionsMax: number,
+  pooler: PoolerOptions = {},
+) {
   return defineConfig({
     clientUrl: url,
     entities: [...entities],
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
-    driverOptions: { ...CONNECTION, Client: createClientClass() },
+    driverOptions: connectionOptions(pooler),
     migrations: {
       path: join(import.meta.dirname, 'migrations'),
       emit: 'ts',
@@ -103,16 +121,20 @@ export function ormConfig(url: string, entities: Entities, connectionsMax: numbe
 export async function openDatabase(
   url: string,
   entities: Entities,
-  sizes: Partial<PoolSizes> = {},
+  options: Partial<PoolSizes> & PoolerOptions = {},
 ): Promise<Database> {
-  const { connectionsMax, relaxedMax, recordingMax } = { ...poolSizes(1), ...sizes }
-  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax))
+  const { connectionsMax, relaxedMax, recordingMax } = { ...poolSizes(1), ...options }
+  const { transactionPooling = false } = options
+  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax, options))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
-  const relaxedPool = openPool(url, { max: relaxedMax, options: '-c synchronous_commit=off' })
-  // A server that answers ends a statement itself, and the connection stays.
-  const recordingPool = openPool(url, {
+  const relaxedPool = openPool(url, options, {
+    max: relaxedMax,
+    ...(!transactionPooling && { options: '-c synchronous_commit=off' }),
+  })
+  const recordingPool = openPool(url, options, {
     max: recordingMax,
-    statement_timeout: DEADLINES.hot - 500,
+    // A server that answers ends a statement itself, and the connection stays.
+    ...(!transactionPooling && { statement_timeout: DEADLINES.hot - 500 }),
     query_timeout: DEADLINES.hot,
   })
   const close = async (): Promise<void> => {
@@ -121,9 +143,13 @@ export async function openDatabase(
   return { url, orm, pool, relaxedPool, recordingPool, close }
 }
 
-function openPool(url: string, options: pg.PoolConfig): Pool {
-  const Client = createClientClass()
-  const pool = new pg.Pool({ ...CONNECTION, connectionString: url, Client, ...options })
+function connectionOptions({ transactionPooling, preparedStatements }: PoolerOptions) {
+  const Client = createClientClass(preparedStatements)
+  return { ...CONNECTION, ...(!transactionPooling && SESSION), Client }
+}
+
+function openPool(url: string, pooler: PoolerOptions, options: pg.PoolConfig): Pool {
+  const pool = new pg.Pool({ ...connectionOptions(pooler), connectionString: url, ...options })
   // A connection that dies while idle is replaced; a query in progress rejects by itself.
   pool.on('error', () => undefined)
   return pool

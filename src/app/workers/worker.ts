@@ -29,7 +29,10 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
     const config = { ...shareOf(whole), ...order.ports }
     const { workers, databasePoolSize } = config
     const { databaseUrl, adminToken, localWebhooks } = order
-    const database = await openDatabase(databaseUrl, ENTITIES, poolSizes(workers, databasePoolSize))
+    const database = await openDatabase(databaseUrl, ENTITIES, {
+      ...poolSizes(workers, databasePoolSize),
+      ...config.pooler,
+    })
     const tls = config.tls && openTls(config.tls, log)
     const channel = createPrimaryChannel({ order, workers, send, onMessage })
     const options = { config, database, adminToken, localWebhooks, log, tls, channel }
