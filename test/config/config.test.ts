@@ -195,8 +195,8 @@ const NO_LIMIT =
 const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', 'db.example', NO_URL, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
-  ['DATABASE_LISTEN_URL', 'db.example', NO_URL, { DATABASE_URL: DATABASE, MASTER_KEY: KEY }],
   ['DATABASE_LISTEN_URL', DATABASE, 'requires DATABASE_URL'],
+  ['DATABASE_LISTEN_URL', 'db.example', NO_URL, { DATABASE_URL: DATABASE, MASTER_KEY: KEY }],
   ['DATABASE_POOLING', 'statement', 'must be one of session, transaction'],
   ['DATABASE_PREPARED_STATEMENTS', 'no', 'must be one of on, off'],
   ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],
