@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { AccountEntity } from './account.entity.ts'
@@ -121,6 +122,7 @@ export async function findByEitherReference(
 export async function findById(pool: Pool, id: string): Promise<StoredAccount | undefined> {
   const result = await pool.query<AccountRow>({
     name: 'account-find-id',
+    query_timeout: DEADLINES.hot,
     text: `select ${ACCOUNT_COLUMNS} from account where id = $1`,
     values: [id],
   })
@@ -134,6 +136,7 @@ export async function findByNumbers(
 ): Promise<readonly OpenAccount[]> {
   const result = await pool.query<AccountRow>({
     name: 'account-find-numbers',
+    query_timeout: DEADLINES.hot,
     text: `select ${ACCOUNT_COLUMNS} from account
       join unnest($1::text[], $2::text[]) as k(number, code)
         on account_number = k.number and bank = k.code

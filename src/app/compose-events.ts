@@ -46,12 +46,18 @@ export function composeEvents(options: Options): Events {
     tail.wake()
     wakeWebhooks()
   }
-  const sequencer = createSequencer({ pool, log, onAdvance })
+  const sequencer = createSequencer({ pool: database.recordingPool, log, onAdvance })
   let background = false
   const onCommit = channel
     ? () => (background ? sequencer.wake() : channel.onCommit())
     : sequencer.wake
-  const listener = createListener({ url: database.url, log, onNotify: onAdvance })
+  // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
+  const listenUrl =
+    config.databaseListenUrl ?? (config.pooler.transactionPooling ? undefined : database.url)
+  const listener =
+    listenUrl === undefined
+      ? undefined
+      : createListener({ url: listenUrl, log, onNotify: onAdvance })
   const retention = createRetention({
     pool,
     clock,
@@ -64,14 +70,14 @@ export function composeEvents(options: Options): Events {
     tail,
     onCommit,
     sequence: sequencer.wake,
-    start: () => listener.start(),
+    start: () => listener?.start(),
     startBackground() {
       background = true
       sequencer.start()
       retention.start()
     },
     async stop() {
-      await Promise.all([tail.stop(), sequencer.stop(), listener.stop(), retention.stop()])
+      await Promise.all([tail.stop(), sequencer.stop(), listener?.stop(), retention.stop()])
     },
   }
 }

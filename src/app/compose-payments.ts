@@ -13,6 +13,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createNotifications, type Notifications } from '../notifications/notifications.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
+import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
@@ -37,6 +38,8 @@ export interface Payments {
   readonly bankOf: BankOf
   readonly createAccount: CreateAccountCall
   readonly recordPayment: RecordPayment
+  /** The batches of `recordPayment`. */
+  readonly batches: BatchWatch
   readonly notifications: Notifications
   /** What reconciliation against a bank's statement needs. */
   readonly reconciling: ReconcileDependencies
@@ -47,7 +50,7 @@ export interface Payments {
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
-  const { pool, orm } = database
+  const { pool, recordingPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const sandbox = createSandboxBank(pool)
   const { liveBanks } = config
@@ -56,10 +59,12 @@ export function composePayments(options: Options): Payments {
   const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
   const onConflict = reportConflict(bankMetrics, log)
+  const batches = createBatchWatch()
   const recordPayment = createRecordPayment({
-    pool,
+    pool: recordingPool,
     orm,
-    findOpenAccounts: createFindOpenAccounts(pool),
+    findOpenAccounts: createFindOpenAccounts(recordingPool),
+    batches,
     clock,
     log,
     onCommit,
@@ -91,6 +96,7 @@ export function composePayments(options: Options): Payments {
     bankOf,
     createAccount: createCreateAccount({ pool, openAtBank, encrypter, clock, aliasOf }),
     recordPayment,
+    batches,
     notifications,
     reconciling,
     start() {

@@ -37,7 +37,7 @@ interface Options {
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
 export function composePipeline(options: Options): Pipeline {
   const { config, database, clock, log, metrics, check, keyUses, limits, policyOf } = options
-  const { orm, pool } = database
+  const { orm, pool, recordingPool, relaxedPool } = database
   return {
     beforeDecoding: [
       observation(log, metrics),
@@ -45,13 +45,13 @@ export function composePipeline(options: Options): Pipeline {
       authentication(
         {
           secretKey: createAuthenticateKey({
-            findKey: createFindKey(pool),
+            findKey: createFindKey(recordingPool),
             clock,
             onUse: keyUses.record,
           }),
           token: createAuthenticateToken({
-            pool,
-            relaxedPool: database.relaxedPool,
+            pool: recordingPool,
+            relaxedPool,
             clock,
             bootstrapToken: options.adminToken,
           }),

@@ -12,8 +12,8 @@ interface ServersOptions<Bank> {
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
   readonly exposition: Exposition
-  /** Whether the service can serve calls now. */
-  readonly ready: () => Promise<boolean>
+  /** Why the service cannot serve calls now; empty: it can. */
+  readonly ready: () => Promise<readonly string[]>
   readonly log: Logger
   readonly tls: Tls | undefined
 }

@@ -6,7 +6,13 @@ import { systemClock } from '../core/clock.ts'
 import { freePorts } from '../net/free-ports.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
-import { connectionsOfService, type Database, migrate, openDatabase } from '../postgres/orm.ts'
+import {
+  connectionsOfService,
+  type Database,
+  migrate,
+  openDatabase,
+  poolSizes,
+} from '../postgres/orm.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
 import { ENTITIES } from './entities.ts'
@@ -43,7 +49,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
   const postgres = embedded
     ? await startEmbedded({
         folder: resolve(config.dataDir, 'postgres'),
-        settings: connectionSettings(config.workers),
+        settings: connectionSettings(config),
         log: print,
       })
     : undefined
@@ -51,7 +57,13 @@ async function serve(config: Config, log: Logger): Promise<void> {
   let database: Database | undefined
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
-    database = await connect(openDatabase(url, ENTITIES), embedded)
+    database = await connect(
+      openDatabase(url, ENTITIES, {
+        ...poolSizes(1, config.databasePoolSize),
+        ...config.pooler,
+      }),
+      embedded,
+    )
     await connect(migrate(database), embedded)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
@@ -112,8 +124,9 @@ async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<Ports>
   return { httpPort: httpPort || http, grpcPort: grpcPort || grpc }
 }
 
-function connectionSettings(workers: number): Readonly<Record<string, string>> {
-  const connections = connectionsOfService(workers) + OTHER_CONNECTIONS
+function connectionSettings(config: Config): Readonly<Record<string, string>> {
+  const needed = connectionsOfService(config.workers, config.databasePoolSize)
+  const connections = needed + OTHER_CONNECTIONS
   return connections > 100 ? { max_connections: `${connections}` } : {}
 }
 

@@ -2,13 +2,13 @@ import type { Registry } from 'prom-client'
 import { newId } from '../core/ids.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
-import type { Database } from '../postgres/orm.ts'
 import { registerServerMetrics } from '../server/metrics.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
 import { encryptedTables } from './encrypted-tables.ts'
 import { openServers } from './open-servers.ts'
+import { createReady } from './ready.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 /** How long requests and streams have to end by themselves when the service stops. */
@@ -45,7 +45,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...{ config, log, tls, notifications: payments.notifications },
     invokers: composeInvokers({ options, domains, encrypter, draining }),
     exposition: channel?.exposition(metrics, common) ?? metrics,
-    ready: createReady(database, draining),
+    ready: createReady(database, payments.batches, draining),
   }).catch(async (error: unknown) => {
     await keyHeartbeat.stop()
     throw error
@@ -82,15 +82,4 @@ function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
     log,
     reread: rereadKeys,
   })
-}
-
-/** Not ready while the service stops, or while the database does not respond. */
-function createReady(database: Database, draining: AbortSignal): () => Promise<boolean> {
-  return async () => {
-    if (draining.aborted) return false
-    return database.pool.query('select 1').then(
-      () => true,
-      () => false,
-    )
-  }
 }

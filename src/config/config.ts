@@ -63,6 +63,8 @@ function composeConfig(
     reconcileIntervalMinutes,
     reconcileGraceMinutes,
     webhookLeaseSeconds,
+    databasePooling,
+    databasePreparedStatements: preparedStatements,
     tlsCert: cert,
     tlsKey: key,
     tlsClientCa: clientCa,
@@ -91,6 +93,7 @@ function composeConfig(
       /** Younger payments are left to their notifications. */
       graceMs: reconcileGraceMinutes * MINUTE_MS,
     },
+    pooler: { transactionPooling: databasePooling === 'transaction', preparedStatements },
     webhookLeaseMs: webhookLeaseSeconds * 1_000,
     /** Undefined: the servers use plain text. gRPC clients need a certificate signed by `clientCa`. */
     tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,

@@ -7,6 +7,10 @@ import { PREVIOUS_MAX } from '../crypto/key-files.ts'
 import { choice, cidrs, integer, list, onOff, parsed, type Settings } from './settings.ts'
 
 const KEY = 'base64 of 32 bytes (openssl rand -base64 32)'
+const postgresUrl = z.url({
+  protocol: /^postgres(ql)?$/,
+  error: 'must be a URL such as postgres://user:password@host:5432/database',
+})
 const port = integer(0, 65_535, 'a port, 0 to 65535')
 const days = integer(1, 3_650, '1 to 3650 days')
 const connections = integer(1, 999_999, '1 to 999999 connections')
@@ -19,12 +23,14 @@ const rateLimit = parsed(
 export const SERVICE_SETTINGS = z
   .object({
     /** The PostgreSQL server; undefined: the embedded one. */
-    DATABASE_URL: z
-      .url({
-        protocol: /^postgres(ql)?$/,
-        error: 'must be a URL such as postgres://user:password@host:5432/database',
-      })
-      .optional(),
+    DATABASE_URL: postgresUrl.optional(),
+    /** The connections of each process's pools; undefined: by the number of workers. */
+    /** The server itself, for LISTEN, if DATABASE_URL is a pooler; undefined: see DATABASE_POOLING. */
+    DATABASE_LISTEN_URL: postgresUrl.optional(),
+    /** How a pooler such as PgBouncer assigns its connections to those of the service. */
+    DATABASE_POOLING: choice(['session', 'transaction']).default('session'),
+    DATABASE_PREPARED_STATEMENTS: onOff,
+    DATABASE_POOL_SIZE: integer(11, 1_000, '11 to 1000 connections').optional(),
     DATA_DIR: z.string().default('.inflow'),
     HOST: z
       .string()
@@ -102,6 +108,11 @@ export const SERVICE_SETTINGS = z
       const { MASTER_KEY, MASTER_KEY_PREVIOUS, TLS_CERT, TLS_KEY, TLS_CLIENT_CA } = given
       const previous = MASTER_KEY_PREVIOUS.length > 0
       rule(MASTER_KEY || !given.DATABASE_URL, 'MASTER_KEY', `is required with DATABASE_URL: ${KEY}`)
+      rule(
+        given.DATABASE_URL || !given.DATABASE_LISTEN_URL,
+        'DATABASE_LISTEN_URL',
+        'requires DATABASE_URL',
+      )
       rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'requires MASTER_KEY')
       rule(TLS_KEY || !TLS_CERT, 'TLS_CERT', 'requires TLS_KEY')
       rule(TLS_CERT || !TLS_KEY, 'TLS_KEY', 'requires TLS_CERT')

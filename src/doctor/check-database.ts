@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import type { Config } from '../config/config.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -17,13 +18,13 @@ type Findings = ReturnType<typeof createFindings>
 export async function checkDatabase(
   { pool, orm, url }: Database,
   now: () => number,
-  workers: number,
+  config: Pick<Config, 'workers' | 'databasePoolSize'>,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
   checkDurability(settings, findings)
-  checkConnections(settings, workers, findings)
+  checkConnections(settings, config, findings)
   await checkClock(pool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
     findings.warn(
@@ -51,6 +52,7 @@ interface Settings {
   max_connections: number
   used: number
   open_seconds: number
+  standby_waits: number
 }
 
 async function readSettings(pool: Pool): Promise<Settings> {
@@ -65,6 +67,7 @@ async function readSettings(pool: Pool): Promise<Settings> {
       current_setting('max_connections')::int
         - current_setting('superuser_reserved_connections')::int as max_connections,
       (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used,
+      (select count(*)::int from pg_stat_activity where wait_event = 'SyncRep') as standby_waits,
       (select coalesce(max(extract(epoch from now() - xact_start)), 0)::float8
         from pg_stat_activity where pid <> pg_backend_pid()
           and backend_type = 'client backend') as open_seconds`,
@@ -105,11 +108,17 @@ function checkDurability(settings: Settings, findings: Findings): void {
 }
 
 function checkConnections(
-  { max_connections: max, used }: Settings,
-  workers: number,
+  { max_connections: max, used, standby_waits: waits }: Settings,
+  { workers, databasePoolSize }: Pick<Config, 'workers' | 'databasePoolSize'>,
   findings: Findings,
 ): void {
-  const needed = connectionsOfService(workers)
+  if (waits > 0) {
+    findings.warn(
+      `${waits} connections wait for a synchronous standby`,
+      'start the standby, or change synchronous_standby_names',
+    )
+  }
+  const needed = connectionsOfService(workers, databasePoolSize)
   const instance = workers === 1 ? 'an instance' : `an instance with ${workers} workers`
   const found = `${used} of ${max} connections are in use; ${instance} needs up to ${needed}`
   if (max < needed) {

@@ -73,8 +73,8 @@ async function checkReadiness(httpUrl: string, tls: ClientTls): Promise<string |
   try {
     const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
     const { statusCode, body } = await request(new URL('/readyz', httpUrl), { dispatcher, signal })
-    await body.dump()
-    return statusCode === 200 ? undefined : `status ${statusCode}`
+    const text = await body.text()
+    return statusCode === 200 ? undefined : `status ${statusCode} ${text.slice(0, 300)}`
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     return message || code || 'no response'

@@ -33,6 +33,7 @@ export function createListener({ url, log, onNotify }: Options): Loop {
       connectionTimeoutMillis: QUERY_TIMEOUT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
       keepAlive: true,
+      keepAliveInitialDelayMillis: HEARTBEAT_MS,
     })
     const ended = new Promise<never>((_resolve, reject) => {
       client.on('error', reject)

@@ -1,4 +1,5 @@
 import { Fault } from '../core/errors.ts'
+import type { BatchWatch } from './batch-watch.ts'
 
 /** Bounds of a batcher. */
 export interface BatcherOptions<Item, Result> {
@@ -15,12 +16,23 @@ export interface BatcherOptions<Item, Result> {
    * for bookkeeping whose result no caller waits for.
    */
   readonly lingerMs?: number
+  /**
+   * How long a caller waits at most, and a batch takes a place at most, in milliseconds. A caller
+   * then gets `unavailable`; its item may still be written.
+   */
+  readonly deadlineMs?: number
+  /** Told of each batch. */
+  readonly watch?: BatchWatch | undefined
 }
+
+/** Longer than two hot statements, of which the first waits for a connection. */
+const DEADLINE_MS = 12_000
 
 interface Waiting<Item, Result> {
   readonly item: Item
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
+  readonly untilMs: number
 }
 
 /**
@@ -34,7 +46,11 @@ interface Waiting<Item, Result> {
 export function createBatcher<Item, Result>(
   options: BatcherOptions<Item, Result>,
 ): (item: Item) => Promise<Result> {
+  const { deadlineMs = DEADLINE_MS } = options
   let waiting: Waiting<Item, Result>[] = []
+  /** Every caller without a result, in the order of the calls. */
+  const unsettled = new Set<Waiting<Item, Result>>()
+  let timer: NodeJS.Timeout | undefined
   let inProgress = 0
   let scheduled = false
 
@@ -48,18 +64,55 @@ export function createBatcher<Item, Result>(
     }
   }
   const write = async (batch: readonly Waiting<Item, Result>[]): Promise<void> => {
+    const ended = options.watch?.start()
+    const leave = takePlace()
     try {
       const results = await options.run(batch.map((call) => call.item))
       batch.forEach((call, index) => {
+        unsettled.delete(call)
         call.resolve(results[index] as Result)
       })
+      ended?.()
     } catch (error) {
-      for (const call of batch) call.reject(error)
+      ended?.(error)
+      for (const call of batch) {
+        unsettled.delete(call)
+        call.reject(error)
+      }
     } finally {
+      leave()
+    }
+  }
+  /** @returns what leaves the place again; the deadline does so too */
+  const takePlace = (): (() => void) => {
+    let left = false
+    const leave = (): void => {
+      clearTimeout(late)
+      if (left) return
+      left = true
       inProgress -= 1
       if (options.lingerMs === undefined || waiting.length >= options.itemsMax) start()
       else schedule()
     }
+    const late = setTimeout(leave, deadlineMs).unref()
+    return leave
+  }
+  const rejectLate = (): void => {
+    timer = undefined
+    const nowMs = performance.now()
+    for (const call of unsettled) {
+      if (call.untilMs > nowMs) break
+      unsettled.delete(call)
+      const text = 'The service cannot reach its database in time; try again shortly'
+      call.reject(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
+    }
+    waiting = waiting.filter((call) => unsettled.has(call))
+    watchDeadlines()
+  }
+  const watchDeadlines = (): void => {
+    const [first] = unsettled
+    if (first === undefined || timer !== undefined) return
+    timer = setTimeout(rejectLate, Math.max(1, first.untilMs - performance.now())).unref()
   }
   const schedule = (): void => {
     if (scheduled || waiting.length === 0 || inProgress >= options.batchesMax) return
@@ -74,7 +127,10 @@ export function createBatcher<Item, Result>(
         reject(new Fault('unavailable', 'Too many calls are waiting', { retryAfterSeconds: 1 }))
         return
       }
-      waiting.push({ item, resolve, reject })
+      const call = { item, resolve, reject, untilMs: performance.now() + deadlineMs }
+      waiting.push(call)
+      unsettled.add(call)
+      watchDeadlines()
       schedule()
     })
 }

@@ -1,20 +1,29 @@
+const AWAY =
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|SASL: |Client has encountered a connection error|Client was closed|Cannot use a pool after calling end)/
+
 /**
  * Whether an error means that the database is unavailable or out of resources, so that the call may
  * succeed when it is repeated. Errors of the statement itself are not retryable.
  *
- * SQLSTATE classes: 08 connection, 53 insufficient resources, 57P operator intervention, 25006 a
- * read-only standby, 40 serialization and deadlock, 57014 statement time-out, 58 system.
+ * SQLSTATE classes: 08 connection, 28 authentication, 53 insufficient resources, 57P operator
+ * intervention, 25006 a read-only standby, 40 serialization and deadlock, 57014 statement time-out,
+ * 58 system.
  */
 export function isRetryable(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (/^(08|53|57P|40|58)...?$|^25006$|^57014$/.test(code)) return true
+  if (/^(08|28|53|57P|40|58)...?$|^25006$|^57014$/.test(code)) return true
   if (
-    /^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)$/.test(code)
+    /^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/.test(
+      code,
+    )
   ) {
     return true
   }
-  return /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end)/.test(
-    error.message,
-  )
+  return AWAY.test(error.message)
+}
+
+/** Whether a query missed its deadline on this side: the driver's error has no code. */
+export function isDeadline(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout'
 }

@@ -3,6 +3,8 @@ import type { EntitySchema } from '@mikro-orm/core'
 import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
 import pg, { type Pool } from 'pg'
+import { createClientClass, DEADLINES } from './client.ts'
+
 /** The connections to the database. */
 export interface Database {
   /** postgres://… */
@@ -15,6 +17,11 @@ export interface Database {
    * of them, whole and in order. For bookkeeping that can be repeated.
    */
   readonly relaxedPool: Pool
+  /**
+   * For what every payment needs: authentication, recording, sequencing. Its statements are hot:
+   * each has a deadline of 5 s. Lists and verification cannot take its connections.
+   */
+  readonly recordingPool: Pool
   close(): Promise<void>
 }
 
@@ -22,46 +29,74 @@ export interface Database {
 const CONNECTION = {
   application_name: 'inflow',
   connectionTimeoutMillis: 5_000,
-  statement_timeout: 30_000,
-  idle_in_transaction_session_timeout: 60_000,
+  query_timeout: DEADLINES.any,
   keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+}
+
+/** What a session sets when it begins. */
+const SESSION = { statement_timeout: 30_000, idle_in_transaction_session_timeout: 60_000 }
+
+/** What a connection pooler such as PgBouncer between the service and the server supports. */
+export interface PoolerOptions {
+  /**
+   * Whether a connection of the service has a connection of the server for each transaction only.
+   * Then it sets nothing for a session: commits of the relaxed pool wait for the disk, and the
+   * server's statement time-out is that of the role.
+   */
+  readonly transactionPooling?: boolean
+  /** Absent: true. */
+  readonly preparedStatements?: boolean
 }
 
 /** The maximum number of connections in the pools of one process. */
 interface PoolSizes {
   readonly connectionsMax: number
   readonly relaxedMax: number
+  readonly recordingMax: number
 }
 
+/** Large enough that slow statements do not block all others; also the least `DATABASE_POOL_SIZE`. */
+const POOL_SIZE_MIN = 11
+
 /**
- * The pools of each worker: together as large as those of one process, but large enough that slow
- * statements do not block all others.
+ * The pools of each worker.
+ *
+ * @param poolSize of one worker; absent: the pools of all workers together are as large as those of
+ * one process, but each has at least the smallest size
  */
-export function poolSizes(workers: number): PoolSizes {
-  return {
-    connectionsMax: Math.max(6, Math.ceil(16 / workers)),
-    relaxedMax: Math.max(2, Math.ceil(6 / workers)),
-  }
+export function poolSizes(
+  workers: number,
+  poolSize = Math.max(POOL_SIZE_MIN, Math.ceil(28 / workers)),
+): PoolSizes {
+  const recordingMax = Math.max(3, Math.round((poolSize * 6) / 28))
+  const relaxedMax = Math.max(2, Math.round((poolSize * 6) / 28))
+  return { connectionsMax: poolSize - relaxedMax - recordingMax, relaxedMax, recordingMax }
 }
 
 /** The connections of a service with this many workers, including their listeners. */
-export function connectionsOfService(workers: number): number {
-  const { connectionsMax, relaxedMax } = poolSizes(workers)
-  return workers * (connectionsMax + relaxedMax + 1)
+export function connectionsOfService(workers: number, poolSize?: number): number {
+  const { connectionsMax, relaxedMax, recordingMax } = poolSizes(workers, poolSize)
+  return workers * (connectionsMax + relaxedMax + recordingMax + 1)
 }
 
 /** What the ORM maps to tables: the results of `defineEntity`. */
 export type Entities = readonly EntitySchema[]
 
 /** The configuration of the ORM for one database. */
-export function ormConfig(url: string, entities: Entities, connectionsMax: number) {
+export function ormConfig(
+  url: string,
+  entities: Entities,
+  connectionsMax: number,
+  pooler: PoolerOptions = {},
+) {
   return defineConfig({
     clientUrl: url,
     entities: [...entities],
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
-    driverOptions: CONNECTION,
+    driverOptions: connectionOptions(pooler),
     migrations: {
       path: join(import.meta.dirname, 'migrations'),
       emit: 'ts',
@@ -86,28 +121,38 @@ export function ormConfig(url: string, entities: Entities, connectionsMax: numbe
 export async function openDatabase(
   url: string,
   entities: Entities,
-  connectionsMax = poolSizes(1).connectionsMax,
-  relaxedMax = poolSizes(1).relaxedMax,
+  options: Partial<PoolSizes> & PoolerOptions = {},
 ): Promise<Database> {
-  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax))
+  const { connectionsMax, relaxedMax, recordingMax } = { ...poolSizes(1), ...options }
+  const { transactionPooling = false } = options
+  const orm = await MikroORM.init(ormConfig(url, entities, connectionsMax, options))
   const pool = (await orm.em.getConnection().getNativeClient()) as Pool
-  const relaxedPool = openRelaxedPool(url, relaxedMax)
+  const relaxedPool = openPool(url, options, {
+    max: relaxedMax,
+    ...(!transactionPooling && { options: '-c synchronous_commit=off' }),
+  })
+  const recordingPool = openPool(url, options, {
+    max: recordingMax,
+    // A server that answers ends a statement itself, and the connection stays.
+    ...(!transactionPooling && { statement_timeout: DEADLINES.hot - 500 }),
+    query_timeout: DEADLINES.hot,
+  })
   const close = async (): Promise<void> => {
-    await Promise.all([relaxedPool.end(), orm.close()])
+    await Promise.all([relaxedPool.end(), recordingPool.end(), orm.close()])
   }
-  return { url, orm, pool, relaxedPool, close }
+  return { url, orm, pool, relaxedPool, recordingPool, close }
 }
 
-function openRelaxedPool(url: string, max: number): Pool {
-  const relaxedPool = new pg.Pool({
-    ...CONNECTION,
-    connectionString: url,
-    max,
-    options: '-c synchronous_commit=off',
-  })
+function connectionOptions({ transactionPooling, preparedStatements }: PoolerOptions) {
+  const Client = createClientClass(preparedStatements)
+  return { ...CONNECTION, ...(!transactionPooling && SESSION), Client }
+}
+
+function openPool(url: string, pooler: PoolerOptions, options: pg.PoolConfig): Pool {
+  const pool = new pg.Pool({ ...connectionOptions(pooler), connectionString: url, ...options })
   // A connection that dies while idle is replaced; a query in progress rejects by itself.
-  relaxedPool.on('error', () => undefined)
-  return relaxedPool
+  pool.on('error', () => undefined)
+  return pool
 }
 
 /** The advisory lock of the migrating instance: any number not used elsewhere. */

@@ -6,6 +6,9 @@ export type Semaphore = <Result>(work: () => Promise<Result>) => Promise<Result>
 /** The maximum number of waiting calls; further ones are rejected with `unavailable`. */
 const WAITING_MAX = 10_000
 
+/** Longer than the work: several statements, each with a deadline of its own. */
+const DEADLINE_MS = 120_000
+
 /**
  * Creates a semaphore for work that holds a connection while it waits for rows or locks. Without a
  * bound such work would take the whole pool, and payments would wait for connections.
@@ -21,6 +24,7 @@ export function createSemaphore(concurrencyMax: number): Semaphore {
     itemsMax: 1,
     batchesMax: concurrencyMax,
     queueMax: WAITING_MAX,
+    deadlineMs: DEADLINE_MS,
   })
   return async <Result>(work: () => Promise<Result>) => (await enter(work)) as Result
 }

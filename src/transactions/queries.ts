@@ -2,6 +2,7 @@ import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
+import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
@@ -45,6 +46,7 @@ export async function findBySessions(
 ): Promise<readonly (StoredTransaction | undefined)[]> {
   const result = await pool.query<Row & { at: number }>({
     name: 'transaction-find-sessions',
+    query_timeout: DEADLINES.hot,
     text: sessionsText(COLUMNS),
     values: sessionsValues(keys),
   })
@@ -70,6 +72,7 @@ export async function findShownBySessions(
 ): Promise<readonly (ShownTransaction | undefined)[]> {
   const result = await pool.query<ShownRow>({
     name: 'transaction-find-shown',
+    query_timeout: DEADLINES.hot,
     text: sessionsText(`t.session_id, t.bank, t.amount_minor, t.status, t.settled_at is not null,
       ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
       a.last_name, a.email`),

@@ -7,6 +7,7 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import type { BatchWatch } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
 import { encodeTransactionEvent } from './message.ts'
@@ -31,13 +32,15 @@ interface Dependencies {
   readonly onUnmatched: (payment: UnmatchedPayment) => void
   /** Called once for each distinct report that contradicts a recorded payment. */
   readonly onConflict: (conflict: PaymentConflict) => void
+  readonly batches?: BatchWatch
 }
 
 /**
  * Creates a function that records payments in batches: payments that arrive while a batch is being
  * written share the next statement and its commit. A payment that the database refuses fails alone.
  *
- * Faults: unavailable, if the queue is full; internal, if the payment is refused.
+ * Faults: unavailable, if the queue is full or the database does not respond; internal, if the payment is
+ * refused.
  */
 export function createRecordPayment(dependencies: Dependencies): RecordPayment {
   const { log } = dependencies
@@ -46,6 +49,7 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     itemsMax: 256,
     batchesMax: 4,
     queueMax: 50_000,
+    watch: dependencies.batches,
   })
   // In batches of their own, so that conflicts hold up no other payments.
   const storeConflict = createIsolatingBatcher<ConflictingReport, true>({

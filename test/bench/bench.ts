@@ -114,7 +114,7 @@ async function requireDurable(admin: pg.Client): Promise<void> {
 
 async function makeTemplate(admin: pg.Client, url: string): Promise<void> {
   await admin.query(`create database ${TEMPLATE}`)
-  const database = await openDatabase(url, ENTITIES, 2)
+  const database = await openDatabase(url, ENTITIES, { connectionsMax: 2 })
   await migrate(database)
   // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
   await registerMasterKey(database.orm, createEncrypter(MASTER_KEY))

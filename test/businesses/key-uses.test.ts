@@ -82,7 +82,7 @@ test('skips a key that is locked by another transaction, without waiting', async
 test('keeps uses while the database is unavailable, and writes them afterwards', async () => {
   const { id, key } = await service.business()
   const wire = await startWire(service.url)
-  const database = await openDatabase(wire.url, ENTITIES, 2)
+  const database = await openDatabase(wire.url, ENTITIES, { connectionsMax: 2 })
   try {
     const failures: string[] = []
     const failureLog = pino({}, { write: (line: string) => void failures.push(line) })

@@ -20,13 +20,23 @@ export interface Proxy {
   unblock(): Promise<void>
   /** Stops forwarding on the current connections, without closing them. */
   freeze(): void
+  /** Freezes, and does not forward what new connections send: as a host that vanished. */
+  silence(): void
+  /** Forwards new connections again. Those of the silence stay silent. */
+  endSilence(): void
 }
 
 /** @param target `host:port` of the server for new connections; it may start later */
 export async function startProxy(target: string | (() => string)): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let bytes = 0
+  let silent = false
   const server = createServer((incoming) => {
+    if (silent) {
+      sockets.add(incoming)
+      incoming.on('error', () => undefined).on('close', () => sockets.delete(incoming))
+      return
+    }
     const { hostname, port } = new URL(`http://${typeof target === 'string' ? target : target()}`)
     const outgoing = connect(Number(port), hostname)
     outgoing.on('data', (chunk) => {
@@ -55,6 +65,10 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
       server.close(() => resolve())
       cut()
     })
+  const freeze = () => {
+    for (const socket of sockets) socket.unpipe()
+    for (const socket of sockets) socket.pause()
+  }
   await listen(0)
   onTestFinished(block)
   const { port } = server.address() as AddressInfo
@@ -66,9 +80,13 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
     cut,
     block,
     unblock: () => listen(port),
-    freeze() {
-      for (const socket of sockets) socket.unpipe()
-      for (const socket of sockets) socket.pause()
+    freeze,
+    silence() {
+      silent = true
+      freeze()
+    },
+    endSilence() {
+      silent = false
     },
   }
 }

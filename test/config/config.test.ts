@@ -29,6 +29,9 @@ function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
 test('every setting has a default', () => {
   expect(readConfig({})).toEqual({
     databaseUrl: undefined,
+    databaseListenUrl: undefined,
+    databasePoolSize: undefined,
+    pooler: { transactionPooling: false, preparedStatements: true },
     dataDir: '.inflow',
     host: '127.0.0.1',
     httpPort: 8080,
@@ -84,6 +87,23 @@ const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] =
 const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', DATABASE, { databaseUrl: DATABASE }, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }, { MASTER_KEY: KEY }],
+  [
+    'DATABASE_LISTEN_URL',
+    DATABASE,
+    { databaseListenUrl: DATABASE },
+    { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
+  ],
+  [
+    'DATABASE_POOLING',
+    'transaction',
+    { pooler: { transactionPooling: true, preparedStatements: true } },
+  ],
+  [
+    'DATABASE_PREPARED_STATEMENTS',
+    'off',
+    { pooler: { transactionPooling: false, preparedStatements: false } },
+  ],
+  ['DATABASE_POOL_SIZE', '28', { databasePoolSize: 28 }],
   ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
   ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
   ['HOST', '::', { host: '::' }],
@@ -175,6 +195,11 @@ const NO_LIMIT =
 const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', 'db.example', NO_URL, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
+  ['DATABASE_LISTEN_URL', DATABASE, 'requires DATABASE_URL'],
+  ['DATABASE_LISTEN_URL', 'db.example', NO_URL, { DATABASE_URL: DATABASE, MASTER_KEY: KEY }],
+  ['DATABASE_POOLING', 'statement', 'must be one of session, transaction'],
+  ['DATABASE_PREPARED_STATEMENTS', 'no', 'must be one of on, off'],
+  ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],
   ['HOST', 'two words', NO_HOST],
   ['HOST', 'http://127.0.0.1', NO_HOST],
   ['HTTP_PORT', '65536', NO_PORT],

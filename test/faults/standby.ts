@@ -26,6 +26,8 @@ export interface Pair {
   caughtUp(): Promise<void>
   /** Cuts the standby off from the primary: what is committed from now on is lost at a failover. */
   cutOff(): Promise<void>
+  /** Connects the standby to the primary again. */
+  reconnect(): Promise<void>
   /** Makes the standby a primary. */
   promote(): Promise<void>
 }
@@ -113,6 +115,13 @@ export async function startPair(): Promise<Pair> {
       await waitFor(async () => {
         expect(await query(primary.url, 'select from pg_stat_replication')).toEqual([])
       })
+    },
+    async reconnect() {
+      await query(
+        standby.url,
+        `alter system set primary_conninfo = '${from}'`,
+        'select pg_reload_conf()',
+      )
     },
     async promote() {
       await query(standby.url, 'select pg_promote()')

@@ -36,7 +36,7 @@ test('a second run of the migrations does nothing', async () => {
 
 test('a database of an unreleased version is refused', async () => {
   const made = await createTestDatabase()
-  const database = await openDatabase(made.url, ENTITIES, 2)
+  const database = await openDatabase(made.url, ENTITIES, { connectionsMax: 2 })
   try {
     await database.pool.query(
       "update schema_migration set name = 'Migration20261121000000_initial'",

@@ -30,7 +30,7 @@ let first: ReturnType<typeof createInstance>
 let second: ReturnType<typeof createInstance>
 
 beforeAll(async () => {
-  const other = await openDatabase(db.url, ENTITIES, 8)
+  const other = await openDatabase(db.url, ENTITIES, { connectionsMax: 8 })
   first = createInstance(db.database, clock)
   second = createInstance(other, clock)
   return () => other.close()

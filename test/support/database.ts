@@ -52,7 +52,7 @@ export function useDatabase(connectionsMax = 16): {
   let database: Database
   beforeAll(async () => {
     made = await createTestDatabase()
-    database = await openDatabase(made.url, ENTITIES, connectionsMax)
+    database = await openDatabase(made.url, ENTITIES, { connectionsMax })
   })
   afterAll(async () => {
     await database?.close()

@@ -35,7 +35,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     },
   })
   const templateUrl = await createTemplate(postgres.url)
-  const database = await openDatabase(templateUrl, ENTITIES, 2)
+  const database = await openDatabase(templateUrl, ENTITIES, { connectionsMax: 2 })
   await migrate(database)
   await database.close()
   project.provide('serverUrl', postgres.url)

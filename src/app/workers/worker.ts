@@ -27,10 +27,12 @@ async function work(env: NodeJS.ProcessEnv): Promise<void> {
     const whole = readConfig(env)
     const log = openLog(whole, env['MASTER_KEY']).child({ worker: order.number })
     const config = { ...shareOf(whole), ...order.ports }
-    const { workers } = config
-    const { connectionsMax, relaxedMax } = poolSizes(workers)
+    const { workers, databasePoolSize } = config
     const { databaseUrl, adminToken, localWebhooks } = order
-    const database = await openDatabase(databaseUrl, ENTITIES, connectionsMax, relaxedMax)
+    const database = await openDatabase(databaseUrl, ENTITIES, {
+      ...poolSizes(workers, databasePoolSize),
+      ...config.pooler,
+    })
     const tls = config.tls && openTls(config.tls, log)
     const channel = createPrimaryChannel({ order, workers, send, onMessage })
     const options = { config, database, adminToken, localWebhooks, log, tls, channel }

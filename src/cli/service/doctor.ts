@@ -71,7 +71,7 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
     const { pool, orm } = database
     return [
-      ...(await checkDatabase(database, Date.now, config.workers)),
+      ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
       ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),

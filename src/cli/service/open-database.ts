@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { ENTITIES } from '../../app/entities.ts'
 import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
-import { type Database, openDatabase } from '../../postgres/orm.ts'
+import { type Database, openDatabase, type PoolerOptions } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
 
@@ -17,7 +17,7 @@ export async function withDatabase<Result>(
   use: (database: Database) => Promise<Result>,
 ): Promise<Result> {
   const url = env['DATABASE_URL']?.trim()
-  if (url) return withUrl(url, use)
+  if (url) return withUrl(url, use, poolerOf(env))
   const folder = join(env['DATA_DIR']?.trim() || '.inflow', 'postgres')
   if (ifMissing === 'must exist' && !existsSync(folder)) {
     throw new Failure(
@@ -41,9 +41,17 @@ export async function withDatabase<Result>(
   }
 }
 
+function poolerOf(env: NodeJS.ProcessEnv): PoolerOptions {
+  return {
+    transactionPooling: env['DATABASE_POOLING']?.trim() === 'transaction',
+    preparedStatements: env['DATABASE_PREPARED_STATEMENTS']?.trim() !== 'off',
+  }
+}
+
 async function withUrl<Result>(
   url: string,
   use: (database: Database) => Promise<Result>,
+  pooler: PoolerOptions = {},
 ): Promise<Result> {
   if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
     throw new Failure(EXIT.usage, 'DATABASE_URL must be like postgres://user@host:5432/database')
@@ -51,7 +59,7 @@ async function withUrl<Result>(
   let database: Database | undefined
   try {
     // One connection holds the migration lock, and the other migrates.
-    database = await openDatabase(url, ENTITIES, 2)
+    database = await openDatabase(url, ENTITIES, { connectionsMax: 2, ...pooler })
     return await use(database)
   } catch (error) {
     if (!isRetryable(error)) throw error

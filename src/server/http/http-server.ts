@@ -32,7 +32,7 @@ interface HttpServerOptions<Bank> {
   readonly requestIds: () => string
   readonly metrics: Exposition
   /** Whether calls can be served; false while draining or without a database. */
-  readonly ready: () => Promise<boolean>
+  readonly ready: () => Promise<readonly string[]>
   readonly log: Logger
   readonly limits: ConnectionLimits
   /** Undefined: no TLS. */
@@ -176,8 +176,9 @@ function operations(
 ): void {
   app.get('/healthz', async () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
-    const ready = await options.ready()
-    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
+    const reasons = await options.ready()
+    if (reasons.length === 0) return { status: 'ready' }
+    return reply.code(503).send({ status: 'not ready', reasons })
   })
   const { metrics } = options
   // Rendering costs as much as hundreds of look-ups, so concurrent requests share one result.

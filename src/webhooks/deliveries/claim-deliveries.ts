@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
+import { DEADLINES } from '../../postgres/client.ts'
 import type { Allotment } from './concurrency-limiter.ts'
 import { type ClaimKey, releaseClaims } from './end-claims.ts'
 
@@ -49,6 +50,7 @@ export async function claimDeliveries(
   // they are often wrong for a queue, which is empty at one moment and full the next.
   const { rows } = await pool.query<ClaimRow>({
     name: 'webhook-claim',
+    query_timeout: DEADLINES.hot,
     text: `with due as (
         select d.ctid from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
         cross join lateral (select from webhook_endpoint

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { integerArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
+import { DEADLINES } from '../../postgres/client.ts'
 import type { Health } from '../endpoints/endpoint.ts'
 import type { DeliveryState } from './delivery.ts'
 
@@ -42,6 +43,7 @@ export async function completeAttempts(
   // is PENDING while the claim is valid.
   const result = await pool.query<Row>({
     name: 'webhook-complete',
+    query_timeout: DEADLINES.hot,
     text: `with input as (
         select * from unnest($1::text[], $2::int4[], $3::text[], $4::timestamptz[],
           $5::timestamptz[], $6::int4[], $7::int4[], $8::text[], $9::text[])

@@ -51,6 +51,10 @@ test('divides the limits of the service by the number of workers, rounded up', (
 })
 
 test('the connections to the database depend on the number of workers', () => {
-  expect(poolSizes(1)).toEqual({ connectionsMax: 16, relaxedMax: 6 })
-  expect([1, 2, 3, 4, 8].map(connectionsOfService)).toEqual([23, 24, 27, 36, 72])
+  expect(poolSizes(1)).toEqual({ connectionsMax: 16, relaxedMax: 6, recordingMax: 6 })
+  expect(poolSizes(3, 11)).toEqual({ connectionsMax: 6, relaxedMax: 2, recordingMax: 3 })
+  expect(connectionsOfService(3, 11)).toBe(36)
+  expect([1, 2, 3, 4, 8].map((workers) => connectionsOfService(workers))).toEqual([
+    29, 30, 36, 48, 96,
+  ])
 })

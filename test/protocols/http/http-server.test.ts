@@ -36,7 +36,7 @@ test('an error outside of a call is logged with the request id that its caller g
     trustedProxies: [],
     requestIds: createRequestIds(),
     metrics: new Registry(),
-    ready: async () => true,
+    ready: async () => [],
     log,
     limits: { connectionsMax: 10, connectionsPerAddressMax: 10 },
     corsOrigins: [],
