@@ -21,7 +21,7 @@ export interface BatcherOptions<Item, Result> {
    * then gets `unavailable`; its item may still be written.
    */
   readonly deadlineMs?: number
-  /** Told of each batch. */
+  /** Notified of each batch. */
   readonly watch?: BatchWatch | undefined
 }
 

@@ -53,7 +53,7 @@ async function startPgBouncer(): Promise<string> {
   await writeFile(file, lines.join('\n'))
   await chmod(file, 0o644)
   // It refuses to run as root.
-  const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : []
+  const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : []
   const child = spawn('pgbouncer', ['-q', ...user, file], { stdio: 'inherit' })
   const exited = once(child, 'exit')
   onTestFinished(async () => {
