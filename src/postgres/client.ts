@@ -47,7 +47,8 @@ interface Internals {
  * are rejected with the reason of that failure.
  */
 export function createClientClass(): typeof pg.Client {
-  const opening = { failures: 0, active: false, retryAtMs: 0, error: new Error() }
+  const opening = { failures: 0, retryAtMs: 0, error: new Error() }
+  let probe: pg.Client | undefined
   let missedDeadline = false
 
   const failed = (error: Error, startedMs: number): void => {
@@ -63,14 +64,15 @@ export function createClientClass(): typeof pg.Client {
     override connect(given?: unknown): never {
       const callback = given as Callback
       const startedMs = performance.now()
-      const probing = opening.failures > 0
-      if (probing && (opening.active || startedMs < opening.retryAtMs)) {
-        process.nextTick(callback, opening.error)
-        return undefined as never
+      if (opening.failures > 0) {
+        if (probe !== undefined || startedMs < opening.retryAtMs) {
+          process.nextTick(callback, opening.error)
+          return undefined as never
+        }
+        probe = this as unknown as pg.Client
       }
-      opening.active = true
       const done = (error: Error | null): void => {
-        opening.active = false
+        if (probe === (this as unknown)) probe = undefined
         if (error) {
           failed(error, startedMs)
           internalsOf(this).connection.stream.destroy()

@@ -84,6 +84,7 @@ const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] =
 const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', DATABASE, { databaseUrl: DATABASE }, { MASTER_KEY: KEY }],
   ['DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }, { MASTER_KEY: KEY }],
+  ['DATABASE_POOL_SIZE', '40', { databasePoolSize: 40 }],
   ['DATA_DIR', '/var/lib/inflow', { dataDir: '/var/lib/inflow' }],
   ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
   ['HOST', '::', { host: '::' }],
@@ -233,6 +234,7 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['CORS_ORIGINS', '*', noOrigin('*')],
   ['CORS_ORIGINS', 'https://a.example/', noOrigin('https://a.example/')],
   ['CORS_ORIGINS', 'https://a.example,null', noOrigin('null')],
+  ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],
   ['CONNECTIONS_MAX', '0', 'must be 1 to 999999 connections'],
   ['WORKERS', '0', 'must be 1 to 64 processes'],
   ['WORKERS', '65', 'must be 1 to 64 processes'],
