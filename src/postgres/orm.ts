@@ -112,6 +112,8 @@ export async function openDatabase(
   // A server that answers ends a statement itself, and the connection stays.
   const recordingPool = openPool(url, {
     max: recordingMax,
+    // They stay open: a flood leaves no time to connect.
+    min: recordingMax,
     statement_timeout: DEADLINES.hot - 500,
     query_timeout: DEADLINES.hot,
   })
