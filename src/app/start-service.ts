@@ -51,6 +51,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error
   })
   registerServerMetrics(metrics, { http, grpc })
+  const { recordingPool } = database
+  const connected = Array.from({ length: recordingPool.options.max }, () =>
+    recordingPool.query('select 1'),
+  )
+  await Promise.allSettled(connected)
   events.start()
   webhooks.start()
   keyUses.start()

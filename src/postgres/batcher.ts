@@ -21,7 +21,7 @@ export interface BatcherOptions<Item, Result> {
    * then gets `unavailable`; its item may still be written.
    */
   readonly deadlineMs?: number
-  /** Notified of each batch. */
+  /** Watches each batch. */
   readonly watch?: BatchWatch | undefined
 }
 
@@ -94,14 +94,19 @@ export function createBatcher<Item, Result>(
       if (options.lingerMs === undefined || waiting.length >= options.itemsMax) start()
       else schedule()
     }
-    const late = setTimeout(leave, deadlineMs).unref()
+    const late = setTimeout(() => {
+      rejectLate()
+      leave()
+    }, deadlineMs).unref()
     return leave
   }
   const rejectLate = (): void => {
+    clearTimeout(timer)
     timer = undefined
-    const nowMs = performance.now()
+    // Timers may be a millisecond early.
+    const untilMs = performance.now() + 1
     for (const call of unsettled) {
-      if (call.untilMs > nowMs) break
+      if (call.untilMs > untilMs) break
       unsettled.delete(call)
       const text = 'The service cannot reach its database in time; try again shortly'
       call.reject(new Fault('unavailable', text, { retryAfterSeconds: 1 }))

@@ -43,20 +43,22 @@ interface Internals {
 
 /**
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
- * query misses its deadline. After a failure it opens one at a time, with backoff; meanwhile calls
- * are rejected with the reason of that failure.
+ * query misses its deadline. After a failure it opens one at a time, with backoff; the others wait for
+ * its result.
  *
  * @param preparedStatements false: statements have no names at the server
  */
 export function createClientClass(preparedStatements = true): typeof pg.Client {
-  const opening = { failures: 0, active: false, retryAtMs: 0, error: new Error() }
+  const opening = { failures: 0, retryAtMs: 0 }
+  /** While it tries to connect after a failure, the others wait for its result. */
+  let probe: unknown
+  let waiting: { open(): void; done(error: Error): void }[] = []
   let missedDeadline = false
 
-  const failed = (error: Error, startedMs: number): void => {
+  const failed = (startedMs: number): void => {
     // Of attempts that fail together, one counts.
     if (opening.failures > 0 && startedMs < opening.retryAtMs) return
     opening.failures += 1
-    opening.error = error
     opening.retryAtMs = performance.now() + backoffMs(opening.failures, BACKOFF, Math.random)
   }
 
@@ -64,25 +66,39 @@ export function createClientClass(preparedStatements = true): typeof pg.Client {
     /** Pools pass a callback. */
     override connect(given?: unknown): never {
       const callback = given as Callback
-      const startedMs = performance.now()
-      const probing = opening.failures > 0
-      if (probing && (opening.active || startedMs < opening.retryAtMs)) {
-        process.nextTick(callback, opening.error)
-        return undefined as never
-      }
-      opening.active = true
+      let startedMs = performance.now()
       const done = (error: Error | null): void => {
-        opening.active = false
-        if (error) {
-          failed(error, startedMs)
-          internalsOf(this).connection.stream.destroy()
-        } else opening.failures = 0
+        if (error) internalsOf(this).connection.stream.destroy()
         callback(error, this)
       }
-      super.connect((error: Error | null) => {
-        if (error || !missedDeadline) done(error)
-        else this.#checkStandbyWaits(done)
-      })
+      const opened = (error: Error | null): void => {
+        if (error) failed(startedMs)
+        else opening.failures = 0
+        if (probe === this) {
+          probe = undefined
+          const others = waiting
+          waiting = []
+          for (const other of others) error ? other.done(error) : other.open()
+        }
+        done(error)
+      }
+      const open = (): void => {
+        startedMs = performance.now()
+        // The pool has given this connection up.
+        if (internalsOf(this).connection.stream.destroyed) opened(new Error('timeout expired'))
+        else {
+          super.connect((error: Error | null) => {
+            if (error || !missedDeadline) opened(error)
+            else this.#checkStandbyWaits(opened)
+          })
+        }
+      }
+      if (opening.failures === 0) open()
+      else if (probe !== undefined) waiting.push({ open, done })
+      else {
+        probe = this
+        setTimeout(open, Math.max(0, opening.retryAtMs - startedMs))
+      }
       return undefined as never
     }
 

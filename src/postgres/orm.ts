@@ -133,6 +133,8 @@ export async function openDatabase(
   })
   const recordingPool = openPool(url, options, {
     max: recordingMax,
+    // They stay open: a flood leaves no time to connect.
+    min: recordingMax,
     // A server that answers ends a statement itself, and the connection stays.
     ...(!transactionPooling && { statement_timeout: DEADLINES.hot - 500 }),
     query_timeout: DEADLINES.hot,

@@ -10,6 +10,8 @@ export interface Proxy {
   readonly url: string
   /** The number of bytes from the server. */
   bytes(): number
+  /** The number of connections so far. */
+  accepted(): number
   /** The number of open connections. */
   connections(): number
   /** Drops every connection, as a network failure does. Accepts new ones. */
@@ -30,8 +32,10 @@ export interface Proxy {
 export async function startProxy(target: string | (() => string)): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let bytes = 0
+  let accepted = 0
   let silent = false
   const server = createServer((incoming) => {
+    accepted += 1
     if (silent) {
       sockets.add(incoming)
       incoming.on('error', () => undefined).on('close', () => sockets.delete(incoming))
@@ -76,6 +80,7 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
     address: `127.0.0.1:${port}`,
     url: `http://127.0.0.1:${port}`,
     bytes: () => bytes,
+    accepted: () => accepted,
     connections: () => sockets.size / 2,
     cut,
     block,

@@ -258,6 +258,7 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['CORS_ORIGINS', '*', noOrigin('*')],
   ['CORS_ORIGINS', 'https://a.example/', noOrigin('https://a.example/')],
   ['CORS_ORIGINS', 'https://a.example,null', noOrigin('null')],
+  ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],
   ['CONNECTIONS_MAX', '0', 'must be 1 to 999999 connections'],
   ['WORKERS', '0', 'must be 1 to 64 processes'],
   ['WORKERS', '65', 'must be 1 to 64 processes'],

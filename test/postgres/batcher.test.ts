@@ -10,7 +10,9 @@ interface Held {
 }
 
 /** A batcher whose batches the test completes. */
-function held(bounds: { itemsMax?: number; batchesMax?: number; queueMax?: number } = {}) {
+function held(
+  bounds: { itemsMax?: number; batchesMax?: number; queueMax?: number; deadlineMs?: number } = {},
+) {
   const batches: Held[] = []
   const waiting = new Set<() => void>()
   const call = createBatcher<number, number>({
@@ -120,6 +122,22 @@ test('rejects calls beyond the bound of the queue as unavailable', async () => {
     batches[at]!.finish()
   }
   expect(await Promise.all([...waiting, accepted])).toEqual([20, 30, 50])
+})
+
+test('a batch that never ends fails its callers and those who wait, and frees its place', async () => {
+  const { call, batches, started } = held({ batchesMax: 1, itemsMax: 1, deadlineMs: 50 })
+  const late = await Promise.all([1, 2].map((item) => call(item).catch((error: unknown) => error)))
+  for (const error of late) {
+    expect(error).toBeInstanceOf(Fault)
+    expect(error).toMatchObject({ reason: 'unavailable', retryAfterSeconds: 1 })
+  }
+  const next = call(3)
+  await started(2)
+  expect(batches.map(({ items }) => items)).toEqual([[1], [3]])
+  // A result that comes too late changes nothing.
+  batches[0]!.finish()
+  batches[1]!.finish()
+  expect(await next).toBe(30)
 })
 
 test('every call gets its own result in batches within the bounds, for any arrival order', () =>

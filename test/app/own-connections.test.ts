@@ -1,0 +1,39 @@
+import pg from 'pg'
+import { expect, test, vi } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { useDatabase } from '../support/database.ts'
+import { useService } from '../support/service.ts'
+
+const db = useDatabase(6)
+const service = useService({}, undefined, db)
+
+test('lists cannot take the connections that record payments', async () => {
+  const { id: businessId } = await service.business()
+  const { account } = await service.client(AccountService).createAccount({
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS },
+    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
+  })
+  const locker = new pg.Client({ connectionString: db.url })
+  await locker.connect()
+  try {
+    await locker.query('begin')
+    await locker.query('lock table audit_head in access exclusive mode')
+    const admin = service.client(AdminService)
+    const lists = Array.from({ length: 6 }, () => admin.listAuditEntries({}))
+    await vi.waitFor(() => expect(db.database.pool.idleCount).toBe(0))
+    await vi.waitFor(() => expect(db.database.pool.totalCount).toBe(6))
+    const payment = { bank: Bank.BANK_PROVIDUS, accountNumber: account!.accountNumber }
+    const recorded = await service
+      .client(TransactionService)
+      .recordPayment({ ...payment, sessionId: 'session-1', amountMinor: 100n })
+    expect(recorded.outcome).toBe(1)
+    expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200)
+    await locker.query('rollback')
+    await Promise.all(lists)
+  } finally {
+    await locker.end()
+  }
+})

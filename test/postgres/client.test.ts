@@ -1,0 +1,81 @@
+import pg, { type Pool } from 'pg'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createClientClass } from '../../src/postgres/client.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
+import { isRetryable } from '../../src/postgres/is-retryable.ts'
+import { startProxy } from '../client/proxy.ts'
+import { useDatabase } from '../support/database.ts'
+
+const db = useDatabase()
+
+function openPool(options: pg.PoolConfig): Pool {
+  const Client = createClientClass()
+  const pool = new pg.Pool({ connectionString: db.url, max: 1, Client, ...options })
+  pool.on('error', () => undefined)
+  onTestFinished(() => pool.end())
+  return pool
+}
+
+const processOf = async (pool: Pool): Promise<number> =>
+  (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid
+
+describe('a query that misses its deadline', () => {
+  test('is retryable, and its connection is not used again', async () => {
+    const pool = openPool({ query_timeout: 1_000 })
+    const before = await processOf(pool)
+    const slow = { text: 'select pg_sleep(60)', query_timeout: 50 }
+    const error = await pool.query(slow).catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ message: 'Query read timeout' })
+    expect(isRetryable(error)).toBe(true)
+    expect(await processOf(pool)).not.toBe(before)
+  })
+
+  test('ends its transaction at once', async () => {
+    const pool = openPool({ query_timeout: 60_000 })
+    const before = await processOf(pool)
+    const run = inTransaction(pool, (client) =>
+      client.query({ text: 'select pg_sleep(60)', query_timeout: 50 }),
+    )
+    // A rollback that waited for the query would take as long as the query.
+    await expect(run).rejects.toThrow('Query read timeout')
+    expect(await processOf(pool)).not.toBe(before)
+  })
+
+  test('is retryable for the ORM too', async () => {
+    const proxy = await startProxy(new URL(db.url).host)
+    const url = Object.assign(new URL(db.url), { host: proxy.address }).href
+    const pool = openPool({ connectionString: url, query_timeout: 100 })
+    await processOf(pool)
+    proxy.silence()
+    const error = await pool.query('select 1').catch((reason: unknown) => reason)
+    expect(isRetryable(error)).toBe(true)
+    const { orm } = db.database
+    const wrapped = orm.em.getDriver().convertException(error as Error)
+    expect(isRetryable(wrapped)).toBe(true)
+  })
+})
+
+test('a transaction that sets its statement time-out has a deadline of its own', async () => {
+  const pool = openPool({ query_timeout: 300 })
+  await inTransaction(pool, async (client) => {
+    await client.query("set local statement_timeout = '10min'")
+    await client.query('select pg_sleep(0.6)')
+  })
+  await expect(pool.query('select pg_sleep(0.6)')).rejects.toThrow('Query read timeout')
+})
+
+test('connections that fail are closed, and opened again one at a time with backoff', async () => {
+  const proxy = await startProxy(new URL(db.url).host)
+  const url = Object.assign(new URL(db.url), { host: proxy.address, password: 'wrong' }).href
+  const pool = openPool({ connectionString: url, max: 10 })
+  const attempts = vi.fn()
+  const untilMs = performance.now() + 3_000
+  while (performance.now() < untilMs) {
+    const calls = Array.from({ length: 10 }, () => pool.query('select 1').catch(isRetryable))
+    expect(await Promise.all(calls)).toEqual(calls.map(() => true))
+    attempts()
+  }
+  expect(attempts.mock.calls.length).toBeGreaterThan(1)
+  expect(proxy.accepted()).toBeLessThan(10 + 2 * attempts.mock.calls.length)
+  await vi.waitFor(() => expect(proxy.connections()).toBe(0))
+})
