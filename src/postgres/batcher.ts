@@ -1,10 +1,19 @@
 import { Fault } from '../core/errors.ts'
 import type { BatchWatch } from './batch-watch.ts'
 
+/** In place of a result: only this call of the batch fails. */
+export class Failure {
+  readonly error: unknown
+
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
+
 /** Bounds of a batcher. */
 export interface BatcherOptions<Item, Result> {
   /** Writes one batch; the results are in the order of the items. */
-  readonly run: (items: readonly Item[]) => Promise<readonly Result[]>
+  readonly run: (items: readonly Item[]) => Promise<readonly (Result | Failure)[]>
   /** The maximum number of items in a batch. */
   readonly itemsMax: number
   /** The maximum number of concurrent batches. */
@@ -70,7 +79,9 @@ export function createBatcher<Item, Result>(
       const results = await options.run(batch.map((call) => call.item))
       batch.forEach((call, index) => {
         unsettled.delete(call)
-        call.resolve(results[index] as Result)
+        const result = results[index] as Result | Failure
+        if (result instanceof Failure) call.reject(result.error)
+        else call.resolve(result)
       })
       ended?.()
     } catch (error) {

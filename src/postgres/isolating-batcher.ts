@@ -1,4 +1,4 @@
-import { type BatcherOptions, createBatcher } from './batcher.ts'
+import { type BatcherOptions, createBatcher, Failure } from './batcher.ts'
 import { isRetryable } from './is-retryable.ts'
 
 /** A call of a batch. */
@@ -11,7 +11,7 @@ export interface Call<Item, Result> {
 }
 
 /** As for a batcher, but `run` sets the results of the calls. It is called again for the others. */
-interface Options<Item, Result> extends Omit<BatcherOptions<Item, Call<Item, Result>>, 'run'> {
+interface Options<Item, Result> extends Omit<BatcherOptions<Item, Result>, 'run'> {
   readonly run: (calls: readonly Call<Item, Result>[]) => Promise<void>
 }
 
@@ -25,21 +25,16 @@ export function createIsolatingBatcher<Item, Result>({
   run,
   ...bounds
 }: Options<Item, Result>): (item: Item) => Promise<Result> {
-  const write = createBatcher<Item, Call<Item, Result>>({
+  return createBatcher<Item, Result>({
     ...bounds,
     run: async (items) => {
       const calls = items.map((item): Call<Item, Result> => {
         return { item, result: undefined, error: undefined }
       })
       await runIsolated(calls, run)
-      return calls
+      return calls.map(({ result, error }) => (result === undefined ? new Failure(error) : result))
     },
   })
-  return async (item) => {
-    const { result, error } = await write(item)
-    if (result === undefined) throw error
-    return result
-  }
 }
 
 async function runIsolated<Item, Result>(
