@@ -65,7 +65,9 @@ async function serve(config: Config, log: Logger): Promise<void> {
         })
       : undefined
     restoreSignals()
-    closeOnSignal(service, database, stopDatabase, config.tls !== undefined && !hasTerminal)
+    const failed = Promise.race([service.failed, postgres?.died ?? service.failed])
+    const reloads = config.tls !== undefined && !hasTerminal
+    closeOnSignal({ ...service, failed }, database, stopDatabase, reloads)
     print(readyText(urls, credentials))
   } catch (error) {
     await database?.close()
@@ -81,7 +83,7 @@ interface Running extends Ports {
   /** Reads the certificates again. */
   readonly reload: () => void
   close(): Promise<void>
-  /** Resolves with the faults when no worker is left and none can be started. */
+  /** Resolves with the faults when the service cannot go on; a supervisor may start it again. */
   readonly failed: Promise<readonly string[]>
 }
 
