@@ -6,7 +6,9 @@ import { systemClock } from '../core/clock.ts'
 import { freePorts } from '../net/free-ports.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
-import { connectionsOfService, type Database, migrate, openDatabase } from '../postgres/orm.ts'
+import { migrate, requireSchema, SchemaError } from '../postgres/migrate.ts'
+import { missingDatabase } from '../postgres/missing-database.ts'
+import { connectionsOfService, type Database, openDatabase } from '../postgres/orm.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
 import { ENTITIES } from './entities.ts'
@@ -52,7 +54,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
     database = await connect(openDatabase(url, ENTITIES), embedded)
-    await connect(migrate(database), embedded)
+    await connect<unknown>(config.migrate ? migrate(database) : requireSchema(database), embedded)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
@@ -122,7 +124,9 @@ function connectionSettings(workers: number): Readonly<Record<string, string>> {
 /** A fault of the database that DATABASE_URL names is reported as a fault of that setting. */
 function connect<T>(step: Promise<T>, embedded: boolean): Promise<T> {
   return step.catch((error: unknown) => {
-    throw embedded ? error : new ConfigError([`DATABASE_URL cannot be used: ${textOf(error)}`])
+    if (embedded || error instanceof SchemaError) throw error
+    const why = missingDatabase(error) ?? textOf(error)
+    throw new ConfigError([`DATABASE_URL cannot be used: ${why}`])
   })
 }
 

@@ -2,6 +2,8 @@ import type { Registry } from 'prom-client'
 import { newId } from '../core/ids.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
+import { createDatabaseClock } from '../postgres/database-clock.ts'
+import { newerSchemaQuery } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 import { registerServerMetrics } from '../server/metrics.ts'
 import { createBackgroundWork } from './background-work.ts'
@@ -31,8 +33,10 @@ export interface Service {
 }
 
 /** Composes the domains, opens the servers and starts the work. */
-export async function startService(options: ServiceOptions): Promise<Service> {
-  const { config, database, log, tls, channel } = options
+export async function startService(given: ServiceOptions): Promise<Service> {
+  const { config, database, log, tls, channel } = given
+  const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log })
+  const options: ServiceOptions = { ...given, clock }
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
   await keyHeartbeat.start()
@@ -41,16 +45,22 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const domains = composeDomains(options, encrypter)
   const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange } = domains
   const background = createBackgroundWork({ options, domains, encrypter, draining })
-  const { http, grpc } = await openServers({
-    ...{ config, log, tls, notifications: payments.notifications },
-    invokers: composeInvokers({ options, domains, encrypter, draining }),
-    exposition: channel?.exposition(metrics, common) ?? metrics,
-    ready: createReady(database, draining),
-  }).catch(async (error: unknown) => {
-    await keyHeartbeat.stop()
-    throw error
-  })
-  registerServerMetrics(metrics, { http, grpc })
+  const open = () =>
+    openServers({
+      ...{ config, log, tls, notifications: payments.notifications },
+      invokers: composeInvokers({ options, domains, encrypter, draining }),
+      exposition: channel?.exposition(metrics, common) ?? metrics,
+      ready: createReady(database, draining),
+      notes: () => [clock.note()].filter((note) => note !== undefined),
+    })
+  const { http, grpc } = await clock
+    .start()
+    .then(open)
+    .catch(async (error: unknown) => {
+      await Promise.all([keyHeartbeat.stop(), clock.stop()])
+      throw error
+    })
+  registerServerMetrics(metrics, { http, grpc }, clock)
   events.start()
   webhooks.start()
   keyUses.start()
@@ -67,7 +77,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       const servers = [http, grpc].map((server) => server.close(DRAIN_MS))
       await Promise.all([...servers, webhooks.stop(), settlements.stop()])
       await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.ended()])
-      await Promise.all([keyHeartbeat.stop(), exchange.stop()])
+      await Promise.all([keyHeartbeat.stop(), exchange.stop(), clock.stop()])
     },
   }
 }
@@ -84,13 +94,14 @@ function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
   })
 }
 
-/** Not ready while the service stops, or while the database does not respond. */
-function createReady(database: Database, draining: AbortSignal): () => Promise<boolean> {
+/** Not ready while the service stops, the database does not respond, or its schema is newer. */
+function createReady(database: Database, draining: AbortSignal): () => Promise<readonly string[]> {
+  const newerSchema = newerSchemaQuery(database.orm)
   return async () => {
-    if (draining.aborted) return false
-    return database.pool.query('select 1').then(
-      () => true,
-      () => false,
+    if (draining.aborted) return ['the service is stopping']
+    return database.pool.query(newerSchema).then(
+      ({ rowCount }) => (rowCount === 0 ? [] : ['the schema is newer than this version']),
+      () => ['the database does not respond'],
     )
   }
 }

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -15,10 +16,11 @@ type Findings = ReturnType<typeof createFindings>
 
 /** Checks the server: version, durability, connections, clock, long transactions and schema. */
 export async function checkDatabase(
-  { pool, orm, url }: Database,
+  database: Database,
   now: () => number,
   workers: number,
 ): Promise<readonly Finding[]> {
+  const { pool, url } = database
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
@@ -31,13 +33,22 @@ export async function checkDatabase(
       'find it in pg_stat_activity, and end it with pg_terminate_backend',
     )
   }
-  const pending = await orm.migrator.getPending()
-  if (pending.length === 0) findings.ok('the schema is up to date')
-  else {
-    const names = pending.map(({ name }) => name).join(', ')
-    findings.warn(`migrations are pending: ${names}`, 'start the service, or: inflow migrate up')
-  }
+  await checkSchema(database, findings)
   return findings.all
+}
+
+async function checkSchema(database: Database, findings: Findings): Promise<void> {
+  const migrations = await readMigrations(database)
+  const names = (of: readonly Migration[]) => of.map(({ name }) => name).join(', ')
+  const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
+  const unknown = migrations.filter(({ known }) => !known)
+  if (unknown.length > 0) {
+    const found = `the schema is newer than this version of Inflow: ${names(unknown)}`
+    findings.fail(found, 'this version does not start, and is not ready: use the newer one')
+  } else if (pending.length > 0) {
+    const advice = 'start the service, or: inflow migrate up'
+    findings.warn(`migrations are pending: ${names(pending)}`, advice)
+  } else findings.ok('the schema is up to date')
 }
 
 interface Settings {

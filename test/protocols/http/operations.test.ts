@@ -60,7 +60,10 @@ test('/healthz succeeds while the process lives, /readyz while it can serve', as
   expect(await get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ready"}' })
   await wire.cut()
   expect(await get('/healthz')).toMatchObject({ status: 200 })
-  expect(await get('/readyz')).toMatchObject({ status: 503, text: '{"status":"not ready"}' })
+  expect(await get('/readyz')).toMatchObject({
+    status: 503,
+    text: '{"status":"not ready","reasons":["the database does not respond"]}',
+  })
   await wire.mend()
   await until(
     () => get('/readyz'),
