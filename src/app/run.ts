@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
 import { freePorts } from '../net/free-ports.ts'
+import { readDurabilityRisks } from '../postgres/durability.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
 import { migrate, requireSchema, SchemaError } from '../postgres/migrate.ts'
@@ -54,7 +55,13 @@ async function serve(config: Config, log: Logger): Promise<void> {
   try {
     const url = config.databaseUrl ?? (postgres as EmbeddedPostgres).url
     database = await connect(openDatabase(url, ENTITIES), embedded)
-    await connect<unknown>(config.migrate ? migrate(database) : requireSchema(database), embedded)
+    const schema = config.migrate
+      ? migrate(database, { onRetry: (reason) => log.warn(reason) })
+      : requireSchema(database)
+    await connect<unknown>(schema, embedded)
+    for (const { found, advice } of await readDurabilityRisks(database.pool)) {
+      log.warn({ advice }, found)
+    }
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { type DurabilityRisk, readDurabilityRisks } from '../postgres/durability.ts'
 import { type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
@@ -24,7 +25,7 @@ export async function checkDatabase(
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
-  checkDurability(settings, findings)
+  checkDurability(settings, await readDurabilityRisks(pool), findings)
   checkConnections(settings, workers, findings)
   await checkClock(pool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
@@ -95,7 +96,11 @@ function checkServer(host: string, settings: Settings, findings: Findings): void
   } else findings.ok(`${server} is reachable; its time zone is ${settings.timezone}`)
 }
 
-function checkDurability(settings: Settings, findings: Findings): void {
+function checkDurability(
+  settings: Settings,
+  risks: readonly DurabilityRisk[],
+  findings: Findings,
+): void {
   const disabled = (['fsync', 'full_page_writes'] as const).filter(
     (name) => settings[name] !== 'on',
   )
@@ -105,13 +110,10 @@ function checkDurability(settings: Settings, findings: Findings): void {
       `set ${name}=on in postgresql.conf, and reload`,
     )
   }
-  if (settings.synchronous_commit === 'off') {
-    findings.fail(
-      'synchronous_commit is off: a crash may lose the latest acknowledged payments',
-      `alter role … reset synchronous_commit, or set it to on in postgresql.conf`,
-    )
-  } else if (disabled.length === 0) {
-    findings.ok('commits are durable: fsync, full_page_writes and synchronous_commit are on')
+  for (const { level, found, advice } of risks) findings[level](found, advice)
+  if (disabled.length + risks.length === 0) {
+    const commit = settings.synchronous_commit
+    findings.ok(`commits are durable: fsync and full_page_writes on, synchronous_commit ${commit}`)
   }
 }
 

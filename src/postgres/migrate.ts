@@ -18,7 +18,7 @@ export interface Migration {
 }
 
 /** How a migration waits for its locks. */
-export interface LockWaits {
+interface LockWaits {
   /**
    * For each lock. Payments queue behind a migration that waits. Longer than deadlock_timeout (1 s),
    * after which PostgreSQL cancels an autovacuum that is in the way.
@@ -27,14 +27,15 @@ export interface LockWaits {
   readonly attemptsMax: number
   /** The pause between attempts, in which payments catch up. */
   readonly pause: { readonly minMs: number; readonly maxMs: number }
-  /** Called before each further attempt. */
-  readonly onRetry?: (attempt: number) => void
+  /** Called before each further attempt, with one line that states why. */
+  readonly onRetry: (reason: string) => void
 }
 
 const LOCK_WAITS: LockWaits = {
   timeoutMs: 2_000,
   attemptsMax: 20,
   pause: { minMs: 1_000, maxMs: 10_000 },
+  onRetry: () => undefined,
 }
 
 /** How long an instance waits for another one that migrates. It holds no other lock meanwhile. */
@@ -57,8 +58,9 @@ const LOCKED = ['55P03', '40P01']
  */
 export async function migrate(
   database: Database,
-  waits: LockWaits = LOCK_WAITS,
+  given: Partial<LockWaits> = {},
 ): Promise<readonly string[]> {
+  const waits = { ...LOCK_WAITS, ...given }
   for (let attempt = 1; ; attempt++) {
     try {
       return await attemptMigration(database, waits.timeoutMs)
@@ -70,7 +72,7 @@ export async function migrate(
       }
     }
     await delay(backoffMs(attempt, waits.pause, Math.random))
-    waits.onRetry?.(attempt + 1)
+    waits.onRetry(`a migration did not get its locks: attempt ${attempt + 1}`)
   }
 }
 

@@ -61,9 +61,9 @@ test('a migration that waits for a lock lets payments through, and is repeated u
   const reader = await connect(url)
   await reader.query('begin')
   await reader.query('select from business')
-  const attempts: number[] = []
+  const attempts: string[] = []
   const waits = { timeoutMs: 200, attemptsMax: 1_000, pause: { minMs: 5, maxMs: 10 } }
-  const migrating = migrate(next, { ...waits, onRetry: (attempt) => void attempts.push(attempt) })
+  const migrating = migrate(next, { ...waits, onRetry: (reason) => void attempts.push(reason) })
   const writer = await connect(url)
   // The lock of each attempt ends, although the reader goes on.
   for (let write = 0; write < 3; write++) {
@@ -75,6 +75,7 @@ test('a migration that waits for a lock lets payments through, and is repeated u
   }
   await reader.query('commit')
   expect(await migrating).toEqual([NEXT])
+  expect(attempts[0]).toBe('a migration did not get its locks: attempt 2')
   expect((await writer.query('select extra from business')).rowCount).toBe(3)
 })
 

@@ -26,7 +26,9 @@ export function migrate(noun: Command): void {
 }
 
 async function up(options: JsonOption): Promise<void> {
-  const applied = await withDatabase(process.env, 'create', (database) => migrateUp(database))
+  const applied = await withDatabase(process.env, 'create', (database) =>
+    migrateUp(database, { onRetry: note }),
+  )
   if (options.json) return print(JSON.stringify({ applied }, null, 2))
   for (const name of applied) print(name)
   note(
