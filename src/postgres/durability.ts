@@ -11,19 +11,28 @@ export interface DurabilityRisk {
 interface Row {
   readonly commit: string
   readonly names: string
-  readonly standbys: number
+  /** Null: the role may not see them. */
+  readonly standbys: number | null
   readonly synchronous: number
   /** Whether the role may see the state of standbys. */
   readonly visible: boolean
 }
 
+const SETTINGS = `current_setting('synchronous_commit') as commit,
+    current_setting('synchronous_standby_names') as names`
+
 // A role without pg_monitor sees the rows, with nulls. `backup` is pg_basebackup.
-const READ = `select current_setting('synchronous_commit') as commit,
-    current_setting('synchronous_standby_names') as names,
+const READ = `select ${SETTINGS},
     count(pid) filter (where state is distinct from 'backup')::int as standbys,
     count(*) filter (where sync_state in ('sync', 'quorum'))::int as synchronous,
     coalesce(bool_and(state is not null), true) as visible
   from pg_stat_replication`
+
+/** For a role that may not read pg_stat_replication, as on some hardened servers. */
+const READ_SETTINGS = `select ${SETTINGS}, null as standbys, 0 as synchronous, false as visible`
+
+/** SQLSTATE insufficient_privilege */
+const FORBIDDEN = '42501'
 
 const COMMIT_ADVICE = 'alter role … reset synchronous_commit, or set it to on in postgresql.conf'
 
@@ -48,17 +57,20 @@ const WEAK: Readonly<Record<string, Omit<DurabilityRisk, 'advice'>>> = {
 export async function readDurabilityRisks(
   pool: Pick<Pool, 'query'>,
 ): Promise<readonly DurabilityRisk[]> {
-  const { rows } = await pool.query<Row>(READ)
+  const { rows } = await pool.query<Row>(READ).catch((error: { code?: string }) => {
+    if (error.code !== FORBIDDEN) throw error
+    return pool.query<Row>(READ_SETTINGS)
+  })
   const { commit, names, standbys, synchronous, visible } = rows[0] as Row
   const risks: DurabilityRisk[] = []
   const weak = WEAK[commit]
   if (weak) risks.push({ ...weak, advice: COMMIT_ADVICE })
   if (standbys === 0 || synchronous > 0) return risks
-  const unknown = names !== '' && !visible
+  const unknown = standbys === null || (names !== '' && !visible)
   risks.push({
     level: 'warn',
     found: unknown
-      ? `the role may not see which of ${standbys} standbys is synchronous`
+      ? 'the role may not see whether a standby is synchronous'
       : `standbys are connected (${standbys}) and none is synchronous: a failover may lose the latest acknowledged payments`,
     advice: unknown
       ? 'grant pg_monitor to the role of DATABASE_URL'
