@@ -18,5 +18,5 @@ test.each(['1', '2'])(
     next.child.kill('SIGTERM')
     expect(await next.exited).toBe(0)
   },
-  90_000,
+  180_000,
 )
