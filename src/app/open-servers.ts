@@ -14,6 +14,8 @@ interface ServersOptions<Bank> {
   readonly exposition: Exposition
   /** Why the service cannot serve calls now; empty: it can. */
   readonly ready: () => Promise<readonly string[]>
+  /** What an operator should know although it can. */
+  readonly notes: () => readonly string[]
   readonly log: Logger
   readonly tls: Tls | undefined
 }
@@ -22,7 +24,7 @@ interface ServersOptions<Bank> {
 export async function openServers<Bank>(
   options: ServersOptions<Bank>,
 ): Promise<{ readonly http: HttpServer; readonly grpc: GrpcServer }> {
-  const { config, invokers, notifications, exposition, ready, log, tls } = options
+  const { config, invokers, notifications, exposition, ready, notes, log, tls } = options
   const common = { invokers, host: config.host, requestIds: createRequestIds(), log, tls }
   const http = await openHttpServer({
     ...common,
@@ -31,6 +33,7 @@ export async function openServers<Bank>(
     trustedProxies: config.trustedProxies,
     metrics: exposition,
     ready,
+    notes,
     limits: config,
     corsOrigins: config.corsOrigins,
   })

@@ -1,5 +1,7 @@
 import { withTimeout } from '../core/with-timeout.ts'
+import { isLogCurrent } from '../events/log-state.ts'
 import type { BatchWatch } from '../postgres/batch-watch.ts'
+import { newerSchemaQuery } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 
 /** An orchestrator waits for a second or two. */
@@ -11,19 +13,27 @@ const RESPONSE_MS = 1_500
  * @returns why the service cannot serve calls now; empty: it can
  */
 export function createReady(
-  { recordingPool }: Database,
+  { orm, recordingPool }: Database,
   batches: BatchWatch,
   draining: AbortSignal,
 ): () => Promise<readonly string[]> {
-  // Concurrent requests share one query, so that they hold one connection.
-  let query: Promise<unknown> | undefined
+  const newerSchema = { text: newerSchemaQuery(orm), query_timeout: RESPONSE_MS }
+  let reasons: readonly string[] = []
+  const check = async (): Promise<void> => {
+    const { rowCount } = await recordingPool.query(newerSchema)
+    if (rowCount !== 0) reasons = ['the schema is newer than this version']
+    else if (await isLogCurrent(recordingPool)) reasons = []
+    else reasons = ['the event log follows a failover or a restore of the database']
+  }
+  // Concurrent requests share one check, so that they hold one connection.
+  let checking: Promise<void> | undefined
   return async () => {
     if (draining.aborted) return ['the service is stopping']
-    query ??= recordingPool.query({ text: 'select 1', query_timeout: RESPONSE_MS }).finally(() => {
-      query = undefined
+    checking ??= check().finally(() => {
+      checking = undefined
     })
-    const responds = await withTimeout(query, RESPONSE_MS).catch(() => false)
+    const responds = await withTimeout(checking, RESPONSE_MS).catch(() => false)
     if (!responds) return ['the database does not respond']
-    return batches.stuck() ? ['payments wait for the database'] : []
+    return batches.stuck() ? ['payments wait for the database'] : reasons
   }
 }

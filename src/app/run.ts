@@ -4,15 +4,12 @@ import type { Logger } from 'pino'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
 import { freePorts } from '../net/free-ports.ts'
+import { readDurabilityRisks } from '../postgres/durability.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
-import {
-  connectionsOfService,
-  type Database,
-  migrate,
-  openDatabase,
-  poolSizes,
-} from '../postgres/orm.ts'
+import { migrate, requireSchema, SchemaError } from '../postgres/migrate.ts'
+import { missingDatabase } from '../postgres/missing-database.ts'
+import { connectionsOfService, type Database, openDatabase, poolSizes } from '../postgres/orm.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
 import { ENTITIES } from './entities.ts'
@@ -64,7 +61,13 @@ async function serve(config: Config, log: Logger): Promise<void> {
       }),
       embedded,
     )
-    await connect(migrate(database), embedded)
+    const schema = config.migrate
+      ? migrate(database, { onRetry: (reason) => log.warn(reason) })
+      : requireSchema(database)
+    await connect<unknown>(schema, embedded)
+    for (const { found, advice } of await readDurabilityRisks(database.pool)) {
+      log.warn({ advice }, found)
+    }
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
@@ -77,7 +80,9 @@ async function serve(config: Config, log: Logger): Promise<void> {
         })
       : undefined
     restoreSignals()
-    closeOnSignal(service, database, stopDatabase, config.tls !== undefined && !hasTerminal)
+    const failed = Promise.race([service.failed, postgres?.died ?? service.failed])
+    const reloads = config.tls !== undefined && !hasTerminal
+    closeOnSignal({ ...service, failed }, database, stopDatabase, reloads)
     print(readyText(urls, credentials))
   } catch (error) {
     await database?.close()
@@ -93,7 +98,7 @@ interface Running extends Ports {
   /** Reads the certificates again. */
   readonly reload: () => void
   close(): Promise<void>
-  /** Resolves with the faults when no worker is left and none can be started. */
+  /** Resolves with the faults when the service cannot go on; a supervisor may start it again. */
   readonly failed: Promise<readonly string[]>
 }
 
@@ -133,7 +138,9 @@ function connectionSettings(config: Config): Readonly<Record<string, string>> {
 /** A fault of the database that DATABASE_URL names is reported as a fault of that setting. */
 function connect<T>(step: Promise<T>, embedded: boolean): Promise<T> {
   return step.catch((error: unknown) => {
-    throw embedded ? error : new ConfigError([`DATABASE_URL cannot be used: ${textOf(error)}`])
+    if (embedded || error instanceof SchemaError) throw error
+    const why = missingDatabase(error) ?? textOf(error)
+    throw new ConfigError([`DATABASE_URL cannot be used: ${why}`])
   })
 }
 

@@ -2,6 +2,7 @@ import type { Registry } from 'prom-client'
 import { newId } from '../core/ids.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
+import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { registerServerMetrics } from '../server/metrics.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
@@ -31,8 +32,10 @@ export interface Service {
 }
 
 /** Composes the domains, opens the servers and starts the work. */
-export async function startService(options: ServiceOptions): Promise<Service> {
-  const { config, database, log, tls, channel } = options
+export async function startService(given: ServiceOptions): Promise<Service> {
+  const { config, database, log, tls, channel } = given
+  const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log })
+  const options: ServiceOptions = { ...given, clock }
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
   await keyHeartbeat.start()
@@ -41,16 +44,22 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const domains = composeDomains(options, encrypter)
   const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange } = domains
   const background = createBackgroundWork({ options, domains, encrypter, draining })
-  const { http, grpc } = await openServers({
-    ...{ config, log, tls, notifications: payments.notifications },
-    invokers: composeInvokers({ options, domains, encrypter, draining }),
-    exposition: channel?.exposition(metrics, common) ?? metrics,
-    ready: createReady(database, payments.batches, draining),
-  }).catch(async (error: unknown) => {
-    await keyHeartbeat.stop()
-    throw error
-  })
-  registerServerMetrics(metrics, { http, grpc })
+  const open = () =>
+    openServers({
+      ...{ config, log, tls, notifications: payments.notifications },
+      invokers: composeInvokers({ options, domains, encrypter, draining }),
+      exposition: channel?.exposition(metrics, common) ?? metrics,
+      ready: createReady(database, payments.batches, draining),
+      notes: () => [clock.note()].filter((note) => note !== undefined),
+    })
+  const { http, grpc } = await clock
+    .start()
+    .then(open)
+    .catch(async (error: unknown) => {
+      await Promise.all([keyHeartbeat.stop(), clock.stop()])
+      throw error
+    })
+  registerServerMetrics(metrics, { http, grpc }, clock)
   const { recordingPool } = database
   const connected = Array.from({ length: recordingPool.options.max }, () =>
     recordingPool.query('select 1'),
@@ -72,7 +81,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       const servers = [http, grpc].map((server) => server.close(DRAIN_MS))
       await Promise.all([...servers, webhooks.stop(), settlements.stop()])
       await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.ended()])
-      await Promise.all([keyHeartbeat.stop(), exchange.stop()])
+      await Promise.all([keyHeartbeat.stop(), exchange.stop(), clock.stop()])
     },
   }
 }

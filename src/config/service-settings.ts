@@ -38,6 +38,8 @@ export const SERVICE_SETTINGS = z
       .default('127.0.0.1'),
     HTTP_PORT: port.default(8080),
     GRPC_PORT: port.default(50_051),
+    /** Whether the start migrates the schema. */
+    MIGRATE: onOff,
     /** How many processes listen on the same ports. */
     WORKERS: integer(1, 64, '1 to 64 processes').default(1),
     /** 32 bytes; undefined: generated into the data folder. */

@@ -1,5 +1,7 @@
 import type { Pool } from 'pg'
 import type { Config } from '../config/config.ts'
+import { type DurabilityRisk, readDurabilityRisks } from '../postgres/durability.ts'
+import { type Migration, readMigrations } from '../postgres/migrate.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -16,14 +18,15 @@ type Findings = ReturnType<typeof createFindings>
 
 /** Checks the server: version, durability, connections, clock, long transactions and schema. */
 export async function checkDatabase(
-  { pool, orm, url }: Database,
+  database: Database,
   now: () => number,
   config: Pick<Config, 'workers' | 'databasePoolSize'>,
 ): Promise<readonly Finding[]> {
+  const { pool, url } = database
   const findings = createFindings('Database')
   const settings = await readSettings(pool)
   checkServer(new URL(url).host, settings, findings)
-  checkDurability(settings, findings)
+  checkDurability(settings, await readDurabilityRisks(pool), findings)
   checkConnections(settings, config, findings)
   await checkClock(pool, now, findings)
   if (settings.open_seconds > OPEN_WARN_SECONDS) {
@@ -32,13 +35,22 @@ export async function checkDatabase(
       'find it in pg_stat_activity, and end it with pg_terminate_backend',
     )
   }
-  const pending = await orm.migrator.getPending()
-  if (pending.length === 0) findings.ok('the schema is up to date')
-  else {
-    const names = pending.map(({ name }) => name).join(', ')
-    findings.warn(`migrations are pending: ${names}`, 'start the service, or: inflow migrate up')
-  }
+  await checkSchema(database, findings)
   return findings.all
+}
+
+async function checkSchema(database: Database, findings: Findings): Promise<void> {
+  const migrations = await readMigrations(database)
+  const names = (of: readonly Migration[]) => of.map(({ name }) => name).join(', ')
+  const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
+  const unknown = migrations.filter(({ known }) => !known)
+  if (unknown.length > 0) {
+    const found = `the schema is newer than this version of Inflow: ${names(unknown)}`
+    findings.fail(found, 'this version does not start, and is not ready: use the newer one')
+  } else if (pending.length > 0) {
+    const advice = 'start the service, or: inflow migrate up'
+    findings.warn(`migrations are pending: ${names(pending)}`, advice)
+  } else findings.ok('the schema is up to date')
 }
 
 interface Settings {
@@ -87,7 +99,11 @@ function checkServer(host: string, settings: Settings, findings: Findings): void
   } else findings.ok(`${server} is reachable; its time zone is ${settings.timezone}`)
 }
 
-function checkDurability(settings: Settings, findings: Findings): void {
+function checkDurability(
+  settings: Settings,
+  risks: readonly DurabilityRisk[],
+  findings: Findings,
+): void {
   const disabled = (['fsync', 'full_page_writes'] as const).filter(
     (name) => settings[name] !== 'on',
   )
@@ -97,13 +113,10 @@ function checkDurability(settings: Settings, findings: Findings): void {
       `set ${name}=on in postgresql.conf, and reload`,
     )
   }
-  if (settings.synchronous_commit === 'off') {
-    findings.fail(
-      'synchronous_commit is off: a crash may lose the latest acknowledged payments',
-      `alter role … reset synchronous_commit, or set it to on in postgresql.conf`,
-    )
-  } else if (disabled.length === 0) {
-    findings.ok('commits are durable: fsync, full_page_writes and synchronous_commit are on')
+  for (const { level, found, advice } of risks) findings[level](found, advice)
+  if (disabled.length + risks.length === 0) {
+    const commit = settings.synchronous_commit
+    findings.ok(`commits are durable: fsync and full_page_writes on, synchronous_commit ${commit}`)
   }
 }
 

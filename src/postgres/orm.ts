@@ -93,6 +93,8 @@ export function ormConfig(
   return defineConfig({
     clientUrl: url,
     entities: [...entities],
+    // A mistyped name must not become a new database.
+    ensureDatabase: false,
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
@@ -155,35 +157,4 @@ function openPool(url: string, pooler: PoolerOptions, options: pg.PoolConfig): P
   // A connection that dies while idle is replaced; a query in progress rejects by itself.
   pool.on('error', () => undefined)
   return pool
-}
-
-/** The advisory lock of the migrating instance: any number not used elsewhere. */
-const MIGRATION_LOCK = 4_736_351
-
-/** The migration of the first release, which every database of a released version has. */
-const INITIAL = 'Migration20261122000000_initial'
-
-/**
- * Migrates the schema; one instance at a time.
- *
- * @returns the migrations that ran
- * @throws Error when the database has the schema of an unreleased version
- */
-export async function migrate(database: Database): Promise<string[]> {
-  const { migrator, em } = database.orm
-  const connection = em.getConnection()
-  const ran = await connection.transactional(async (transaction) => {
-    // Large tables take long, and so does waiting for another instance that migrates.
-    await connection.execute('set local statement_timeout = 0', [], 'run', transaction)
-    const lock = `select pg_advisory_xact_lock(${MIGRATION_LOCK})`
-    await connection.execute(lock, [], 'run', transaction)
-    const executed = await migrator.getExecuted()
-    if (executed.length > 0 && !executed.some(({ name }) => name === INITIAL)) {
-      throw new Error(
-        'the database was made by an unreleased version of Inflow and cannot be migrated: use an empty database',
-      )
-    }
-    return migrator.up({ transaction })
-  })
-  return ran.map((migration) => migration.name)
 }

@@ -14,11 +14,21 @@ export function createMetrics(): Registry {
   return metrics
 }
 
-/** Reports the open connections of each server. */
+/** Reports the open connections of each server, and the clock of this machine. */
 export function registerServerMetrics(
   metrics: Registry,
   servers: Readonly<Record<string, MeasuredServer>>,
+  clock: { offsetMs(): number },
 ): void {
+  new Gauge({
+    name: 'inflow_clock_offset_seconds',
+    help: "How far this machine's clock is ahead of the database's.",
+    aggregator: 'average',
+    registers: [metrics],
+    collect() {
+      this.set(clock.offsetMs() / 1_000)
+    },
+  })
   new Gauge({
     name: 'inflow_connections',
     help: 'Open connections, by server.',

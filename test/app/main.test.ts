@@ -2,10 +2,19 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(2)
+const outdated = useDatabase(2)
+const newer = useDatabase(2)
+
+beforeAll(async () => {
+  await outdated.database.pool.query('delete from schema_migration')
+  await newer.database.pool.query(
+    "insert into schema_migration (name) values ('Migration20991231000000_next')",
+  )
+})
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const MASTER_KEY = Buffer.alloc(32, 1).toString('base64')
@@ -75,3 +84,29 @@ test.each([
   },
   90_000,
 )
+
+test('a database that does not exist, and a schema of another version, are refused', async () => {
+  const cases: [NodeJS.ProcessEnv, RegExp][] = [
+    [
+      { DATABASE_URL: db.url.replace(/[^/]*$/, 'mistyped') },
+      /^inflow: DATABASE_URL cannot be used: database "mistyped" does not exist on that server: correct the name, or create it\n$/,
+    ],
+    [
+      { DATABASE_URL: outdated.url, MIGRATE: 'off' },
+      /^inflow: migrations are pending \(Migration\d+_initial\): run `inflow migrate up`\n$/,
+    ],
+    [
+      { DATABASE_URL: newer.url },
+      /^inflow: the schema is newer than this version of Inflow \(Migration20991231000000_next\): start the newer version\n$/,
+    ],
+    [
+      { DATABASE_URL: newer.url, MIGRATE: 'off' },
+      /^inflow: the schema is newer than this version of Inflow [^\n]+\n$/,
+    ],
+  ]
+  const results = await Promise.all(cases.map(([env]) => start(env)))
+  for (const [index, [, expected]] of cases.entries()) {
+    expect(results[index]).toMatchObject({ code: 1, output: '' })
+    expect(results[index]?.errors).toMatch(expected)
+  }
+}, 90_000)

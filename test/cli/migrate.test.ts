@@ -39,6 +39,18 @@ test('with a schema that is up to date, up changes nothing; --json prints one do
   expect(migrations.every(({ appliedAt }) => appliedAt !== null)).toBe(true)
 })
 
+test('a database that does not exist is not created', async () => {
+  const DATABASE_URL = db.url.replace(/[^/]*$/, 'mistyped')
+  for (const verb of ['up', 'status']) {
+    expect(await runHere(['migrate', verb], { DATABASE_URL })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'error: DATABASE_URL cannot be used: database "mistyped" does not exist on that server: correct the name, or create it\n',
+    })
+  }
+})
+
 test('an invalid or unreachable DATABASE_URL is reported in one line', async () => {
   const wrong = await runHere(['migrate', 'status'], { DATABASE_URL: 'nonsense' })
   expect(wrong).toMatchObject({ code: 2, stdout: '' })

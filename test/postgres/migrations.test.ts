@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { migrate, openDatabase } from '../../src/postgres/orm.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
 import { createTestDatabase, useDatabase } from '../support/database.ts'
 
 const db = useDatabase(4)

@@ -4,7 +4,7 @@ import pino, { type Logger } from 'pino'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { startService } from '../../src/app/start-service.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
-import { systemClock } from '../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { openTls } from '../../src/server/tls.ts'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
@@ -22,6 +22,7 @@ export async function startInstance(
   databaseUrl: string,
   overrides: Partial<Config> = {},
   log: Logger = pino({ level: 'silent' }),
+  clock: Clock = systemClock,
 ): Promise<Instance> {
   const database = await openDatabase(databaseUrl, ENTITIES)
   const tls = overrides.tls && openTls(overrides.tls, log)
@@ -30,7 +31,7 @@ export async function startInstance(
     database,
     masterKey: MASTER_KEY,
     adminToken: ADMIN_TOKEN,
-    clock: systemClock,
+    clock,
     log,
     localWebhooks: true,
     tls,

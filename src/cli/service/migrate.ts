@@ -1,16 +1,9 @@
 import type { Command } from 'commander'
-import { type Database, migrate as migrateUp } from '../../postgres/orm.ts'
+import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note, print, table } from '../output.ts'
 import { addVerb } from '../verb.ts'
 import { withDatabase } from './open-database.ts'
-
-/** A migration, as `status` reports it. */
-interface Migration {
-  readonly name: string
-  /** ISO 8601; null: pending. */
-  readonly appliedAt: string | null
-}
 
 interface JsonOption {
   readonly json?: boolean
@@ -33,7 +26,9 @@ export function migrate(noun: Command): void {
 }
 
 async function up(options: JsonOption): Promise<void> {
-  const applied = await withDatabase(process.env, 'create', migrateUp)
+  const applied = await withDatabase(process.env, 'create', (database) =>
+    migrateUp(database, { onRetry: note }),
+  )
   if (options.json) return print(JSON.stringify({ applied }, null, 2))
   for (const name of applied) print(name)
   note(
@@ -44,7 +39,12 @@ async function up(options: JsonOption): Promise<void> {
 }
 
 async function status(options: JsonOption): Promise<void> {
-  const migrations = await withDatabase(process.env, 'must exist', readMigrations)
+  const found = await withDatabase(process.env, 'must exist', readMigrations)
+  const migrations = found.map(({ name, appliedAt }) => ({
+    name,
+    /** ISO 8601; null: pending. */
+    appliedAt: appliedAt?.toISOString() ?? null,
+  }))
   if (options.json) print(JSON.stringify({ migrations }, null, 2))
   else {
     const text = table(migrations, [
@@ -56,13 +56,4 @@ async function status(options: JsonOption): Promise<void> {
   const pending = migrations.filter(({ appliedAt }) => appliedAt === null).length
   if (pending > 0)
     throw new Failure(EXIT.refused, `${pending} migrations are pending: run \`inflow migrate up\``)
-}
-
-async function readMigrations({ orm }: Database): Promise<Migration[]> {
-  const executed = await orm.migrator.getExecuted()
-  const pending = await orm.migrator.getPending()
-  return [
-    ...executed.map((row) => ({ name: row.name, appliedAt: row.executed_at.toISOString() })),
-    ...pending.map(({ name }) => ({ name, appliedAt: null })),
-  ]
 }

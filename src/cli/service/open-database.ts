@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { ENTITIES } from '../../app/entities.ts'
 import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
+import { missingDatabase } from '../../postgres/missing-database.ts'
 import { type Database, openDatabase, type PoolerOptions } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
@@ -62,6 +63,8 @@ async function withUrl<Result>(
     database = await openDatabase(url, ENTITIES, { connectionsMax: 2, ...pooler })
     return await use(database)
   } catch (error) {
+    const missing = missingDatabase(error)
+    if (missing) throw new Failure(EXIT.refused, `DATABASE_URL cannot be used: ${missing}`)
     if (!isRetryable(error)) throw error
     const why = error instanceof Error && error.message ? `: ${error.message}` : ''
     throw new Failure(EXIT.unreachable, `cannot reach the database at ${new URL(url).host}${why}`)

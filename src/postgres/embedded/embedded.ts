@@ -11,6 +11,8 @@ export interface EmbeddedPostgres {
   /** postgres:// URL with the generated password, database "inflow". */
   readonly url: string
   readonly port: number
+  /** Resolves with one line that states why if the server ends without being stopped. */
+  readonly died: Promise<readonly string[]>
   /** Fast shutdown; resolves when the postmaster is gone. Idempotent. */
   stop(): Promise<void>
 }
@@ -55,7 +57,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     await stop()
     throw error
   }
-  return { url: databaseUrl(password, port, DATABASE), port, stop }
+  const died = postmaster.died.then((how) => [
+    `PostgreSQL ended by itself (${how}): see ${folder}.log, and start the service again`,
+  ])
+  return { url: databaseUrl(password, port, DATABASE), port, died, stop }
 }
 
 function databaseUrl(password: string, port: number, database: string): string {

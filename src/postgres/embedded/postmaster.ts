@@ -23,6 +23,8 @@ interface PostmasterOptions {
 
 interface Postmaster {
   readonly port: number
+  /** Resolves with the signal or exit code if the server ends without being stopped. */
+  readonly died: Promise<string>
   /** Resolves when the server has ended. Idempotent. */
   stop(): Promise<void>
 }
@@ -96,11 +98,16 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
 
 function running(child: ChildProcess, port: number, log: (line: string) => void): Postmaster {
   let stopping: Promise<void> | undefined
+  const died = Promise.withResolvers<string>()
   child.once('exit', (code, signal) => {
-    if (stopping === undefined) log(`PostgreSQL ended by itself (${signal ?? `code ${code}`})`)
+    if (stopping !== undefined) return
+    const how = signal ?? `code ${code}`
+    log(`PostgreSQL ended by itself (${how})`)
+    died.resolve(how)
   })
   return {
     port,
+    died: died.promise,
     stop: () => {
       stopping ??= endChild(child)
       return stopping

@@ -31,8 +31,10 @@ interface HttpServerOptions<Bank> {
   readonly trustedProxies: readonly string[]
   readonly requestIds: () => string
   readonly metrics: Exposition
-  /** Whether calls can be served; false while draining or without a database. */
+  /** Why calls cannot be served now; empty: they can. */
   readonly ready: () => Promise<readonly string[]>
+  /** What an operator should know although calls can be served. */
+  readonly notes: () => readonly string[]
   readonly log: Logger
   readonly limits: ConnectionLimits
   /** Undefined: no TLS. */
@@ -172,13 +174,15 @@ function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
 
 function operations(
   app: FastifyInstance,
-  options: Pick<HttpServerOptions<never>, 'ready' | 'metrics'>,
+  options: Pick<HttpServerOptions<never>, 'ready' | 'notes' | 'metrics'>,
 ): void {
   app.get('/healthz', async () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
     const reasons = await options.ready()
-    if (reasons.length === 0) return { status: 'ready' }
-    return reply.code(503).send({ status: 'not ready', reasons })
+    const found = options.notes()
+    const notes = found.length > 0 ? { notes: found } : {}
+    if (reasons.length === 0) return { status: 'ready', ...notes }
+    return reply.code(503).send({ status: 'not ready', reasons, ...notes })
   })
   const { metrics } = options
   // Rendering costs as much as hundreds of look-ups, so concurrent requests share one result.

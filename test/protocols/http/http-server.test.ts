@@ -37,6 +37,7 @@ test('an error outside of a call is logged with the request id that its caller g
     requestIds: createRequestIds(),
     metrics: new Registry(),
     ready: async () => [],
+    notes: () => [],
     log,
     limits: { connectionsMax: 10, connectionsPerAddressMax: 10 },
     corsOrigins: [],

@@ -71,6 +71,17 @@ test('/healthz succeeds while the process lives, /readyz while it can serve', as
   )
 })
 
+test('an instance that is older than the schema is not ready', async () => {
+  const { pool } = service.database
+  await pool.query("insert into schema_migration (name) values ('Migration20991231000000_next')")
+  expect(await get('/readyz')).toMatchObject({
+    status: 503,
+    text: '{"status":"not ready","reasons":["the schema is newer than this version"]}',
+  })
+  await pool.query("delete from schema_migration where name like '%_next'")
+  expect(await get('/readyz')).toMatchObject({ status: 200 })
+})
+
 describe('the log', () => {
   test('names a refused call by its request id, and never a secret or a body', async () => {
     const { id, key } = await service.business()

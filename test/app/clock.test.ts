@@ -1,0 +1,87 @@
+import { createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { verifyWebhook } from '../../src/client/verify-webhook.ts'
+import { useDatabase } from '../support/database.ts'
+import { startInstance } from '../support/instance.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const HOUR_MS = 3_600_000
+
+const db = useDatabase(2)
+
+test.each([
+  ['ahead of', HOUR_MS],
+  ['behind', -HOUR_MS],
+])(
+  'an instance that is an hour %s the database works by the clock of the database',
+  async (side, shiftMs) => {
+    const lines: string[] = []
+    const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+    const clock = { now: () => Date.now() + shiftMs }
+    const instance = await startInstance(db.url, {}, log, clock)
+    onTestFinished(instance.close)
+    const receiver = await startReceiver()
+    onTestFinished(receiver.close)
+    receiver.answer({ status: 500 })
+    const transport = createGrpcTransport({
+      baseUrl: instance.grpcUrl,
+      interceptors: [
+        (next) => (request) => {
+          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
+          return next(request)
+        },
+      ],
+    })
+    const businesses = createClient(BusinessService, transport)
+    const businessId = (await businesses.createBusiness({ name: 'Acme' })).business!.id
+    const { secret } = await createClient(WebhookService, transport).createEndpoint({
+      ...{ businessId, url: receiver.url },
+    })
+    const { account } = await createClient(AccountService, transport).createAccount({
+      ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS, phone: '08012345678' },
+      ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com' },
+    })
+    const { transaction } = await createClient(TransactionService, transport).recordPayment({
+      ...{ bank: Bank.BANK_PROVIDUS, accountNumber: account!.accountNumber },
+      ...{ sessionId: `session-${shiftMs}`, amountMinor: 700n },
+    })
+
+    // Receivers refuse timestamps that are five minutes off.
+    const { rawBody, headers } = await receiver.next()
+    expect(verifyWebhook(rawBody, headers, secret)).toMatchObject({ ok: true })
+    const { rows } = await waitFor(async () => {
+      const found = await db.database.pool.query(
+        `select extract(epoch from due_at - now())::int as due_seconds
+        from webhook_delivery join webhook_endpoint e on e.id = endpoint_id
+        where business_id = $1 and attempts > 0`,
+        [businessId],
+      )
+      expect(found.rowCount).toBeGreaterThan(0)
+      return found
+    })
+    // Retries come soon, but not at once.
+    for (const { due_seconds: due } of rows) expect(Math.abs(due)).toBeLessThan(HOUR_MS / 2_000)
+    const { rows: recorded } = await db.database.pool.query(
+      'select extract(epoch from now() - created_at)::int as age from transaction where id = $1',
+      [transaction!.id],
+    )
+    expect(Math.abs(recorded[0].age)).toBeLessThan(60)
+
+    const note = `this machine's clock is 3600 s ${side} the database's`
+    const ready = await fetch(`${instance.httpUrl}/readyz`)
+    expect([ready.status, await ready.json()]).toEqual([200, { status: 'ready', notes: [note] }])
+    const metrics = await (await fetch(`${instance.httpUrl}/metrics`)).text()
+    const [, offset] = /^inflow_clock_offset_seconds (\S+)$/m.exec(metrics) ?? []
+    expect(Number(offset)).toBeCloseTo(shiftMs / 1_000, -1)
+    expect(lines.filter((line) => line.includes(note))).toHaveLength(1)
+  },
+)

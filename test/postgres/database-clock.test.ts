@@ -1,0 +1,68 @@
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { createDatabaseClock } from '../../src/postgres/database-clock.ts'
+import { useDatabase } from '../support/database.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const HOUR_MS = 3_600_000
+
+/** The database of the tests is on this machine, so their clocks agree within this. */
+const BOUND_MS = 2_000
+
+const db = useDatabase(2)
+
+function startClock(shift: { ms: number }) {
+  const lines: string[] = []
+  let measurements = 0
+  const clock = createDatabaseClock({
+    pool: {
+      query: (async (text: string) => {
+        measurements += 1
+        return db.database.pool.query(text)
+      }) as never,
+    },
+    clock: { now: () => Date.now() + shift.ms },
+    log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
+    everyMs: 5,
+  })
+  onTestFinished(clock.stop)
+  const measured = (more: number) => {
+    const from = measurements
+    return waitFor(() => expect(measurements).toBeGreaterThan(from + more))
+  }
+  return { clock, measured, messages: () => lines.map((line) => JSON.parse(line).msg) }
+}
+
+const errorOf = (clock: { now(): number }) => Math.abs(clock.now() - Date.now())
+
+test('shows the time of the database, and logs each change of the difference once', async () => {
+  const shift = { ms: HOUR_MS }
+  const { clock, measured, messages } = startClock(shift)
+  await clock.start()
+  const ahead = "this machine's clock is 3600 s ahead of the database's"
+  expect(errorOf(clock)).toBeLessThan(BOUND_MS)
+  expect(clock.offsetMs()).toBeGreaterThan(HOUR_MS - BOUND_MS)
+  expect(clock.note()).toBe(ahead)
+  await measured(5)
+  expect(messages()).toEqual([`${ahead}: use NTP`])
+
+  shift.ms = -HOUR_MS
+  const behind = "this machine's clock is 3600 s behind the database's"
+  await waitFor(() => expect(clock.note()).toBe(behind))
+  expect(errorOf(clock)).toBeLessThan(BOUND_MS)
+
+  shift.ms = 0
+  await waitFor(() => expect(clock.note()).toBeUndefined())
+  await measured(5)
+  const again = 'the clock agrees with the database’s again'
+  expect(messages()).toEqual([`${ahead}: use NTP`, `${behind}: use NTP`, again])
+})
+
+test('a clock that agrees is not corrected or logged', async () => {
+  const { clock, measured, messages } = startClock({ ms: 0 })
+  await clock.start()
+  await measured(10)
+  expect(errorOf(clock)).toBeLessThan(BOUND_MS)
+  expect(clock.note()).toBeUndefined()
+  expect(messages()).toEqual([])
+})

@@ -1,0 +1,113 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { MikroORM } from '@mikro-orm/postgresql'
+import { Client } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
+import { migrate, readMigrations, requireSchema, SchemaError } from '../../src/postgres/migrate.ts'
+import { type Database, openDatabase, ormConfig } from '../../src/postgres/orm.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { makeFolder } from '../support/folder.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const INITIAL = 'Migration20261122000000_initial'
+const NEXT = 'Migration20991231000000_next'
+
+/** A migration that needs an exclusive lock. */
+const SOURCE = `
+import { Migration } from '${import.meta.resolve('@mikro-orm/migrations')}'
+export class ${NEXT} extends Migration {
+  up() {
+    this.addSql('alter table business add column extra int')
+  }
+}
+`
+
+async function open(): Promise<{ url: string; database: Database }> {
+  const made = await createTestDatabase()
+  const database = await openDatabase(made.url, ENTITIES, { connectionsMax: 2 })
+  onTestFinished(async () => {
+    await database.close()
+    await made.drop()
+  })
+  return { url: made.url, database }
+}
+
+/** The database as a release with one more migration sees it. */
+async function openNext(url: string, database: Database): Promise<Database> {
+  const folder = await makeFolder('migrate')
+  await writeFile(join(folder, `${NEXT}.ts`), SOURCE)
+  await writeFile(join(folder, `${INITIAL}.ts`), '')
+  const config = ormConfig(url, ENTITIES, 2)
+  const migrations = { ...config.migrations, path: folder, snapshot: false }
+  const orm = await MikroORM.init({ ...config, migrations })
+  onTestFinished(async () => {
+    await orm.close()
+    await rm(folder, { recursive: true })
+  })
+  return { ...database, orm }
+}
+
+async function connect(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  onTestFinished(() => client.end())
+  return client
+}
+
+test('a migration that waits for a lock lets payments through, and is repeated until it succeeds', async () => {
+  const { url, database } = await open()
+  const next = await openNext(url, database)
+  const reader = await connect(url)
+  await reader.query('begin')
+  await reader.query('select from business')
+  const attempts: string[] = []
+  const waits = { timeoutMs: 200, attemptsMax: 1_000, pause: { minMs: 5, maxMs: 10 } }
+  const migrating = migrate(next, { ...waits, onRetry: (reason) => void attempts.push(reason) })
+  const writer = await connect(url)
+  // The lock of each attempt ends, although the reader goes on.
+  for (let write = 0; write < 3; write++) {
+    const before = attempts.length
+    await waitFor(() => expect(attempts.length).toBeGreaterThan(before))
+    await writer.query(
+      `insert into business (id, name, alias, created_at) values ('biz_${write}', 'x', 'x', now())`,
+    )
+  }
+  await reader.query('commit')
+  expect(await migrating).toEqual([NEXT])
+  expect(attempts[0]).toBe('a migration did not get its locks: attempt 2')
+  expect((await writer.query('select extra from business')).rowCount).toBe(3)
+})
+
+test('a migration that never gets its locks gives up, and states what to do', async () => {
+  const { url, database } = await open()
+  const next = await openNext(url, database)
+  const reader = await connect(url)
+  await reader.query('begin')
+  await reader.query('select from business')
+  const waits = { timeoutMs: 20, attemptsMax: 3, pause: { minMs: 1, maxMs: 1 } }
+  await expect(migrate(next, waits)).rejects.toThrow(
+    new SchemaError(
+      'a migration did not get its locks in 3 attempts: end long transactions (pg_stat_activity), or migrate at a quieter time',
+    ),
+  )
+  const found = await readMigrations(next)
+  expect(found.map(({ name, appliedAt }) => [name, appliedAt !== undefined])).toEqual([
+    [INITIAL, true],
+    [NEXT, false],
+  ])
+})
+
+test('an older release refuses the schema of a newer one, and a newer one that of an older', async () => {
+  const { url, database } = await open()
+  const next = await openNext(url, database)
+  await requireSchema(database)
+  await expect(requireSchema(next)).rejects.toThrow(
+    `migrations are pending (${NEXT}): run \`inflow migrate up\``,
+  )
+  expect(await migrate(next)).toEqual([NEXT])
+  await requireSchema(next)
+  const newer = `the schema is newer than this version of Inflow (${NEXT}): start the newer version`
+  await expect(requireSchema(database)).rejects.toThrow(newer)
+  await expect(migrate(database)).rejects.toThrow(newer)
+})
