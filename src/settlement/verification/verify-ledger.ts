@@ -68,7 +68,9 @@ export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verif
   for (;;) {
     const key = await findNextBalance(pool, cursor.after ?? FIRST)
     if (key === undefined) break
-    for await (const part of inSnapshot(pool, key, cursor.sinceMs)) yield progress(part)
+    for await (const part of inSnapshot(pool, key, cursor.sinceMs)) {
+      if (part.transactions > 0 || part.discrepancyCount > 0) yield progress(part)
+    }
     cursor = { ...cursor, after: key }
   }
   if (cursor.sinceMs === 0) for await (const part of verifyOrphans(pool)) yield progress(part)
@@ -106,7 +108,9 @@ async function* verifyOrphans(pool: Pool): AsyncGenerator<Part> {
       subject,
       problem: 'has postings, but the transaction does not exist',
     }))
-    yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
+    if (discrepancies.length > 0) {
+      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
+    }
     after = page.last
   }
 }

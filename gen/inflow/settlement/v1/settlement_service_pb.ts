@@ -868,6 +868,8 @@ export const SettlementService: GenService<{
    * transactions, settlements against the payments in their range and the fees that their terms give,
    * and balances against all postings. The last message of the stream carries the result.
    *
+   * Errors: INVALID_ARGUMENT (validation_failed: the cursor).
+   *
    * @generated from rpc inflow.settlement.v1.SettlementService.VerifyLedger
    */
   verifyLedger: {
