@@ -17,7 +17,7 @@ export function createReady(
   batches: BatchWatch,
   draining: AbortSignal,
 ): () => Promise<readonly string[]> {
-  const newerSchema = { text: newerSchemaQuery(orm), query_timeout: RESPONSE_MS }
+  const newerSchema = { ...newerSchemaQuery(orm), query_timeout: RESPONSE_MS }
   let reasons: readonly string[] = []
   const check = async (): Promise<void> => {
     const { rowCount } = await recordingPool.query(newerSchema)

@@ -101,14 +101,16 @@ export function createSettlementRpc(
       const { rows, nextPageToken } = await listHolidays(database.orm, pageSize, pageToken)
       return { holidays: [...rows], nextPageToken }
     },
-    async *verifyLedger() {
-      for await (const progress of verifyLedger(database.pool)) {
+    async *verifyLedger({ from }) {
+      for await (const progress of verifyLedger(database.pool, from)) {
         yield {
           transactions: BigInt(progress.transactions),
           postings: BigInt(progress.postings),
           discrepancies: [...progress.discrepancies],
           discrepancyCount: BigInt(progress.discrepancyCount),
           completed: progress.completed,
+          estimatedTransactions: BigInt(progress.estimatedTransactions),
+          cursor: progress.cursor,
         }
       }
     },

@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf'
+import { create, fromBinary } from '@bufbuild/protobuf'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -108,6 +108,35 @@ export function encodeTransactionEvent(
     payload: { case: 'transaction', value: toTransactionMessage(transaction) },
   }
   return encodeEvent(event)
+}
+
+/** What the payload of an event states about its transaction. */
+export interface EventContent {
+  readonly eventId: string
+  readonly kind: string
+  readonly businessId: string
+  readonly transactionId: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
+}
+
+/** @returns undefined if the payload is not that of an event of a transaction */
+export function decodeTransactionEvent(payload: Uint8Array): EventContent | undefined {
+  try {
+    const event = fromBinary(EventSchema, payload)
+    if (event.payload.case !== 'transaction') return undefined
+    const { value } = event.payload
+    return {
+      eventId: event.id,
+      kind: event.kind,
+      businessId: value.businessId,
+      transactionId: value.id,
+      sessionId: value.sessionId,
+      amountMinor: value.amountMinor,
+    }
+  } catch {
+    return undefined
+  }
 }
 
 const RESOLUTIONS: Readonly<Record<Resolution, ResolutionMessage>> = {

@@ -3,6 +3,9 @@ export function joinTransaction(id: string): string {
   return `join transaction t on t.id = ${id}`
 }
 
+/** SQL: all transactions `t`. */
+export const TRANSACTIONS = 'transaction t'
+
 /** SQL: whether the transaction `t` is waiting for its settlement. */
 export const IS_UNSETTLED = "t.status = 'SUCCESS' and t.settled_at is null"
 

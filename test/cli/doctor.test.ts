@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Finding } from '../../src/doctor/finding.ts'
-import { useDatabase } from '../support/database.ts'
+import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
@@ -142,7 +142,7 @@ test('reports pending migrations, and events and webhooks that wait', async () =
 
   await pool.query("delete from schema_migration where name like '%initial'")
   await writeEvents(pool, 3)
-  await pool.query("update outbox set occurred_at = now() - interval '2 hours'")
+  await tamper(pool, "update outbox set occurred_at = now() - interval '2 hours'")
   await pool.query("insert into business values ('biz_1', 'x', 'x', now())")
   await pool.query(
     `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,

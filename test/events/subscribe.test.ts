@@ -14,7 +14,7 @@ import { createRetention } from '../../src/events/retention.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
 import { Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
-import { useDatabase } from '../support/database.ts'
+import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase()
@@ -284,11 +284,11 @@ test.each([
   const before = await readLogState(pool)
   const waiting = await writeEvents(pool, 2, paid)
   // As in a dump of another cluster: its numbered events have lower transaction ids than the others.
-  await pool.query('update outbox set xid = ($2::int - 1)::text::xid8 where event_id = any($1)', [
+  await tamper(pool, 'update outbox set xid = ($2::int - 1)::text::xid8 where event_id = any($1)', [
     numbered,
     xid,
   ])
-  await pool.query('update outbox set xid = $2::text::xid8 where event_id = any($1)', [
+  await tamper(pool, 'update outbox set xid = $2::text::xid8 where event_id = any($1)', [
     waiting,
     xid,
   ])

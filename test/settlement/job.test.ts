@@ -8,7 +8,7 @@ import { settle } from '../../src/settlement/runs/settle.ts'
 import { readCalendar } from '../../src/settlement/terms/calendar.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
-import { useDatabase } from '../support/database.ts'
+import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import { CALLER, createInstance, incoming, insertBusiness, testClock } from './fixture.ts'
@@ -39,7 +39,7 @@ async function pay(accountNumber: string, count: number, atMs: number): Promise<
   }))
   expect((await insertTransactions(instance.pool, payments)).size).toBe(count)
   await sequence(instance.pool)
-  await instance.pool.query('update event_log set logged_at = $2 where event_id = any ($1)', [
+  await tamper(db.database.pool, 'update event_log set logged_at = $2 where event_id = any ($1)', [
     payments.map((payment) => payment.eventId),
     new Date(atMs),
   ])
@@ -63,25 +63,13 @@ const start = (businessId: string) =>
     ...NO_FEE,
   })
 
-/** Changes rows past every guard, like a superuser. */
-async function tamper(text: string, values: unknown[]): Promise<void> {
-  const client = await instance.pool.connect()
-  try {
-    await client.query('begin')
-    await client.query("set local session_replication_role = 'replica'")
-    await client.query(text, values)
-    await client.query('commit')
-  } finally {
-    client.release()
-  }
-}
-
 describe('a business that cannot be settled', () => {
   test('holds up no other business, is reported, and is settled once it can be', async () => {
     const broken = await insertPaidBusiness(1)
     const others = [await insertPaidBusiness(1), await insertPaidBusiness(2)]
     const posting = [broken.transactionIds[0], broken.id]
     await tamper(
+      db.database.pool,
       'delete from ledger_posting where transaction_id = $1 and business_id = $2',
       posting,
     )
@@ -99,6 +87,7 @@ describe('a business that cannot be settled', () => {
       'warn: 1 settlement requests have been in progress for more than an hour',
     ])
     await tamper(
+      db.database.pool,
       `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
         credit_account, amount_minor, created_at) values ($1, 'payment', $2, true, 'clearing:9PSB', 'pending', 100, now())`,
       posting,

@@ -197,12 +197,20 @@ describe('the command line', () => {
   })
 
   test('verifies the ledger', async () => {
-    const { stdout, code } = await run('ledger', 'verify')
+    const { stdout, stderr, code } = await run('ledger', 'verify')
     expect({ stdout, code }).toEqual({
       code: 0,
       stdout: expect.stringMatching(
         /^The ledger is consistent: 3 transactions with 15 postings\n$/,
       ),
     })
+    const [, cursor = ''] = /--from (\S+)/.exec(stderr) ?? []
+    const again = await run('ledger', 'verify', '--from', cursor, '--json')
+    expect(JSON.parse(again.stdout)).toEqual({
+      transactions: '3',
+      postings: '15',
+      cursor: expect.stringMatching(/./),
+    })
+    expect((await run('ledger', 'verify', '--from', 'x')).stderr).toContain('from')
   })
 })

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 
 const TEMPLATE = 'inflow_template'
@@ -38,6 +39,23 @@ export async function createTestDatabase(
     url: urlOf(serverUrl, name),
     drop: () => administer(serverUrl, `drop database ${name} with (force)`),
   }
+}
+
+/**
+ * Changes rows past every trigger and foreign key, as a superuser can.
+ *
+ * @returns how many rows it changed
+ */
+export async function tamper(
+  pool: pg.Pool,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<number> {
+  return inTransaction(pool, async (client) => {
+    await client.query("set local session_replication_role = 'replica'")
+    const { rowCount } = await client.query(text, [...values])
+    return rowCount ?? 0
+  })
 }
 
 /**

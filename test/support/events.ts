@@ -3,6 +3,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { tamper } from './database.ts'
 
 /** Writes events into the outbox, as a use case does, in one commit. @returns their ids */
 export async function writeEvents(
@@ -41,7 +42,8 @@ export async function sequence(pool: Pool): Promise<void> {
 
 /** Removes the last events, as a failover to a standby that lags does. */
 export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<void> {
-  await pool.query(
+  await tamper(
+    pool,
     `with lost as (delete from event_log where event_id = any($1) returning *),
         unwritten as (delete from outbox where event_id = any($1))
       update sequencer set position = position - (select count(*) from lost)`,

@@ -11,33 +11,64 @@ const REPORT_EVERY = 500_000n
 /** `inflow ledger` */
 export function ledger(noun: Command): void {
   addVerb(noun, 'verify', {
-    summary: 'recompute the whole ledger and report every discrepancy',
+    summary:
+      'recompute the ledger, business by business, and report every discrepancy; prints a cursor, from ' +
+      'which a later run continues',
     example: 'ledger verify',
-  }).action(verify)
+  })
+    .option(
+      '--from <cursor>',
+      'continue an interrupted run, or verify only what was written since a completed one',
+    )
+    .action(verify)
   addServiceOptions(noun)
 }
 
 /** Exit code 1 if there is a discrepancy. */
-const verify = serviceAction<object>(async (service, options) => {
+const verify = serviceAction<{ from?: string }>(async (service, options) => {
   let reported = 0n
-  let result = { transactions: 0n, postings: 0n, discrepancyCount: 0n, completed: false }
-  const stream = service.client(SettlementService).verifyLedger({}, { timeoutMs: 0 })
-  for await (const progress of stream) {
-    result = progress
-    for (const { subject, problem } of progress.discrepancies) {
-      print(options.json ? JSON.stringify({ subject, problem }) : `${subject}: ${visible(problem)}`)
-    }
-    if (progress.transactions - reported < REPORT_EVERY) continue
-    reported = progress.transactions
-    note(`${reported.toLocaleString('en')} transactions verified …`)
+  let result = {
+    ...{ transactions: 0n, estimatedTransactions: 0n, postings: 0n },
+    ...{ discrepancyCount: 0n, completed: false, cursor: options.from ?? '' },
   }
-  const { transactions, postings, discrepancyCount, completed } = result
+  const stream = service
+    .client(SettlementService)
+    .verifyLedger({ from: options.from ?? '' }, { timeoutMs: 0 })
+  try {
+    for await (const progress of stream) {
+      result = progress
+      for (const { subject, problem } of progress.discrepancies) {
+        print(
+          options.json ? JSON.stringify({ subject, problem }) : `${subject}: ${visible(problem)}`,
+        )
+      }
+      if (progress.transactions - reported < REPORT_EVERY) continue
+      reported = progress.transactions
+      note(`${progressOf(result)} transactions verified …`)
+    }
+  } catch (error) {
+    if (result.cursor !== '') note(`Continue with --from ${result.cursor}`)
+    throw error
+  }
+  const { transactions, postings, discrepancyCount, completed, cursor } = result
   const scope = `${transactions} transactions with ${postings} postings`
   if (!completed) throw new Failure(EXIT.refused, `the verification ended early, after ${scope}`)
   if (discrepancyCount > 0n) {
     throw new Failure(EXIT.refused, `${discrepancyCount} discrepancies in ${scope}`)
   }
-  if (options.json)
-    print(JSON.stringify({ transactions: `${transactions}`, postings: `${postings}` }))
-  else print(`The ledger is consistent: ${scope}`)
+  if (options.json) {
+    print(JSON.stringify({ transactions: `${transactions}`, postings: `${postings}`, cursor }))
+    return
+  }
+  print(`The ledger is consistent: ${scope}`)
+  note(`To verify only what is written from now on: --from ${cursor}`)
 })
+
+/** "500,000", or "500,000 of about 2,000,000 (25%)". */
+function progressOf(progress: { transactions: bigint; estimatedTransactions: bigint }): string {
+  const { transactions, estimatedTransactions } = progress
+  const done = transactions.toLocaleString('en')
+  if (estimatedTransactions === 0n) return done
+  const percent = (transactions * 100n) / estimatedTransactions
+  return `${done} of about ${estimatedTransactions.toLocaleString('en')} (${percent}%)`
+}

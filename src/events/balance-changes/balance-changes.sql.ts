@@ -66,21 +66,58 @@ const IS_NUMBERED = `(o.seq <= state.base_seq or state.target is not null
  * @param businessId an SQL expression, like `live`
  */
 export function committedChanges(businessId: string, live: string): string {
-  const unnumbered = (xids: string) =>
-    `select o.pending_minor, o.available_minor, o.fees_minor from outbox o, state
-        where o.xid ${xids} and o.xid < pg_snapshot_xmax(pg_current_snapshot()) and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
-  return `state as materialized (
-        select s.snapshot, s.target, s.done_seq, s.base_seq, s.restored_snapshot is null
-          and s.system_identifier = c.system_identifier as is_current
-        from sequencer s cross join pg_control_system() c where s.id = 1
-      ), committed as (
+  return `${SEQUENCER_STATE}, committed as (
         select pending_minor, available_minor, fees_minor from event_business_counter
         where business_id = ${businessId} and live = ${live}
         union all
-        ${unnumbered('>= (select pg_snapshot_xmax(snapshot) from state)')}
-        union all
-        ${unnumbered('= any (array(select pg_snapshot_xip(snapshot) from state))')}
+        ${unnumberedEvents('o.pending_minor, o.available_minor, o.fees_minor', businessId, live)}
       )`
+}
+
+/** A subquery `state` for `with`, as `committedChanges` has it. */
+export const SEQUENCER_STATE = `state as materialized (
+        select s.snapshot, s.target, s.done_seq, s.base_seq, s.restored_snapshot is null
+          and s.system_identifier = c.system_identifier as is_current
+        from sequencer s cross join pg_control_system() c where s.id = 1
+      )`
+
+/**
+ * SQL for the committed events `o` of a business and mode that have no sequence number yet. It reads
+ * the subquery `state`.
+ */
+export function unnumberedEvents(columns: string, businessId: string, live: string): string {
+  const part = (xids: string) =>
+    `select ${columns} from outbox o, state
+        where o.xid ${xids} and o.xid < pg_snapshot_xmax(pg_current_snapshot()) and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
+  return `${part('>= (select pg_snapshot_xmax(snapshot) from state)')}
+        union all
+        ${part('= any (array(select pg_snapshot_xip(snapshot) from state))')}`
+}
+
+/**
+ * A subquery for the next events of a business and mode, with their content: `payload`, `event_id` and
+ * `own_business_id`, the business that the content names, are null once retention has deleted the event.
+ *
+ * @param businessId an SQL expression, like all other parameters
+ */
+export function eventsWithContent(
+  businessId: string,
+  live: string,
+  after: string,
+  limit: string,
+): string {
+  const range = (log: string) =>
+    `where ${log}.business_id = ${businessId} and ${log}.live = ${live}
+        and ${log}.business_sequence > ${after} order by ${log}.business_sequence limit ${limit}`
+  return `(select * from (
+      (select a.business_sequence, a.kind, a.subject_id, a.pending_minor, a.available_minor, a.fees_minor,
+        null::text as event_id, null::text as own_business_id, null::boolean as own_live, null::bytea as payload
+      from archived_entry a ${range('a')})
+      union all
+      (select l.business_sequence, o.kind, o.subject_id, o.pending_minor, o.available_minor, o.fees_minor,
+        l.event_id, o.business_id, o.live, o.payload
+      from event_log l left join outbox o on o.seq = l.outbox_seq and o.event_id = l.event_id ${range('l')})
+    ) events order by business_sequence limit ${limit})`
 }
 
 /** How many events one page scans, including those that moved no money, such as new accounts. */

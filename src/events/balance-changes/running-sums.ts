@@ -1,4 +1,5 @@
 import type { PoolClient } from 'pg'
+import { lastBalanceSnapshot } from './balance-changes.sql.ts'
 
 /** Identifies a balance. */
 interface BalanceKey {
@@ -7,30 +8,28 @@ interface BalanceKey {
 }
 
 /**
- * The balances that have events, and whether the running sums of each equal the sums of its
- * sequenced events.
+ * Whether the running sums of a balance equal the sums of its sequenced events.
+ *
+ * @param after adds up from the last balance snapshot at or below this sequence number
  */
-export async function listRunningSums(
+export async function hasConsistentSums(
   client: PoolClient,
-  after: BalanceKey,
-  limit: number,
-): Promise<(BalanceKey & { readonly isConsistent: boolean })[]> {
-  const { rows } = await client.query<{
-    business_id: string
-    live: boolean
-    is_consistent: boolean
-  }>(
-    `select c.business_id, c.live, (c.pending_minor, c.available_minor, c.fees_minor) = (
-        select coalesce(sum(e.pending_minor), 0), coalesce(sum(e.available_minor), 0),
-          coalesce(sum(e.fees_minor), 0)
-        from money_event e where e.business_id = c.business_id and e.live = c.live) as is_consistent
-      from event_business_counter c where (c.business_id, c.live) > ($1, $3::boolean)
-      order by c.business_id, c.live limit $2`,
-    [after.businessId, limit, after.live],
+  { businessId, live }: BalanceKey,
+  after: bigint,
+): Promise<boolean> {
+  const { rows } = await client.query<{ is_consistent: boolean }>(
+    `with start as (${lastBalanceSnapshot('$1', '$2', '$3')}), part as (
+        select pending_minor, available_minor, fees_minor from start
+        union all
+        select e.pending_minor, e.available_minor, e.fees_minor from money_event e
+        where e.business_id = $1 and e.live = $2
+          and e.business_sequence > coalesce((select business_sequence from start), -(2::numeric ^ 62)::bigint)
+      )
+      select (c.pending_minor, c.available_minor, c.fees_minor) = (
+        select coalesce(sum(pending_minor), 0), coalesce(sum(available_minor), 0), coalesce(sum(fees_minor), 0)
+        from part) as is_consistent
+      from event_business_counter c where c.business_id = $1 and c.live = $2`,
+    [businessId, live, after],
   )
-  return rows.map((row) => ({
-    businessId: row.business_id,
-    live: row.live,
-    isConsistent: row.is_consistent,
-  }))
+  return rows[0]?.is_consistent ?? true
 }

@@ -430,6 +430,24 @@ create function append_only() returns trigger language plpgsql as $$
     raise exception 'rows of % are never changed or removed', tg_table_name
       using errcode = 'integrity_constraint_violation';
   end $$;
+-- Only retention deletes events, up to the floor of the sequencer. A deleted event is neither in the log
+-- any more nor waiting for its number.
+create function event_log_kept() returns trigger language plpgsql as $$
+  begin
+    if exists (select from gone where position > (select floor from sequencer where id = 1)) then
+      raise exception 'events are deleted only after their retention' using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
+create function outbox_kept() returns trigger language plpgsql as $$
+  begin
+    if exists (select from gone g, sequencer s where s.id = 1 and (
+        (select l.position from event_log l where l.event_id = g.event_id) is not null
+        or g.seq > s.base_seq and not pg_visible_in_snapshot(g.xid, coalesce(s.target, s.snapshot)))) then
+      raise exception 'events are deleted only after their retention' using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
 -- A row never changes its mode.
 create function mode_guard() returns trigger language plpgsql as $$
   begin
@@ -608,6 +626,14 @@ create trigger audit_head_kept before DELETE OR TRUNCATE on audit_head
   for each STATEMENT execute function append_only();
 create trigger archived_entry_append_only before DELETE OR UPDATE OR TRUNCATE on archived_entry
   for each STATEMENT execute function append_only();
+create trigger outbox_append_only before UPDATE OR TRUNCATE on outbox
+  for each STATEMENT execute function append_only();
+create trigger outbox_kept after DELETE on outbox
+  REFERENCING OLD TABLE AS gone for each STATEMENT execute function outbox_kept();
+create trigger event_log_append_only before UPDATE OR TRUNCATE on event_log
+  for each STATEMENT execute function append_only();
+create trigger event_log_kept after DELETE on event_log
+  REFERENCING OLD TABLE AS gone for each STATEMENT execute function event_log_kept();
 create trigger reversal_append_only before DELETE OR UPDATE OR TRUNCATE on reversal
   for each STATEMENT execute function append_only();
 create trigger settlement_delete_guard before DELETE OR TRUNCATE on settlement

@@ -1,142 +1,116 @@
-import type { Pool, PoolClient } from 'pg'
-import { listRunningSums } from '../../events/balance-changes/running-sums.ts'
+import type { Pool } from 'pg'
 import {
-  type BalanceSums,
   type Discrepancy,
-  verifyTransactions,
+  estimateTransactions,
+  findOrphanPostings,
 } from '../../transactions/ledger/verify-transactions.ts'
-import { readBalance } from '../balances/store.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { createSettlementTally } from './settlement-tally.ts'
+import { decodeCursor, encodeCursor, type VerificationCursor } from './cursor.ts'
+import { findNextBalance, readDatabaseTime } from './store.ts'
+import { type Part, verifyBalance } from './verify-balance.ts'
 
 /** The progress of a verification. */
 export interface Verification {
   readonly transactions: number
+  /** About how many there are in all, by the statistics of the database; 0: unknown. */
+  readonly estimatedTransactions: number
   readonly postings: number
   /** Found since the previous progress. */
   readonly discrepancies: readonly Discrepancy[]
   /** Found in all, including those that were not returned. */
   readonly discrepancyCount: number
   readonly completed: boolean
+  /** Where a later verification continues. */
+  readonly cursor: string
 }
-
-const TRANSACTIONS_MAX = 5_000
-const ROWS_MAX = 1_000
 
 /** How many discrepancies are returned; the others are only counted. */
 const REPORTED_MAX = 1_000
 
+const POSTINGS_MAX = 20_000
+
 /** The statement timeout: one statement sums all events of a balance. */
 const STATEMENT_MS = 600_000
 
+/** The key before all balances. */
+const FIRST: BalanceKey = { businessId: '', live: false }
+
 /**
- * Recomputes the ledger from its postings, page by page, in one database snapshot, so that payments
- * continue meanwhile. It compares each transaction and each settlement with its postings, each
- * balance with the postings of its ledger accounts, and its running sums with its sequenced events.
+ * Recomputes the ledger, one balance after another. Each is read in a snapshot of its own, so payments continue
+ * and no snapshot is held for longer than one balance takes.
+ *
+ * @param from the cursor of an earlier verification: after an interruption it continues with the next balance,
+ * after a completed one with what was written since it began; empty: verifies everything
+ * @throws Fault validation_failed (the cursor)
  */
-export async function* verifyLedger(pool: Pool): AsyncGenerator<Verification> {
+export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verification> {
+  const nowMs = await readDatabaseTime(pool)
+  let cursor: VerificationCursor = { sinceMs: 0, startedAtMs: nowMs, after: undefined }
+  if (from !== '') {
+    const earlier = decodeCursor(from)
+    cursor =
+      earlier.after === undefined
+        ? { ...cursor, sinceMs: Math.min(earlier.sinceMs, nowMs) }
+        : earlier
+  }
+  const estimate = cursor.sinceMs === 0 ? await estimateTransactions(pool) : 0
+  let [transactions, postings, discrepancyCount, reported] = [0, 0, 0, 0]
+  const progress = (part: Part, completed = false): Verification => {
+    transactions += part.transactions
+    postings += part.postings
+    discrepancyCount += part.discrepancyCount
+    const discrepancies = part.discrepancies.slice(0, REPORTED_MAX - reported)
+    reported += discrepancies.length
+    const estimatedTransactions = estimate === 0 ? 0 : Math.max(estimate, transactions)
+    const result = { transactions, estimatedTransactions, postings, discrepancies }
+    return { ...result, discrepancyCount, completed, cursor: encodeCursor(cursor) }
+  }
+  for (;;) {
+    const key = await findNextBalance(pool, cursor.after ?? FIRST)
+    if (key === undefined) break
+    for await (const part of inSnapshot(pool, key, cursor.sinceMs)) {
+      if (part.transactions > 0 || part.discrepancyCount > 0) yield progress(part)
+    }
+    cursor = { ...cursor, after: key }
+  }
+  if (cursor.sinceMs === 0) for await (const part of verifyOrphans(pool)) yield progress(part)
+  cursor = { sinceMs: cursor.startedAtMs, startedAtMs: cursor.startedAtMs, after: undefined }
+  yield progress(NOTHING, true)
+}
+
+const NOTHING: Part = { transactions: 0, postings: 0, discrepancies: [], discrepancyCount: 0 }
+
+async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncGenerator<Part> {
   const client = await pool.connect()
+  let isDone = false
   try {
-    await client.query('begin isolation level repeatable read read only')
-    await client.query(`set local statement_timeout = ${STATEMENT_MS}`)
-    yield* verifySnapshot(client)
+    await client.query(
+      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}`,
+    )
+    yield* verifyBalance(client, key, sinceMs)
     await client.query('commit')
+    isDone = true
   } finally {
     // Closing the connection ends the transaction if it is still open.
-    client.release(true)
+    client.release(!isDone)
   }
 }
 
-async function* verifySnapshot(client: PoolClient): AsyncGenerator<Verification> {
-  const balances = new Map<string, BalanceSums>()
-  const settlements = createSettlementTally()
-  let transactions = 0
-  let postings = 0
-  let discrepancyCount = 0
-  let reported = 0
-  const progress = (found: readonly Discrepancy[], count = found.length, completed = false) => {
-    const discrepancies = found.slice(0, REPORTED_MAX - reported)
-    discrepancyCount += count
-    reported += discrepancies.length
-    return { transactions, postings, discrepancies, discrepancyCount, completed }
-  }
+/** Finds postings whose transaction does not exist: they belong to no balance. */
+async function* verifyOrphans(pool: Pool): AsyncGenerator<Part> {
   for (let after: string | undefined = ''; after !== undefined; ) {
-    const page: Awaited<ReturnType<typeof verifyTransactions>> = await verifyTransactions(
-      client,
+    const page: Awaited<ReturnType<typeof findOrphanPostings>> = await findOrphanPostings(
+      pool,
       after,
-      TRANSACTIONS_MAX,
+      POSTINGS_MAX,
     )
-    transactions += page.transactions
-    postings += page.postings
-    for (const sums of page.balances) {
-      const known = balances.get(labelOf(sums))
-      balances.set(labelOf(sums), known === undefined ? sums : addSums(known, sums))
+    const discrepancies = page.ids.map((subject) => ({
+      subject,
+      problem: 'has postings, but the transaction does not exist',
+    }))
+    if (discrepancies.length > 0) {
+      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
     }
-    const found = await settlements.add(client, page.settlements)
     after = page.last
-    yield progress([...page.discrepancies, ...found], page.discrepancyCount + found.length)
-  }
-  for await (const found of settlements.finish(client)) yield progress(found)
-  for await (const found of verifyBalances(client, balances)) yield progress(found)
-  yield progress([], 0, true)
-}
-
-/** Compares balances, and the running sums of their events, with the sums of postings. */
-async function* verifyBalances(
-  client: PoolClient,
-  posted: Map<string, BalanceSums>,
-): AsyncGenerator<Discrepancy[]> {
-  const compare = (subject: string, name: string, recorded: bigint, sum: bigint): Discrepancy[] =>
-    recorded === sum
-      ? []
-      : [{ subject, problem: `${name} is ${recorded}; its postings add up to ${sum}` }]
-  const verifyOne = async (key: BalanceKey): Promise<Discrepancy[]> => {
-    const balance = await readBalance(client, key)
-    const subject = labelOf(key)
-    const { pending = 0n, available = 0n, fees = 0n } = posted.get(subject) ?? {}
-    posted.delete(subject)
-    return [
-      ...compare(subject, 'the pending balance', balance.pendingMinor, pending),
-      ...compare(subject, 'the available balance', balance.availableMinor, available),
-      ...compare(subject, 'the fee total', balance.feesMinor, fees),
-      ...(pending < 0n
-        ? [{ subject, problem: `the pending balance is negative: ${pending}` }]
-        : []),
-    ]
-  }
-  for (let after: BalanceKey | undefined = { businessId: '', live: false }; after !== undefined; ) {
-    const rows: Awaited<ReturnType<typeof listRunningSums>> = await listRunningSums(
-      client,
-      after,
-      ROWS_MAX,
-    )
-    for (const row of rows) {
-      const found = await verifyOne(row)
-      if (!row.isConsistent) {
-        const problem = 'its running sums differ from the sums of its sequenced events'
-        found.push({ subject: labelOf(row), problem })
-      }
-      if (found.length > 0) yield found
-    }
-    after = rows.length < ROWS_MAX ? undefined : rows.at(-1)
-  }
-  for (const key of [...posted.values()]) {
-    const found = await verifyOne(key)
-    if (found.length > 0) yield found
-  }
-}
-
-/** "biz_…", or "biz_… in test mode". */
-function labelOf({ businessId, live }: BalanceKey): string {
-  return live ? businessId : `${businessId} in test mode`
-}
-
-function addSums(a: BalanceSums, b: BalanceSums): BalanceSums {
-  return {
-    businessId: a.businessId,
-    live: a.live,
-    pending: a.pending + b.pending,
-    available: a.available + b.available,
-    fees: a.fees + b.fees,
   }
 }

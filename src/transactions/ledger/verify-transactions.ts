@@ -1,4 +1,6 @@
 import type { PoolClient } from 'pg'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 
 /** One inconsistency in the ledger. */
 export interface Discrepancy {
@@ -7,20 +9,18 @@ export interface Discrepancy {
   readonly problem: string
 }
 
-/** The sums of postings by ledger account, in kobo. */
-export interface BalanceSums {
+/** The transactions of a business in one mode. */
+export interface Scope {
   readonly businessId: string
   readonly live: boolean
-  readonly pending: bigint
-  readonly available: bigint
-  readonly fees: bigint
+  /** Only transactions with this id or a later one. */
+  readonly fromId: string
 }
 
-export interface SettlementSums {
+/** The sort key of a transaction. */
+export interface TransactionKey {
+  readonly paidAtMs: number
   readonly id: string
-  readonly count: bigint
-  readonly gross: bigint
-  readonly fees: bigint
 }
 
 /** The result of verifying one page of transactions with their postings. */
@@ -29,10 +29,14 @@ interface VerifiedPage {
   readonly postings: number
   readonly discrepancies: readonly Discrepancy[]
   readonly discrepancyCount: number
-  readonly balances: readonly BalanceSums[]
-  readonly settlements: readonly SettlementSums[]
-  /** The last transaction id, where the next page starts; undefined on the last page. */
-  readonly last: string | undefined
+  /** The sums of the postings by ledger account, in kobo. */
+  readonly pending: bigint
+  readonly available: bigint
+  readonly fees: bigint
+  /** The settlements that the postings belong to. */
+  readonly settlementIds: readonly string[]
+  /** The last transaction, where the next page starts; undefined on the last page. */
+  readonly last: TransactionKey | undefined
 }
 
 /** How many discrepancies of one page are returned. */
@@ -48,29 +52,33 @@ const sumOfKind = (kind: string) =>
 interface Row {
   transactions: number
   postings: number
-  last: string | null
+  last_id: string | null
+  last_paid_at_ms: number
   discrepancies: readonly Discrepancy[] | null
   discrepancy_count: number
-  balances: readonly string[][] | null
-  settlements: readonly string[][] | null
+  pending: string
+  available: string
+  fees: string
+  settlement_ids: readonly string[]
 }
 
 /**
- * Verifies the next transactions in id order. The status of a transaction and whether it is settled
- * determine the postings it must have (see ledger.ts).
+ * Verifies the next transactions of a business in the order of their payment. The status of a transaction
+ * and whether it is settled determine the postings it must have (see ledger.ts).
  */
 export async function verifyTransactions(
   client: PoolClient,
-  after: string,
+  { businessId, live, fromId }: Scope,
+  after: TransactionKey,
   limit: number,
 ): Promise<VerifiedPage> {
   const { rows } = await client.query<Row>(
     `with page as materialized (
-        select id, business_id, live, amount_minor, status, settled_at is not null as settled
-        from transaction where id > $1 order by id limit $2
+        select id, business_id, live, amount_minor, status, settled_at is not null as settled, paid_at
+        from transaction where business_id = $1 and live = $2 and (paid_at, id) > ($3, $4) and id >= $5
+        order by paid_at, id limit $6
       ), posting as materialized (
-        select * from ledger_posting
-        where transaction_id > $1 and transaction_id <= (select max(id) from page)
+        select * from ledger_posting where transaction_id = any (array(select id from page))
       ), posted as (
         select t.id, count(p.kind) as postings, ${sumOfKind('payment')}, ${sumOfKind('settlement')}, ${sumOfKind('fee')},
           ${sumOfKind('payment_reversal')}, ${sumOfKind('settlement_reversal')}, ${sumOfKind('fee_reversal')},
@@ -97,19 +105,23 @@ export async function verifyTransactions(
       )
       select (select count(*)::int from page) as transactions,
         (select count(*)::int from posting) as postings,
-        (select max(id) from page) as last,
+        last.id as last_id, ${epochMs('last.paid_at')} as last_paid_at_ms,
         (select count(*)::int from verified where problem is not null) as discrepancy_count,
         (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
           select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}
-        ) d) as discrepancies,
-        (select json_agg(json_build_array(business_id, live::text, pending::text, available::text, fees::text))
-          from (select business_id, live, ${sumOfAccount('pending')}, ${sumOfAccount('available')},
-            ${sumOfAccount('fees')} from posting p group by business_id, live) b) as balances,
-        (select json_agg(json_build_array(settlement_id, count::text, settlement::text, fee::text))
-          from (select settlement_id, count(*) filter (where p.kind = 'settlement') as count,
-            ${sumOfKind('settlement')}, ${sumOfKind('fee')}
-            from posting p where settlement_id is not null group by settlement_id) s) as settlements`,
-    [after, limit],
+        ) d) as discrepancies, sums.*,
+        array(select distinct settlement_id from posting where settlement_id is not null) as settlement_ids
+      from (select ${sumOfAccount('pending')}, ${sumOfAccount('available')}, ${sumOfAccount('fees')}
+          from posting p) sums
+        left join (select id, paid_at from page order by paid_at desc, id desc limit 1) last on true`,
+    [
+      businessId,
+      live,
+      Number.isFinite(after.paidAtMs) ? new Date(after.paidAtMs) : '-infinity',
+      after.id,
+      fromId,
+      limit,
+    ],
   )
   const row = rows[0] as Row
   return {
@@ -117,14 +129,49 @@ export async function verifyTransactions(
     postings: row.postings,
     discrepancies: row.discrepancies ?? [],
     discrepancyCount: row.discrepancy_count,
-    balances: (row.balances ?? []).map(([businessId = '', live, ...sums]) => {
-      const [pending = 0n, available = 0n, fees = 0n] = sums.map(BigInt)
-      return { businessId, live: live === 'true', pending, available, fees }
-    }),
-    settlements: (row.settlements ?? []).map(([id = '', ...sums]) => {
-      const [count = 0n, gross = 0n, fees = 0n] = sums.map(BigInt)
-      return { id, count, gross, fees }
-    }),
-    last: row.transactions < limit ? undefined : (row.last ?? undefined),
+    pending: BigInt(row.pending),
+    available: BigInt(row.available),
+    fees: BigInt(row.fees),
+    settlementIds: row.settlement_ids,
+    last:
+      row.last_id === null || row.transactions < limit
+        ? undefined
+        : { paidAtMs: row.last_paid_at_ms, id: row.last_id },
   }
+}
+
+/** How many transactions the database expects to have, by its statistics. */
+export async function estimateTransactions(client: Queryable): Promise<number> {
+  const { rows } = await client.query<{ estimate: number }>(
+    `select greatest(reltuples, 0)::float8 as estimate from pg_class where oid = 'transaction'::regclass`,
+  )
+  return rows[0]?.estimate ?? 0
+}
+
+/**
+ * The transaction ids of postings without a transaction, in the next postings by transaction id.
+ *
+ * @returns `last`: where the next page starts; undefined on the last page
+ */
+export async function findOrphanPostings(
+  client: Queryable,
+  after: string,
+  limit: number,
+): Promise<{ readonly ids: readonly string[]; readonly last: string | undefined }> {
+  const { rows } = await client.query<{
+    ids: readonly string[]
+    count: number
+    last: string | null
+  }>(
+    `with page as materialized (
+        select transaction_id from ledger_posting where transaction_id > $1 order by transaction_id limit $2
+      )
+      select (select count(*)::int from page) as count, (select max(transaction_id) from page) as last,
+        array(select distinct transaction_id from page p
+          where not exists (select from transaction t where t.id = p.transaction_id)
+          limit ${DISCREPANCIES_MAX}) as ids`,
+    [after, limit],
+  )
+  const { ids = [], count = 0, last = null } = rows[0] ?? {}
+  return { ids, last: count < limit ? undefined : (last ?? undefined) }
 }

@@ -54,7 +54,10 @@ export const SETTLEMENT_HAPPY: Readonly<Record<string, Make>> = {
     return { day }
   },
   'SettlementService.ListHolidays': () => ({ pageSize: 1 }),
-  'SettlementService.VerifyLedger': () => ({}),
+  // From before the first business of a verification of 1970, so that all its cursors are the same.
+  'SettlementService.VerifyLedger': () => ({
+    from: Buffer.from('["0","0","","false"]').toString('base64url'),
+  }),
   'ThirdPartyService.GetBalance': () => ({}),
 }
 
@@ -103,4 +106,5 @@ export const SETTLEMENT_ERRORS: Readonly<Record<string, Make>> = {
   'SettlementService.RemoveHoliday validation_failed': () => ({ day: '2026-02-30' }),
   'SettlementService.RemoveHoliday not_found': () => ({ day: '2026-02-28' }),
   'SettlementService.ListHolidays validation_failed': () => ({ pageToken: 'garbage' }),
+  'SettlementService.VerifyLedger validation_failed': () => ({ from: 'garbage' }),
 }

@@ -2,6 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { describe, expect, test } from 'vitest'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { tamper } from '../../support/database.ts'
 import { openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, until, useWebhooks } from '../harness.ts'
 
@@ -171,7 +172,8 @@ describe('redelivering', () => {
       Code.NotFound,
       'No such delivery',
     ])
-    await harness.database.pool.query(
+    await tamper(
+      harness.database.pool,
       `with gone as (delete from event_log where event_id = $1 returning outbox_seq)
       delete from outbox where seq in (select outbox_seq from gone)`,
       [expired.id],
@@ -212,7 +214,7 @@ describe('redelivering', () => {
       const [first] = await harness.deliveries(id)
       return first?.attempts === 1 ? first : undefined
     })
-    await harness.database.pool.query('delete from event_log where event_id = $1', [event.id])
+    await tamper(harness.database.pool, 'delete from event_log where event_id = $1', [event.id])
     await harness.database.pool.query('update webhook_delivery set due_at = now() where id = $1', [
       row.id,
     ])

@@ -1,0 +1,156 @@
+import type { PoolClient } from 'pg'
+import {
+  eventsWithContent,
+  MONEY_EVENTS,
+  SEQUENCER_STATE,
+  unnumberedEvents,
+} from '../../events/balance-changes/balance-changes.sql.ts'
+import { decodeTransactionEvent } from '../message.ts'
+import type { Discrepancy, Scope } from './verify-transactions.ts'
+
+interface Row {
+  business_sequence: string
+  kind: string | null
+  subject_id: string | null
+  pending_minor: string | null
+  available_minor: string | null
+  fees_minor: string | null
+  event_id: string | null
+  is_own: boolean
+  payload: Buffer | null
+  /** Of the transaction; null: it does not exist, or belongs to another business. */
+  amount_minor: string | null
+  session_id: string
+  settled: boolean
+  fee_minor: string
+}
+
+interface VerifiedEvents {
+  readonly discrepancies: readonly Discrepancy[]
+  /** The last sequence number, where the next page starts; undefined on the last page. */
+  readonly last: bigint | undefined
+}
+
+/**
+ * Compares the next events of a business with their transactions: whose they are, what they changed, and,
+ * as long as retention keeps it, what they said.
+ *
+ * @param after a sequence number
+ */
+export async function verifyEvents(
+  client: PoolClient,
+  { businessId, live }: Scope,
+  after: bigint,
+  limit: number,
+): Promise<VerifiedEvents> {
+  const { rows } = await client.query<Row>(
+    `select e.business_sequence, e.kind, e.subject_id, e.pending_minor, e.available_minor, e.fees_minor,
+        e.event_id, coalesce(e.own_business_id = $1 and e.own_live = $2, true) as is_own,
+        case when e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') then e.payload end as payload,
+        t.amount_minor, t.session_id, t.settled_at is not null as settled,
+        coalesce(f.amount_minor, 0) as fee_minor
+      from ${eventsWithContent('$1', '$2', '$3', '$4')} e
+        left join transaction t on t.id = e.subject_id and t.business_id = $1 and t.live = $2
+          and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')
+        left join ledger_posting f on f.transaction_id = t.id and f.kind = 'fee'
+      order by e.business_sequence`,
+    [businessId, live, after, limit],
+  )
+  const last = rows.at(-1)
+  return {
+    discrepancies: rows.flatMap((row) => {
+      const problem = problemOf(row, businessId)
+      const at = `the event with sequence number ${row.business_sequence}`
+      return problem === undefined
+        ? []
+        : [{ subject: row.subject_id ?? businessId, problem: `${at} ${problem}` }]
+    }),
+    last: last === undefined || rows.length < limit ? undefined : BigInt(last.business_sequence),
+  }
+}
+
+function problemOf(row: Row, businessId: string): string | undefined {
+  if (row.kind === null) return 'has no content'
+  if (!row.is_own) return 'belongs to another business or mode'
+  if (row.kind !== 'PAYMENT_NOTIFICATION' && row.kind !== 'PAYMENT_REVERSED') return undefined
+  if (row.amount_minor === null) return 'is of no transaction of this business and mode'
+  const changes = [row.pending_minor, row.available_minor, row.fees_minor].join(', ')
+  const expected = changesOf(row).join(', ')
+  if (changes !== expected) {
+    return `changes the pending, available and fee totals by ${changes} instead of ${expected}`
+  }
+  if (row.event_id === null) return undefined
+  const content = row.payload === null ? undefined : decodeTransactionEvent(row.payload)
+  if (content === undefined) return 'has a payload that is not that of a payment'
+  const wrong = (
+    [
+      ['id', content.eventId, row.event_id],
+      ['kind', content.kind, row.kind],
+      ['business', content.businessId, businessId],
+      ['transaction', content.transactionId, row.subject_id],
+      ['session', content.sessionId, row.session_id],
+      ['amount', `${content.amountMinor}`, row.amount_minor],
+    ] as const
+  ).find(([, stated, recorded]) => stated !== recorded)
+  return wrong && `states the ${wrong[0]} ${wrong[1]} instead of ${wrong[2]}`
+}
+
+/** How an event changes the balances of its business: see TRANSITIONS. */
+function changesOf({ kind, settled, ...row }: Row): bigint[] {
+  const [amount, fee] = [BigInt(row.amount_minor ?? 0), BigInt(row.fee_minor)]
+  if (kind === 'PAYMENT_NOTIFICATION') return [amount, 0n, 0n]
+  return settled ? [0n, fee - amount, -fee] : [-amount, 0n, 0n]
+}
+
+/** How many transactions one call returns. */
+const DISCREPANCIES_MAX = 100
+
+const EVENT_KINDS = "in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')"
+
+/**
+ * Finds the transactions that do not have exactly the events of their status: one of their payment once
+ * they were successful, and one of their reversal. One statement compares all of a business.
+ *
+ * @param after searches only the events after this sequence number
+ */
+export async function findWrongEventCounts(
+  client: PoolClient,
+  { businessId, live, fromId }: Scope,
+  after: bigint,
+): Promise<{ readonly discrepancies: readonly Discrepancy[]; readonly count: number }> {
+  const { rows } = await client.query<{
+    id: string
+    status: string
+    payments: number
+    reversals: number
+    count: number
+  }>(
+    `with ${SEQUENCER_STATE}, event as (
+        select e.subject_id, e.kind from ${MONEY_EVENTS}
+        where e.business_id = $1 and e.live = $2 and e.business_sequence > $3 and e.kind ${EVENT_KINDS}
+        union all
+        select * from (${unnumberedEvents('o.subject_id, o.kind', '$1', '$2')}) unnumbered
+        where kind ${EVENT_KINDS}
+      ), counted as (
+        select subject_id, (count(*) filter (where kind = 'PAYMENT_NOTIFICATION'))::int as payments,
+          (count(*) filter (where kind = 'PAYMENT_REVERSED'))::int as reversals
+        from event group by subject_id
+      ), compared as (
+        select t.id, t.status, coalesce(payments, 0) as payments, coalesce(reversals, 0) as reversals
+        from transaction t left join counted on subject_id = t.id
+        where t.business_id = $1 and t.live = $2 and t.id >= $4
+      )
+      select *, (count(*) over ())::int as count from compared
+      where (payments, reversals)
+        <> ((status in ('SUCCESS', 'REVERSED'))::int, (status = 'REVERSED')::int)
+      order by id limit ${DISCREPANCIES_MAX}`,
+    [businessId, live, after, fromId],
+  )
+  return {
+    discrepancies: rows.map(({ id, status, payments, reversals }) => ({
+      subject: id,
+      problem: `is ${status}; it has ${payments} PAYMENT_NOTIFICATION and ${reversals} PAYMENT_REVERSED events`,
+    })),
+    count: rows[0]?.count ?? 0,
+  }
+}

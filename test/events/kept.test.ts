@@ -1,0 +1,45 @@
+import { beforeAll, expect, test } from 'vitest'
+import { deleteBelowFloor } from '../../src/events/retention.ts'
+import { tamper, useDatabase } from '../support/database.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+
+const db = useDatabase(2)
+
+const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
+
+/** Expects SQLSTATE class 23: the database itself rejects the statement. */
+const refuses = (text: string, values: unknown[] = []) =>
+  expect(sql(text, values), text).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
+
+beforeAll(async () => {
+  await writeEvents(db.database.pool, 3, { kind: 'PAYMENT_NOTIFICATION' })
+  await sequence(db.database.pool)
+})
+
+test('the database refuses to change any column of an event', async () => {
+  const { rows } = await sql(
+    `select table_name, column_name from information_schema.columns
+      where table_name in ('outbox', 'event_log') and is_identity = 'NO'`,
+  )
+  expect(rows.length).toBeGreaterThan(15)
+  for (const { table_name, column_name } of rows) {
+    await refuses(`update ${table_name} set ${column_name} = ${column_name}`)
+  }
+  await refuses('truncate outbox')
+  await refuses('truncate event_log')
+})
+
+test('the database deletes events up to the floor of the retention only', async () => {
+  const { pool } = db.database
+  await refuses('delete from event_log')
+  await refuses('delete from outbox')
+  const [waiting] = await writeEvents(pool, 1)
+  await refuses('delete from outbox where event_id = $1', [waiting])
+
+  await sql('update sequencer set floor = 2')
+  await refuses('delete from event_log where position <= 3')
+  expect(await deleteBelowFloor(pool)).toBe(2)
+  // What retention leaves behind is not in its way.
+  expect(await tamper(pool, 'delete from event_log where position = 3')).toBe(1)
+  expect((await sql('delete from outbox where event_id <> $1', [waiting])).rowCount).toBe(1)
+})
