@@ -129,6 +129,9 @@ function toRestJson(schema: DescMessage, message: Message): JsonValue {
   return json
 }
 
+/** Only for a call that would never end. */
+const LIMIT_MS = 60_000
+
 function byTransport(open: (at: Addresses) => Transport): Protocol {
   // One for each service, as a transport keeps its connection open.
   const transports = new Map<string, Transport>()
@@ -138,14 +141,20 @@ function byTransport(open: (at: Addresses) => Transport): Protocol {
     const headers = authorization === undefined ? {} : { authorization }
     try {
       if (method.methodKind === 'unary') {
-        const answer = await transport.unary(method as never, undefined, 5_000, headers, request)
+        const answer = await transport.unary(method as never, undefined, LIMIT_MS, headers, request)
         return { messages: [show(method, answer.message)] }
       }
       const cancel = new AbortController()
       const single = (async function* () {
         yield request as never
       })()
-      const stream = await transport.stream(method as never, cancel.signal, 5_000, headers, single)
+      const stream = await transport.stream(
+        method as never,
+        cancel.signal,
+        LIMIT_MS,
+        headers,
+        single,
+      )
       const messages: JsonValue[] = []
       for await (const message of stream.message) {
         messages.push(show(method, message))
