@@ -48,6 +48,8 @@ async function runIsolated<Item, Result>(
     } catch (error) {
       const open = part.filter((call) => call.result === undefined)
       if (isRetryable(error)) {
+        // The whole batch failed, which the watch of batches must know.
+        if (calls.every(({ result }) => result === undefined)) throw error
         fail([...open, ...waiting.flat()], error)
         return
       }
