@@ -6,13 +6,13 @@ const AWAY =
  * succeed when it is repeated. Errors of the statement itself are not retryable.
  *
  * SQLSTATE classes: 08 connection, 28 authentication, 53 insufficient resources, 57P operator
- * intervention, 25006 a read-only standby, 40 serialization and deadlock, 57014 statement time-out,
- * 58 system.
+ * intervention, 25006 a read-only standby, 40 serialization and deadlock, 55P03 lock time-out, 57014
+ * statement time-out, 58 system.
  */
 export function isRetryable(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (/^(08|28|53|57P|40|58)...?$|^25006$|^57014$/.test(code)) return true
+  if (/^(08|28|53|57P|40|58)...?$|^(25006|55P03|57014)$/.test(code)) return true
   if (
     /^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/.test(
       code,

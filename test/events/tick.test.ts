@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
+import { SYSTEM } from '../../src/auth/caller.ts'
+import { bumpEpoch } from '../../src/events/bump-epoch.ts'
+import { isRetryable } from '../../src/postgres/is-retryable.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase(8)
 
@@ -42,4 +46,31 @@ test('ticks of many instances do not queue: all but one return at once', async (
     await holder.query('rollback')
     holder.release()
   }
+})
+
+test('a bump gives up in favour of payments when a writer of events does not end', async () => {
+  const { pool } = db.database
+  const writer = await pool.connect()
+  try {
+    await writer.query('begin')
+    await writer.query('lock table outbox in row exclusive mode')
+    const bumped = bumpEpoch(pool, SYSTEM).catch((error: unknown) => error)
+    await waitFor(async () => {
+      const { rows } = await pool.query(
+        "select from pg_locks where relation = 'outbox'::regclass and not granted",
+      )
+      expect(rows).toHaveLength(1)
+    })
+    // It waits behind the bump, and not for the writer.
+    await writeEvents(pool, 1)
+    const error = await bumped
+    expect(error).toMatchObject({ code: '55P03' })
+    expect(isRetryable(error)).toBe(true)
+  } finally {
+    await writer.query('rollback')
+    writer.release()
+  }
+  const { epoch } = await bumpEpoch(pool, SYSTEM)
+  await sequence(pool)
+  expect(epoch).toBe(2)
 })

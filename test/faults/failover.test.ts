@@ -7,17 +7,28 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
 import { startProxy } from '../client/proxy.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
-import { copyCluster, startCopy, startPair, startPrimary } from './standby.ts'
+import {
+  burnTransactionIds,
+  copyCluster,
+  copyRows,
+  startCopy,
+  startPair,
+  startPrimary,
+} from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
 
@@ -261,3 +272,44 @@ test('a restore of an earlier copy of the data folder ends the streams that had 
   }
   await webhooksOf(receiver, later)
 })
+
+test.each(['lower', 'higher'])(
+  'a restore into another cluster whose transaction ids are %s numbers everything once',
+  async (ids) => {
+    const { server } = await startPrimary()
+    const { server: other } = await startPrimary()
+    await burnTransactionIds(ids === 'lower' ? server.url : other.url, 5_000)
+    const { proxy, instances, receiver, pointTo } = await startInstances(server.url)
+    const [first, second] = instances as [ServiceProcess, ServiceProcess]
+    const { businessId, accountNumber } = await openBusiness(first, receiver)
+    const dumped = named('dumped', 10)
+    await pay(instances, accountNumber, dumped)
+    const followers = instances.map((instance) => follow(instance))
+    for (const { events } of followers) {
+      await vi.waitFor(() => expect(events).toHaveLength(11), WAIT)
+    }
+    await webhooksOf(receiver, dumped)
+
+    await proxy.block()
+    const database = await openDatabase(other.url, ENTITIES, { connectionsMax: 2 })
+    await migrate(database)
+    await database.close()
+    await copyRows(server.url, other.url)
+    await server.stop()
+    pointTo(other.url)
+    await proxy.unblock()
+    const later = named('later', 15)
+    await pay(instances, accountNumber, [...dumped, ...later])
+
+    const log = await listLog(second, businessId)
+    expect(log.epoch).toBe(2)
+    expect(sessionsOf(log.events)).toEqual([...dumped, ...later])
+    for (const { events, refused } of followers) {
+      await vi.waitFor(() => expect(idsOf(events)).toEqual(idsOf(log.events)), WAIT)
+      expect(refused).toBeUndefined()
+    }
+    await webhooksOf(receiver, later)
+    const { balance } = await client(SettlementService, first).getBalance({ businessId })
+    expect(balance?.pendingMinor).toBe(2_500n)
+  },
+)

@@ -128,3 +128,46 @@ export async function startPair(): Promise<Pair> {
     },
   }
 }
+
+/** Uses up transaction ids, so that one cluster is ahead of another. */
+export async function burnTransactionIds(url: string, count: number): Promise<void> {
+  await query(
+    url,
+    `create procedure burn(times int) language plpgsql as $$
+      begin for i in 1..times loop perform pg_current_xact_id(); commit; end loop; end $$`,
+    `call burn(${count})`,
+    'drop procedure burn',
+  )
+}
+
+/** Copies all rows into another cluster that has the same schema, as a dump and its restore do. */
+export async function copyRows(from: string, to: string): Promise<void> {
+  const tables = await query<{ name: string }>(
+    from,
+    `select table_name as name from information_schema.tables
+      where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'schema_migration'`,
+  )
+  const client = new Client({ connectionString: to })
+  await client.connect()
+  try {
+    // As pg_restore --disable-triggers does.
+    await client.query('set session_replication_role = replica')
+    for (const { name } of tables) {
+      await client.query(`delete from "${name}"`)
+      const [row] = await query<{ rows: unknown }>(
+        from,
+        `select json_agg(t) as rows from "${name}" t`,
+      )
+      await client.query(
+        `insert into "${name}" overriding system value
+          select * from json_populate_recordset(null::"${name}", $1)`,
+        [JSON.stringify(row?.rows ?? [])],
+      )
+    }
+    await client.query(
+      "select setval(pg_get_serial_sequence('outbox', 'seq'), coalesce(max(seq), 1)) from outbox",
+    )
+  } finally {
+    await client.end()
+  }
+}
