@@ -276,8 +276,8 @@ test('a restore of an earlier copy of the data folder ends the streams that had 
 test.each(['lower', 'higher'])(
   'a restore into another cluster whose transaction ids are %s numbers everything once',
   async (ids) => {
-    const { server } = await startPrimary()
-    const { server: other } = await startPrimary()
+    const { server, folder } = await startPrimary()
+    const { server: other } = await startPrimary(folder)
     await burnTransactionIds(ids === 'lower' ? server.url : other.url, 5_000)
     const { proxy, instances, receiver, pointTo } = await startInstances(server.url)
     const [first, second] = instances as [ServiceProcess, ServiceProcess]

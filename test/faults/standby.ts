@@ -53,11 +53,18 @@ async function start(folder: string): Promise<EmbeddedPostgres> {
   return server
 }
 
-/** Starts a server in a new folder, which the test removes. */
-export async function startPrimary(): Promise<{ server: EmbeddedPostgres; folder: string }> {
+/**
+ * Starts a server in a new folder, which the test removes.
+ *
+ * @param like the folder of a server with the same password; absent: a new password
+ */
+export async function startPrimary(
+  like?: string,
+): Promise<{ server: EmbeddedPostgres; folder: string }> {
   const parent = await makeFolder('failover')
   onTestFinished(() => rm(parent, { recursive: true, force: true }))
   const folder = join(parent, 'primary')
+  if (like !== undefined) await copyFile(`${like}.password`, `${folder}.password`)
   return { server: await start(folder), folder }
 }
 
