@@ -3,10 +3,11 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
+import { ROWS_MAX } from './sequencer.ts'
 
 /**
  * Begins a new epoch at the end of the log, after a restore that the sequencer could not notice.
- * Events that have no position get one in the next ticks. Payments wait for at most two seconds.
+ * Events that have no position get one. Payments wait for at most two seconds.
  */
 export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly epoch: number }> {
   return inTransaction(pool, async (client) => {
@@ -14,6 +15,8 @@ export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly ep
     const { rows } = await client.query<{ new_epoch: number }>(sql)
     const [row] = rows
     assert(row, 'bump_event_epoch always returns a row')
+    // In the same commit, so that no reader sees events without a position.
+    await client.query('select from sequence_events($1)', [ROWS_MAX])
     const targetId = `${row.new_epoch}`
     await appendAudit(client, actor, { action: 'epoch.bump', targetId })
     return { epoch: row.new_epoch }

@@ -4,7 +4,7 @@ import { assert } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 
 /** The most events that one tick numbers. */
-const ROWS_MAX = 5_000
+export const ROWS_MAX = 5_000
 
 /** How long to wait for the tick of another instance. */
 const BUSY_MS = 10

@@ -64,7 +64,7 @@ export function useExplainedDatabase(transactions: number): ExplainedDatabase {
       const explained = JSON.parse(message.slice(at)) as { 'Query Text': string; Plan: PlanNode }
       statements.push({ text: explained['Query Text'], plan: explained.Plan })
     }
-    for (const pool of [database.pool, database.relaxedPool]) {
+    for (const pool of [database.pool, database.relaxedPool, database.recordingPool]) {
       pool.on('connect', (client) => client.on('notice', hear))
     }
   }, SEED_LIMIT_MS)

@@ -50,7 +50,7 @@ const HOT: readonly RegExp[] = [
   /from api_key k join business/,
   /from internal_token where id/,
   /insert into event_log/,
-  /from event_log l join outbox o on o.seq = l.outbox_seq\s+where l.position > /,
+  /from event_log l join outbox o on o.seq = l.outbox_seq cross join sequencer/,
   /^with dispatcher as/,
   /^with due as/,
   /insert into webhook_attempt/,

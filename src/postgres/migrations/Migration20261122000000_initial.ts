@@ -266,11 +266,11 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
   from pg_control_system() c $$;
 -- One tick of the sequencer: see src/events/sequencer.ts. Each statement of a volatile function has its
 -- own snapshot, so what is read after the lock is newer than the lock. Without nested loops: the planner
--- expects one row of each step. New rows are found by their transaction, the rest of a large backlog by
+-- expects one row of each step. Without sequential scans: it expects to find a row soon. New rows are found by their transaction, the rest of a large backlog by
 -- its number; a condition on both would read the index of numbers from its beginning.
 create function sequence_events(
   rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
-  returns record language plpgsql set enable_nestloop to 'off' as $$
+  returns record language plpgsql set enable_nestloop to 'off' set enable_seqscan to 'off' as $$
   declare
     state sequencer%rowtype;
     cluster record;
