@@ -19,6 +19,7 @@ import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import type { PaymentConflict } from '../transactions/record-conflict.ts'
 import { createRecordPayment, type RecordPayment } from '../transactions/record-payment.ts'
+import type { UnmatchedPayment } from '../transactions/unmatched/unmatched-payment.ts'
 
 interface Options {
   readonly config: Config
@@ -68,13 +69,7 @@ export function composePayments(options: Options): Payments {
     clock,
     log,
     onCommit,
-    onUnmatched({ bank, id, sessionId }) {
-      bankMetrics.unmatched(bank)
-      log.warn(
-        { bank, id, sessionId },
-        'payment for an account number that is not open: see inflow unmatched list',
-      )
-    },
+    onUnmatched: reportUnmatched(bankMetrics, log),
     onConflict,
   })
   const reversePayment = createReversePayment({ pool, clock, onCommit })
@@ -108,6 +103,16 @@ export function composePayments(options: Options): Payments {
       await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
       await served.close()
     },
+  }
+}
+
+function reportUnmatched({ unmatched }: BankMetrics, log: Logger) {
+  return ({ bank, id, sessionId }: UnmatchedPayment): void => {
+    unmatched(bank)
+    log.warn(
+      { bank, id, sessionId },
+      'payment for an account number that is not open: see inflow unmatched list',
+    )
   }
 }
 

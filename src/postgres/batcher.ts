@@ -55,30 +55,66 @@ interface Waiting<Item, Result> {
 export function createBatcher<Item, Result>(
   options: BatcherOptions<Item, Result>,
 ): (item: Item) => Promise<Result> {
-  const { deadlineMs = DEADLINE_MS } = options
-  let waiting: Waiting<Item, Result>[] = []
-  /** Every caller without a result, in the order of the calls. */
-  const unsettled = new Set<Waiting<Item, Result>>()
-  let timer: NodeJS.Timeout | undefined
-  let inProgress = 0
-  let scheduled = false
+  const batcher = new Batcher(options)
+  return (item) => batcher.add(item)
+}
 
-  const start = (): void => {
-    scheduled = false
-    while (waiting.length > 0 && inProgress < options.batchesMax) {
-      const batch = waiting.slice(0, options.itemsMax)
-      waiting = waiting.slice(options.itemsMax)
-      inProgress += 1
-      void write(batch)
+class Batcher<Item, Result> {
+  readonly #options: BatcherOptions<Item, Result>
+  readonly #deadlineMs: number
+  #waiting: Waiting<Item, Result>[] = []
+  /** Every caller without a result, in the order of the calls. */
+  readonly #unsettled = new Set<Waiting<Item, Result>>()
+  #timer: NodeJS.Timeout | undefined
+  #inProgress = 0
+  #scheduled = false
+
+  constructor(options: BatcherOptions<Item, Result>) {
+    this.#options = options
+    this.#deadlineMs = options.deadlineMs ?? DEADLINE_MS
+  }
+
+  add(item: Item): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length >= this.#options.queueMax) {
+        reject(new Fault('unavailable', 'Too many calls are waiting', { retryAfterSeconds: 1 }))
+        return
+      }
+      const call = { item, resolve, reject, untilMs: performance.now() + this.#deadlineMs }
+      this.#waiting.push(call)
+      this.#unsettled.add(call)
+      this.#watchDeadlines()
+      this.#schedule()
+    })
+  }
+
+  #schedule(): void {
+    const { batchesMax, lingerMs } = this.#options
+    if (this.#scheduled || this.#waiting.length === 0 || this.#inProgress >= batchesMax) return
+    this.#scheduled = true
+    // Waits until the input that is ready now has been read, so that it shares one statement.
+    if (lingerMs === undefined) setImmediate(() => this.#start())
+    else setTimeout(() => this.#start(), lingerMs)
+  }
+
+  #start(): void {
+    const { batchesMax, itemsMax } = this.#options
+    this.#scheduled = false
+    while (this.#waiting.length > 0 && this.#inProgress < batchesMax) {
+      const batch = this.#waiting.slice(0, itemsMax)
+      this.#waiting = this.#waiting.slice(itemsMax)
+      this.#inProgress += 1
+      void this.#write(batch)
     }
   }
-  const write = async (batch: readonly Waiting<Item, Result>[]): Promise<void> => {
-    const ended = options.watch?.start()
-    const leave = takePlace()
+
+  async #write(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+    const ended = this.#options.watch?.start()
+    const leave = this.#takePlace()
     try {
-      const results = await options.run(batch.map((call) => call.item))
+      const results = await this.#options.run(batch.map((call) => call.item))
       batch.forEach((call, index) => {
-        unsettled.delete(call)
+        this.#unsettled.delete(call)
         const result = results[index] as Result | Failure
         if (result instanceof Failure) call.reject(result.error)
         else call.resolve(result)
@@ -87,66 +123,52 @@ export function createBatcher<Item, Result>(
     } catch (error) {
       ended?.(error)
       for (const call of batch) {
-        unsettled.delete(call)
+        this.#unsettled.delete(call)
         call.reject(error)
       }
     } finally {
       leave()
     }
   }
+
   /** @returns what leaves the place again; the deadline does so too */
-  const takePlace = (): (() => void) => {
+  #takePlace(): () => void {
+    const { itemsMax, lingerMs } = this.#options
     let left = false
     const leave = (): void => {
       clearTimeout(late)
       if (left) return
       left = true
-      inProgress -= 1
-      if (options.lingerMs === undefined || waiting.length >= options.itemsMax) start()
-      else schedule()
+      this.#inProgress -= 1
+      if (lingerMs === undefined || this.#waiting.length >= itemsMax) this.#start()
+      else this.#schedule()
     }
     const late = setTimeout(() => {
-      rejectLate()
+      this.#rejectLate()
       leave()
-    }, deadlineMs).unref()
+    }, this.#deadlineMs).unref()
     return leave
   }
-  const rejectLate = (): void => {
-    clearTimeout(timer)
-    timer = undefined
+
+  #watchDeadlines(): void {
+    const [first] = this.#unsettled
+    if (first === undefined || this.#timer !== undefined) return
+    const waitMs = Math.max(1, first.untilMs - performance.now())
+    this.#timer = setTimeout(() => this.#rejectLate(), waitMs).unref()
+  }
+
+  #rejectLate(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
     // Timers may be a millisecond early.
     const untilMs = performance.now() + 1
-    for (const call of unsettled) {
+    for (const call of this.#unsettled) {
       if (call.untilMs > untilMs) break
-      unsettled.delete(call)
+      this.#unsettled.delete(call)
       const text = 'The service cannot reach its database in time; try again shortly'
       call.reject(new Fault('unavailable', text, { retryAfterSeconds: 1 }))
     }
-    waiting = waiting.filter((call) => unsettled.has(call))
-    watchDeadlines()
+    this.#waiting = this.#waiting.filter((call) => this.#unsettled.has(call))
+    this.#watchDeadlines()
   }
-  const watchDeadlines = (): void => {
-    const [first] = unsettled
-    if (first === undefined || timer !== undefined) return
-    timer = setTimeout(rejectLate, Math.max(1, first.untilMs - performance.now())).unref()
-  }
-  const schedule = (): void => {
-    if (scheduled || waiting.length === 0 || inProgress >= options.batchesMax) return
-    scheduled = true
-    // Waits until the input that is ready now has been read, so that it shares one statement.
-    if (options.lingerMs === undefined) setImmediate(start)
-    else setTimeout(start, options.lingerMs)
-  }
-  return (item) =>
-    new Promise((resolve, reject) => {
-      if (waiting.length >= options.queueMax) {
-        reject(new Fault('unavailable', 'Too many calls are waiting', { retryAfterSeconds: 1 }))
-        return
-      }
-      const call = { item, resolve, reject, untilMs: performance.now() + deadlineMs }
-      waiting.push(call)
-      unsettled.add(call)
-      watchDeadlines()
-      schedule()
-    })
 }

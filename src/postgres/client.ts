@@ -42,119 +42,148 @@ interface Internals {
 }
 
 /**
+ * What the connections of a pool share while they open: after a failure they open one at a time, with
+ * backoff, and the others wait for its result.
+ */
+class Opening {
+  /** Whether a query has missed its deadline since the last connection opened. */
+  missedDeadline = false
+  #failures = 0
+  #retryAtMs = 0
+  #probe: object | undefined
+  #waiting: Attempt[] = []
+
+  begin(attempt: Attempt): void {
+    if (this.#failures === 0) attempt.open()
+    else if (this.#probe !== undefined) this.#waiting.push(attempt)
+    else {
+      this.#probe = attempt
+      setTimeout(() => attempt.open(), Math.max(0, this.#retryAtMs - performance.now()))
+    }
+  }
+
+  end(attempt: Attempt, error: Error | null, startedMs: number): void {
+    if (error) this.#failed(startedMs)
+    else this.#failures = 0
+    if (this.#probe === attempt) {
+      this.#probe = undefined
+      const others = this.#waiting
+      this.#waiting = []
+      for (const other of others) error ? other.done(error) : other.open()
+    }
+    attempt.done(error)
+  }
+
+  #failed(startedMs: number): void {
+    // Of attempts that fail together, one counts.
+    if (this.#failures > 0 && startedMs < this.#retryAtMs) return
+    this.#failures += 1
+    this.#retryAtMs = performance.now() + backoffMs(this.#failures, BACKOFF, Math.random)
+  }
+}
+
+/** One connection that opens. */
+interface Attempt {
+  open(): void
+  done(error: Error | null): void
+}
+
+/**
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
- * query misses its deadline. After a failure it opens one at a time, with backoff; the others wait for
- * its result.
+ * query misses its deadline.
  *
  * @param preparedStatements false: statements have no names at the server
  */
 export function createClientClass(preparedStatements = true): typeof pg.Client {
-  const opening = { failures: 0, retryAtMs: 0 }
-  /** While it tries to connect after a failure, the others wait for its result. */
-  let probe: unknown
-  let waiting: { open(): void; done(error: Error): void }[] = []
-  let missedDeadline = false
-
-  const failed = (startedMs: number): void => {
-    // Of attempts that fail together, one counts.
-    if (opening.failures > 0 && startedMs < opening.retryAtMs) return
-    opening.failures += 1
-    opening.retryAtMs = performance.now() + backoffMs(opening.failures, BACKOFF, Math.random)
+  const opening = new Opening()
+  class OwnClient extends PooledClient {
+    override readonly opening = opening
+    override readonly preparedStatements = preparedStatements
   }
+  return OwnClient as unknown as typeof pg.Client
+}
 
-  class PooledClient extends pg.Client {
-    /** Pools pass a callback. */
-    override connect(given?: unknown): never {
-      const callback = given as Callback
-      let startedMs = performance.now()
-      const done = (error: Error | null): void => {
-        if (error) internalsOf(this).connection.stream.destroy()
-        callback(error, this)
-      }
-      const opened = (error: Error | null): void => {
-        if (error) failed(startedMs)
-        else opening.failures = 0
-        if (probe === this) {
-          probe = undefined
-          const others = waiting
-          waiting = []
-          for (const other of others) error ? other.done(error) : other.open()
-        }
-        done(error)
-      }
-      const open = (): void => {
+abstract class PooledClient extends pg.Client {
+  protected abstract readonly opening: Opening
+  protected abstract readonly preparedStatements: boolean
+  #deadlineMs: number | undefined
+
+  /** Pools pass a callback. */
+  override connect(given?: unknown): never {
+    const callback = given as Callback
+    const { opening } = this
+    let startedMs = performance.now()
+    const attempt: Attempt = {
+      open: () => {
         startedMs = performance.now()
         // The pool has given this connection up.
-        if (internalsOf(this).connection.stream.destroyed) opened(new Error('timeout expired'))
-        else {
-          super.connect((error: Error | null) => {
-            if (error || !missedDeadline) opened(error)
-            else this.#checkStandbyWaits(opened)
-          })
+        if (internalsOf(this).connection.stream.destroyed) {
+          opening.end(attempt, new Error('timeout expired'), startedMs)
+          return
         }
-      }
-      if (opening.failures === 0) open()
-      else if (probe !== undefined) waiting.push({ open, done })
-      else {
-        probe = this
-        setTimeout(open, Math.max(0, opening.retryAtMs - startedMs))
-      }
-      return undefined as never
+        super.connect((error: Error | null) => {
+          if (error || !opening.missedDeadline) opening.end(attempt, error, startedMs)
+          else this.#checkStandbyWaits((found) => opening.end(attempt, found, startedMs))
+        })
+      },
+      done: (error) => {
+        if (error) internalsOf(this).connection.stream.destroy()
+        callback(error, this)
+      },
     }
+    opening.begin(attempt)
+    return undefined as never
+  }
 
-    #checkStandbyWaits(done: Callback): void {
-      const text = COUNT_STANDBY_WAITS
-      super.query<{ waiting: number; max: number }>(
-        { text, query_timeout: DEADLINES.hot },
-        (error: Error | null, result) => {
-          if (error) return done(error)
-          const { waiting = 0, max = 0 } = result.rows[0] ?? {}
-          missedDeadline = waiting > 0
-          if (waiting <= max * STANDBY_WAITS_MAX) return done(null)
-          const text = `${waiting} of ${max} connections wait for a synchronous standby`
-          done(Object.assign(new Error(text), { code: '53300' }))
-        },
-      )
-    }
+  override query(...args: unknown[]): never {
+    if (!this.preparedStatements && isNamed(args[0])) args[0] = { ...args[0], name: undefined }
+    this.#adjustDeadline(args[0])
+    const last = args.at(-1)
+    if (typeof last === 'function') args[args.length - 1] = this.#watch(last as Callback)
+    const result = Reflect.apply(super.query, this, args)
+    if (result instanceof Promise) result.catch(this.#watch(() => undefined))
+    return result as never
+  }
 
-    override query(...args: unknown[]): never {
-      if (!preparedStatements && isNamed(args[0])) args[0] = { ...args[0], name: undefined }
-      this.#adjustDeadline(args[0])
-      const last = args.at(-1)
-      if (typeof last === 'function') args[args.length - 1] = this.#watch(last as Callback)
-      const result = Reflect.apply(super.query, this, args)
-      if (result instanceof Promise) result.catch(this.#watch(() => undefined))
-      return result as never
-    }
+  #checkStandbyWaits(done: (error: Error | null) => void): void {
+    const text = COUNT_STANDBY_WAITS
+    super.query<{ waiting: number; max: number }>(
+      { text, query_timeout: DEADLINES.hot },
+      (error: Error | null, result) => {
+        if (error) return done(error)
+        const { waiting = 0, max = 0 } = result.rows[0] ?? {}
+        this.opening.missedDeadline = waiting > 0
+        if (waiting <= max * STANDBY_WAITS_MAX) return done(null)
+        const text = `${waiting} of ${max} connections wait for a synchronous standby`
+        done(Object.assign(new Error(text), { code: '53300' }))
+      },
+    )
+  }
 
-    /** A transaction with its own statement time-out has its own deadline too. */
-    #adjustDeadline(query: unknown): void {
-      const text = typeof query === 'string' ? query : (query as { text?: unknown } | null)?.text
-      if (typeof text !== 'string' || text.length > 50) return
-      const { connectionParameters } = internalsOf(this)
-      if (/^set local statement_timeout\b/.test(text)) {
-        this.#deadlineMs ??= connectionParameters.query_timeout
-        connectionParameters.query_timeout = DEADLINES.long
-      } else if (this.#deadlineMs !== undefined && /^(commit|rollback)$/.test(text)) {
-        connectionParameters.query_timeout = this.#deadlineMs
-        this.#deadlineMs = undefined
-      }
-    }
-
-    #deadlineMs: number | undefined
-
-    #watch(callback: Callback): Callback {
-      return (error, result) => {
-        if (isDeadline(error)) {
-          missedDeadline = true
-          // The query is still active, so this drops the connection.
-          this.end().catch(() => undefined)
-        }
-        callback(error, result)
-      }
+  /** A transaction with its own statement time-out has its own deadline too. */
+  #adjustDeadline(query: unknown): void {
+    const text = typeof query === 'string' ? query : (query as { text?: unknown } | null)?.text
+    if (typeof text !== 'string' || text.length > 50) return
+    const { connectionParameters } = internalsOf(this)
+    if (/^set local statement_timeout\b/.test(text)) {
+      this.#deadlineMs ??= connectionParameters.query_timeout
+      connectionParameters.query_timeout = DEADLINES.long
+    } else if (this.#deadlineMs !== undefined && /^(commit|rollback)$/.test(text)) {
+      connectionParameters.query_timeout = this.#deadlineMs
+      this.#deadlineMs = undefined
     }
   }
-  return PooledClient as unknown as typeof pg.Client
+
+  #watch(callback: Callback): Callback {
+    return (error, result) => {
+      if (isDeadline(error)) {
+        this.opening.missedDeadline = true
+        // The query is still active, so this drops the connection.
+        this.end().catch(() => undefined)
+      }
+      callback(error, result)
+    }
+  }
 }
 
 function isNamed(query: unknown): query is { readonly name: string } {

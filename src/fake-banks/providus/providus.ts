@@ -79,11 +79,8 @@ export async function startFakeProvidus(options: FakeProvidusOptions): Promise<F
   const faults = createFaults<ProvidusOperation, ProvidusFault>()
   const books = createProvidusBooks(clock)
   const notifier = createProvidusNotifier(options, signature)
-  const notify = async (transaction: ProvidusTransaction): Promise<NotifyResult> => {
-    const result = await notifier.notify(notificationBody(transaction))
-    noteResult(transaction, result)
-    return result
-  }
+  const notify = async (transaction: ProvidusTransaction) =>
+    noteResult(transaction, await notifier.notify(notificationBody(transaction)))
   const requests = { create: 0, settlement: 0, session: 0 }
   /** Checks the signature, then executes the operation. */
   const route = (
@@ -150,10 +147,11 @@ function createProvidusNotifier(options: FakeProvidusOptions, signature: string)
   })
 }
 
-function noteResult(transaction: ProvidusTransaction, result: NotifyResult): void {
+function noteResult(transaction: ProvidusTransaction, result: NotifyResult): NotifyResult {
   const code = getPath(parseBankJson(result.responses.at(-1)?.text ?? ''), 'responseCode')
   if (result.acknowledged) transaction.notificationStatus = 'acknowledged'
   else if (code === '02') transaction.notificationStatus = 'rejected'
+  return result
 }
 
 function create(
