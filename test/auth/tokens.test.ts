@@ -226,12 +226,10 @@ test('ends the streams of a revoked token at every instance, and no others', asy
     const unaffected = open(kept.secret, instance)
     // The first item is a checkpoint: the subscription is established.
     for (const stream of [...ending, unaffected]) expect((await stream.next()).done).toBe(false)
-    const startedMs = performance.now()
     await admin().revokeToken({ tokenId: revoked.id })
     for (const stream of ending) {
       await expect(stream.next()).rejects.toMatchObject({ code: Code.Unauthenticated })
     }
-    expect(performance.now() - startedMs).toBeLessThan(10_000)
     const { key } = await service.business()
     await service.post('generateVirtualAccount/', key, {
       ...{ reference: 'r', email: 'a@example.com', phone: '08012345678' },

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -130,7 +129,8 @@ test('without a start, starts at the time of the call, even if the first attempt
   await proxy.block()
   await publish(3)
   // Timestamps have millisecond resolution: the earlier events must be of an earlier millisecond.
-  await wait(2)
+  const publishedMs = Date.now()
+  await vi.waitUntil(() => Date.now() > publishedMs, { interval: 1 })
   const { stream, interruptions } = open({ addresses: [proxy.address] })
   const first = take(stream, 3)
   await waitFor(() => expect(interruptions.length).toBeGreaterThan(1))
@@ -306,8 +306,13 @@ test('a slow consumer receives all events in order, and slows the stream down', 
   for (let i = 0; i < 5; i++) ids.push(...(await publish(4_000)))
   const { stream, interruptions } = open({ addresses: [proxy.address], start, silenceMs: 600 })
   const events = await take(stream, 1)
-  // A slow consumer is not mistaken for a silent service.
-  await wait(1_200)
+  // A slow consumer is not mistaken for a silent service: meanwhile a stream of a silent one is given
+  // up twice.
+  const silent = await startProxy(address())
+  silent.silence()
+  const other = open({ addresses: [silent.address], silenceMs: 600 })
+  void other.stream.next()
+  await waitFor(() => expect(other.interruptions.length).toBeGreaterThan(1))
   expect(proxy.bytes()).toBeLessThan(500_000)
   events.push(...(await take(stream, ids.length - 1)))
   expect(proxy.bytes()).toBeGreaterThan(2_000_000)

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
@@ -7,7 +8,7 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { createTemplate } from './database.ts'
 import { makeFolder } from './folder.ts'
-import { killAll, listProcesses } from './processes.ts'
+import { killAll, orphansOf } from './processes.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -18,14 +19,31 @@ declare module 'vitest' {
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** Processes of this project that outlived their parent. */
-const orphans = () =>
-  listProcesses().filter(({ parent, command }) => parent === 1 && command.includes(ROOT))
+/**
+ * Starts the keeper, which cleans up after a run that is interrupted or killed.
+ *
+ * @param spared processes of earlier runs, which it does not kill
+ */
+function startKeeper(folder: string, spared: Iterable<number>): void {
+  const keeper = spawn(
+    process.execPath,
+    [join(import.meta.dirname, 'keeper.ts'), ROOT, folder, [...spared].join(',')],
+    // In a process group of its own: what kills the group of the run leaves it alive.
+    { stdio: ['pipe', 'ignore', 'inherit'], detached: true },
+  )
+  keeper.unref()
+}
 
-/** One PostgreSQL for all tests, with a migrated template that each test file clones. */
+/**
+ * One PostgreSQL for all tests, with a migrated template that each test file clones. All temporary
+ * folders of the run are in one.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const before = new Set(orphans().map(({ pid }) => pid))
   const folder = await makeFolder('test')
+  const orphans = () => orphansOf(ROOT, folder)
+  const before = new Set(orphans().map(({ pid }) => pid))
+  startKeeper(folder, before)
+  process.env['TMPDIR'] = folder
   const postgres = await startEmbedded({
     folder: join(folder, 'postgres'),
     // Tests that crash the server start their own, with fsync on.

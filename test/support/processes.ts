@@ -27,6 +27,13 @@ export function descendantsOf(pid: number, all = listProcesses()): Process[] {
   return children.flatMap((child) => [child, ...descendantsOf(child.pid, all)])
 }
 
+/** Processes that name one of the paths in their command, and have outlived their parent. */
+export function orphansOf(...paths: readonly string[]): Process[] {
+  return listProcesses().filter(
+    ({ parent, command }) => parent === 1 && paths.some((path) => command.includes(path)),
+  )
+}
+
 /** Kills processes. @returns one line about each, for an error message */
 export function killAll(processes: readonly Process[]): string {
   for (const { pid } of processes) {
