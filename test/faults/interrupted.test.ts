@@ -1,0 +1,38 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { makeFolder } from '../support/folder.ts'
+import { descendantsOf, listProcesses } from '../support/processes.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const WAIT = { timeout: 60_000, interval: 100 }
+
+test.each(['SIGKILL', 'SIGINT'] as const)(
+  'a test run that gets %s leaves no process, no database and no folder behind',
+  async (signal) => {
+    const folder = await makeFolder('interrupted')
+    const run = spawn(
+      process.execPath,
+      [
+        join(ROOT, 'node_modules/vitest/vitest.mjs'),
+        ...['run', '--config', 'test/vitest.config.ts', 'test/postgres/client.test.ts'],
+      ],
+      { cwd: ROOT, env: { ...process.env, TMPDIR: folder }, stdio: 'ignore', detached: true },
+    )
+    const ended = once(run, 'exit')
+    onTestFinished(() => void run.kill('SIGKILL'))
+    const ofRun = () => listProcesses().filter(({ command }) => command.includes(folder))
+    // The file's tests have begun: the run has its database server, and workers.
+    await vi.waitUntil(
+      () => descendantsOf(run.pid!).some(({ command }) => / test_[0-9a-f]{12} /.test(command)),
+      WAIT,
+    )
+    expect(ofRun()).not.toEqual([])
+    run.kill(signal)
+    await ended
+    await vi.waitFor(async () => expect(await readdir(folder)).toEqual([]), WAIT)
+    expect(ofRun()).toEqual([])
+  },
+)
