@@ -51,12 +51,17 @@ export interface Encrypter {
 /** The length of a fingerprint. The first release made fingerprints without version and key id. */
 export const FINGERPRINT_BYTES = 37
 
+const CIPHER = 'aes-256-gcm'
+
 const VERSION = 1
 const KEY_ID_BYTES = 4
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 const HASH_BYTES = 32
 const HEAD_BYTES = 1 + KEY_ID_BYTES
+
+/** A shorter tag, which would be easier to guess, is refused. */
+const TAG = { authTagLength: TAG_BYTES }
 
 /** The keys derived from one master key. */
 interface Keys {
@@ -88,7 +93,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
     encrypt(text, context) {
       const { head, encryption } = ring[0]
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv('aes-256-gcm', encryption, nonce).setAAD(Buffer.from(context))
+      const cipher = createCipheriv(CIPHER, encryption, nonce, TAG).setAAD(Buffer.from(context))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([head, nonce, cipher.getAuthTag(), body])
     },
@@ -97,7 +102,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       const { encryption } = keysOf(bytes)
       const nonce = bytes.subarray(HEAD_BYTES, HEAD_BYTES + NONCE_BYTES)
       const tag = bytes.subarray(HEAD_BYTES + NONCE_BYTES, HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
-      const decipher = createDecipheriv('aes-256-gcm', encryption, nonce)
+      const decipher = createDecipheriv(CIPHER, encryption, nonce, TAG)
         .setAAD(Buffer.from(context))
         .setAuthTag(tag)
       const body = bytes.subarray(HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
