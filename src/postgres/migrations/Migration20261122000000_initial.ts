@@ -190,8 +190,9 @@ create table settlement_terms (
 create table holiday (
   day date primary key, name text not null);
 create table settlement_request (
-  id text primary key, business_id text not null, live boolean not null, forced boolean not null,
-  created_at timestamptz(3) not null, completed_at timestamptz(3));
+  id text primary key, business_id text not null, live boolean not null, idempotency_key text not null,
+  forced boolean not null, created_at timestamptz(3) not null, completed_at timestamptz(3),
+  constraint settlement_request_business_id_live_idempotency_key_unique unique (business_id, live, idempotency_key));
 create index settlement_request_open_index on settlement_request (id) where (completed_at is null);
 create table settlement (
   id text primary key, business_id text not null, live boolean not null, request_id text, status text not null,
