@@ -42,13 +42,17 @@ export interface Encrypter {
    * @throws when the key of the fingerprint is unknown
    */
   matches(text: string, fingerprint: Uint8Array): boolean
+  /** HMAC-SHA256 under a key for MACs alone, derived from the current master key. As a fingerprint. */
+  mac(text: string): Buffer
+  /** Whether a MAC is of the text, under any known key. */
+  isMacOf(text: string, mac: Uint8Array): boolean
   /** The first bytes of every ciphertext and hash under the current key: version and key id. */
   readonly head: Buffer
   /** Replaces the known keys. */
   use(keys: KeyRing): void
 }
 
-/** The length of a fingerprint. The first release made fingerprints without version and key id. */
+/** The length of a fingerprint or a MAC. The first release made fingerprints without version and key id. */
 export const FINGERPRINT_BYTES = 37
 
 const CIPHER = 'aes-256-gcm'
@@ -69,6 +73,7 @@ interface Keys {
   readonly head: Buffer
   readonly encryption: Buffer
   readonly hashing: Buffer
+  readonly authentication: Buffer
 }
 
 /** @param current 32 bytes, as are the others */
@@ -118,6 +123,13 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       const expected = fingerprintWith(keysOf(bytes), text)
       return expected.length === bytes.length && timingSafeEqual(expected, bytes)
     },
+    mac: (text) => macWith(ring[0], text),
+    isMacOf(text, mac) {
+      const bytes = Buffer.from(mac)
+      const keys = ring.find(({ head }) => bytes.subarray(0, HEAD_BYTES).equals(head))
+      if (keys === undefined || bytes.length !== FINGERPRINT_BYTES) return false
+      return timingSafeEqual(macWith(keys, text), bytes)
+    },
     use(keys) {
       ring = deriveRing(keys)
     },
@@ -143,11 +155,16 @@ function deriveKeys(masterKey: Buffer): Keys {
     head: Buffer.concat([Buffer.of(VERSION), id]),
     encryption: derive('encryption'),
     hashing: derive('fingerprint'),
+    authentication: derive('mac'),
   }
 }
 
 function hashWith({ hashing }: Keys, text: string): Buffer {
   return createHmac('sha256', hashing).update(text).digest()
+}
+
+function macWith({ head, authentication }: Keys, text: string): Buffer {
+  return Buffer.concat([head, createHmac('sha256', authentication).update(text).digest()])
 }
 
 function fingerprintWith(keys: Keys, text: string): Buffer {

@@ -26,7 +26,9 @@ export async function insertRequest(
   const { numInsertedOrUpdatedRows } = await queriesOf<typeof SettlementRequestEntity>(em)
     .insertInto('settlement_request')
     .values({ ...request, createdAt: new Date(createdAtMs), completedAt: null })
-    .onConflict((conflict) => conflict.columns(['businessId', 'live', 'idempotencyKey']).doNothing())
+    .onConflict((conflict) =>
+      conflict.columns(['businessId', 'live', 'idempotencyKey']).doNothing(),
+    )
     .executeTakeFirstOrThrow()
   return numInsertedOrUpdatedRows === 1n
 }
