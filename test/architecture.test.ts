@@ -13,7 +13,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   config: ['auth', 'banks', 'crypto', 'net'],
   postgres: ['net'],
   crypto: ['postgres'],
-  auth: ['postgres', 'net', 'businesses'],
+  auth: ['crypto', 'postgres', 'net', 'businesses'],
   banks: ['config', 'net'],
   businesses: ['auth', 'postgres', 'net'],
   // Domains append to `events`, which imports no domain.

@@ -1,4 +1,5 @@
 import { hashIdentityNumbers } from '../accounts/re-encrypt-accounts.ts'
+import { createAuditExport } from '../auth/audit/export-audit-head.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Domains } from './compose-domains.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -15,14 +16,16 @@ interface Dependencies {
 interface BackgroundWork {
   /** Does nothing if the work has begun, or the service is stopping. */
   start(): void
-  /** Resolves when the hashing of identity numbers has ended; the domains stop their own work. */
-  ended(): Promise<unknown> | undefined
+  /** Stops the work that is no domain's; the domains stop their own. */
+  stop(): Promise<unknown>
 }
 
 export function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
   const { options, domains, encrypter, draining } = dependencies
   const { database, log } = options
   const { events, webhooks, settlements, payments } = domains
+  const { metrics } = domains
+  const auditExport = createAuditExport({ pool: database.pool, keys: encrypter, log, metrics })
   let started = false
   let hashing: Promise<unknown> | undefined
   return {
@@ -34,11 +37,12 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
           ids.length > 0 && log.error({ accounts: ids.slice(0, 10) }, 'unreadable id numbers'),
         (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
       )
+      auditExport.start()
       events.startBackground()
       webhooks.startBackground()
       settlements.start()
       payments.start()
     },
-    ended: () => hashing,
+    stop: () => Promise.all([hashing, auditExport.stop()]),
   }
 }

@@ -57,6 +57,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
   const pipeline = composePipeline({
     ...{ config, database, clock, log, metrics, check, keyUses, limits, adminToken },
     policyOf: readPolicies(methods),
+    auditKeys: dependencies.encrypter,
   })
   return createInvokers(implementations, pipeline)
 }
@@ -103,7 +104,11 @@ function eventServices({ options, domains, draining }: Dependencies): readonly I
   ]
 }
 
-function operatorServices({ options, domains }: Dependencies): readonly Implementation[] {
+function operatorServices({
+  options,
+  domains,
+  encrypter,
+}: Dependencies): readonly Implementation[] {
   const { config, database, clock } = options
   const { pool } = database
   const { timeText } = domains
@@ -113,7 +118,7 @@ function operatorServices({ options, domains }: Dependencies): readonly Implemen
     implement(SettlementService, domains.settlements.rpc),
     implement(ReconciliationService, createReconciliationRpc({ ...reconciling, onCommit })),
     implement(BusinessService, createBusinessRpc(database, clock)),
-    implement(AdminService, createAdminRpc(database, clock)),
+    implement(AdminService, createAdminRpc(database, clock, encrypter)),
     implement(
       SandboxService,
       createSandboxRpc({

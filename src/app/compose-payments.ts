@@ -4,6 +4,7 @@ import { type CreateAccountCall, createCreateAccount } from '../accounts/create-
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank } from '../accounts/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/resolve-openings.ts'
+import { systemActor } from '../auth/caller.ts'
 import type { BankOf } from '../banks/bank.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
@@ -72,7 +73,8 @@ export function composePayments(options: Options): Payments {
     onUnmatched: reportUnmatched(bankMetrics, log),
     onConflict,
   })
-  const reversePayment = createReversePayment({ pool, clock, onCommit })
+  const actor = systemActor(encrypter)
+  const reversePayment = createReversePayment({ pool, clock, onCommit, actor })
   const { live } = served
   const reconciling = { live, pool, orm, clock, log, recordPayment, reversePayment, onConflict }
   const reconciliation = createReconciliationJob({

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { AuditKeys } from '../auth/audit/audit-mac.ts'
 import type { InternalCaller } from '../auth/caller.ts'
 import type { PolicyOf } from '../auth/method-policy.ts'
 import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
@@ -32,6 +33,7 @@ interface Options {
   readonly limits: RateLimits
   readonly policyOf: PolicyOf
   readonly adminToken: string | undefined
+  readonly auditKeys: AuditKeys
 }
 
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
@@ -58,6 +60,7 @@ export function composePipeline(options: Options): Pipeline {
           certificate: createAuthenticateCertificate(config.tlsClientScopes),
         },
         policyOf,
+        options.auditKeys,
       ),
       limitCallers(limits, clock),
     ],

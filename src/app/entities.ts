@@ -1,5 +1,5 @@
 import { AccountEntity } from '../accounts/account.entity.ts'
-import { AuditEntryEntity, AuditHeadEntity } from '../auth/audit/audit.entity.ts'
+import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
 import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
@@ -69,6 +69,7 @@ export const ENTITIES: Entities = [
   TokenEntity,
   AuditEntryEntity,
   AuditHeadEntity,
+  AuditMacEntity,
   MasterKeyEntity,
   KeyHolderEntity,
   RateBucketEntity,

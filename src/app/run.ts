@@ -1,8 +1,10 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
+import { type Actor, systemActor } from '../auth/caller.ts'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
+import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
 import { readDurabilityRisks } from '../postgres/durability.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
@@ -13,7 +15,14 @@ import { connectionsOfService, type Database, openDatabase, poolSizes } from '..
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
 import { ENTITIES } from './entities.ts'
-import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start-instance.ts'
+import {
+  CLOSE_MS,
+  openLog,
+  readKeyRing,
+  startFaults,
+  startInstance,
+  textOf,
+} from './start-instance.ts'
 import type { Ports } from './workers/messages.ts'
 import { startWorkers } from './workers/start-workers.ts'
 import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
@@ -74,7 +83,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
     const urls = urlsOf(config, service)
     const credentials = embedded
-      ? await writeCredentials(config.dataDir, database, systemClock, {
+      ? await writeCredentials(config.dataDir, database, systemClock, await readSystem(config), {
           ...urls,
           admin_token: adminToken as string,
         })
@@ -89,6 +98,12 @@ async function serve(config: Config, log: Logger): Promise<void> {
     await stopDatabase()
     throw error
   }
+}
+
+/** The service, as the audit log records it. */
+async function readSystem(config: Config): Promise<Actor> {
+  const { current, others } = await readKeyRing(config)
+  return systemActor(createEncrypter(current, others))
 }
 
 type Serving = Parameters<typeof startInstance>[0]

@@ -2,6 +2,7 @@ import { flushCompileCache } from 'node:module'
 import pino, { type Logger } from 'pino'
 import { type Config, ConfigError } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
+import type { KeyRing } from '../crypto/encryption.ts'
 import { readKeyFiles } from '../crypto/key-files.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Tls } from '../server/tls.ts'
@@ -45,11 +46,8 @@ interface InstanceOptions {
 
 /** Starts the service in this process. */
 export async function startInstance(options: InstanceOptions): Promise<Service> {
-  const { masterKey, masterKeyPrevious, dataDir } = options.config
-  const keys =
-    masterKey === undefined
-      ? await readKeyFiles(dataDir)
-      : { current: masterKey, others: masterKeyPrevious }
+  const { masterKey, dataDir } = options.config
+  const keys = await readKeyRing(options.config)
   // The primary process, which only starts workers, does not need it.
   const { startService } = await import('./start-service.ts')
   // Otherwise Node writes the compile cache at exit, and the first stop takes seconds longer.
@@ -61,6 +59,13 @@ export async function startInstance(options: InstanceOptions): Promise<Service> 
     ...(masterKey === undefined && { rereadKeys: () => readKeyFiles(dataDir) }),
     clock: systemClock,
   })
+}
+
+/** The master keys: the settings, else the files of the data folder. */
+export async function readKeyRing(config: Config): Promise<KeyRing> {
+  const { masterKey, masterKeyPrevious, dataDir } = config
+  if (masterKey === undefined) return readKeyFiles(dataDir)
+  return { current: masterKey, others: masterKeyPrevious }
 }
 
 /** One line for each fault, which names the setting that is its cause. */

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import { beginAuditLog } from '../auth/audit/head-store.ts'
 import { newId } from '../core/ids.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
@@ -80,7 +81,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       drain.abort()
       const servers = [http, grpc].map((server) => server.close(DRAIN_MS))
       await Promise.all([...servers, webhooks.stop(), settlements.stop()])
-      await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.ended()])
+      await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.stop()])
       await Promise.all([keyHeartbeat.stop(), exchange.stop(), clock.stop()])
     },
   }
@@ -95,5 +96,6 @@ function keysOf(options: ServiceOptions, encrypter: Encrypter): KeyHeartbeat {
     tables: encryptedTables(database),
     log,
     reread: rereadKeys,
+    onFirstKey: () => beginAuditLog(database.pool, encrypter),
   })
 }

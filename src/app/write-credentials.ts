@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { SYSTEM } from '../auth/caller.ts'
+import type { Actor } from '../auth/caller.ts'
 import { createBusiness } from '../businesses/create-business.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import type { Clock } from '../core/clock.ts'
@@ -33,11 +33,14 @@ export async function writeCredentials(
   dataDir: string,
   database: Database,
   clock: Clock,
+  actor: Actor,
   fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url'>,
 ): Promise<Credentials> {
   const stored = await readCredentials(dataDir)
   const business =
-    stored && (await exists(database, stored.business_id)) ? stored : await demo(database, clock)
+    stored && (await exists(database, stored.business_id))
+      ? stored
+      : await demo(database, clock, actor)
   const { business_id, secret_key } = business
   const { admin_token, http_url, grpc_url } = fresh
   const credentials = { business_id, secret_key, admin_token, http_url, grpc_url }
@@ -45,9 +48,9 @@ export async function writeCredentials(
   return credentials
 }
 
-async function demo(database: Database, clock: Clock) {
+async function demo(database: Database, clock: Clock, actor: Actor) {
   const request = { name: 'Demo Business', alias: 'Demo' }
-  const { business, secretKey } = await createBusiness(database, clock, request, SYSTEM)
+  const { business, secretKey } = await createBusiness(database, clock, request, actor)
   return { business_id: business.id, secret_key: secretKey }
 }
 

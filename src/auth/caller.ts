@@ -5,6 +5,7 @@ import {
   type HandlerContext,
 } from '@connectrpc/connect'
 import { assert, Fault } from '../core/errors.ts'
+import type { AuditKeys } from './audit/audit-mac.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
 /** The scopes of an internal token. `admin` allows every internal method. */
@@ -96,26 +97,31 @@ export function restrictionOf(values: ContextValues): ReadonlySet<string> | unde
 
 /** Who made a change, and from where, as the audit log records it. */
 export interface Actor extends CallSource {
-  readonly kind: 'token' | 'secret_key' | 'bootstrap' | 'system'
+  readonly kind: 'token' | 'secret_key' | 'bootstrap' | 'system' | 'command_line'
   /** The id of the token or key; empty for the other kinds. */
   readonly id: string
   readonly name: string
+  /** Authenticate the audit entries of the change. */
+  readonly auditKeys: AuditKeys
 }
 
 /** The service itself, for changes without a caller. */
-export const SYSTEM: Actor = { kind: 'system', id: '', name: '', address: '', requestId: '' }
+export function systemActor(auditKeys: AuditKeys): Actor {
+  return { kind: 'system', id: '', name: '', address: '', requestId: '', auditKeys }
+}
+
+/** The keys that authenticate the audit entries of the current call. */
+export const auditKeysKey = createContextKey<AuditKeys | undefined>(undefined)
 
 /** Returns the actor of the current call. */
 export function actorOf({ values }: HandlerContext): Actor {
   const caller = values.get(callerKey)
   const source = values.get(callSourceKey)
-  assert(caller && source, 'a call that changes something has a caller and a source')
+  const auditKeys = values.get(auditKeysKey)
+  assert(caller && source && auditKeys, 'a call that changes something has a caller and a source')
   const { address, requestId } = source
-  if (caller.kind === 'business') {
-    return { kind: 'secret_key', id: caller.keyId, name: '', address, requestId }
-  }
-  if (caller.tokenId === BOOTSTRAP) {
-    return { kind: 'bootstrap', id: '', name: caller.name, address, requestId }
-  }
-  return { kind: 'token', id: caller.tokenId, name: caller.name, address, requestId }
+  const call = { address, requestId, auditKeys }
+  if (caller.kind === 'business') return { kind: 'secret_key', id: caller.keyId, name: '', ...call }
+  if (caller.tokenId === BOOTSTRAP) return { kind: 'bootstrap', id: '', name: caller.name, ...call }
+  return { kind: 'token', id: caller.tokenId, name: caller.name, ...call }
 }

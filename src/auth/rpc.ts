@@ -4,12 +4,17 @@ import type { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { AuditKeys } from './audit/audit-mac.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
 import { actorOf, restrictionOf, type Scope } from './caller.ts'
 import { toAuditEntryMessage, toTokenMessage } from './message.ts'
 import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
 
-export function createAdminRpc(database: Database, clock: Clock): ServiceImpl<typeof AdminService> {
+export function createAdminRpc(
+  database: Database,
+  clock: Clock,
+  auditKeys: AuditKeys,
+): ServiceImpl<typeof AdminService> {
   return {
     async issueToken(request, context) {
       const requested = {
@@ -47,6 +52,7 @@ export function createAdminRpc(database: Database, clock: Clock): ServiceImpl<ty
       const { pageSize, pageToken } = request
       const { rows, nextPageToken, head } = await listAuditEntries(
         database.pool,
+        auditKeys,
         filter,
         pageSize,
         pageToken,

@@ -17,13 +17,14 @@ export class MasterKeyError extends Error {
  * Checks that the encrypter knows every master key that the database may be encrypted with. If no
  * key is registered yet, checks one row of each table instead.
  *
+ * @returns whether no key is registered yet: no service has used the database
  * @throws MasterKeyError with a message of one line
  */
 export async function checkMasterKey(
   orm: MikroORM,
   encrypter: Encrypter,
   tables: readonly EncryptedRows[],
-): Promise<void> {
+): Promise<boolean> {
   const keys = await listMasterKeys(orm.em.fork())
   const unknown = keys.filter((key) => !decryptsKnownText(encrypter, key.id, key.knownText))
   if (keys.length > 0 && unknown.length === keys.length) throw wrongKey()
@@ -34,8 +35,9 @@ export async function checkMasterKey(
         'add it, or finish its rotation with inflow master-key rotate',
     )
   }
-  if (keys.length > 0) return
+  if (keys.length > 0) return false
   for (const table of tables) if ((await table.matchesKeys(encrypter)) === false) throw wrongKey()
+  return true
 }
 
 /** Registers the current key in the database. @returns whether it was not registered before */

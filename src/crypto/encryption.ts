@@ -42,14 +42,20 @@ export interface Encrypter {
    * @throws when the key of the fingerprint is unknown
    */
   matches(text: string, fingerprint: Uint8Array): boolean
+  /** HMAC-SHA256 under a key for MACs alone, derived from the current master key. As a fingerprint. */
+  mac(text: string): Buffer
+  /** Whether a MAC is of the text, under any known key. */
+  isMacOf(text: string, mac: Uint8Array): boolean
   /** The first bytes of every ciphertext and hash under the current key: version and key id. */
   readonly head: Buffer
   /** Replaces the known keys. */
   use(keys: KeyRing): void
 }
 
-/** The length of a fingerprint. The first release made fingerprints without version and key id. */
+/** The length of a fingerprint or a MAC. The first release made fingerprints without version and key id. */
 export const FINGERPRINT_BYTES = 37
+
+const CIPHER = 'aes-256-gcm'
 
 const VERSION = 1
 const KEY_ID_BYTES = 4
@@ -58,12 +64,16 @@ const TAG_BYTES = 16
 const HASH_BYTES = 32
 const HEAD_BYTES = 1 + KEY_ID_BYTES
 
+/** A shorter tag, which would be easier to guess, is refused. */
+const TAG = { authTagLength: TAG_BYTES }
+
 /** The keys derived from one master key. */
 interface Keys {
   readonly id: string
   readonly head: Buffer
   readonly encryption: Buffer
   readonly hashing: Buffer
+  readonly authentication: Buffer
 }
 
 /** @param current 32 bytes, as are the others */
@@ -88,7 +98,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
     encrypt(text, context) {
       const { head, encryption } = ring[0]
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv('aes-256-gcm', encryption, nonce).setAAD(Buffer.from(context))
+      const cipher = createCipheriv(CIPHER, encryption, nonce, TAG).setAAD(Buffer.from(context))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([head, nonce, cipher.getAuthTag(), body])
     },
@@ -97,7 +107,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       const { encryption } = keysOf(bytes)
       const nonce = bytes.subarray(HEAD_BYTES, HEAD_BYTES + NONCE_BYTES)
       const tag = bytes.subarray(HEAD_BYTES + NONCE_BYTES, HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
-      const decipher = createDecipheriv('aes-256-gcm', encryption, nonce)
+      const decipher = createDecipheriv(CIPHER, encryption, nonce, TAG)
         .setAAD(Buffer.from(context))
         .setAuthTag(tag)
       const body = bytes.subarray(HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
@@ -112,6 +122,13 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       }
       const expected = fingerprintWith(keysOf(bytes), text)
       return expected.length === bytes.length && timingSafeEqual(expected, bytes)
+    },
+    mac: (text) => macWith(ring[0], text),
+    isMacOf(text, mac) {
+      const bytes = Buffer.from(mac)
+      const keys = ring.find(({ head }) => bytes.subarray(0, HEAD_BYTES).equals(head))
+      if (keys === undefined || bytes.length !== FINGERPRINT_BYTES) return false
+      return timingSafeEqual(macWith(keys, text), bytes)
     },
     use(keys) {
       ring = deriveRing(keys)
@@ -138,11 +155,16 @@ function deriveKeys(masterKey: Buffer): Keys {
     head: Buffer.concat([Buffer.of(VERSION), id]),
     encryption: derive('encryption'),
     hashing: derive('fingerprint'),
+    authentication: derive('mac'),
   }
 }
 
 function hashWith({ hashing }: Keys, text: string): Buffer {
   return createHmac('sha256', hashing).update(text).digest()
+}
+
+function macWith({ head, authentication }: Keys, text: string): Buffer {
+  return Buffer.concat([head, createHmac('sha256', authentication).update(text).digest()])
 }
 
 function fingerprintWith(keys: Keys, text: string): Buffer {

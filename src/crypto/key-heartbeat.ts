@@ -21,6 +21,8 @@ interface Options {
   readonly log: Logger
   /** Reads the key files again, which a rotation changes while the service runs. */
   readonly reread: (() => Promise<KeyRing>) | undefined
+  /** Called at the start, before the first key of the database is registered. */
+  readonly onFirstKey: () => Promise<void>
 }
 
 /** Reports to the database which master keys this instance knows, for as long as it runs. */
@@ -41,11 +43,8 @@ export function createKeyHeartbeat({
   tables,
   log,
   reread,
+  onFirstKey,
 }: Options): KeyHeartbeat {
-  const check = async (): Promise<void> => {
-    await checkMasterKey(orm, encrypter, tables)
-    await registerMasterKey(orm, encrypter)
-  }
   const report = (): Promise<void> => {
     const { keyId: currentKeyId, knownKeyIds } = encrypter
     return upsertHolder(orm.em.fork(), { id, currentKeyId, knownKeyIds: [...knownKeyIds] })
@@ -59,7 +58,8 @@ export function createKeyHeartbeat({
         if (reread) encrypter.use(await reread())
         // Report before the check: a rotation must wait for an instance that lacks a key.
         await report()
-        await check()
+        await checkMasterKey(orm, encrypter, tables)
+        await registerMasterKey(orm, encrypter)
       } catch (error) {
         if (!(error instanceof MasterKeyError)) throw error
         log.error({ err: error }, 'the master keys do not match the database')
@@ -70,7 +70,8 @@ export function createKeyHeartbeat({
   return {
     async start() {
       if (reread) encrypter.use(await reread())
-      await check()
+      if (await checkMasterKey(orm, encrypter, tables)) await onFirstKey()
+      await registerMasterKey(orm, encrypter)
       await report()
       loop.start(INTERVAL_MS)
     },

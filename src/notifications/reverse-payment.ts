@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { SYSTEM } from '../auth/caller.ts'
+import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
@@ -12,6 +12,8 @@ interface Dependencies {
   readonly clock: Clock
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
+  /** The service, as the audit log records it. */
+  readonly actor: Actor
 }
 
 /** How many reversals run concurrently. */
@@ -24,7 +26,7 @@ export function createReversePayment(dependencies: Dependencies): ReversePayment
     const transactionId = await findTransactionId(reversal.pool, { bank, sessionId, live: true })
     if (transactionId === undefined) return 'not recorded'
     try {
-      await reverseTransaction(reversal, { transactionId, reason }, SYSTEM)
+      await reverseTransaction(reversal, { transactionId, reason }, dependencies.actor)
       return 'reversed'
     } catch (error) {
       if (!(error instanceof Fault)) throw error

@@ -38,7 +38,7 @@ export function toSettlementMessage(settlement: Settlement): SettlementMessage {
     id: settlement.id,
     businessId: settlement.businessId,
     live: settlement.live,
-    requestId: settlement.requestId,
+    requestId: settlement.idempotencyKey,
     status: STATUSES[settlement.status],
     forced: settlement.forced,
     cutOffAt: timestampFromMs(settlement.cutOffAtMs),

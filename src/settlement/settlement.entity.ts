@@ -55,7 +55,7 @@ export const HolidayEntity = defineEntity({
   },
 })
 
-/** A caller's request to settle, under the idempotency key that the caller chose. */
+/** A caller's request to settle, under the idempotency key that the caller chose for this business. */
 export const SettlementRequestEntity = defineEntity({
   name: 'SettlementRequest',
   tableName: 'settlement_request',
@@ -64,10 +64,13 @@ export const SettlementRequestEntity = defineEntity({
     /** Empty: all businesses that are due. */
     businessId: p.text(),
     live: p.boolean(),
+    /** The request id of the contract. */
+    idempotencyKey: p.text(),
     forced: p.boolean(),
     createdAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
   },
+  uniques: [{ properties: ['businessId', 'live', 'idempotencyKey'] }],
   indexes: [
     {
       name: 'settlement_request_open_index',

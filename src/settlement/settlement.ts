@@ -20,8 +20,10 @@ export type SettlementStatus = 'RUNNING' | 'COMPLETED'
 /** The current state of a settlement. */
 export interface Settlement extends BalanceKey, Fee {
   readonly id: string
-  /** Empty: started by the schedule. */
+  /** The stored request that started it; empty: the schedule did. */
   readonly requestId: string
+  /** The id that the caller gave that request; empty: the schedule started it. */
+  readonly idempotencyKey: string
   readonly status: SettlementStatus
   readonly forced: boolean
   readonly cutOffAtMs: number

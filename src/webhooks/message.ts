@@ -58,18 +58,23 @@ export function toEndpointMessage({ endpoint, secrets }: EndpointWithSecrets): E
   })
 }
 
-/** Encodes an event about an endpoint, without its position in the log. */
+/**
+ * Encodes an event about an endpoint, without its position in the log. Of the URL only the origin:
+ * the event goes to other receivers, and paths and queries may hold secrets.
+ */
 export function encodeEndpointEvent(
   endpoint: Endpoint,
   event: { readonly eventId: string; readonly kind: EndpointEventKind; readonly nowMs: number },
 ): Uint8Array {
+  const value = toEndpointMessage({ endpoint, secrets: [] })
+  value.url = new URL(endpoint.url).origin
   const message = create(EventSchema, {
     id: event.eventId,
     businessId: endpoint.business,
     kind: event.kind,
     occurredAt: timestampFromMs(event.nowMs),
     live: endpoint.live,
-    payload: { case: 'endpoint', value: toEndpointMessage({ endpoint, secrets: [] }) },
+    payload: { case: 'endpoint', value },
   })
   return toBinary(EventSchema, message)
 }

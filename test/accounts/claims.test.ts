@@ -3,12 +3,12 @@ import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import type { AccountOrder, AccountResult, BankConnector } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
 const db = useDatabase()

@@ -1,6 +1,8 @@
 import { beforeAll, expect, test } from 'vitest'
+import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere } from './run-inflow.ts'
 
@@ -78,19 +80,18 @@ async function verify(...options: string[]) {
   return { ...outcome, answer: JSON.parse(outcome.stdout) }
 }
 
-async function withoutTriggers(sql: string): Promise<void> {
+async function withoutTriggers(...statements: readonly string[]): Promise<void> {
   await inTransaction(service.database.pool, async (client) => {
     await client.query('set local session_replication_role = replica')
-    await client.query(sql)
+    for (const sql of statements) await client.query(sql)
   })
 }
 
 test('the audit log is verified over many pages, and the head is remembered', async () => {
-  const filler = `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id,
-      action, target_kind, target_id, details)
-    select 'system', '', '', '', '', 'key.issue', 'key', 'key_' || i, '{}'
-    from generate_series(1, 450) i`
-  await service.database.pool.query(filler)
+  await inTransaction(service.database.pool, async (client) => {
+    for (let i = 1; i <= 450; i++)
+      await appendAudit(client, SYSTEM, { action: 'key.issue', targetId: `key_${i}` })
+  })
   const shown = await inflow(['audit', 'verify'], { env: env() })
   const [, number, hash = ''] =
     /^Verified {2}(\d+) entries\nHead {6}([0-9a-f]{64})\n$/.exec(shown.stdout) ?? []
@@ -118,17 +119,26 @@ test('a log that was tampered with fails, with the first bad entry', async () =>
 })
 
 test('entries that were removed from the end are detected with the head of an earlier run', async () => {
+  const { rows } = await service.database.pool.query('select mac from audit_head')
+  const earlier: Buffer = rows[0].mac
+  await service.business('To be removed')
   const { answer: before } = await verify()
   await withoutTriggers(`delete from audit_entry where number = ${before.head.number}`)
   expect(await verify()).toMatchObject({
     code: 1,
     answer: { broken: { number: before.head.number } },
   })
-  // An attacker who can do that can also reset the head, and new entries follow.
+  // An attacker who can do that can also put back the head, and its MAC from an earlier copy.
   await withoutTriggers(
+    `delete from audit_mac where number = ${before.head.number}`,
     `update audit_head set (number, hash) =
       (select number, hash from audit_entry order by number desc limit 1)`,
   )
+  expect(await verify()).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/entry \d+ is not the last entry that was appended/),
+  })
+  await withoutTriggers(`update audit_head set mac = '\\x${earlier.toString('hex')}'`)
   await service.business('In its place')
   expect(await verify()).toMatchObject({ code: 0, answer: { intact: true } })
   expect(await verify('--expect-head', before.head.hash)).toMatchObject({

@@ -46,6 +46,15 @@ describe('an encrypted text', () => {
       ).toThrow()
     }
   })
+
+  test('is not decrypted when its tag is cut short, even if the text is empty', () => {
+    const encrypted = encrypter.encrypt('', 'c')
+    for (let bytes = 1; bytes <= 16; bytes++) {
+      const cut = encrypted.subarray(0, encrypted.length - bytes)
+      expect(() => encrypter.decrypt(cut, 'c'), `${bytes} bytes`).toThrow()
+    }
+    expect(encrypter.decrypt(encrypted, 'c')).toBe('')
+  })
 })
 
 describe('a fingerprint', () => {

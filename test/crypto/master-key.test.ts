@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
@@ -209,6 +210,17 @@ describe('in a data folder', () => {
       expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600)
     }
     expect(await create(httpUrl)).toEqual([200, 'true'])
+
+    // It is recorded with who ran it, and the audit log is authenticated under the new key.
+    const search = ['audit', 'list', '--action', 'master_key.rotate', '--json']
+    const { entries } = JSON.parse((await runHere(search, env)).stdout)
+    expect(entries).toMatchObject([{ targetKind: 'master_key', authentic: true }])
+    expect(entries[0].actor).toMatchObject({
+      kind: 'command_line',
+      name: `${userInfo().username}@${hostname()}`,
+    })
+    const verified = await runHere(['audit', 'verify'], env)
+    expect(verified.code, verified.stderr).toBe(0)
 
     // Also without a running service.
     await running?.stop()

@@ -6,7 +6,7 @@ import {
   SubscribeRequestSchema,
   type SubscribeResponse,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { type CredentialStatus, SYSTEM } from '../../src/auth/caller.ts'
+import type { CredentialStatus } from '../../src/auth/caller.ts'
 import { bumpEpoch } from '../../src/events/bump-epoch.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
@@ -16,6 +16,7 @@ import { Tail } from '../../src/events/tail.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
 
 const db = useDatabase()
 const log = pino({ level: 'silent' })

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import { bumpEpoch } from '../../src/events/bump-epoch.ts'
 import { isRetryable } from '../../src/postgres/is-retryable.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase(8)

@@ -16,7 +16,7 @@ test('the migrations create the schema of the entities, and what entities cannot
     // The entity declares an identity column as a type with a suffix.
     /^alter table "outbox" alter column "seq" drop default$/,
     // Triggers and functions belong to no entity.
-    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept)"/,
+    /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept|audit_mac_kept)"/,
     /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_delete_guard|archived_entry_append_only|reversal_append_only|balance_snapshot(_append_only)?)"/,
     /^drop trigger if exists "(account_id_guard|account_delete_guard|account_not_truncated|transaction_account_guard|posting_transaction_guard|(event_log|outbox)_(append_only|kept))"/,
     /^drop view if exists "money_event"/,

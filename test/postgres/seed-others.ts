@@ -72,8 +72,8 @@ const books = [
     select ${idOf('stl', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n > 20,
       'COMPLETED', false, now(), n - 1, n, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, now(), now()
     from generate_series(1, $1::int) n`,
-  `insert into settlement_request (id, business_id, live, forced, created_at, completed_at)
-    select 'request-' || n, '', true, false, now(), now() from generate_series(1, $1::int) n`,
+  `insert into settlement_request (id, business_id, live, idempotency_key, forced, created_at, completed_at)
+    select 'request-' || n, '', true, n::text, false, now(), now() from generate_series(1, $1::int) n`,
   // Nothing is due while the tests run.
   `insert into settlement_terms (business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
       fee_basis_points, fee_cap_minor, updated_at)

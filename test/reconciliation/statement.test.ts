@@ -17,6 +17,7 @@ import {
   reconcileStatement,
 } from '../../src/reconciliation/reconcile-statement.ts'
 import { payee, recordedIn } from '../notifications/scene.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
 
@@ -172,9 +173,8 @@ test('reports which rows a call that ran out of time did not reach', async () =>
     live: new Map(),
     clock: { now: () => (nowMs += 20_000) },
   } as unknown as ReconcileDependencies
-  const actor = { kind: 'bootstrap', id: '', name: '', address: '', requestId: '' } as const
   const statement = { bank: 'PALMPAY', rows: [toStatementRow(row)], apply: true } as const
-  const [result] = await reconcileStatement(late, statement, actor)
+  const [result] = await reconcileStatement(late, statement, SYSTEM)
   expect(result && toResultMessage(result, row)).toMatchObject({
     finding: Finding.MISSING,
     action: Action.RETRY,

@@ -1,7 +1,6 @@
 import type { Pool } from 'pg'
 import pino from 'pino'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { newId } from '../../src/core/ids.ts'
 import type { Database } from '../../src/postgres/orm.ts'
@@ -11,6 +10,7 @@ import type { SettlementContext } from '../../src/settlement/runs/run-settlement
 import { verifyLedger } from '../../src/settlement/verification/verify-ledger.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
+import { SYSTEM } from '../support/operator.ts'
 
 /** The caller in tests that call use cases directly. */
 export const CALLER = { signal: new AbortController().signal, actor: SYSTEM }

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import { newId } from '../../src/core/ids.ts'
 import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
@@ -10,6 +9,7 @@ import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import { CALLER, createInstance, incoming, insertBusiness, testClock } from './fixture.ts'
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
@@ -10,6 +9,7 @@ import { listEntries } from '../../src/settlement/statements/list-entries.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { useDatabase } from '../support/database.ts'
+import { SYSTEM } from '../support/operator.ts'
 import {
   CALLER,
   createInstance,

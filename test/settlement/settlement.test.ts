@@ -88,6 +88,7 @@ describe('a settlement', () => {
       paymentInto(number, { sessionId: 'large', amountMinor: 900_000n }),
     )
     // 1.5 % of 333.33 is 4.99995: 5.00 with half a kobo up; of 9,000.00 it is 135, over the cap.
+    await untilNumbered(businessId)
     const preview = await settlements().previewSettlement({ businessId, force: true })
     expect(preview).toMatchObject({ transactionCount: 3n, grossMinor: 966_666n, feesMinor: 5_000n })
     const request = { businessId, requestId: 'run-1', force: true }
@@ -139,6 +140,33 @@ describe('a settlement', () => {
         currency: 'NGN',
       },
     })
+  })
+
+  test('a request id is one of its business and mode: another business may use it too', async () => {
+    const [one, other] = [await openAccount(service), await openAccount(service)]
+    for (const { businessId, number } of [one, other]) {
+      await settlements().updateSettlementTerms({ businessId, terms: LATER })
+      await payMany(number, 1)
+      await untilNumbered(businessId)
+    }
+    const request = { requestId: 'month-end', force: true }
+    for (const { businessId } of [one, other]) {
+      const result = await settle({ ...request, businessId })
+      expect(result).toMatchObject({
+        requestId: 'month-end',
+        settlements: [{ businessId, requestId: 'month-end', transactionCount: 1n }],
+      })
+      expect(await settle({ ...request, businessId })).toEqual(result)
+      const test = await settle({ ...request, businessId, force: false, test: true })
+      expect(test).toMatchObject({ requestId: 'month-end', settlements: [], completed: true })
+      await expect(settlements().settle({ ...request, businessId, force: false })).rejects.toThrow(
+        'already used with other parameters',
+      )
+    }
+    const all = await settle({ ...request, businessId: '' })
+    expect(all).toMatchObject({ requestId: 'month-end', completed: true })
+    const settled = all.settlements.map(({ businessId }) => businessId)
+    for (const { businessId } of [one, other]) expect(settled).not.toContain(businessId)
   })
 
   test('runs once when one request is sent a hundred times concurrently', async () => {

@@ -1,7 +1,6 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import { deleteBelowFloor } from '../../src/events/retention.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
@@ -9,6 +8,7 @@ import { type Verification, verifyLedger } from '../../src/settlement/verificati
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
 import {
   CALLER,
   createInstance,

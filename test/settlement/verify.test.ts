@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { SYSTEM } from '../../src/auth/caller.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
 import {
   CALLER,
   createInstance,

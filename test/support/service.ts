@@ -9,9 +9,10 @@ import type { Connectors } from '../../src/banks/connectors.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { useDatabase } from './database.ts'
+import { MASTER_KEY } from './master-key.ts'
 
 export const ADMIN_TOKEN = 'test-admin-token-0123456789'
-export const MASTER_KEY = Buffer.alloc(32, 7)
+export { MASTER_KEY }
 
 /** A real service with its own database and ports. */
 export interface TestService {

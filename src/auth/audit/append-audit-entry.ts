@@ -1,7 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { ClientBase } from 'pg'
 import { assert } from '../../core/errors.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Actor } from '../caller.ts'
+import { auditHash } from './audit-hash.ts'
+import { entryText, headText, isAuthenticHead } from './audit-mac.ts'
 
 /** The action of an audit entry: the kind of its target, and a verb. */
 type AuditAction =
@@ -23,6 +26,7 @@ type AuditAction =
   | 'key.revoke'
   | 'key.rotate'
   | 'key.update'
+  | 'master_key.rotate'
   | 'settlement.settle'
   | 'terms.update'
   | 'statement.reconcile'
@@ -49,42 +53,83 @@ const DETAILS_BYTES_MAX = 4_096
 /** The longest value that is kept when `details` as a whole is too long. */
 const VALUE_BYTES_MAX = 256
 
-const COLUMNS = `actor_kind, actor_id, actor_name, address, request_id, action, target_kind,
-  target_id, business_id, details`
+/** Number, time and the hash of the previous entry, which a trigger sets under the lock of the head. */
+const INSERT = `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
+    target_kind, target_id, business_id, details)
+  values (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)
+  returning number::text, ${epochMs('at')} as "atMs", encode(previous_hash, 'hex') as "previousHash"`
+
+/** The MAC of the head as it was before the insert: the trigger changes number and hash alone. */
+const PREVIOUS_MAC = 'select mac from audit_head where id = 1'
+
+const AUTHENTICATE = `with entry as (
+    insert into audit_mac (number, mac) select ?::bigint, m.mac from (select ?::bytea as mac) m
+    where m.mac is not null)
+  update audit_head set mac = ? where id = 1`
 
 /**
  * Appends to the audit log, in the transaction of the change. It locks the log against other
  * appends until the transaction ends, so call it last.
+ *
+ * The entry and the new head get MACs. The hash in them is computed here, from what is appended, so
+ * the database cannot change it meanwhile. If the head was changed since the previous append, the
+ * entry gets none: it would otherwise authenticate what was done to the entries before it.
  */
 export async function appendAudit(
   transaction: EntityManager | ClientBase,
   actor: Actor,
   change: AuditChange,
 ): Promise<void> {
-  const values = toValues(actor, change)
-  if ('flush' in transaction) {
-    await transaction.flush()
-    await transaction.execute(insert(values.map(() => '?')), values)
-  } else await transaction.query(insert(values.map((_, index) => `$${index + 1}`)), values)
+  if ('flush' in transaction) await transaction.flush()
+  const { auditKeys } = actor
+  const entry = toEntry(actor, change)
+  const [inserted] = await run<Inserted>(transaction, INSERT, Object.values(entry))
+  const [previous] = await run<{ mac: Buffer }>(transaction, PREVIOUS_MAC, [])
+  assert(inserted && previous, 'an insert returns its row, and the head always exists')
+  const number = BigInt(inserted.number)
+  const { previousHash } = inserted
+  const hash = auditHash({ ...entry, ...inserted, number })
+  const head = { number: number - 1n, hash: previousHash, mac: previous.mac }
+  await run(transaction, AUTHENTICATE, [
+    inserted.number,
+    isAuthenticHead(auditKeys, head) ? auditKeys.mac(entryText(number, hash)) : null,
+    auditKeys.mac(headText(number, hash)),
+  ])
 }
 
-const insert = (parameters: readonly string[]) =>
-  `insert into audit_entry (${COLUMNS}) values (${parameters.join(', ')})`
+interface Inserted {
+  readonly number: string
+  readonly atMs: number
+  readonly previousHash: string
+}
 
-function toValues(actor: Actor, change: AuditChange): (string | null)[] {
+/** @param text with a "?" for each value */
+async function run<Row>(
+  transaction: EntityManager | ClientBase,
+  text: string,
+  values: readonly unknown[],
+): Promise<Row[]> {
+  if ('flush' in transaction) return transaction.execute<Row[]>(text, [...values])
+  let index = 0
+  const numbered = text.replaceAll('?', () => `$${++index}`)
+  return (await transaction.query(numbered, [...values])).rows as Row[]
+}
+
+/** The fields in the order of the insert. */
+function toEntry(actor: Actor, change: AuditChange) {
   const [targetKind = ''] = change.action.split('.', 1)
-  return [
-    actor.kind,
-    actor.id,
-    actor.name,
-    actor.address,
-    actor.requestId,
-    change.action,
+  return {
+    actorKind: actor.kind,
+    actorId: actor.id,
+    actorName: actor.name,
+    address: actor.address,
+    requestId: actor.requestId,
+    action: change.action,
     targetKind,
-    change.targetId,
-    change.businessId ?? null,
-    toJson(change.details ?? {}),
-  ]
+    targetId: change.targetId,
+    businessId: change.businessId ?? '',
+    details: toJson(change.details ?? {}),
+  }
 }
 
 /** Returns `details` as JSON. If it is too long, long values are replaced by their length. */

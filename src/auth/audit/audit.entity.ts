@@ -35,11 +35,21 @@ export const AuditEntryEntity = defineEntity({
   checks: [
     {
       name: 'audit_entry_actor_kind',
-      expression: "actor_kind in ('token', 'secret_key', 'bootstrap', 'system')",
+      expression: "actor_kind in ('token', 'secret_key', 'bootstrap', 'system', 'command_line')",
     },
     { name: 'audit_entry_business_id', expression: "business_id <> ''" },
     { name: 'audit_entry_details', expression: 'octet_length(details) <= 4096' },
   ],
+})
+
+/** The MAC of an entry. A rotation of the master key replaces it, so it has a table of its own. */
+export const AuditMacEntity = defineEntity({
+  name: 'AuditMac',
+  tableName: 'audit_mac',
+  properties: {
+    number: p.bigint().primary().autoincrement(false),
+    mac: p.blob(),
+  },
 })
 
 /** One row: the last entry of the audit log. Its row lock serializes appends. */
@@ -50,6 +60,8 @@ export const AuditHeadEntity = defineEntity({
     id: p.integer().primary().autoincrement(false),
     number: p.bigint(),
     hash: p.blob(),
+    /** Empty: the service has never started. */
+    mac: p.blob(),
   },
   checks: [{ name: 'audit_head_one_row', expression: 'id = 1' }],
 })

@@ -2,11 +2,14 @@ import type { Pool } from 'pg'
 import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
-import { type HashedEntry, NO_HASH } from './audit-hash.ts'
+import { auditHash, type HashedEntry, NO_HASH } from './audit-hash.ts'
+import { type AuditKeys, entryText, isAuthenticHead } from './audit-mac.ts'
 
 /** An entry of the audit log, with its hash: 64 hexadecimal digits. */
 export interface AuditEntry extends HashedEntry {
   readonly hash: string
+  /** Whether its MAC proves that the service appended exactly this entry. */
+  readonly authentic: boolean
 }
 
 /** The entries to list; an undefined field does not filter. Times in epoch milliseconds. */
@@ -29,16 +32,32 @@ const SCAN_ROWS_MAX = 1_000
 const CLOCK_SKEW_MS = 60_000
 
 /** An entry with the head of the log. In the one row of an empty page, `number` is null. */
-interface Row extends Omit<AuditEntry, 'number'> {
+interface Row extends StoredEntry {
   readonly headNumber: string
   readonly headHash: string
+  readonly headMac: Buffer
   readonly readUpTo: string | null
-  readonly number: string | null
 }
+
+/** An entry as the database states it. */
+export interface StoredEntry extends Omit<HashedEntry, 'number'> {
+  readonly number: string | null
+  readonly hash: string
+  readonly mac: Buffer | null
+}
+
+/** The columns of an entry `e`. */
+export const ENTRY_COLUMNS = `e.number, ${epochMs('e.at')} as "atMs", e.actor_kind as "actorKind",
+  e.actor_id as "actorId", e.actor_name as "actorName", e.address, e.request_id as "requestId",
+  e.action, e.target_kind as "targetKind", e.target_id as "targetId",
+  coalesce(e.business_id, '') as "businessId", e.details,
+  encode(e.previous_hash, 'hex') as "previousHash", encode(e.hash, 'hex') as hash,
+  (select m.mac from audit_mac m where m.number = e.number) as mac`
 
 /** Returns one page, and the last entry of the whole log at the time of reading. */
 export async function listAuditEntries(
   pool: Pool,
+  keys: AuditKeys,
   filter: AuditFilter,
   pageSize: number,
   pageToken: string,
@@ -48,9 +67,11 @@ export async function listAuditEntries(
   if (after !== undefined && !/^\d{1,18}$/.test(after)) throw invalidPageToken()
   const bounds = await readBounds(pool, filter)
   const rows = await readEntries(pool, filter, bounds, after, page.limit + 1)
-  const entries = rows.filter((row) => row.number !== null).map(toEntry)
+  const entries = rows.filter((row) => row.number !== null).map((row) => toEntry(keys, row))
   const [first] = rows
-  const head = { number: BigInt(first?.headNumber ?? 0), hash: first?.headHash ?? NO_HASH }
+  const { headNumber = 0, headHash = NO_HASH, headMac = Buffer.of() } = first ?? {}
+  const stored = { number: BigInt(headNumber), hash: headHash, mac: headMac }
+  const { mac: _, ...head } = { ...stored, authentic: isAuthenticHead(keys, stored) }
   const edge = first?.readUpTo && [first.readUpTo]
   return { ...cutScan(entries, page, (entry) => [`${entry.number}`], edge), head }
 }
@@ -120,12 +141,8 @@ async function readEntries(
   })
   const result = await pool.query<Row>(
     `with ${scan}
-      select h.number as "headNumber", encode(h.hash, 'hex') as "headHash",
-        edge.read_up_to as "readUpTo", e.number, ${epochMs('e.at')} as "atMs",
-        e.actor_kind as "actorKind", e.actor_id as "actorId", e.actor_name as "actorName",
-        e.address, e.request_id as "requestId", e.action, e.target_kind as "targetKind",
-        e.target_id as "targetId", coalesce(e.business_id, '') as "businessId", e.details,
-        encode(e.previous_hash, 'hex') as "previousHash", encode(e.hash, 'hex') as hash
+      select h.number as "headNumber", encode(h.hash, 'hex') as "headHash", h.mac as "headMac",
+        edge.read_up_to as "readUpTo", ${ENTRY_COLUMNS}
       from audit_head h cross join edge left join page e on true
       order by e.number ${order}`,
     values,
@@ -175,6 +192,17 @@ function filtersOf(filter: AuditFilter, bind: (value: unknown) => string): reado
   return conditions
 }
 
-function toEntry({ headNumber, headHash, readUpTo, number, ...entry }: Row): AuditEntry {
-  return { ...entry, number: BigInt(number ?? 0) }
+function toEntry(keys: AuditKeys, row: Row): AuditEntry {
+  const { headNumber, headHash, headMac, readUpTo, mac, ...stored } = row
+  const entry = { ...stored, number: BigInt(row.number ?? 0) }
+  return { ...entry, authentic: isAuthenticEntry(keys, entry, mac) }
+}
+
+/** Whether the service appended exactly this entry, by what it contains. */
+export function isAuthenticEntry(
+  keys: AuditKeys,
+  entry: HashedEntry,
+  mac: Uint8Array | null,
+): boolean {
+  return mac !== null && keys.isMacOf(entryText(entry.number, auditHash(entry)), mac)
 }

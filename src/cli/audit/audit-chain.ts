@@ -9,7 +9,7 @@ export interface ChainBreak {
   readonly why: string
 }
 
-/** Verifies the hash chain of the audit log, from the first entry on. */
+/** Verifies the hash chain and the MACs of the audit log, from the first entry on. */
 export interface Chain {
   /** Verifies the next entry. @returns what is wrong with it, or before it */
   follow(entry: AuditEntry): ChainBreak | undefined
@@ -33,13 +33,16 @@ export function createChain(): Chain {
       if (entry.previousHash !== hash) {
         return { number: next, why: 'does not follow the previous entry: one of them was changed' }
       }
+      if (!entry.authentic) {
+        return { number: next, why: 'was not appended by the service: its MAC is missing or wrong' }
+      }
       number = next
       hash = entry.hash
       return undefined
     },
     end(head) {
       if (head.number > number) return { number: number + 1n, why: 'is missing' }
-      if (head.number === number && head.hash === hash) return undefined
+      if (head.number === number && head.hash === hash && head.authentic) return undefined
       return { number, why: 'is not the last entry that was appended' }
     },
     get number() {

@@ -10,7 +10,7 @@ const PAGE_SIZE = 200
 /** Progress is printed after this many entries. */
 const PROGRESS_ENTRIES = 10_000n
 
-/** `inflow audit verify`: recomputes the hash of every entry from its content. */
+/** `inflow audit verify`: recomputes every hash; the service, which has the master key, verifies the MACs. */
 export const verifyAudit = serviceAction<{ expectHead?: string }>(async (service, options) => {
   const chain = createChain()
   const { broken, expectedSeen } = await verifyEntries(service, chain, options.expectHead)

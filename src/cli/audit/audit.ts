@@ -41,13 +41,14 @@ export function audit(noun: Command): void {
   ).action(listEntries)
   addVerb(noun, 'verify', {
     summary:
-      'verify that no entry of the audit log was changed, removed, moved or inserted; prints the ' +
-      'hash of the last entry; otherwise names the first bad entry and exits with 1',
+      'verify that no entry of the audit log was changed, removed, moved or inserted, by hashes and ' +
+      'by MACs under the master key; prints the hash of the last entry; otherwise names the first ' +
+      'bad entry and exits with 1',
     example: `audit verify --expect-head ${'5f'.repeat(32)}`,
   })
     .option(
       '--expect-head <hash>',
-      'a head that an earlier run printed; fails if the log no longer contains it',
+      'a head that an earlier run printed, or the service logged; fails if the log lacks it',
       headHash,
     )
     .action(verifyAudit)

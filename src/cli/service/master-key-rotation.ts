@@ -1,5 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
+import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
+import { beginAuditLog } from '../../auth/audit/head-store.ts'
 import { type Config, ConfigError, readConfig } from '../../config/config.ts'
 import {
   checkMasterKey,
@@ -16,7 +18,9 @@ import {
   readKeyStatus,
 } from '../../crypto/key-status.ts'
 import { type Progress, type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
+import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
+import { commandLineActor } from '../command-line-actor.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { note } from '../output.ts'
 import { withDatabase } from './open-database.ts'
@@ -37,6 +41,8 @@ interface Keys {
   readonly encrypter: Encrypter
   /** The folder of the key files; undefined: the keys are settings. */
   readonly folder: string | undefined
+  /** Whether no service has used the database yet. */
+  readonly unused: boolean
 }
 
 /** @throws Failure when a setting is invalid, or the keys do not match the database */
@@ -51,14 +57,15 @@ export async function withKeys<Result>(
       ? await readKeyFiles(dataDir, 'must exist')
       : { current: masterKey, others: masterKeyPrevious }
     const encrypter = createEncrypter(ring.current, ring.others)
+    let unused: boolean
     try {
-      await checkMasterKey(database.orm, encrypter, encryptedTables(database))
+      unused = await checkMasterKey(database.orm, encrypter, encryptedTables(database))
     } catch (error) {
       if (error instanceof MasterKeyError) throw new Failure(EXIT.refused, error.message)
       if ((error as { code?: unknown }).code !== UNDEFINED_TABLE) throw error
       throw new Failure(EXIT.refused, 'the schema is not up to date: run `inflow migrate up`')
     }
-    return use({ database, encrypter, folder: inFiles ? dataDir : undefined })
+    return use({ database, encrypter, folder: inFiles ? dataDir : undefined, unused })
   })
 }
 
@@ -74,8 +81,8 @@ export function rotateMasterKey(
   env: NodeJS.ProcessEnv,
 ): Promise<ReEncryptionResult & { readonly keys: readonly KeyStatus[] }> {
   return withKeys(env, async (keys) => {
-    const { database, encrypter, folder } = keys
-    const { orm } = database
+    const { database, encrypter, folder, unused } = keys
+    const { orm, pool } = database
     if (folder !== undefined && encrypter.knownKeyIds.length === 1) {
       encrypter.use(await replaceKeyFile(folder))
       note(
@@ -83,6 +90,7 @@ export function rotateMasterKey(
       )
     }
     note(`Re-encrypting everything with the key ${encrypter.keyId}.`)
+    if (unused) await beginAuditLog(pool, encrypter)
     // From now on, an instance that lacks the key does not start.
     const registered = await registerMasterKey(orm, encrypter)
     await waitForInstances(keys).catch(async (error: unknown) => {
@@ -90,6 +98,7 @@ export function rotateMasterKey(
       if (registered) await unregisterMasterKey(orm, encrypter)
       throw error
     })
+    await recordRotation(keys)
     const result = await reEncrypt(encryptedTables(database), encrypter, createProgressPrinter())
     const statuses = await readKeys(keys)
     await deleteRemovableKeys(orm, statuses)
@@ -100,6 +109,18 @@ export function rotateMasterKey(
     }
     return { ...result, keys: statuses }
   })
+}
+
+/** Records that a rotation begins, so that one that is interrupted is recorded too. */
+function recordRotation({ database, encrypter }: Keys): Promise<void> {
+  const { keyId: targetId, knownKeyIds } = encrypter
+  return inTransaction(database.pool, (client) =>
+    appendAudit(client, commandLineActor(encrypter), {
+      action: 'master_key.rotate',
+      targetId,
+      details: { knownKeyIds },
+    }),
+  )
 }
 
 /** Waits until every running instance knows the current key, as it must decrypt with it. */

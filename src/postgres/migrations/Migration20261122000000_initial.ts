@@ -29,13 +29,16 @@ create table internal_token (
   constraint internal_token_scopes check ((cardinality(scopes) > 0) and (scopes <@ array['admin', 'payments:write',
     'read', 'events:subscribe'])));
 create table audit_head (
-  id int primary key, "number" bigint not null, hash bytea not null, constraint audit_head_one_row check (id = 1));
+  id int primary key, "number" bigint not null, hash bytea not null, mac bytea not null,
+  constraint audit_head_one_row check (id = 1));
+create table audit_mac (
+  "number" bigint primary key, mac bytea not null);
 create table audit_entry (
   "number" bigint primary key, at timestamptz(3) not null, actor_kind text not null, actor_id text not null,
   actor_name text not null, address text not null, request_id text not null, action text not null,
   target_kind text not null, target_id text not null, business_id text, details text not null,
   previous_hash bytea not null, hash bytea not null,
-  constraint audit_entry_actor_kind check (actor_kind in ('token', 'secret_key', 'bootstrap', 'system')),
+  constraint audit_entry_actor_kind check (actor_kind in ('token', 'secret_key', 'bootstrap', 'system', 'command_line')),
   constraint audit_entry_business_id check (business_id <> ''),
   constraint audit_entry_details check (octet_length(details) <= 4096));
 create index audit_entry_action_number_index on audit_entry (action, number);
@@ -190,8 +193,9 @@ create table settlement_terms (
 create table holiday (
   day date primary key, name text not null);
 create table settlement_request (
-  id text primary key, business_id text not null, live boolean not null, forced boolean not null,
-  created_at timestamptz(3) not null, completed_at timestamptz(3));
+  id text primary key, business_id text not null, live boolean not null, idempotency_key text not null,
+  forced boolean not null, created_at timestamptz(3) not null, completed_at timestamptz(3),
+  constraint settlement_request_business_id_live_idempotency_key_unique unique (business_id, live, idempotency_key));
 create index settlement_request_open_index on settlement_request (id) where (completed_at is null);
 create table settlement (
   id text primary key, business_id text not null, live boolean not null, request_id text, status text not null,
@@ -621,7 +625,9 @@ create trigger posting_transaction_guard after INSERT on ledger_posting
 create trigger audit_entry_append_only before DELETE OR UPDATE OR TRUNCATE on audit_entry
   for each STATEMENT execute function append_only();
 create trigger audit_entry_chain before INSERT on audit_entry for each ROW execute function audit_chain();
-create trigger audit_head_guard before UPDATE on audit_head for each ROW execute function audit_head_guard();
+create trigger audit_head_guard before UPDATE of number, hash on audit_head for each ROW execute function audit_head_guard();
+create trigger audit_mac_kept before DELETE OR TRUNCATE on audit_mac
+  for each STATEMENT execute function append_only();
 create trigger audit_head_kept before DELETE OR TRUNCATE on audit_head
   for each STATEMENT execute function append_only();
 create trigger archived_entry_append_only before DELETE OR UPDATE OR TRUNCATE on archived_entry
@@ -644,7 +650,7 @@ create trigger balance_snapshot_append_only before DELETE OR UPDATE OR TRUNCATE 
 `
 
 const ROWS = `
-insert into audit_head (id, number, hash) values (1, 0, decode(repeat('00', 32), 'hex'));
+insert into audit_head (id, number, hash, mac) values (1, 0, decode(repeat('00', 32), 'hex'), '');
 insert into event_epoch (epoch, start_position, started_at) values (1, 0, now());
 insert into sequencer (id, epoch, position, snapshot, done_seq, floor, system_identifier, timeline, base_seq)
   select 1, 1, 0, pg_current_snapshot(), 0, 0, system_identifier, timeline, 0 from current_cluster();

@@ -1,5 +1,12 @@
 import type { Interceptor } from '@connectrpc/connect'
-import { type Caller, callerKey, credentialStatusKey, type Scope } from '../../auth/caller.ts'
+import type { AuditKeys } from '../../auth/audit/audit-mac.ts'
+import {
+  auditKeysKey,
+  type Caller,
+  callerKey,
+  credentialStatusKey,
+  type Scope,
+} from '../../auth/caller.ts'
 import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
 import { Fault } from '../../core/errors.ts'
 import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
@@ -16,8 +23,16 @@ export interface Authenticators {
   readonly certificate?: (uri: string) => Caller | undefined
 }
 
-/** Refuses calls without the credential that the method's policy asks for. */
-export function authentication(authenticators: Authenticators, policyOf: PolicyOf): Interceptor {
+/**
+ * Refuses calls without the credential that the method's policy asks for.
+ *
+ * @param auditKeys authenticate the audit entries of the caller's changes
+ */
+export function authentication(
+  authenticators: Authenticators,
+  policyOf: PolicyOf,
+  auditKeys: AuditKeys,
+): Interceptor {
   return (next) => async (request) => {
     const policy = policyOf(request.method)
     const context = request.contextValues.get(callContextKey)
@@ -27,7 +42,7 @@ export function authentication(authenticators: Authenticators, policyOf: PolicyO
     const caller = found instanceof Promise ? await found : found
     if (caller === undefined) throw unauthorized(policy)
     if (policy.credential === 'token') requireScope(caller, policy.scopes)
-    request.contextValues.set(callerKey, caller)
+    request.contextValues.set(callerKey, caller).set(auditKeysKey, auditKeys)
     if (request.stream) {
       request.contextValues.set(credentialStatusKey, {
         isValid: async () => (await identify()) !== undefined,

@@ -2,18 +2,23 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import { queriesOf } from '../../postgres/queries-of.ts'
 import type { SettlementRequestEntity } from '../settlement.entity.ts'
 
-/** A caller's request to settle. */
-export interface SettlementRequest {
-  readonly id: string
+/** Identifies a request for its caller: each business has its own ids, in each mode. */
+interface RequestKey {
   /** Empty: all businesses that are due. */
   readonly businessId: string
   readonly live: boolean
+  readonly idempotencyKey: string
+}
+
+/** A caller's request to settle. */
+export interface SettlementRequest extends RequestKey {
+  readonly id: string
   readonly forced: boolean
   readonly createdAtMs: number
   readonly isCompleted: boolean
 }
 
-/** Stores a request unless its id is taken. @returns whether it was stored */
+/** Stores a request unless its key is taken. @returns whether it was stored */
 export async function insertRequest(
   em: EntityManager,
   { createdAtMs, ...request }: Omit<SettlementRequest, 'isCompleted'>,
@@ -21,7 +26,9 @@ export async function insertRequest(
   const { numInsertedOrUpdatedRows } = await queriesOf<typeof SettlementRequestEntity>(em)
     .insertInto('settlement_request')
     .values({ ...request, createdAt: new Date(createdAtMs), completedAt: null })
-    .onConflict((conflict) => conflict.column('id').doNothing())
+    .onConflict((conflict) =>
+      conflict.columns(['businessId', 'live', 'idempotencyKey']).doNothing(),
+    )
     .executeTakeFirstOrThrow()
   return numInsertedOrUpdatedRows === 1n
 }
@@ -29,9 +36,16 @@ export async function insertRequest(
 const requests = (em: EntityManager) =>
   queriesOf<typeof SettlementRequestEntity>(em).selectFrom('settlement_request').selectAll()
 
-/** The stored request of an id. */
-export async function readRequest(em: EntityManager, id: string): Promise<SettlementRequest> {
-  const row = await requests(em).where('id', '=', id).executeTakeFirstOrThrow()
+/** The stored request of a key. */
+export async function readRequest(
+  em: EntityManager,
+  { businessId, live, idempotencyKey }: RequestKey,
+): Promise<SettlementRequest> {
+  const row = await requests(em)
+    .where('businessId', '=', businessId)
+    .where('live', '=', live)
+    .where('idempotencyKey', '=', idempotencyKey)
+    .executeTakeFirstOrThrow()
   return toRequest(row)
 }
 

@@ -45,8 +45,7 @@ export async function settle(
   if (input.businessId !== '') await getBusiness(database, input.businessId)
   const nowMs = clock.now()
   const request = await saveRequest(context, input, caller.actor)
-  const { businessId, live, forced } = request
-  if (businessId !== input.businessId || live !== input.live || forced !== input.force) {
+  if (request.forced !== input.force) {
     throw new Fault('duplicate_request', 'The request id was already used with other parameters')
   }
   const untilMs = nowMs + CALL_MAX_MS
@@ -54,10 +53,10 @@ export async function settle(
   const run: Run = { ...context, shouldContinue, onLocked: 'wait', failed: new Map() }
   const completed = request.isCompleted || (await processUntilDone(run, request))
   const settlements = await findByRequest(database.pool, request.id, SETTLEMENTS_MAX)
-  return { requestId: request.id, settlements, completed }
+  return { requestId: request.idempotencyKey, settlements, completed }
 }
 
-/** Returns the first request with this id. Only a new request is added to the audit log. */
+/** Returns the first request of the business with this id. Only a new request is added to the audit log. */
 function saveRequest(
   { database, clock }: SettlementContext,
   input: SettleInput,
@@ -65,17 +64,18 @@ function saveRequest(
 ): Promise<SettlementRequest> {
   const createdAtMs = clock.now()
   const { businessId, live, force: forced } = input
-  const id = input.requestId || newId('str', createdAtMs)
+  const id = newId('str', createdAtMs)
+  const key = { businessId, live, idempotencyKey: input.requestId || id }
   return database.orm.em.fork().transactional(async (em) => {
-    if (await insertRequest(em, { id, businessId, live, forced, createdAtMs })) {
+    if (await insertRequest(em, { ...key, id, forced, createdAtMs })) {
       await appendAudit(em, actor, {
         action: 'settlement.settle',
-        targetId: id,
+        targetId: key.idempotencyKey,
         businessId: businessId || undefined,
         details: { live, forced },
       })
     }
-    return readRequest(em, id)
+    return readRequest(em, key)
   })
 }
 

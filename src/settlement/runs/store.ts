@@ -11,6 +11,7 @@ export interface SettlementRow {
   business_id: string
   live: boolean
   request_id: string | null
+  idempotency_key: string | null
   status: SettlementStatus
   forced: boolean
   cut_off_at_ms: number
@@ -30,7 +31,8 @@ export interface SettlementRow {
 export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, forced, from_sequence, to_sequence,
   scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
   fees_minor, ${epochMs('cut_off_at')} as cut_off_at_ms, ${epochMs('started_at')} as started_at_ms,
-  ${epochMs('completed_at')} as completed_at_ms`
+  ${epochMs('completed_at')} as completed_at_ms,
+  (select r.idempotency_key from settlement_request r where r.id = request_id) as idempotency_key`
 
 /** Locks a balance until the commit: one transaction at a time starts a settlement of it. */
 export async function lockBalance(
@@ -205,6 +207,7 @@ export function toSettlement(row: SettlementRow): Settlement {
     businessId: row.business_id,
     live: row.live,
     requestId: row.request_id ?? '',
+    idempotencyKey: row.idempotency_key ?? '',
     status: row.status,
     forced: row.forced,
     cutOffAtMs: row.cut_off_at_ms,

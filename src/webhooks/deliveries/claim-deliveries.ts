@@ -13,9 +13,15 @@ export interface Claim extends ClaimKey {
   readonly url: string
   /** The maximum number of concurrent requests to its endpoint. */
   readonly concurrency: number
-  /** The active signing secrets, encrypted, newest first. */
-  readonly secretsEncrypted: readonly Buffer[]
+  /** The active signing secrets, newest first. */
+  readonly secrets: readonly EncryptedSecret[]
   readonly entry: LogEntry
+}
+
+/** A signing secret of an endpoint. */
+export interface EncryptedSecret {
+  readonly number: number
+  readonly encrypted: Buffer
 }
 
 /** The claims of one endpoint. */
@@ -24,7 +30,8 @@ export interface ClaimRow {
   url: string
   /** The maximum number of concurrent requests. */
   concurrency: number
-  secrets_encrypted: Buffer[]
+  /** The active signing secrets, newest first: the number in four bytes, then the ciphertext. */
+  secrets: Buffer[]
   /** One entry per delivery: see `readClaim`. */
   claimed: string
 }
@@ -33,11 +40,11 @@ export interface ClaimRow {
 const claimable = (now: string) =>
   `state = 'PENDING' and due_at <= ${now} and (leased_until is null or leased_until <= ${now})`
 
-/** The active signing secrets of an endpoint, encrypted, newest first. */
+/** The active signing secrets of an endpoint, as a `ClaimRow` has them. */
 export const ENCRYPTED_SECRETS = (endpointId: string, now: string) =>
-  `array(select secret_encrypted from webhook_secret s
+  `array(select int4send(s.number) || s.secret_encrypted from webhook_secret s
     where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
-    order by s.number desc) as secrets_encrypted`
+    order by s.number desc) as secrets`
 
 /** Claims due deliveries, oldest first, up to each endpoint's share. */
 export async function claimDeliveries(
@@ -86,7 +93,10 @@ export async function readClaims(
   pool: Pool,
   rows: readonly ClaimRow[],
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
-  const claimed = rows.flatMap((row) => row.claimed.split(',').map((text) => readClaim(text, row)))
+  const claimed = rows.flatMap((row) => {
+    const secrets = row.secrets.map(readSecret)
+    return row.claimed.split(',').map((text) => ({ ...readClaim(text, row), secrets }))
+  })
   // Each event is read once, however many endpoints it goes to.
   const positions = [...new Set(claimed.map((each) => each.position))].map(BigInt)
   const read = positions.length > 0 ? await readOrRelease(pool, positions, claimed) : []
@@ -125,9 +135,12 @@ function readClaim(text: string, row: ClaimRow) {
     fence: Number(fence),
     url: row.url,
     concurrency: row.concurrency,
-    secretsEncrypted: row.secrets_encrypted,
     position,
   }
+}
+
+function readSecret(bytes: Buffer): EncryptedSecret {
+  return { number: bytes.readInt32BE(0), encrypted: bytes.subarray(4) }
 }
 
 /** An endpoint with pending deliveries. */

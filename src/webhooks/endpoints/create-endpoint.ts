@@ -66,7 +66,7 @@ export async function createEndpoint(
       const first = em.create(SecretEntity, {
         endpoint: id,
         number: 1,
-        secretEncrypted: encryptSecret(context.encrypter, id, secret),
+        secretEncrypted: encryptSecret(context.encrypter, { endpointId: id, number: 1 }, secret),
         createdAt: new Date(nowMs),
         expiresAt: null,
       })

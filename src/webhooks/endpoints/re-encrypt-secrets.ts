@@ -67,8 +67,8 @@ async function readPage(pool: Pool, after: string, limit: number): Promise<Encry
 
 function reEncrypt(encrypter: Encrypter, row: EncryptedSecret): Buffer | undefined {
   try {
-    const secret = decryptSecret(encrypter, row.endpoint_id, row.secret_encrypted)
-    return encryptSecret(encrypter, row.endpoint_id, secret)
+    const key = { endpointId: row.endpoint_id, number: row.number }
+    return encryptSecret(encrypter, key, decryptSecret(encrypter, key, row.secret_encrypted))
   } catch {
     return undefined
   }

@@ -45,10 +45,11 @@ export async function rotateSecret(
       endpoint: endpointId,
       expiresAt: { $lte: new Date(nowMs) },
     })
+    const number = (active[0]?.number ?? 0) + 1
     const newest = em.create(SecretEntity, {
       endpoint: endpointId,
-      number: (active[0]?.number ?? 0) + 1,
-      secretEncrypted: encryptSecret(encrypter, endpointId, secret),
+      number,
+      secretEncrypted: encryptSecret(encrypter, { endpointId, number }, secret),
       createdAt: new Date(nowMs),
       expiresAt: null,
     })
@@ -56,7 +57,7 @@ export async function rotateSecret(
       action: 'endpoint.rotate_secret',
       targetId: endpointId,
       businessId: endpoint.business,
-      details: { number: newest.number, overlapMs },
+      details: { number, overlapMs },
     })
     const signing = active.filter((earlier) => Number(earlier.expiresAt) > nowMs)
     return { endpoint, secrets: [newest, ...signing] }

@@ -11,27 +11,33 @@ export function newSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
-/** Encrypts a secret; it can be decrypted for the same endpoint only. */
-export function encryptSecret(encrypter: Encrypter, endpointId: string, secret: string): Buffer {
-  return encrypter.encrypt(secret, context(endpointId))
+/** A secret of an endpoint. Numbers count 1, 2, 3 …: a rotation adds the next. */
+export interface SecretKey {
+  readonly endpointId: string
+  readonly number: number
 }
 
-/** @returns `whsec_<base64>`; throws if no known key encrypted it for this endpoint */
-export function decryptSecret(encrypter: Encrypter, endpointId: string, encrypted: Buffer): string {
-  return encrypter.decrypt(encrypted, context(endpointId))
+/** Encrypts a secret; it can be decrypted for the same endpoint and number only. */
+export function encryptSecret(encrypter: Encrypter, key: SecretKey, secret: string): Buffer {
+  return encrypter.encrypt(secret, contextOf(key))
+}
+
+/** @returns `whsec_<base64>`; throws if no known key encrypted it as this secret */
+export function decryptSecret(encrypter: Encrypter, key: SecretKey, encrypted: Buffer): string {
+  return encrypter.decrypt(encrypted, contextOf(key))
 }
 
 /** Decrypts secrets into the bytes that sign, and caches them. */
 export function createSecretDecrypter(
   encrypter: Encrypter,
-): (endpointId: string, encrypted: Buffer) => Buffer {
+): (key: SecretKey, encrypted: Buffer) => Buffer {
   const decrypted = new LRUCache<string, Buffer>({ max: DECRYPTED_MAX })
-  return (endpointId, encrypted) => {
-    const key = endpointId + encrypted.toString('latin1')
-    const known = decrypted.get(key)
+  return (key, encrypted) => {
+    const cached = `${contextOf(key)} ${encrypted.toString('latin1')}`
+    const known = decrypted.get(cached)
     if (known) return known
-    const bytes = secretBytes(decryptSecret(encrypter, endpointId, encrypted))
-    decrypted.set(key, bytes)
+    const bytes = secretBytes(decryptSecret(encrypter, key, encrypted))
+    decrypted.set(cached, bytes)
     return bytes
   }
 }
@@ -41,6 +47,6 @@ export function secretBytes(secret: string): Buffer {
   return Buffer.from(secret.slice(PREFIX.length), 'base64')
 }
 
-function context(endpointId: string): string {
-  return `webhook endpoint ${endpointId}`
+function contextOf({ endpointId, number }: SecretKey): string {
+  return `webhook endpoint ${endpointId} secret ${number}`
 }

@@ -27,8 +27,9 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   const bodyOf = createBodies(timeText)
   const compose = ({ claim, startedAtMs }: Attempt) => {
     const body = bodyOf(claim)
-    const [newest, ...earlier] = claim.secretsEncrypted.map((encrypted) =>
-      decryptSecret(claim.endpointId, encrypted),
+    const { endpointId } = claim
+    const [newest, ...earlier] = claim.secrets.map(({ number, encrypted }) =>
+      decryptSecret({ endpointId, number }, encrypted),
     )
     assert(newest, 'an endpoint has a secret that signs')
     const headers = signedHeaders({

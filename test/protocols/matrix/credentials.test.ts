@@ -6,7 +6,9 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { SCOPES, type Scope } from '../../../src/auth/caller.ts'
 import { readPolicies, readPolicy } from '../../../src/auth/method-policy.ts'
 import { Fault } from '../../../src/core/errors.ts'
+import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { authentication } from '../../../src/server/interceptors/authentication.ts'
+import { MASTER_KEY } from '../../support/master-key.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 import {
@@ -167,6 +169,7 @@ describe('scopes', () => {
         token: async () => ({ kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) }),
       },
       readPolicies(methods),
+      createEncrypter(MASTER_KEY),
     )
     let called = false
     const request = {

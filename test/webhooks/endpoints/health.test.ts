@@ -49,7 +49,7 @@ describe('an endpoint that responds with 410', () => {
     ]
     gone.answer({ status: 410 })
     const business = await harness.business()
-    const { id } = await addEndpoint(webhooks, business, gone.url)
+    const { id } = await addEndpoint(webhooks, business, `${gone.url}/hook/secret?token=secret`)
     await addEndpoint(webhooks, business, other.url)
     await addEndpoint(webhooks, await harness.business(), foreign.url)
     await harness.publish(paymentEvent(business))
@@ -60,8 +60,9 @@ describe('an endpoint that responds with 410', () => {
       type: 'WEBHOOK_ENDPOINT',
       status: 'DISABLED',
       sequence: 2,
-      endpoint: { endpoint_id: id, url: gone.url, disabled_reason: 'GONE' },
+      endpoint: { endpoint_id: id, url: new URL(gone.url).origin, disabled_reason: 'GONE' },
     })
+    expect(JSON.stringify(event)).not.toContain('secret')
     expect(event.data).not.toHaveProperty('reference')
     expect(event.data.endpoint.disabled_at).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
 

@@ -157,6 +157,24 @@ describe('rotating a secret', () => {
     ).toHaveLength(1)
   })
 
+  test('binds a secret to its number: swapped in the database, neither signs', async () => {
+    const webhooks = harness.started({ retryScheduleMs: [60_000] })
+    const peer = await harness.receiver()
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url)
+    await clientOf(webhooks).rotateSecret({ endpointId: id })
+    const { rowCount } = await harness.database.pool.query(
+      `update webhook_secret s set secret_encrypted = o.secret_encrypted from webhook_secret o
+        where s.endpoint_id = $1 and o.endpoint_id = $1 and o.number = 3 - s.number`,
+      [id],
+    )
+    expect(rowCount).toBe(2)
+    await harness.publish(paymentEvent(business))
+    const attempts = await until(async () => (await harness.deliveries(id))[0]?.log)
+    expect(attempts[0]?.error).toBe('internal error: the request could not be built')
+    expect(peer.requests).toHaveLength(0)
+  })
+
   test('without an overlap ends the earlier secrets at once', async () => {
     const webhooks = harness.started()
     const client = clientOf(webhooks)

@@ -22,7 +22,8 @@ test('a position reused by another event after a restore gets that event’s bod
   })
   const deliver = ({ id, kind, businessId, payload }: ReturnType<typeof paymentEvent>) => {
     const logged = { position: 7n, businessSequence: 3n, epoch: 1, occurredAtMs: 0, live: true }
-    const secretsEncrypted = [encryptSecret(encrypter, 'ep_1', newSecret())]
+    const key = { endpointId: 'ep_1', number: 1 }
+    const secrets = [{ number: 1, encrypted: encryptSecret(encrypter, key, newSecret()) }]
     return send({
       startedAtMs: 0,
       startedTickMs: 0,
@@ -33,7 +34,7 @@ test('a position reused by another event after a restore gets that event’s bod
         fence: 1,
         url: 'https://example.com/',
         concurrency: 1,
-        secretsEncrypted,
+        secrets,
         entry: { ...logged, eventId: id, businessId, kind, payload },
       },
     })

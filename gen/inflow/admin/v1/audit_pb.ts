@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/admin/v1/audit.proto.
  */
 export const file_inflow_admin_v1_audit: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvYWRtaW4vdjEvYXVkaXQucHJvdG8SD2luZmxvdy5hZG1pbi52MSKTAgoKQXVkaXRFbnRyeRIOCgZudW1iZXIYASABKAMSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiUKBWFjdG9yGAMgASgLMhYuaW5mbG93LmFkbWluLnYxLkFjdG9yEg8KB2FkZHJlc3MYBCABKAkSEgoKcmVxdWVzdF9pZBgFIAEoCRIOCgZhY3Rpb24YBiABKAkSEwoLdGFyZ2V0X2tpbmQYByABKAkSEQoJdGFyZ2V0X2lkGAggASgJEhMKC2J1c2luZXNzX2lkGAkgASgJEg8KB2RldGFpbHMYCiABKAkSFQoNcHJldmlvdXNfaGFzaBgLIAEoCRIMCgRoYXNoGAwgASgJIi8KBUFjdG9yEgwKBGtpbmQYASABKAkSCgoCaWQYAiABKAkSDAoEbmFtZRgDIAEoCSIpCglBdWRpdEhlYWQSDgoGbnVtYmVyGAEgASgDEgwKBGhhc2gYAiABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChtpbmZsb3cvYWRtaW4vdjEvYXVkaXQucHJvdG8SD2luZmxvdy5hZG1pbi52MSKmAgoKQXVkaXRFbnRyeRIOCgZudW1iZXIYASABKAMSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiUKBWFjdG9yGAMgASgLMhYuaW5mbG93LmFkbWluLnYxLkFjdG9yEg8KB2FkZHJlc3MYBCABKAkSEgoKcmVxdWVzdF9pZBgFIAEoCRIOCgZhY3Rpb24YBiABKAkSEwoLdGFyZ2V0X2tpbmQYByABKAkSEQoJdGFyZ2V0X2lkGAggASgJEhMKC2J1c2luZXNzX2lkGAkgASgJEg8KB2RldGFpbHMYCiABKAkSFQoNcHJldmlvdXNfaGFzaBgLIAEoCRIMCgRoYXNoGAwgASgJEhEKCWF1dGhlbnRpYxgNIAEoCCIvCgVBY3RvchIMCgRraW5kGAEgASgJEgoKAmlkGAIgASgJEgwKBG5hbWUYAyABKAkiPAoJQXVkaXRIZWFkEg4KBm51bWJlchgBIAEoAxIMCgRoYXNoGAIgASgJEhEKCWF1dGhlbnRpYxgDIAEoCGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * An administrative change: who changed what, when, and from where. An entry is appended in the
@@ -25,6 +25,9 @@ export const file_inflow_admin_v1_audit: GenFile = /*@__PURE__*/
  *   "inflow-audit-1", number, at in milliseconds since the Unix epoch, actor.kind, actor.id,
  *   actor.name, address, request_id, action, target_kind, target_id, business_id, details,
  *   previous_hash
+ *
+ * The owner of the database can compute hashes again. So the service also stores a MAC of each
+ * entry and of the head, under a key derived from the master key.
  *
  * @generated from message inflow.admin.v1.AuditEntry
  */
@@ -112,6 +115,14 @@ export type AuditEntry = Message<"inflow.admin.v1.AuditEntry"> & {
    * @generated from field: string hash = 12;
    */
   hash: string;
+
+  /**
+   * Whether the MAC of the entry is right: the service appended exactly this entry, under this
+   * number, to entries that were intact. False also if the service no longer knows the master key.
+   *
+   * @generated from field: bool authentic = 13;
+   */
+  authentic: boolean;
 };
 
 /**
@@ -128,7 +139,8 @@ export const AuditEntrySchema: GenMessage<AuditEntry> = /*@__PURE__*/
  */
 export type Actor = Message<"inflow.admin.v1.Actor"> & {
   /**
-   * "token", "secret_key", "bootstrap" (the token of the settings) or "system" (the service).
+   * "token", "secret_key", "bootstrap" (the token of the settings), "system" (the service) or
+   * "command_line" (a command that works on the database itself).
    *
    * @generated from field: string kind = 1;
    */
@@ -142,7 +154,7 @@ export type Actor = Message<"inflow.admin.v1.Actor"> & {
   id: string;
 
   /**
-   * The name of the token at the time of the change.
+   * The name of the token at the time of the change; for "command_line", user@host.
    *
    * @generated from field: string name = 3;
    */
@@ -175,6 +187,13 @@ export type AuditHead = Message<"inflow.admin.v1.AuditHead"> & {
    * @generated from field: string hash = 2;
    */
   hash: string;
+
+  /**
+   * Whether the MAC of the head is right: the service appended this entry, and none after it.
+   *
+   * @generated from field: bool authentic = 3;
+   */
+  authentic: boolean;
 };
 
 /**

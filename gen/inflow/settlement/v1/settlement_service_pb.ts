@@ -33,7 +33,8 @@ export type SettleRequest = Message<"inflow.settlement.v1.SettleRequest"> & {
 
   /**
    * The caller's idempotency key, up to 100 characters of A-Z a-z 0-9 - _ . / and colon. A repeat
-   * returns the settlements of the first request. Empty: the service generates an id.
+   * for the same business_id and mode returns the settlements of the first request. Empty: the
+   * service generates an id.
    *
    * @generated from field: string request_id = 2;
    */

@@ -37,7 +37,7 @@ export type Endpoint = Message<"inflow.webhook.v1.Endpoint"> & {
   businessId: string;
 
   /**
-   * The URL.
+   * The URL. In events about the endpoint only its origin, as paths and queries may hold secrets.
    *
    * @generated from field: string url = 3;
    */

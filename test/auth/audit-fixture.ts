@@ -1,0 +1,65 @@
+import type { Pool } from 'pg'
+import type { AuditEntry } from '../../gen/inflow/admin/v1/audit_pb.ts'
+import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
+import { listAuditEntries } from '../../src/auth/audit/list-audit-entries.ts'
+import type { Actor } from '../../src/auth/caller.ts'
+import { toAuditEntryMessage } from '../../src/auth/message.ts'
+import { createChain } from '../../src/cli/audit/audit-chain.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { inTransaction } from '../../src/postgres/in-transaction.ts'
+import { MASTER_KEY } from '../support/master-key.ts'
+
+export const keys = createEncrypter(MASTER_KEY)
+
+export const OPERATOR: Actor = {
+  kind: 'token',
+  id: 'tok_1',
+  name: 'Ngọzi 😀 "?\' \\',
+  address: '::1',
+  requestId: 'req_1',
+  auditKeys: keys,
+}
+
+/** Changes rows with the triggers disabled, as a superuser can. Verification must detect it. */
+export async function withoutTriggers(
+  pool: Pool,
+  ...statements: readonly [string, ...unknown[]][]
+): Promise<void> {
+  await inTransaction(pool, async (client) => {
+    await client.query('set local session_replication_role = replica')
+    for (const [sql, ...values] of statements) await client.query(sql, values)
+  })
+}
+
+/** Appends an entry, as an operator's change does. */
+export function append(pool: Pool, targetId: string, actor = OPERATOR): Promise<void> {
+  const change = { action: 'key.revoke', targetId } as const
+  return inTransaction(pool, (client) => appendAudit(client, actor, change))
+}
+
+/** The whole log, as the service returns it. */
+export async function readAll(pool: Pool, auditKeys = keys) {
+  const filter = {
+    ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
+    ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
+  }
+  const entries: AuditEntry[] = []
+  let pageToken = ''
+  for (;;) {
+    const page = await listAuditEntries(pool, auditKeys, filter, 5, pageToken)
+    entries.push(...page.rows.map(toAuditEntryMessage))
+    pageToken = page.nextPageToken
+    if (pageToken === '') return { entries, head: page.head }
+  }
+}
+
+/** The number of the first bad entry, as `audit verify` finds it; undefined: the log is intact. */
+export async function firstBad(pool: Pool, auditKeys = keys): Promise<bigint | undefined> {
+  const { entries, head } = await readAll(pool, auditKeys)
+  const chain = createChain()
+  for (const entry of entries) {
+    const broken = chain.follow(entry)
+    if (broken) return broken.number
+  }
+  return chain.end(head as never)?.number
+}
