@@ -8,7 +8,13 @@ import { assert, Fault } from '../core/errors.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
 /** The scopes of an internal token. `admin` allows every internal method. */
-export const SCOPES = ['admin', 'payments:write', 'read', 'events:subscribe'] as const
+export const SCOPES = [
+  'admin',
+  'payments:write',
+  'payments:reverse',
+  'read',
+  'events:subscribe',
+] as const
 
 export type Scope = (typeof SCOPES)[number]
 

@@ -15,7 +15,7 @@ import { inflow, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
-import { FEED, PAYMENTS, useTls } from './tls-fixture.ts'
+import { FEED, PAYMENTS, REVERSALS, useTls } from './tls-fixture.ts'
 
 const tls = useTls(true)
 
@@ -43,6 +43,7 @@ const codeOf = (call: Promise<unknown>) =>
   )
 
 const LOOK_UP = { sessionId: 'none', businessId: 'biz_none' }
+const REVERSAL = { transactionId: 'txn_none', reason: 'sent twice' }
 
 let payments: TestCertificate
 let feed: TestCertificate
@@ -70,10 +71,13 @@ describe('without a token', () => {
   test('the URI of the certificate has its scopes, and no others', async () => {
     const asPayments = transportOf(payments)
     const asFeed = transportOf(feed)
+    const asReversals = transportOf(issue([REVERSALS]))
     const outcomes = [
       codeOf(createClient(TransactionService, asPayments).getTransaction(LOOK_UP)),
       codeOf(createClient(TransactionService, asFeed).getTransaction(LOOK_UP)),
       codeOf(createClient(EventService, asFeed).listEvents({ businessId: 'biz_none' })),
+      codeOf(createClient(TransactionService, asPayments).reverseTransaction(REVERSAL)),
+      codeOf(createClient(TransactionService, asReversals).reverseTransaction(REVERSAL)),
       codeOf(createClient(BusinessService, asPayments).createBusiness({ name: 'x' })),
       codeOf(createClient(ThirdPartyService, asPayments).getTransaction({ sessionId: 'none' })),
     ]
@@ -81,6 +85,8 @@ describe('without a token', () => {
       'NotFound',
       'PermissionDenied',
       'OK',
+      'PermissionDenied',
+      'NotFound',
       'PermissionDenied',
       'Unauthenticated',
     ])

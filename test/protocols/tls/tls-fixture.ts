@@ -10,6 +10,7 @@ import { type Instance, startInstance } from '../../support/instance.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
 
 export const PAYMENTS = 'spiffe://example.org/payments'
+export const REVERSALS = 'spiffe://example.org/reversals'
 export const FEED = 'spiffe://example.org/feed'
 
 /** An instance with TLS at both servers, and the authority that its certificate is of. */
@@ -38,6 +39,7 @@ export function useTls(mutual: boolean, log?: Logger): TlsInstance {
     write({ cert, key, clientCa: authority.cert })
     const scopes: [string, ReadonlySet<Scope>][] = [
       [PAYMENTS, new Set<Scope>(['payments:write', 'read'])],
+      [REVERSALS, new Set<Scope>(['payments:reverse'])],
       [FEED, new Set<Scope>(['events:subscribe'])],
     ]
     const overrides: Partial<Config> = {
