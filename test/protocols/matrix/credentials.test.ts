@@ -9,15 +9,7 @@ import { Fault } from '../../../src/core/errors.ts'
 import { authentication } from '../../../src/server/interceptors/authentication.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
-import {
-  allMethods,
-  nameOf,
-  type Outcome,
-  PROTOCOLS,
-  type Protocol,
-  REST,
-  restPath,
-} from './protocols.ts'
+import { allMethods, nameOf, type Outcome, protocolsOf } from './protocols.ts'
 import { HAPPY, SCOPE_SERVICES } from './rows.ts'
 import { type Scene, setScene } from './scene.ts'
 
@@ -91,12 +83,6 @@ const TOKENS = [
   ...SCOPES.map((scope) => `a token of scope ${scope}`),
   'a restricted token',
 ]
-
-function protocolsOf(method: DescMethod): [string, Protocol][] {
-  const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
-  if (restPath(method) !== undefined) protocols.push(['REST', REST])
-  return protocols
-}
 
 const DENIED = { code: 'PERMISSION_DENIED', reason: 'permission_denied' }
 
