@@ -117,7 +117,7 @@ function toRestJson(schema: DescMessage, message: Message): JsonValue {
 /** Only for a call that would never end. */
 const LIMIT_MS = 60_000
 
-function byTransport(open: (at: Addresses) => Transport): Protocol {
+export function byTransport(open: (at: Addresses) => Transport): Protocol {
   // One for each service, as a transport keeps its connection open.
   const transports = new Map<string, Transport>()
   return async (at, { method, request, authorization, take = 1 }) => {
@@ -200,7 +200,7 @@ function fromServiceError(error: ServiceError): Outcome {
 }
 
 /** `google.rpc` details, read as a client reads them. */
-function toOutcome(error: ConnectError): Outcome {
+export function toOutcome(error: ConnectError): Outcome {
   const [info] = error.findDetails(ErrorInfoSchema)
   const [bad] = error.findDetails(BadRequestSchema)
   const [retry] = error.findDetails(RetryInfoSchema)
