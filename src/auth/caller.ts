@@ -9,7 +9,13 @@ import type { AuditKeys } from './audit/audit-mac.ts'
 import type { RateLimit } from './rate-limits/token-bucket.ts'
 
 /** The scopes of an internal token. `admin` allows every internal method. */
-export const SCOPES = ['admin', 'payments:write', 'read', 'events:subscribe'] as const
+export const SCOPES = [
+  'admin',
+  'payments:write',
+  'payments:reverse',
+  'read',
+  'events:subscribe',
+] as const
 
 export type Scope = (typeof SCOPES)[number]
 

@@ -1,8 +1,9 @@
 import { defineConfig } from 'vitest/config'
 import { common, SLOW_FILES } from '../vitest.config.ts'
 
-/** Runs of the property tests, more than in `npm test`. The environment overrides them. */
+/** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
+  MATRIX: 'full',
   SCHEDULES: '3000',
   SEQUENCES: '500',
 }
@@ -14,6 +15,7 @@ export default defineConfig({
     include: [
       'test/faults/**/*.test.ts',
       'test/events/sequencer.test.ts',
+      'test/protocols/matrix/credentials.test.ts',
       'test/settlement/sequences.test.ts',
       ...SLOW_FILES,
     ],

@@ -27,7 +27,7 @@ create table internal_token (
   constraint internal_token_business_ids check ((cardinality(business_ids) > 0) and (cardinality(business_ids) <=
     100)),
   constraint internal_token_scopes check ((cardinality(scopes) > 0) and (scopes <@ array['admin', 'payments:write',
-    'read', 'events:subscribe'])));
+    'payments:reverse', 'read', 'events:subscribe'])));
 create table audit_head (
   id int primary key, "number" bigint not null, hash bytea not null, mac bytea not null,
   constraint audit_head_one_row check (id = 1));

@@ -1,222 +1,141 @@
-import { create, type DescMethod } from '@bufbuild/protobuf'
-import { createContextValues } from '@connectrpc/connect'
+import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { SCOPES, type Scope } from '../../../src/auth/caller.ts'
-import { readPolicies, readPolicy } from '../../../src/auth/method-policy.ts'
-import { Fault } from '../../../src/core/errors.ts'
-import { createEncrypter } from '../../../src/crypto/encryption.ts'
-import { authentication } from '../../../src/server/interceptors/authentication.ts'
-import { MASTER_KEY } from '../../support/master-key.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { until } from '../rest/rest.ts'
-import {
-  allMethods,
-  nameOf,
-  type Outcome,
-  PROTOCOLS,
-  type Protocol,
-  REST,
-  restPath,
-} from './protocols.ts'
+import { SCOPES } from '../../../src/auth/caller.ts'
+import { useService } from '../../support/service.ts'
+import { type Credentials, makeCredentials, malformedHeaders } from './callers.ts'
+import { isForTokens, verdictOf } from './oracle.ts'
+import { allMethods, nameOf } from './protocols.ts'
 import { HAPPY, SCOPE_SERVICES } from './rows.ts'
-import { type Scene, setScene } from './scene.ts'
+import { type Request, type Scene, setScene } from './scene.ts'
+import { snapshotOf } from './snapshot.ts'
+import { type WireOutcome, wireProtocolsOf } from './wire.ts'
 
 // All that is refused here comes from one address.
 const service = useService({ RATE_LIMIT_FAILED: 'off' })
 const methods = await allMethods()
+const EACH = methods.map((method) => [nameOf(method), method] as const)
 
 let scene: Scene
-let credentials: Record<string, string | undefined>
+let credentials: Credentials
+/** Requests that would succeed: a call that should have been refused changes something. */
+const requests = new Map<DescMethod, Request>()
+let before: unknown
 
 beforeAll(async () => {
   scene = await setScene(service)
-  const other = await service.business('Other')
-  const businesses = service.client(BusinessService)
-  const revoked = await businesses.issueKey({ businessId: scene.businessId })
-  await businesses.revokeKey({ keyId: revoked.key!.id })
-  await until(
-    () => service.post('listEvents/', revoked.secretKey, {}),
-    (answer) => answer.status === 401,
-  )
-  const expired = await businesses.issueKey({ businessId: scene.businessId })
-  const expiredToken = await issue({ name: 'expired', scopes: ['admin'] })
-  const revokedToken = await issue({ name: 'revoked', scopes: ['admin'] })
-  const { pool } = service.database
-  const ended = "expires_at = now() - interval '1 s' where id = $1"
-  await pool.query(`update api_key set ${ended}`, [expired.key!.id])
-  await pool.query(`update internal_token set ${ended}`, [expiredToken.token!.id])
-  await service.client(AdminService).revokeToken({ tokenId: revokedToken.token!.id })
-  credentials = {
-    none: undefined,
-    empty: '',
-    'the scheme alone': 'Bearer ',
-    garbage: 'Bearer garbage',
-    'an unknown key': `Bearer sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`,
-    'a revoked key': `Bearer ${revoked.secretKey}`,
-    'an expired key': `Bearer ${expired.secretKey}`,
-    'an unknown token': `Bearer it_${'0'.repeat(26)}_${'A'.repeat(43)}`,
-    'a malformed token': `Bearer it_${'0'.repeat(26)}_short`,
-    'a revoked token': `Bearer ${revokedToken.secret}`,
-    'an expired token': `Bearer ${expiredToken.secret}`,
-    'a token of the right id and another secret': `Bearer ${forged(expiredToken.secret)}`,
-    'a key of another scheme': `Basic ${scene.key}`,
-    'a key without a scheme': scene.key,
-    'a token of another scheme': `Token ${ADMIN_TOKEN}`,
-    'a token without a scheme': ADMIN_TOKEN,
-    'a token and more': `Bearer ${ADMIN_TOKEN}x`,
-    'a token but for its end': `Bearer ${ADMIN_TOKEN.slice(0, -1)}`,
-    'a business key': `Bearer ${scene.key}`,
-    "another business's key": `Bearer ${other.key}`,
-    'the admin token': `Bearer ${ADMIN_TOKEN}`,
+  credentials = await makeCredentials(service, scene)
+  for (const [name, method] of EACH) {
+    requests.set(method, await HAPPY[name]!(scene, `refused-${name}`.replace('.', '-')))
   }
-  for (const scope of SCOPES) {
-    const { secret } = await issue({ name: scope, scopes: [scope] })
-    credentials[`a token of scope ${scope}`] = `Bearer ${secret}`
-  }
-  const restricted = { name: 'restricted', scopes: [...SCOPES], businessIds: [scene.businessId] }
-  credentials['a restricted token'] = `Bearer ${(await issue(restricted)).secret}`
+  before = await snapshotOf(service)
 })
 
 afterAll(() => scene?.close())
 
-const issue = (wanted: { name: string; scopes: string[]; businessIds?: string[] }) =>
-  service.client(AdminService).issueToken(wanted)
+/** The faults run calls with every credential over every protocol; `npm test` as below. */
+const FULL = process.env['MATRIX'] === 'full'
 
-/** The same token, but for its random part. */
-const forged = (secret: string) => secret.slice(0, -43) + 'A'.repeat(43)
-
-const BUSINESS_KEYS = ['a business key', "another business's key"]
-const TOKENS = [
-  'the admin token',
-  ...SCOPES.map((scope) => `a token of scope ${scope}`),
-  'a restricted token',
-]
-
-function protocolsOf(method: DescMethod): [string, Protocol][] {
-  const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
-  if (restPath(method) !== undefined) protocols.push(['REST', REST])
-  return protocols
+/**
+ * Calls a method with each credential: with the first over every protocol, and with the others over
+ * one each, in turn, so that every protocol meets every credential.
+ */
+async function callAll(
+  method: DescMethod,
+  authorizations: [string, string | undefined][],
+  request: Request,
+) {
+  const turn = methods.indexOf(method)
+  const calls = wireProtocolsOf(method).flatMap(([protocol, call], index, { length }) =>
+    authorizations
+      .filter((_, nth) => FULL || nth === 0 || (turn + nth) % length === index)
+      .map(async ([kind, authorization]) => {
+        const outcome = await call(service, { method, request, authorization })
+        return { protocol, kind, outcome }
+      }),
+  )
+  return Promise.all(calls)
 }
 
-const DENIED = { code: 'PERMISSION_DENIED', reason: 'permission_denied' }
-
-/** Whether the scopes of one of TOKENS open a method. */
-function allows(kind: string, method: DescMethod, scopes: readonly Scope[]): boolean {
-  const scope = /^a token of scope (.+)$/.exec(kind)?.[1] as Scope | undefined
-  if (scope === undefined || scope === 'admin') return true
-  expect(SCOPE_SERVICES[scope].test(nameOf(method))).toBe(scopes.includes(scope))
-  return scopes.includes(scope)
+/** The HTTP status of a refusal: gRPC-Web and streams state the error in the body. */
+function statusOf(protocol: string, method: DescMethod, status: number): number | undefined {
+  if (protocol === 'gRPC') return undefined
+  return protocol === 'gRPC-Web' || method.methodKind !== 'unary' ? 200 : status
 }
 
-/** Whether the call got as far as the method, whatever came of it there. */
-function opened(outcome: Outcome): boolean {
-  return 'messages' in outcome || outcome.code !== 'UNAUTHENTICATED'
+const REFUSALS = {
+  UNAUTHENTICATED: { status: 401, reason: 'unauthorized' },
+  PERMISSION_DENIED: { status: 403, reason: 'permission_denied' },
+} as const
+
+function expectRefused(
+  method: DescMethod,
+  code: keyof typeof REFUSALS,
+  calls: readonly { protocol: string; kind: string; outcome: WireOutcome }[],
+): void {
+  const { status, reason } = REFUSALS[code]
+  for (const { protocol, kind, outcome } of calls) {
+    const { bytes, ...found } = outcome
+    const wanted = {
+      code,
+      reason,
+      ...(protocol !== 'gRPC' && { status: statusOf(protocol, method, status) }),
+    }
+    expect([protocol, kind, found]).toEqual([protocol, kind, wanted])
+    // Whatever is wrong with a credential, the response is the same.
+    const first = calls.find((each) => each.protocol === protocol)!
+    expect([protocol, kind, bytes]).toEqual([protocol, kind, first.outcome.bytes])
+  }
 }
 
-describe('only the credential of its policy opens an rpc, over every protocol', () => {
-  test.each(methods.map((method) => [nameOf(method), method] as const))(
-    '%s',
-    async (name, method) => {
-      const policy = readPolicy(method)
-      const opens = policy.credential === 'secret key' ? BUSINESS_KEYS : TOKENS
-      for (const [protocol, call] of protocolsOf(method)) {
-        const outcomes = await Promise.all(
-          Object.entries(credentials).map(async ([kind, authorization]) => {
-            // An empty request: only an accepted caller gets the error about required fields.
-            const outcome = await call(service, { method, request: {}, authorization })
-            return [kind, outcome] as const
-          }),
-        )
-        const open = outcomes.filter(([, outcome]) => opened(outcome)).map(([kind]) => kind)
-        expect([protocol, open]).toEqual([protocol, opens])
-        for (const [kind, outcome] of outcomes) {
-          if (opens.includes(kind)) {
-            const allowed =
-              policy.credential === 'secret key' || allows(kind, method, policy.scopes)
-            // An empty request is refused for what it lacks before it is for whose it is.
-            if (!allowed) expect([protocol, kind, outcome]).toMatchObject([protocol, kind, DENIED])
-            else if (kind !== 'a restricted token') {
-              expect([protocol, kind, outcome]).not.toMatchObject([protocol, kind, DENIED])
-            }
-            continue
-          }
-          const what = policy.credential
-          expect([protocol, kind, outcome]).toEqual([
-            protocol,
-            kind,
-            {
-              code: 'UNAUTHENTICATED',
-              reason: 'unauthorized',
-              message: `A valid ${what} is required: Authorization: Bearer <${what}>`,
-              violations: [],
-              retryAfterSeconds: undefined,
-            },
-          ])
-        }
-      }
-      expect(HAPPY[name], 'rows.ts has a row').toBeDefined()
+describe('what the policy refuses is refused over every protocol, with the same response', () => {
+  test.each(EACH)('%s', async (_name, method) => {
+    for (const code of ['UNAUTHENTICATED', 'PERMISSION_DENIED'] as const) {
+      const refused = Object.entries(credentials)
+        .filter(([, { is }]) => verdictOf(method, is) === code)
+        .map(([kind, { authorization }]) => [kind, authorization] as [string, string | undefined])
+      expectRefused(method, code, await callAll(method, refused, requests.get(method)!))
+    }
+  })
+
+  test.each(EACH.filter(([name]) => /\.(GetBalance|RecordPayment)$/.test(name)))(
+    '%s, with headers that only look like a credential',
+    async (_name, method) => {
+      const headers = Object.entries(malformedHeaders(scene.key))
+      const calls = await callAll(method, headers, requests.get(method)!)
+      expectRefused(method, 'UNAUTHENTICATED', calls)
     },
   )
+
+  test('and changes nothing', async () => {
+    expect(await snapshotOf(service)).toEqual(before)
+  })
 })
 
-describe('scopes', () => {
-  const opensFor = async (method: DescMethod, scopes: readonly Scope[]): Promise<boolean> => {
-    const interceptor = authentication(
-      {
-        secretKey: async () => undefined,
-        token: async () => ({ kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) }),
-      },
-      readPolicies(methods),
-      createEncrypter(MASTER_KEY),
-    )
-    let called = false
-    const request = {
-      stream: false as const,
-      service: method.parent,
-      method,
-      requestMethod: 'POST',
-      url: '',
-      signal: new AbortController().signal,
-      header: new Headers({ authorization: 'Bearer token' }),
-      contextValues: createContextValues(),
-      message: create(method.input),
+describe('what the policy allows is open over every protocol', () => {
+  test.each(EACH)('%s', async (name, method) => {
+    const allowed = Object.entries(credentials)
+      .filter(([kind, { is }]) => kind !== 'a restricted token' && verdictOf(method, is) === 'OPEN')
+      .map(([kind, { authorization }]) => [kind, authorization] as [string, string | undefined])
+    expect(allowed.length).toBeGreaterThan(1)
+    // An empty request: only an accepted caller gets the error about required fields.
+    for (const { protocol, kind, outcome } of await callAll(method, allowed, {})) {
+      expect([protocol, kind, outcome.code]).not.toEqual([
+        protocol,
+        kind,
+        expect.stringMatching(/UNAUTHENTICATED|PERMISSION_DENIED/),
+      ])
     }
-    try {
-      await interceptor(async () => {
-        called = true
-        return {} as never
-      })(request as never)
-    } catch (error) {
-      expect(error).toBeInstanceOf(Fault)
-      expect((error as Fault).reason).toMatch(/^(permission_denied|unauthorized)$/)
+    if (!isForTokens(method)) return
+    for (const scope of SCOPES) {
+      const open = verdictOf(method, { kind: 'token', scopes: [scope] }) === 'OPEN'
+      expect([scope, SCOPE_SERVICES[scope].test(name)]).toEqual([scope, open])
     }
-    return called
+  })
+})
+
+test('the scope read allows exactly the unary rpcs without side effects', () => {
+  for (const method of methods.filter(isForTokens)) {
+    const open = verdictOf(method, { kind: 'token', scopes: ['read'] }) === 'OPEN'
+    expect([nameOf(method), open]).toEqual([nameOf(method), method.idempotency === 1])
   }
-
-  const internal = methods.filter((method) => readPolicy(method).credential === 'token')
-
-  test.each(SCOPES)('%s allows its methods and no others', async (scope) => {
-    for (const method of internal) {
-      const name = nameOf(method)
-      const open = await opensFor(method, [scope])
-      if (open) expect(name).toMatch(SCOPE_SERVICES[scope])
-      if (scope === 'read' && open) expect([name, method.idempotency]).toEqual([name, 1])
-      if (scope === 'admin') expect([name, open]).toEqual([name, true])
-    }
-  })
-
-  test('read allows every rpc without side effects, and each stream needs its scope', async () => {
-    for (const method of internal.filter((each) => each.idempotency === 1)) {
-      expect([nameOf(method), await opensFor(method, ['read'])]).toEqual([nameOf(method), true])
-    }
-  })
-
-  test('a token without scopes allows nothing, and no token allows a business’s rpc', async () => {
-    for (const method of methods) {
-      const scopes = internal.includes(method) ? [] : SCOPES
-      expect([nameOf(method), await opensFor(method, scopes)]).toEqual([nameOf(method), false])
-    }
-  })
 })

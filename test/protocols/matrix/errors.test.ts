@@ -7,7 +7,7 @@ import { fakeConnectors } from '../../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { ERRORS } from './error-rows.ts'
-import { allMethods, nameOf, PROTOCOLS, type Protocol, REST, restPath } from './protocols.ts'
+import { allMethods, nameOf, PROTOCOLS, type Protocol, protocolsOf } from './protocols.ts'
 import { HAPPY } from './rows.ts'
 import { type Request, type Scene, setScene } from './scene.ts'
 
@@ -63,12 +63,6 @@ function namedErrors(): Map<string, string> {
 }
 
 const NAMED = namedErrors()
-
-function protocolsOf(method: (typeof methods)[number]): [string, Protocol][] {
-  const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
-  if (restPath(method) !== undefined) protocols.push(['REST', REST])
-  return protocols
-}
 
 const authorizationOf = (name: string) =>
   `Bearer ${name.startsWith('ThirdPartyService.') ? scene.key : ADMIN_TOKEN}`

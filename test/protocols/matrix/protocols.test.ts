@@ -1,7 +1,7 @@
 import type { JsonValue } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { allMethods, nameOf, PROTOCOLS, type Protocol, REST, restPath } from './protocols.ts'
+import { allMethods, nameOf, protocolsOf } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { type Scene, setScene } from './scene.ts'
 
@@ -25,10 +25,8 @@ describe('a successful call has the same response over every protocol', () => {
     '%s',
     async (name, method) => {
       const token = method.parent.name === 'ThirdPartyService' ? scene.key : ADMIN_TOKEN
-      const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
-      if (restPath(method) !== undefined) protocols.push(['REST', REST])
       const answers: [string, unknown][] = []
-      for (const [index, [protocol, call]] of protocols.entries()) {
+      for (const [index, [protocol, call]] of protocolsOf(method).entries()) {
         const fresh = `fresh-${name}-${index}`.replace('.', '-')
         const outcome = await call(service, {
           method,

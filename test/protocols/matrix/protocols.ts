@@ -1,12 +1,8 @@
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import {
   create,
   type DescMessage,
   type DescMethod,
-  type DescService,
   fromBinary,
-  getOption,
   type JsonValue,
   type Message,
   type MessageInitShape,
@@ -21,12 +17,12 @@ import {
   createGrpcWebTransport,
 } from '@connectrpc/connect-node'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
-import { http } from '../../../gen/google/api/annotations_pb.ts'
 import {
   BadRequestSchema,
   ErrorInfoSchema,
   RetryInfoSchema,
 } from '../../../gen/google/rpc/error_details_pb.ts'
+import { loadServices, restPath } from '../../../proto/contract-services.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { send } from '../rest/rest.ts'
 
@@ -58,32 +54,14 @@ export interface ProtocolCall {
 
 export type Protocol = (at: Addresses, call: ProtocolCall) => Promise<Outcome>
 
-/** Every service in gen/, so that a new one is in every matrix at once. */
-export async function allServices(): Promise<DescService[]> {
-  const root = join(import.meta.dirname, '../../../gen/inflow')
-  const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
-  const found: DescService[] = []
-  for (const file of files.filter((name) => name.endsWith('_service_pb.ts')).sort()) {
-    const module = (await import(join(root, file))) as Record<string, DescService>
-    found.push(...Object.values(module).filter((each) => each?.kind === 'service'))
-  }
-  return found
-}
-
+/** Every method in gen/, so that a new one is in every matrix at once. */
 export async function allMethods(): Promise<DescMethod[]> {
-  return (await allServices()).flatMap((service) => service.methods)
+  return (await loadServices()).flatMap((service) => service.methods)
 }
 
 /** `AccountService.CreateAccount` */
 export function nameOf(method: DescMethod): string {
   return `${method.parent.name}.${method.name}`
-}
-
-/** The REST path of a method, if it has one. */
-export function restPath(method: DescMethod): string | undefined {
-  if (!method.proto.options) return undefined
-  const { pattern } = getOption(method, http)
-  return typeof pattern.value === 'string' ? pattern.value : undefined
 }
 
 export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
@@ -119,6 +97,13 @@ export const REST: Protocol = async ({ httpUrl }, { method, request, authorizati
   }
 }
 
+/** Every protocol that serves a method, by name. */
+export function protocolsOf(method: DescMethod): [string, Protocol][] {
+  const protocols: [string, Protocol][] = Object.entries(PROTOCOLS)
+  if (restPath(method) !== undefined) protocols.push(['REST', REST])
+  return protocols
+}
+
 /** int64 as a number: REST requests are flat objects of texts and numbers. */
 function toRestJson(schema: DescMessage, message: Message): JsonValue {
   const json = toJson(schema, message) as Record<string, JsonValue>
@@ -132,7 +117,7 @@ function toRestJson(schema: DescMessage, message: Message): JsonValue {
 /** Only for a call that would never end. */
 const LIMIT_MS = 60_000
 
-function byTransport(open: (at: Addresses) => Transport): Protocol {
+export function byTransport(open: (at: Addresses) => Transport): Protocol {
   // One for each service, as a transport keeps its connection open.
   const transports = new Map<string, Transport>()
   return async (at, { method, request, authorization, take = 1 }) => {
@@ -215,7 +200,7 @@ function fromServiceError(error: ServiceError): Outcome {
 }
 
 /** `google.rpc` details, read as a client reads them. */
-function toOutcome(error: ConnectError): Outcome {
+export function toOutcome(error: ConnectError): Outcome {
   const [info] = error.findDetails(ErrorInfoSchema)
   const [bad] = error.findDetails(BadRequestSchema)
   const [retry] = error.findDetails(RetryInfoSchema)

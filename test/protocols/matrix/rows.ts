@@ -91,7 +91,8 @@ export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe'
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.(RecordPayments?|ReverseTransaction)|SandboxService\.SimulateTransfer)$/,
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|SandboxService\.SimulateTransfer)$/,
+  'payments:reverse': /^TransactionService\.ReverseTransaction$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,
   'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
 }

@@ -1,20 +1,25 @@
 import type { DescMethod, JsonValue } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { Resource } from '../../../gen/inflow/auth/v1/policy_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { SCOPES } from '../../../src/auth/caller.ts'
-import { readPolicies, readPolicy, type TenantScope } from '../../../src/auth/method-policy.ts'
+import { readPolicies } from '../../../src/auth/method-policy.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
-import { allMethods, nameOf, type Outcome, PROTOCOLS, type Protocol } from './protocols.ts'
+import { issueToken } from './callers.ts'
+import { type Asked, confinedVerdict, confinementOf, isForTokens, type Verdict } from './oracle.ts'
+import { allMethods, nameOf, type Outcome, PROTOCOLS } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
 import { CUSTOMER, type Request, type Scene, setScene } from './scene.ts'
+import { snapshotOf } from './snapshot.ts'
+import { type WireOutcome, wireProtocolsOf } from './wire.ts'
 
 const service = useService()
-const methods = (await allMethods()).filter((method) => readPolicy(method).credential === 'token')
+const methods = (await allMethods()).filter(isForTokens)
+const EACH = methods.map((method) => [nameOf(method), method] as const)
 
 let scene: Scene
 let strangerId: string
@@ -22,6 +27,10 @@ let strangerId: string
 let own: string
 /** Of a business that has an account, a payment into it, and its settlement. */
 let stranger: string
+/** A resource of the scene's businesses, of each kind. */
+let resources: Readonly<Record<Resource, string>>
+/** Requests about the scene's businesses that would succeed. */
+const requests = new Map<DescMethod, Request>()
 
 beforeAll(async () => {
   scene = await setScene(service)
@@ -34,85 +43,63 @@ beforeAll(async () => {
     () => service.client(SettlementService).settle({ businessId: strangerId, force: true }),
     ({ settlements }) => settlements.length === 1,
   )
-  own = await issue([scene.businessId, scene.otherBusinessId])
-  stranger = await issue([strangerId])
+  own = (await issueToken(service, SCOPES, [scene.businessId, scene.otherBusinessId])).secret
+  stranger = (await issueToken(service, SCOPES, [strangerId])).secret
+  for (const [name, method] of EACH) {
+    requests.set(method, await HAPPY[name]!(scene, `stranger-${name}`.replace('.', '-')))
+  }
+  resources = await findResources()
 })
 
 afterAll(() => scene?.close())
 
-async function issue(businessIds: string[]): Promise<string> {
-  const wanted = { name: 'restricted', scopes: [...SCOPES], businessIds }
-  return (await service.client(AdminService).issueToken(wanted)).secret
+async function findResources(): Promise<Record<Resource, string>> {
+  const idOf = async (query: string, value: string) =>
+    (await service.database.pool.query<{ id: string }>(query, [value])).rows[0]!.id
+  const { businessId, endpointId, deliveryId, revokedKeyId } = scene
+  return {
+    [Resource.UNSPECIFIED]: '',
+    [Resource.KEY]: revokedKeyId,
+    [Resource.ENDPOINT]: endpointId,
+    [Resource.DELIVERY]: deliveryId,
+    [Resource.EVENT]: await idOf(
+      `select event_id as id from event_log
+        where position = (select position from webhook_delivery where id = $1)`,
+      deliveryId,
+    ),
+    [Resource.TRANSACTION]: await idOf(
+      'select id from transaction where business_id = $1 limit 1',
+      businessId,
+    ),
+  }
 }
 
-const EACH = methods.map((method) => [nameOf(method), method] as const)
-const SOME_PROTOCOLS: readonly Protocol[] = [
-  PROTOCOLS['gRPC from grpc-js']!,
-  PROTOCOLS['Connect in JSON']!,
-]
-
-async function overProtocols(
-  method: DescMethod,
-  request: Request,
-  token: string,
-  take = 1,
-): Promise<Outcome[]> {
+async function ask(method: DescMethod, request: Request, token: string) {
   const authorization = `Bearer ${token}`
-  const calls = SOME_PROTOCOLS.map((call) =>
-    call(service, { method, request, authorization, take }),
-  )
+  const calls = wireProtocolsOf(method).map(async ([protocol, call]) => {
+    return [protocol, await call(service, { method, request, authorization })] as const
+  })
   return Promise.all(calls)
 }
 
-const codesOf = (outcomes: readonly Outcome[]) =>
-  outcomes.map((outcome) => ('messages' in outcome ? 'OK' : outcome.code))
-
-/** Everything that a call could have changed, but for what changes by itself. */
-async function everything(): Promise<unknown> {
-  const { pool } = service.database
-  // Events of earlier calls become deliveries by themselves.
-  await until(
-    () =>
-      pool.query<{ quiet: boolean }>(
-        `select (select count(*) from outbox) = (select count(*) from event_log)
-        and (select max(position) from event_log) = (select position from webhook_dispatcher)
-        as quiet`,
-      ),
-    ({ rows }) => rows[0]!.quiet,
-    10_000,
-  )
-  const { rows } = await pool.query("select tablename from pg_tables where schemaname = 'public'")
-  const byItself =
-    /^(sequencer|webhook_dispatcher|webhook_attempt|internal_token|master_key_holder|outbox|event_.*)$/
-  const found: Record<string, unknown> = {}
-  for (const { tablename } of rows.filter((row) => !byItself.test(row.tablename))) {
-    // Of a delivery, what sending it again changes.
-    const what = tablename === 'webhook_delivery' ? "t.id || ' ' || t.schedule_from" : 't::text'
-    const all = await pool.query(
-      `select count(*), md5(string_agg(${what}, '|' order by ${what})) from "${tablename}" t`,
-    )
-    found[tablename] = all.rows[0]
-  }
-  return found
+function expectCode(outcomes: readonly (readonly [string, WireOutcome])[], verdict: Verdict) {
+  for (const [protocol, { code }] of outcomes) expect([protocol, code]).toEqual([protocol, verdict])
 }
 
-function businessesIn(value: JsonValue): string[] {
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([name, each]) =>
-    name === 'businessId' && each !== '' ? [String(each)] : businessesIn(each),
-  )
-}
-
-function tenantScopeOf(method: DescMethod): TenantScope {
-  const policy = readPolicy(method)
-  if (policy.credential !== 'token') throw new Error(`${method.name} is not for tokens`)
-  return policy.tenantScope
+/** A request that names businesses as asked, in the field by which the method is confined. */
+function asking(method: DescMethod, asked: Asked): Request {
+  const { rule, field } = confinementOf(method)
+  const request = requests.get(method)!
+  if (field === undefined) return request
+  const ids = { own: [strangerId], foreign: [scene.businessId], none: [], both: [] as string[] }
+  const named = asked === 'both' ? [strangerId, scene.businessId] : ids[asked]
+  return { ...request, [field]: rule === 'businesses' ? named : (named[0] ?? '') }
 }
 
 test('a service does not start with a method whose policy is missing or names no field', () => {
   readPolicies(methods)
   const [method] = methods
-  expect(tenantScopeOf(method!).by).toBe('business')
+  expect(confinementOf(method!).rule).toBe('business')
   const proto = { ...method!.proto, options: undefined }
   const without = { ...method!, name: 'Unknown', proto } as unknown as DescMethod
   expect(() => readPolicies([without])).toThrow(/^inflow\.\w+\.v1\.\w+\.Unknown has no option/)
@@ -120,74 +107,92 @@ test('a service does not start with a method whose policy is missing or names no
   expect(() => readPolicies([fieldless])).toThrow(/has no scalar field business_id/)
 })
 
-describe('a token of other businesses neither sees nor moves anything', () => {
-  test.each(EACH)('%s', async (name, method) => {
-    const request = await HAPPY[name]!(scene, `stranger-${name}`)
-    const before = await everything()
-    const outcomes = await overProtocols(method, request, stranger, TAKE[name])
-    expect(await everything()).toEqual(before)
-    const scope = tenantScopeOf(method)
-    if (scope.by === 'owned') {
-      // To the letter what is said of what does not exist.
-      const nobodys = Object.keys(scope.fields).map((field) => [field, 'x_nobody'])
-      const missing = { ...request, ...Object.fromEntries(nobodys) }
-      expect(outcomes).toEqual(await overProtocols(method, missing, ADMIN_TOKEN))
-    } else if (scope.by === 'filtered' && scope.field === undefined) {
-      for (const outcome of outcomes) expect(outcome).toHaveProperty('messages')
-    } else {
-      expect(codesOf(outcomes)).toEqual(SOME_PROTOCOLS.map(() => 'PERMISSION_DENIED'))
+describe('a restricted token neither sees nor moves anything of other businesses', () => {
+  let before: unknown
+  beforeAll(async () => {
+    before = await snapshotOf(service)
+  })
+
+  test.each(EACH)('%s', async (_name, method) => {
+    const { rule, field, owned } = confinementOf(method)
+    const asked: Asked[] = rule === 'businesses' ? ['foreign', 'both', 'none'] : ['foreign', 'none']
+    for (const each of rule === 'owned' ? [] : asked) {
+      const verdict = confinedVerdict(method, each)
+      if (verdict === 'OPEN') continue
+      const outcomes = await ask(method, asking(method, each), stranger)
+      expectCode(outcomes, verdict)
+      for (const [, { bytes }] of outcomes) expect(bytes).not.toContain(scene.businessId)
     }
-    const text = JSON.stringify(outcomes)
-    for (const id of [scene.businessId, scene.otherBusinessId]) expect(text).not.toContain(id)
+    if (rule === 'refused') {
+      expectCode(await ask(method, requests.get(method)!, own), 'PERMISSION_DENIED')
+    }
+    // Every field by which a business or a resource can be named: another's is as an unknown one.
+    if (field !== undefined) {
+      const naming = (id: string) => ({ [field]: rule === 'businesses' ? [id] : id })
+      const request = requests.get(method)!
+      const unknown = await ask(method, { ...request, ...naming('biz_unknown') }, stranger)
+      for (const foreign of [scene.businessId, scene.otherBusinessId]) {
+        const found = await ask(method, { ...request, ...naming(foreign) }, stranger)
+        expect(found).toEqual(unknown)
+      }
+    }
+    for (const { field: name, resource } of owned) {
+      const alone = Object.fromEntries(owned.map((each) => [each.field, '']))
+      const naming = (id: string) => ({ ...requests.get(method)!, ...alone, [name]: id })
+      const foreign = await ask(method, naming(resources[resource]!), stranger)
+      for (const token of [stranger, ADMIN_TOKEN]) {
+        expect([name, foreign]).toEqual([name, await ask(method, naming('x_unknown'), token)])
+      }
+      for (const [, { bytes }] of foreign) expect(bytes).not.toContain(scene.businessId)
+    }
+  })
+
+  test('and changes nothing', async () => {
+    expect(await snapshotOf(service)).toEqual(before)
   })
 })
 
-describe('naming an unknown business gets the same response as naming another', () => {
-  const naming = EACH.filter(([, method]) => 'field' in tenantScopeOf(method))
-  test.each(naming)('%s', async (name, method) => {
-    const scope = tenantScopeOf(method) as { by: string; field: string }
-    const named = (id: string) => ({ [scope.field]: scope.by === 'businesses' ? [id] : id })
-    const request = await HAPPY[name]!(scene, `nobody-${name}`)
-    const others = await overProtocols(method, { ...request, ...named(scene.businessId) }, stranger)
-    const nobodys = await overProtocols(method, { ...request, ...named('biz_nobody') }, stranger)
-    expect(nobodys).toEqual(others)
+describe('a resource can be named by its own token', () => {
+  const reading = EACH.filter(([, method]) => method.idempotency === 1)
+  const named = reading.flatMap(([name, method]) =>
+    confinementOf(method).owned.map((owned) => ({ name, method, ...owned })),
+  )
+  test.each(named)('$name by $field', async ({ method, field, resource }) => {
+    const request = { [field]: resources[resource] }
+    const found = await ask(method, request, own)
+    expectCode(found, 'OK' as Verdict)
+    expect(found).toEqual(await ask(method, request, ADMIN_TOKEN))
+    expect(found).not.toEqual(await ask(method, { [field]: 'x_unknown' }, own))
   })
 })
+
+const SOME_PROTOCOLS = [PROTOCOLS['gRPC from grpc-js']!, PROTOCOLS['Connect in JSON']!]
 
 describe('a token of the business itself', () => {
   test.each(EACH)('%s', async (name, method) => {
-    const makes = await Promise.all(
-      SOME_PROTOCOLS.map((_, index) =>
-        HAPPY[name]!(scene, `own-${name}-${index}`.replace('.', '-')),
-      ),
-    )
-    const before = await everything()
+    const refused = confinedVerdict(method, 'own') !== 'OPEN'
     const outcomes = await Promise.all(
-      SOME_PROTOCOLS.map((call, index) =>
-        call(service, {
-          method,
-          request: makes[index]!,
-          authorization: `Bearer ${own}`,
-          take: TAKE[name] ?? 1,
-        }),
-      ),
+      SOME_PROTOCOLS.map(async (call, index): Promise<Outcome> => {
+        const request = await HAPPY[name]!(scene, `own-${name}-${index}`.replace('.', '-'))
+        const authorization = `Bearer ${own}`
+        return call(service, { method, request, authorization, take: TAKE[name] ?? 1 })
+      }),
     )
-    if (tenantScopeOf(method).by === 'unrestricted') {
-      expect(codesOf(outcomes)).toEqual(SOME_PROTOCOLS.map(() => 'PERMISSION_DENIED'))
-      expect(await everything()).toEqual(before)
-    } else {
-      expect(codesOf(outcomes)).toEqual(SOME_PROTOCOLS.map(() => 'OK'))
-    }
+    const codes = outcomes.map((outcome) => ('messages' in outcome ? 'OK' : outcome.code))
+    expect(codes).toEqual(SOME_PROTOCOLS.map(() => (refused ? 'PERMISSION_DENIED' : 'OK')))
   })
 })
 
 describe('a list of all businesses holds only the token’s own', () => {
-  const filtered = EACH.filter(([, method]) => /filtered|businesses/.test(tenantScopeOf(method).by))
-  test.each(filtered)('%s', async (name, method) => {
+  const lists = EACH.filter(([, method]) => /filter|businesses/.test(confinementOf(method).rule))
+  test.each(lists)('%s', async (name, method) => {
+    expect(confinedVerdict(method, 'none')).toBe('OPEN')
     const stream = method.methodKind === 'server_streaming'
     const request: Request = stream ? { start: { case: 'beginning', value: true } } : {}
-    // The stranger's is the last event of the log: all others would come before it.
-    for (const outcome of await overProtocols(method, request, stranger, 2)) {
+    const authorization = `Bearer ${stranger}`
+    for (const call of SOME_PROTOCOLS) {
+      // The stranger's is the last event of the log: all others would come before it.
+      const outcome = await call(service, { method, request, authorization, take: 2 })
       const messages = (outcome as { messages: JsonValue[] }).messages
       const all = name === 'BusinessService.ListBusinesses' ? [strangerId] : businessesIn(messages)
       expect(new Set(all)).toEqual(new Set([strangerId]))
@@ -196,3 +201,10 @@ describe('a list of all businesses holds only the token’s own', () => {
     }
   })
 })
+
+function businessesIn(value: JsonValue): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, each]) =>
+    name === 'businessId' && each !== '' ? [String(each)] : businessesIn(each),
+  )
+}

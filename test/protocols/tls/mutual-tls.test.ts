@@ -15,7 +15,9 @@ import { inflow, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
-import { FEED, PAYMENTS, useTls } from './tls-fixture.ts'
+import { type Caller, verdictOf } from '../matrix/oracle.ts'
+import { allMethods, byTransport, nameOf } from '../matrix/protocols.ts'
+import { CLIENT_SCOPES, FEED, PAYMENTS, REVERSALS, useTls } from './tls-fixture.ts'
 
 const tls = useTls(true)
 
@@ -43,6 +45,7 @@ const codeOf = (call: Promise<unknown>) =>
   )
 
 const LOOK_UP = { sessionId: 'none', businessId: 'biz_none' }
+const REVERSAL = { transactionId: 'txn_none', reason: 'sent twice' }
 
 let payments: TestCertificate
 let feed: TestCertificate
@@ -70,10 +73,13 @@ describe('without a token', () => {
   test('the URI of the certificate has its scopes, and no others', async () => {
     const asPayments = transportOf(payments)
     const asFeed = transportOf(feed)
+    const asReversals = transportOf(issue([REVERSALS]))
     const outcomes = [
       codeOf(createClient(TransactionService, asPayments).getTransaction(LOOK_UP)),
       codeOf(createClient(TransactionService, asFeed).getTransaction(LOOK_UP)),
       codeOf(createClient(EventService, asFeed).listEvents({ businessId: 'biz_none' })),
+      codeOf(createClient(TransactionService, asPayments).reverseTransaction(REVERSAL)),
+      codeOf(createClient(TransactionService, asReversals).reverseTransaction(REVERSAL)),
       codeOf(createClient(BusinessService, asPayments).createBusiness({ name: 'x' })),
       codeOf(createClient(ThirdPartyService, asPayments).getTransaction({ sessionId: 'none' })),
     ]
@@ -82,8 +88,27 @@ describe('without a token', () => {
       'PermissionDenied',
       'OK',
       'PermissionDenied',
+      'NotFound',
+      'PermissionDenied',
       'Unauthenticated',
     ])
+  })
+
+  test('every rpc is open to the certificates whose scopes its policy names', async () => {
+    const callers = [...CLIENT_SCOPES, ['spiffe://example.org/other', undefined] as const]
+    const methods = await allMethods()
+    const checks = callers.map(async ([uri, scopes]) => {
+      const transport = transportOf(issue([uri]))
+      const call = byTransport(() => transport)
+      const is: Caller = scopes ? { kind: 'token', scopes: [...scopes] } : { kind: 'none' }
+      for (const method of methods) {
+        const outcome = await call(tls, { method, request: {}, authorization: undefined })
+        const code = 'code' in outcome ? outcome.code : 'OK'
+        const refused = ['UNAUTHENTICATED', 'PERMISSION_DENIED'].includes(code) ? code : 'OPEN'
+        expect([uri, nameOf(method), refused]).toEqual([uri, nameOf(method), verdictOf(method, is)])
+      }
+    })
+    await Promise.all(checks)
   })
 
   test('an unmapped URI, none, or more than one is not a caller', async () => {

@@ -10,7 +10,15 @@ import { type Instance, startInstance } from '../../support/instance.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
 
 export const PAYMENTS = 'spiffe://example.org/payments'
+export const REVERSALS = 'spiffe://example.org/reversals'
 export const FEED = 'spiffe://example.org/feed'
+
+/** The scopes that the certificate of each URI grants. */
+export const CLIENT_SCOPES: ReadonlyMap<string, ReadonlySet<Scope>> = new Map([
+  [PAYMENTS, new Set<Scope>(['payments:write', 'read'])],
+  [REVERSALS, new Set<Scope>(['payments:reverse'])],
+  [FEED, new Set<Scope>(['events:subscribe'])],
+])
 
 /** An instance with TLS at both servers, and the authority that its certificate is of. */
 export interface TlsInstance extends Instance {
@@ -36,17 +44,13 @@ export function useTls(mutual: boolean, log?: Logger): TlsInstance {
     writeFileSync(path('authority'), authority.cert)
     const { cert, key } = makeCertificate({ issuer: authority, commonName: 'First' })
     write({ cert, key, clientCa: authority.cert })
-    const scopes: [string, ReadonlySet<Scope>][] = [
-      [PAYMENTS, new Set<Scope>(['payments:write', 'read'])],
-      [FEED, new Set<Scope>(['events:subscribe'])],
-    ]
     const overrides: Partial<Config> = {
       tls: {
         cert: path('cert'),
         key: path('key'),
         clientCa: mutual ? path('clientCa') : undefined,
       },
-      tlsClientScopes: new Map(mutual ? scopes : []),
+      tlsClientScopes: mutual ? CLIENT_SCOPES : new Map(),
     }
     instance = await startInstance(db.url, overrides, log)
   })

@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { getOption } from '@bufbuild/protobuf'
+import { expect, test } from 'vitest'
+import { policy } from '../../gen/inflow/auth/v1/policy_pb.ts'
+import { replaceTables } from '../../proto/authorization-tables.ts'
+import { loadServices, restPath } from '../../proto/contract-services.ts'
+
+const services = await loadServices()
+const document = readFileSync(join(import.meta.dirname, '../../src/docs/authorization.md'), 'utf8')
+
+/** The cells of the row that begins with a text, in a part of the document. */
+function cellsOf(part: string, first: string): string[] {
+  const found = part.split('\n').filter((line) => line.startsWith(`| ${first} |`))
+  expect(found, first).toHaveLength(1)
+  return found[0]!
+    .slice(1, -1)
+    .split('|')
+    .map((cell) => cell.trim())
+}
+
+test('the tables are those of the contract', () => {
+  expect(document).toBe(replaceTables(document, services))
+  expect(() => replaceTables('# Without markers', services)).toThrow(/no place/)
+})
+
+test('each method has one row, with its scopes, the fields that confine it, and its path', () => {
+  for (const service of services) {
+    const [, section = ''] = document.split(`### ${service.typeName}\n`)
+    const [part = ''] = section.split('\n### ', 1)
+    for (const method of service.methods) {
+      const cells = cellsOf(part, method.name)
+      const { scopes, tenantScope } = getOption(method, policy)
+      const path = restPath(method)
+      if (path !== undefined) expect(cells).toContain(`\`POST ${path}/\``)
+      if (scopes.length === 0) continue
+      expect(new Set(cells[1]!.split(', '))).toEqual(
+        new Set(['admin', ...scopes].map((scope) => `\`${scope}\``)),
+      )
+      const rule = tenantScope!.rule
+      const fields =
+        rule.case === 'owned'
+          ? rule.value.resources.map(({ field }) => field)
+          : [rule.value].filter((value) => typeof value === 'string' && value !== '')
+      const named = [...cells[2]!.matchAll(/`(\w+)`/g)].map(([, field]) => field)
+      expect([method.name, named]).toEqual([method.name, fields])
+      expect(cells[2] === 'is refused').toBe(rule.case === 'unrestrictedOnly')
+    }
+  }
+})
+
+test('the row of each scope names the methods whose policy names it', () => {
+  const methods = services.flatMap((service) => service.methods)
+  for (const scope of ['payments:write', 'payments:reverse', 'read', 'events:subscribe']) {
+    const [, ...cells] = cellsOf(document, `\`${scope}\``)
+    const [open, closed] = cells.map((cell) =>
+      cell.split('; ').flatMap((part) => {
+        const [, service, names = ''] = /^`(\w+)` (.*)$/.exec(part) ?? []
+        return names.split(', ').flatMap((name) => (name === '' ? [] : `${service}.${name}`))
+      }),
+    )
+    const allowed = methods.filter((method) => getOption(method, policy).scopes.includes(scope))
+    const restricted = (method: (typeof methods)[number]) =>
+      getOption(method, policy).tenantScope?.rule.case === 'unrestrictedOnly'
+    const name = (method: (typeof methods)[number]) => `${method.parent.name}.${method.name}`
+    expect(closed).toEqual(allowed.filter(restricted).map(name))
+    expect(open).toEqual(allowed.filter((each) => !restricted(each)).map(name))
+  }
+})

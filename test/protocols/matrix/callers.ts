@@ -1,0 +1,127 @@
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { SCOPES } from '../../../src/auth/caller.ts'
+import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
+import { until } from '../rest/rest.ts'
+import type { Caller } from './oracle.ts'
+import type { Scene } from './scene.ts'
+
+/** A header, and the caller that it makes. */
+export interface Credential {
+  readonly authorization: string | undefined
+  readonly is: Caller
+}
+
+/** Credentials by name. */
+export type Credentials = Readonly<Record<string, Credential>>
+
+const bearer = (secret: string | undefined, is: Caller): Credential => ({
+  authorization: secret === undefined ? undefined : `Bearer ${secret}`,
+  is,
+})
+
+const NONE: Caller = { kind: 'none' }
+const BUSINESS: Caller = { kind: 'business' }
+const tokenOf = (scopes: readonly string[]): Caller => ({ kind: 'token', scopes })
+
+/** Everything but `admin`. */
+const LESSER = SCOPES.filter((scope) => scope !== 'admin')
+
+/** One credential of each kind that a call may have. */
+export async function makeCredentials(service: TestService, scene: Scene): Promise<Credentials> {
+  const { businessId } = scene
+  const other = await service.business('Other')
+  const businesses = service.client(BusinessService)
+  const [test, expired] = await Promise.all([
+    businesses.issueKey({ businessId, test: true }),
+    businesses.issueKey({ businessId }),
+  ])
+  const { secret, id } = await issueToken(service, ['admin'])
+  const ended = "expires_at = now() - interval '1 s' where id = $1"
+  const { pool } = service.database
+  await pool.query(`update api_key set ${ended}`, [expired.key!.id])
+  await pool.query(`update internal_token set ${ended}`, [id])
+  const tokens = await Promise.all(
+    scopeSets().map(async (scopes) => {
+      const token = await issueToken(service, scopes)
+      return [`a token of ${scopes.join(' and ')}`, bearer(token.secret, tokenOf(scopes))] as const
+    }),
+  )
+  const restricted = await issueToken(service, [...SCOPES], [businessId])
+  return {
+    none: bearer(undefined, NONE),
+    malformed: bearer('garbage', NONE),
+    'an unknown key': bearer(`sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`, NONE),
+    'an unknown token': bearer(`it_${'0'.repeat(26)}_${'A'.repeat(43)}`, NONE),
+    'an expired key': bearer(expired.secretKey, NONE),
+    'an expired token': bearer(secret, NONE),
+    'a revoked key': bearer(await revokedKey(service, businessId), NONE),
+    'a revoked token': bearer(await revokedToken(service), NONE),
+    'a key with the secret of another': bearer(swapped(scene.key, other.key), NONE),
+    'a token with another secret': bearer(swapped(restricted.secret, secret), NONE),
+    'a live key': bearer(scene.key, BUSINESS),
+    'a test key': bearer(test.secretKey, BUSINESS),
+    "another business's key": bearer(other.key, BUSINESS),
+    ...Object.fromEntries(tokens),
+    'the token of the settings': bearer(ADMIN_TOKEN, tokenOf(['admin'])),
+    'a restricted token': bearer(restricted.secret, tokenOf(SCOPES)),
+  }
+}
+
+/** Each single scope, and all scopes but one. */
+function scopeSets(): readonly (readonly string[])[] {
+  const single = SCOPES.map((scope) => [scope])
+  const others = LESSER.map((scope) => LESSER.filter((each) => each !== scope))
+  // Two methods accept two of the lesser scopes.
+  const neither = LESSER.filter((scope) => scope !== 'read' && scope !== 'events:subscribe')
+  return [...single, ...others, [...LESSER], neither]
+}
+
+/** Headers that are not a credential, although they contain a valid one. */
+export function malformedHeaders(key: string): Readonly<Record<string, string>> {
+  return {
+    empty: '',
+    'the scheme alone': 'Bearer ',
+    'a key of another scheme': `Basic ${key}`,
+    'a key without a scheme': key,
+    'a key twice': `Bearer ${key} ${key}`,
+    'a token of another scheme': `Token ${ADMIN_TOKEN}`,
+    'a token without a scheme': ADMIN_TOKEN,
+    'a token and more': `Bearer ${ADMIN_TOKEN}x`,
+    'a token but for its end': `Bearer ${ADMIN_TOKEN.slice(0, -1)}`,
+    'a malformed token': `Bearer it_${'0'.repeat(26)}_short`,
+    'too long': `Bearer ${'x'.repeat(600)}`,
+  }
+}
+
+export async function issueToken(
+  service: TestService,
+  scopes: readonly string[],
+  businessIds: string[] = [],
+): Promise<{ id: string; secret: string }> {
+  const wanted = { name: 'matrix', scopes: [...scopes], businessIds }
+  const { token, secret } = await service.client(AdminService).issueToken(wanted)
+  return { id: token!.id, secret }
+}
+
+async function revokedKey(service: TestService, businessId: string): Promise<string> {
+  const businesses = service.client(BusinessService)
+  const { key, secretKey } = await businesses.issueKey({ businessId })
+  await businesses.revokeKey({ keyId: key!.id })
+  await until(
+    () => service.post('getBalance/', secretKey, {}),
+    (answer) => answer.status === 401,
+  )
+  return secretKey
+}
+
+async function revokedToken(service: TestService): Promise<string> {
+  const { id, secret } = await issueToken(service, ['admin'])
+  await service.client(AdminService).revokeToken({ tokenId: id })
+  return secret
+}
+
+/** A credential with the id of one and the random part of another. */
+function swapped(credential: string, other: string): string {
+  return credential.slice(0, -43) + other.slice(-43)
+}

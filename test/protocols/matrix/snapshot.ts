@@ -1,0 +1,39 @@
+import type { TestService } from '../../support/service.ts'
+import { until } from '../rest/rest.ts'
+
+/** Tables whose rows change without a call, on timers. */
+const BY_THEMSELVES = /^(sequencer|webhook_dispatcher|webhook_attempt|master_key_holder|rate_.*)$/
+
+/** Every row that a call could have changed, as a count and a hash for each table. */
+export async function snapshotOf({ database: { pool } }: TestService): Promise<unknown> {
+  // Events of earlier calls become deliveries by themselves.
+  await until(
+    () =>
+      pool.query<{ quiet: boolean }>(
+        `select (select count(*) from outbox) = (select count(*) from event_log)
+        and (select max(position) from event_log) = (select position from webhook_dispatcher)
+        as quiet`,
+      ),
+    ({ rows }) => rows[0]!.quiet,
+    10_000,
+  )
+  const { rows } = await pool.query<{ tablename: string }>(
+    "select tablename from pg_tables where schemaname = 'public' order by tablename",
+  )
+  const tables = rows.map((row) => row.tablename).filter((name) => !BY_THEMSELVES.test(name))
+  const hashes = tables.map(async (table) => {
+    const { rows: found } = await pool.query(
+      `select count(*), md5(string_agg(${rowOf(table)}, '|' order by ${rowOf(table)}))
+        from "${table}" t`,
+    )
+    return [table, found[0]] as const
+  })
+  return Object.fromEntries(await Promise.all(hashes))
+}
+
+function rowOf(table: string): string {
+  // Of a delivery, what sending it again changes: attempts come by themselves.
+  if (table === 'webhook_delivery') return "t.id || ' ' || t.schedule_from"
+  // The last use of credentials is written in the background.
+  return "(to_jsonb(t) - 'last_used_at')::text"
+}
