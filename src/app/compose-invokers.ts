@@ -104,10 +104,10 @@ function eventServices({ options, domains, draining }: Dependencies): readonly I
 }
 
 function operatorServices({ options, domains }: Dependencies): readonly Implementation[] {
-  const { config, database, clock } = options
+  const { database, clock } = options
   const { pool } = database
   const { timeText } = domains
-  const { recordPayment, reconciling } = domains.payments
+  const { recordPayment, reconciling, isSimulated } = domains.payments
   const { onCommit } = domains.events
   return [
     implement(SettlementService, domains.settlements.rpc),
@@ -121,7 +121,7 @@ function operatorServices({ options, domains }: Dependencies): readonly Implemen
         clock,
         timeText,
         recordPayment,
-        isSandbox: (bank) => config.banks[bank] === 'sandbox',
+        isSimulated,
       }),
     ),
   ]

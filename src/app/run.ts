@@ -2,6 +2,7 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { settingRisks } from '../config/setting-risks.ts'
 import { systemClock } from '../core/clock.ts'
 import { freePorts } from '../net/free-ports.ts'
 import { readDurabilityRisks } from '../postgres/durability.ts'
@@ -12,6 +13,7 @@ import { missingDatabase } from '../postgres/missing-database.ts'
 import { connectionsOfService, type Database, openDatabase, poolSizes } from '../postgres/orm.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
+import { auditSettings } from './audit-settings.ts'
 import { ENTITIES } from './entities.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance, textOf } from './start-instance.ts'
 import type { Ports } from './workers/messages.ts'
@@ -68,6 +70,8 @@ async function serve(config: Config, log: Logger): Promise<void> {
     for (const { found, advice } of await readDurabilityRisks(database.pool)) {
       log.warn({ advice }, found)
     }
+    for (const { found, advice } of settingRisks(config)) log.warn({ advice }, found)
+    await auditSettings(database.pool, config)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }

@@ -121,7 +121,7 @@ export function useService(
   return test
 }
 
-function bearer(token: string): Interceptor {
+export function bearer(token: string): Interceptor {
   return (next) => (request) => {
     request.header.set('authorization', `Bearer ${token}`)
     return next(request)

@@ -4,7 +4,7 @@ import { assert } from '../../core/errors.ts'
 import type { Actor } from '../caller.ts'
 
 /** The action of an audit entry: the kind of its target, and a verb. */
-type AuditAction =
+export type AuditAction =
   | 'account.close'
   | 'account.resolve'
   | 'business.create'
@@ -23,6 +23,7 @@ type AuditAction =
   | 'key.revoke'
   | 'key.rotate'
   | 'key.update'
+  | 'setting.change'
   | 'settlement.settle'
   | 'terms.update'
   | 'statement.reconcile'

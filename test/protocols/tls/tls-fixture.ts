@@ -13,7 +13,7 @@ export const PAYMENTS = 'spiffe://example.org/payments'
 export const FEED = 'spiffe://example.org/feed'
 
 /** An instance with TLS at both servers, and the authority that its certificate is of. */
-export interface TlsInstance extends Instance {
+export interface TlsInstance extends Omit<Instance, 'client'> {
   readonly authority: TestCertificate
   readonly database: ReturnType<typeof useDatabase>['database']
   /** Writes files anew: what is not given stays. */
