@@ -181,6 +181,38 @@ describe('a token of the business itself', () => {
   })
 })
 
+test('a restricted token resolves no account with a number, and learns of none', async () => {
+  const resolve = AccountService.method.resolveAccount
+  const { businessId, accountNumber: theirs } = scene
+  const request = (await HAPPY[nameOf(resolve)]!(scene, 'claimed')) as Request
+  const issued = await issue([businessId])
+  const numbers = [theirs, '4000000001', await numberOfStranger()]
+  const before = await everything()
+  for (const number of numbers) {
+    const claim = {
+      ...request,
+      resolution: { case: 'opened' as const, value: { accountNumber: number } },
+    }
+    for (const outcome of await overProtocols(resolve, claim, issued)) {
+      expect(outcome).toMatchObject({
+        code: 'PERMISSION_DENIED',
+        message: 'The token is restricted to businesses, and opened needs one that is not',
+      })
+    }
+  }
+  expect(await everything()).toEqual(before)
+  const [first] = SOME_PROTOCOLS
+  const authorization = `Bearer ${issued}`
+  expect(await first!(service, { method: resolve, request, authorization })).toHaveProperty(
+    'messages',
+  )
+})
+
+async function numberOfStranger(): Promise<string> {
+  const { accounts } = await service.client(AccountService).listAccounts({ businessId: strangerId })
+  return accounts[0]!.accountNumber
+}
+
 describe('a list of all businesses holds only the token’s own', () => {
   const filtered = EACH.filter(([, method]) => /filtered|businesses/.test(tenantScopeOf(method).by))
   test.each(filtered)('%s', async (name, method) => {
