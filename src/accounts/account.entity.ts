@@ -1,8 +1,8 @@
 import { defineEntity, p } from '@mikro-orm/core'
-import type { BankCode, IdKind } from '../banks/bank.ts'
+import type { BankCode, ConnectorName, IdKind } from '../banks/bank.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import type { AccountStatus } from './account.ts'
-import type { OpeningState } from './opening.ts'
+import type { OpeningState } from './openings/opening.ts'
 
 export const AccountEntity = defineEntity({
   name: 'Account',
@@ -14,6 +14,8 @@ export const AccountEntity = defineEntity({
     merchantReference: p.text(),
     live: p.boolean(),
     bank: p.text().$type<BankCode>(),
+    /** The connector that opened it, or was asked last; fixed once the account is open. */
+    connector: p.text().$type<ConnectorName>().default('sandbox'),
     accountNumber: p.text().nullable(),
     accountName: p.text().nullable(),
     status: p.text().$type<AccountStatus>(),
@@ -67,11 +69,15 @@ export const AccountEntity = defineEntity({
     {
       name: 'account_active_bank_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where status = 'ACTIVE' and live`,
+        `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where status = 'ACTIVE' and live and connector = 'live'`,
     },
   ],
   checks: [
     { name: 'account_bank', expression: "bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')" },
+    {
+      name: 'account_connector',
+      expression: "connector = 'sandbox' or (connector = 'live' and live)",
+    },
     { name: 'account_status', expression: "status in ('PENDING', 'ACTIVE', 'CLOSED')" },
     {
       name: 'account_opening_state',

@@ -1,5 +1,5 @@
-import type { BankCode, IdKind } from '../banks/bank.ts'
-import type { OpeningState } from './opening.ts'
+import type { BankCode, ConnectorName, IdKind, IsSimulated } from '../banks/bank.ts'
+import type { OpeningState } from './openings/opening.ts'
 
 /**
  * The states of an account.
@@ -33,6 +33,8 @@ export interface OpenAccount {
   readonly reference: string
   readonly merchantReference: string
   readonly bank: BankCode
+  /** The connector that opened it, or was asked last to open it. */
+  readonly connector: ConnectorName
   readonly accountNumber: string
   readonly accountName: string
   readonly status: AccountStatus
@@ -65,6 +67,17 @@ export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'acco
 
 export function isOpened(account: StoredAccount): account is StoredAccount & OpenAccount {
   return account.status !== 'PENDING'
+}
+
+/**
+ * Whether payments may be credited to an account. The sandbox invents the numbers of its live accounts,
+ * so a payment that is reported for one while its bank is not simulated is a stranger's money.
+ */
+export function isCreditable(
+  { live, connector, bank }: Pick<OpenAccount, 'live' | 'connector' | 'bank'>,
+  isSimulated: IsSimulated,
+): boolean {
+  return !live || connector === 'live' || isSimulated(bank)
 }
 
 /** The name on the account: `<business alias>/<First> <Last>`. */

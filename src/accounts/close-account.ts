@@ -9,7 +9,7 @@ import { inTransaction } from '../postgres/in-transaction.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
-import { closeActive } from './opening-store.ts'
+import { closeActive } from './openings/opening-store.ts'
 
 const BANK_TIMEOUT_MS = 10_000
 
@@ -22,7 +22,7 @@ interface Dependencies {
 }
 
 /**
- * Closes an account. If the bank supports closing, the account is closed there first, so that an
+ * Closes an account. If the connector that opened it still serves the bank, and supports closing, the account is closed there first, so that an
  * account that is CLOSED here is closed at the bank too; a repeat after an error closes it at the
  * bank again. Closing a CLOSED account does nothing.
  *
@@ -60,7 +60,9 @@ export async function closeAccount(
 }
 
 async function closeAtBank(bankOf: BankOf, account: StoredAccount & OpenAccount): Promise<void> {
-  const { closeAccount: close } = bankOf(account)
+  const served = bankOf(account)
+  // A bank does not know the accounts of the sandbox: the number may be a stranger's.
+  const close = served?.name === account.connector ? served.connector.closeAccount : undefined
   if (close === undefined) return
   const { reference, accountNumber, bankAccountId } = account
   const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)

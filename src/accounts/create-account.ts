@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
+import type { BankCode, BankOf, ConnectorName } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
-import { Fault, invalidFields } from '../core/errors.ts'
+import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { newId, newReference } from '../core/ids.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
@@ -13,8 +14,8 @@ import {
   isOpened,
   type OpenAccount,
 } from './account.ts'
-import { CLAIM_MS, type OpenAtBank, type OpeningRequest } from './open-at-bank.ts'
-import { claimPending } from './opening-store.ts'
+import { CLAIM_MS, type OpenAtBank, type OpeningRequest } from './openings/open-at-bank.ts'
+import { claimPending } from './openings/opening-store.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
 
 /** How long a repeat waits for the call that is asking the bank: longer than that call's claim. */
@@ -24,8 +25,8 @@ const POLL_MS = 50
 
 const RETRY_AFTER_SECONDS = 5
 
-/** Longer, because an operator has to resolve the account first. */
-const MANUAL_REVIEW_RETRY_AFTER_SECONDS = 300
+/** Longer, because an operator has to act first. */
+const OPERATOR_RETRY_AFTER_SECONDS = 300
 
 interface CreateAccount extends AccountDetails {
   readonly businessId: string
@@ -45,6 +46,7 @@ export type CreateAccountCall = (request: CreateAccount) => Promise<Created>
 
 interface Dependencies {
   readonly pool: Pool
+  readonly bankOf: BankOf
   readonly openAtBank: OpenAtBank
   readonly encrypter: Encrypter
   readonly clock: Clock
@@ -61,7 +63,8 @@ interface Dependencies {
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details), bank_unavailable (the account stays PENDING; a repeat tries again).
+ * customer's details), bank_unavailable (the account stays PENDING, and a repeat tries again; or no
+ * connector serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
   const { pool } = dependencies
@@ -97,16 +100,17 @@ async function createOnce(
   request: CreateAccount,
   detailsHash: Buffer,
 ): Promise<Created> {
-  const { pool, clock, encrypter, aliasOf, reserve } = dependencies
+  const { pool, clock, encrypter, aliasOf, bankOf, reserve } = dependencies
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
-  const row = newReservation(dependencies, request, detailsHash)
+  const served = bankOf(request)
+  const row = served && newReservation(dependencies, request, detailsHash, served.name)
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber } = request
     return openForCaller(dependencies, { ...opening, idType, idNumber, alias, requested: true })
   }
   const untilMs = clock.now() + WAIT_MS
-  let reserved = await reserve(row)
+  let reserved = row !== undefined && (await reserve(row))
   while (!reserved) {
     const nowMs = clock.now()
     const stored = await findByMerchantReference(pool, businessId, live, reference)
@@ -116,9 +120,11 @@ async function createOnce(
       }
       if (isOpened(stored)) return { account: stored, replayed: true }
       if (stored.openingState === 'MANUAL_REVIEW') throw inManualReview(stored.lastCause)
+      if (served === undefined) throw notServed(request.bank)
       const claim = await claimPending(pool, stored.id, nowMs, nowMs + CLAIM_MS)
       if (claim !== undefined) return open({ account: stored, ...claim })
     }
+    if (row === undefined) throw notServed(request.bank)
     if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
     // The bank may have rejected the other call, so the reference may be free again. The claim
@@ -127,6 +133,7 @@ async function createOnce(
       reserved = await reserve({ ...row, claimedUntilMs: clock.now() + CLAIM_MS })
     }
   }
+  assert(row, 'only what can be opened is reserved')
   return open({ account: row, attempt: 1, priorState: 'RETRYABLE' })
 }
 
@@ -134,6 +141,7 @@ function newReservation(
   { clock, encrypter }: Dependencies,
   request: CreateAccount,
   detailsHash: Buffer,
+  connector: ConnectorName,
 ): Reservation {
   const nowMs = clock.now()
   const id = newId('acc', nowMs)
@@ -144,6 +152,7 @@ function newReservation(
     reference: newReference(),
     merchantReference: request.reference,
     bank: request.bank,
+    connector,
     firstName: request.firstName,
     lastName: request.lastName,
     email: request.email,
@@ -179,12 +188,24 @@ function bankUnavailable(cause: string): Fault {
   })
 }
 
+/** The sandbox would invent a number, which may be a stranger's real account. */
+function notServed(bank: BankCode): Fault {
+  return new Fault(
+    'bank_unavailable',
+    `${bank} is not connected here, so it opens no live accounts; use another bank or a test key`,
+    {
+      retryAfterSeconds: OPERATOR_RETRY_AFTER_SECONDS,
+      cause: `the sandbox serves ${bank}: set ${bank}=live in BANKS, or ALLOW_SIMULATED_LIVE_ACCOUNTS=on`,
+    },
+  )
+}
+
 function inManualReview(cause: string): Fault {
   return new Fault(
     'bank_unavailable',
     'The bank gave no clear response; the account is in manual review',
     {
-      retryAfterSeconds: MANUAL_REVIEW_RETRY_AFTER_SECONDS,
+      retryAfterSeconds: OPERATOR_RETRY_AFTER_SECONDS,
       cause,
     },
   )

@@ -5,7 +5,7 @@ import { queriesOf } from '../postgres/queries-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 
 /**
- * The open live accounts of a bank, by id.
+ * The open accounts that the real bank has opened, by id: it does not know those of the sandbox.
  *
  * @param afterId the last account of the previous page; empty at the beginning
  */
@@ -21,6 +21,7 @@ export async function listOpenAccounts(
     .where('bank', '=', bank)
     .where('status', '=', 'ACTIVE')
     .where('live', '=', true)
+    .where('connector', '=', 'live')
     .where('id', '>', afterId)
     .orderBy('id')
     .limit(limit)

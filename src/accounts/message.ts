@@ -17,7 +17,7 @@ import {
   type OpenAccount,
   type StoredAccount,
 } from './account.ts'
-import type { OpeningState } from './opening.ts'
+import type { OpeningState } from './openings/opening.ts'
 
 const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
   PENDING: AccountStatusMessage.PENDING,
@@ -52,6 +52,7 @@ export function toAccountMessage(account: OpenAccount | StoredAccount): AccountM
     },
     createdAt: timestampFromMs(account.createdAtMs),
     live: account.live,
+    simulated: account.connector === 'sandbox',
     ...('openingState' in account && account.status === 'PENDING' && { opening: opening(account) }),
   })
 }

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
-import type { BankCode } from '../banks/bank.ts'
-import type { OpenAccount } from './account.ts'
+import type { BankCode, IsSimulated } from '../banks/bank.ts'
+import { isCreditable, type OpenAccount } from './account.ts'
 import { findByNumbers } from './store.ts'
 
 /** How many accounts of each mode are cached. */
@@ -14,7 +14,10 @@ interface AccountKey {
   readonly live: boolean | undefined
 }
 
-/** Finds open accounts by bank and number, in order; undefined where there is none. */
+/**
+ * Finds the open accounts that payments may be credited to, by bank and number, in order; undefined
+ * where there is none.
+ */
 export type FindOpenAccounts = (
   keys: readonly AccountKey[],
 ) => Promise<readonly (OpenAccount | undefined)[]>
@@ -23,10 +26,13 @@ export type FindOpenAccounts = (
  * Caches the accounts it finds. Only the status of an open account ever changes, and the statement
  * that records a payment checks the status again.
  *
+ * A live account of the sandbox is found only while the sandbox serves its bank: otherwise the money
+ * is real, and the number may be a stranger's.
+ *
  * If the key allows either mode, a cached test account is not enough: a live account may have got
  * the same number since, and then the money belongs to the live one.
  */
-export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
+export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): FindOpenAccounts {
   const max = ACCOUNTS_MAX
   const caches = {
     live: new LRUCache<string, OpenAccount>({ max }),
@@ -53,8 +59,11 @@ export function createFindOpenAccounts(pool: Pool): FindOpenAccounts {
     }
     return keys.map((key) => {
       const text = keyOf(key)
-      if (key.live !== undefined) return (key.live ? live : test).get(text)
-      return live.get(text) ?? test.get(text)
+      const account =
+        key.live === undefined
+          ? (live.get(text) ?? test.get(text))
+          : (key.live ? live : test).get(text)
+      return account && isCreditable(account, isSimulated) ? account : undefined
     })
   }
 }

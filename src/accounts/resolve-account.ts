@@ -2,6 +2,8 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
+import type { BankOf } from '../banks/bank.ts'
+import { plainText } from '../banks/plain-text.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
@@ -9,8 +11,9 @@ import type { Database } from '../postgres/orm.ts'
 import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
-import { deleteUnclaimed, openPending } from './opening-store.ts'
-import { isNumberTaken, newOpening, openAccount } from './store-opening.ts'
+import { confirmOpening } from './openings/confirm-opening.ts'
+import { deleteUnclaimed, openPending } from './openings/opening-store.ts'
+import { isNumberTaken, newOpening, openAccount } from './openings/store-opening.ts'
 
 /** The result of an opening, as an operator learned it from the bank. */
 interface ResolveAccount {
@@ -28,8 +31,11 @@ interface ResolveAccount {
     | undefined
 }
 
+const NAME_CHARACTERS_MAX = 200
+
 interface Dependencies {
   readonly database: Database
+  readonly bankOf: BankOf
   readonly clock: Clock
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
@@ -41,15 +47,17 @@ export function countOpeningsInReview(em: EntityManager): Promise<number> {
 }
 
 /**
- * Resolves a PENDING account with the result that an operator learned from the bank.
+ * Resolves a PENDING account with the result that an operator learned from the bank. A number is
+ * confirmed by the bank, if that can be asked.
  *
- * Faults: not_found, account_not_pending, bank_unavailable (another call is asking the bank),
- * validation_failed (the number belongs to another account).
+ * Faults: not_found, account_not_pending, bank_unavailable (another call is asking the bank, or the bank
+ * cannot be asked now), validation_failed (the number belongs to another account, or the bank does not
+ * confirm it).
  *
  * @returns the ACTIVE account; undefined if the bank opened nothing and the account was deleted
  */
 export async function resolveAccount(
-  { database, clock, aliasOf, onCommit }: Dependencies,
+  { database, bankOf, clock, aliasOf, onCommit }: Dependencies,
   { businessId, reference, opened }: ResolveAccount,
   actor: Actor,
 ): Promise<OpenAccount | undefined> {
@@ -66,9 +74,13 @@ export async function resolveAccount(
     if (deleted) return undefined
     throw await whyUnresolved(pool, businessId, reference)
   }
-  const { accountNumber, bankAccountId } = opened
+  const { accountNumber } = opened
   const alias = await aliasOf(businessId)
-  const accountName = opened.accountName || accountNameOf(alias, stored.firstName, stored.lastName)
+  const confirmed = await confirmOpening(bankOf, stored, accountNumber, alias)
+  const bankAccountId = opened.bankAccountId || (confirmed?.bankAccountId ?? '')
+  const requestedName = accountNameOf(alias, stored.firstName, stored.lastName)
+  const accountName =
+    opened.accountName || plainText(confirmed?.accountName ?? requestedName, NAME_CHARACTERS_MAX)
   const account = openAccount(stored, accountNumber, accountName)
   try {
     const resolved = await inTransaction(pool, async (client) => {

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import type { BankCode } from '../banks/bank.ts'
+import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
@@ -15,6 +15,7 @@ export interface Reservation {
   readonly reference: string
   readonly merchantReference: string
   readonly bank: BankCode
+  readonly connector: ConnectorName
   readonly firstName: string
   readonly lastName: string
   readonly email: string
@@ -33,7 +34,7 @@ export type AccountRow = Omit<
   'id_type' | 'id_number_encrypted' | 'id_number_hash' | 'claimed_until_ms'
 >
 
-export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank,
+export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank, connector,
   account_number, account_name, status, first_name, last_name, email, phone, bank_account_id,
   details_hash, opening_state, last_cause, ${epochMs('next_try_at')} as next_try_at_ms, attempts,
   ${epochMs('created_at')} as created_at_ms`
@@ -47,16 +48,17 @@ export async function insertReservations(
     name: 'account-reserve',
     text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
         first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
-        attempts, claimed_until, next_try_at, created_at)
+        connector, attempts, claimed_until, next_try_at, created_at)
       select id, business_id, live, reference, merchant_reference, bank, 'PENDING',
         first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
-        1, claimed_until, claimed_until, created_at
+        connector, 1, claimed_until, claimed_until, created_at
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
-        $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::bytea[])
+        $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::bytea[],
+        $17::text[])
         as r(id, business_id, reference, merchant_reference, bank, first_name, last_name, email,
           phone, id_type, id_number_encrypted, details_hash, claimed_until, created_at, live,
-          id_number_hash)
+          id_number_hash, connector)
       order by business_id, live, merchant_reference
       on conflict (business_id, live, merchant_reference) do nothing returning id`,
     values: [
@@ -76,6 +78,7 @@ export async function insertReservations(
       timestampArray(rows.map((row) => row.createdAtMs)),
       booleanArray(rows.map((row) => row.live)),
       byteaArray(rows.map((row) => row.idNumberHash)),
+      textArray(rows.map((row) => row.connector)),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
@@ -157,6 +160,7 @@ export function toStored(row: AccountRow): StoredAccount {
     reference: row.reference,
     merchantReference: row.merchant_reference,
     bank: row.bank,
+    connector: row.connector,
     accountNumber: row.account_number ?? undefined,
     accountName: row.account_name ?? undefined,
     status: row.status,

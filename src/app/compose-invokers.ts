@@ -109,10 +109,10 @@ function operatorServices({
   domains,
   encrypter,
 }: Dependencies): readonly Implementation[] {
-  const { config, database, clock } = options
+  const { database, clock } = options
   const { pool } = database
   const { timeText } = domains
-  const { recordPayment, reconciling } = domains.payments
+  const { recordPayment, reconciling, isSimulated } = domains.payments
   const { onCommit } = domains.events
   return [
     implement(SettlementService, domains.settlements.rpc),
@@ -126,7 +126,7 @@ function operatorServices({
         clock,
         timeText,
         recordPayment,
-        isSandbox: (bank) => config.banks[bank] === 'sandbox',
+        isSimulated,
       }),
     ),
   ]

@@ -2,13 +2,13 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { type CreateAccountCall, createCreateAccount } from '../accounts/create-account.ts'
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
-import { createOpenAtBank } from '../accounts/open-at-bank.ts'
-import { createResolveOpenings } from '../accounts/resolve-openings.ts'
+import { createOpenAtBank } from '../accounts/openings/open-at-bank.ts'
+import { createResolveOpenings } from '../accounts/openings/resolve-openings.ts'
 import { systemActor } from '../auth/caller.ts'
-import type { BankOf } from '../banks/bank.ts'
+import type { BankCode, BankConnector, BankOf, IsSimulated, NamedConnector } from '../banks/bank.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
-import { serveBanks } from '../banks/serve-banks.ts'
+import { type ServedBank, serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -38,6 +38,7 @@ interface Options {
 /** Incoming money: the banks, their virtual accounts and the recording of payments. */
 export interface Payments {
   readonly bankOf: BankOf
+  readonly isSimulated: IsSimulated
   readonly createAccount: CreateAccountCall
   readonly recordPayment: RecordPayment
   /** The batches of `recordPayment`. */
@@ -54,10 +55,9 @@ export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
   const { pool, recordingPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
-  const sandbox = createSandboxBank(pool)
-  const { liveBanks } = config
-  const served = serveBanks({ liveBanks, sandbox, clock, log, metrics: bankMetrics })
-  const bankOf: BankOf = ({ bank, live }) => (live ? served.banks[bank] : sandbox)
+  const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
+  const isSimulated: IsSimulated = (bank) => config.simulatesLiveAccounts && !served.live.has(bank)
+  const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
   const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
   const onConflict = reportConflict(bankMetrics, log)
@@ -65,7 +65,8 @@ export function composePayments(options: Options): Payments {
   const recordPayment = createRecordPayment({
     pool: recordingPool,
     orm,
-    findOpenAccounts: createFindOpenAccounts(recordingPool),
+    findOpenAccounts: createFindOpenAccounts(recordingPool, isSimulated),
+    isSimulated,
     batches,
     clock,
     log,
@@ -74,9 +75,11 @@ export function composePayments(options: Options): Payments {
     onConflict,
   })
   const actor = systemActor(encrypter)
-  const reversePayment = createReversePayment({ pool, clock, onCommit, actor })
+  const reversePayment = createReversePayment({ pool, clock, isSimulated, onCommit, actor })
   const { live } = served
-  const reconciling = { live, pool, orm, clock, log, recordPayment, reversePayment, onConflict }
+  const reconciling = {
+    ...{ live, isSimulated, pool, orm, clock, log, recordPayment, reversePayment, onConflict },
+  }
   const reconciliation = createReconciliationJob({
     ...reconciling,
     times: config.reconcile,
@@ -91,7 +94,8 @@ export function composePayments(options: Options): Payments {
   })
   return {
     bankOf,
-    createAccount: createCreateAccount({ pool, openAtBank, encrypter, clock, aliasOf }),
+    isSimulated,
+    createAccount: createCreateAccount({ pool, bankOf, openAtBank, encrypter, clock, aliasOf }),
     recordPayment,
     batches,
     notifications,
@@ -105,6 +109,20 @@ export function composePayments(options: Options): Payments {
       await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
       await served.close()
     },
+  }
+}
+
+function createBankOf(
+  sandbox: BankConnector,
+  live: ReadonlyMap<BankCode, ServedBank>,
+  isSimulated: IsSimulated,
+): BankOf {
+  const simulated: NamedConnector = { name: 'sandbox', connector: sandbox }
+  return (account) => {
+    if (!account.live) return simulated
+    const served = live.get(account.bank)
+    if (served !== undefined) return { name: 'live', connector: served.connector }
+    return isSimulated(account.bank) ? simulated : undefined
   }
 }
 

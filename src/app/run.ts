@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { type Actor, systemActor } from '../auth/caller.ts'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { settingRisks } from '../config/setting-risks.ts'
 import { systemClock } from '../core/clock.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { freePorts } from '../net/free-ports.ts'
@@ -14,6 +15,7 @@ import { missingDatabase } from '../postgres/missing-database.ts'
 import { connectionsOfService, type Database, openDatabase, poolSizes } from '../postgres/orm.ts'
 import { listenFault } from '../server/listen-fault.ts'
 import { openTls } from '../server/tls.ts'
+import { auditSettings } from './audit-settings.ts'
 import { ENTITIES } from './entities.ts'
 import {
   CLOSE_MS,
@@ -77,13 +79,16 @@ async function serve(config: Config, log: Logger): Promise<void> {
     for (const { found, advice } of await readDurabilityRisks(database.pool)) {
       log.warn({ advice }, found)
     }
+    for (const { found, advice } of settingRisks(config)) log.warn({ advice }, found)
     const adminToken =
       config.adminToken ?? (embedded ? await readAdminToken(config.dataDir) : undefined)
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
+    const system = await readSystem(config)
+    await auditSettings(database.pool, config, system)
     const urls = urlsOf(config, service)
     const credentials = embedded
-      ? await writeCredentials(config.dataDir, database, systemClock, await readSystem(config), {
+      ? await writeCredentials(config.dataDir, database, systemClock, system, {
           ...urls,
           admin_token: adminToken as string,
         })

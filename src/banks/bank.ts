@@ -202,8 +202,23 @@ export interface LiveConnector extends BankConnector {
   readonly listPayments?: (listing: PaymentListing, signal: AbortSignal) => Promise<PaymentPage>
 }
 
-/** The connector of each bank, for live accounts. */
-export type Banks = Readonly<Record<BankCode, BankConnector>>
+/** What opens an account: the simulated bank of this process, or the connector to the real bank. */
+export type ConnectorName = 'sandbox' | 'live'
 
-/** The connector of an account; accounts in test mode use the sandbox. */
-export type BankOf = (account: { readonly bank: BankCode; readonly live: boolean }) => BankConnector
+/** The connector that serves a bank. The accounts that it opens remember its name. */
+export interface NamedConnector {
+  readonly name: ConnectorName
+  readonly connector: BankConnector
+}
+
+/**
+ * Returns the connector that serves a bank in a mode; in test mode that is the sandbox. Undefined if
+ * the bank is not live and may not be simulated in live mode.
+ */
+export type BankOf = (account: {
+  readonly bank: BankCode
+  readonly live: boolean
+}) => NamedConnector | undefined
+
+/** Whether the sandbox serves a bank in live mode, where it invents account numbers. */
+export type IsSimulated = (bank: BankCode) => boolean

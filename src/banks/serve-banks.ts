@@ -2,13 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { createNameResolver } from '../net/name-resolver.ts'
-import {
-  BANK_CODES,
-  type BankCode,
-  type BankConnector,
-  type Banks,
-  type LiveConnector,
-} from './bank.ts'
+import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
 import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'
 import type { LiveBank } from './live-bank.ts'
 import type { BankMetrics } from './metrics.ts'
@@ -22,7 +16,6 @@ export interface ServedBank {
 }
 
 interface ServedBanks {
-  readonly banks: Banks
   readonly live: ReadonlyMap<BankCode, ServedBank>
   /** Aborts the requests in progress. */
   close(): Promise<void>
@@ -30,15 +23,13 @@ interface ServedBanks {
 
 interface Options {
   readonly liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>
-  /** The connector of banks that are not live. */
-  readonly sandbox: BankConnector
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: BankMetrics
 }
 
 /** Creates the connectors of the live banks. Sends no request yet. */
-export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options): ServedBanks {
+export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
   const clients: PooledBankHttp[] = []
   const resolve = createNameResolver()
@@ -63,14 +54,7 @@ export function serveBanks({ liveBanks, sandbox, clock, log, metrics }: Options)
     })
     live.set(code, { connector, allowedCidrs, requery })
   }
-  const connectorOf = (code: BankCode) => live.get(code)?.connector ?? sandbox
   return {
-    banks: {
-      '9PSB': connectorOf('9PSB'),
-      SAFEHAVEN: connectorOf('SAFEHAVEN'),
-      PROVIDUS: connectorOf('PROVIDUS'),
-      PALMPAY: connectorOf('PALMPAY'),
-    },
     live,
     close: async () => void (await Promise.all(clients.map((http) => http.close()))),
   }

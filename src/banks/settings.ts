@@ -1,10 +1,15 @@
+import { isIPv4 } from 'node:net'
 import { z } from 'zod'
 import { integer } from '../config/settings.ts'
 
-/** An http or https URL without credentials, query or fragment. */
+/** An https URL without credentials, query or fragment; at this machine also http. */
 export const url = z
   .string('is required: a URL such as https://bank.example')
-  .refine(isPlainUrl, 'must be a URL such as https://bank.example, without credentials or query')
+  .refine(isPlainUrl, {
+    error: 'must be a URL such as https://bank.example, without credentials or query',
+    abort: true,
+  })
+  .refine(isConfidential, 'must be https, unless it is at this machine')
 
 /** The timeout of one request. */
 export function timeoutMs(defaultMs: number, maxMs: number) {
@@ -28,4 +33,12 @@ function isPlainUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password, search, hash } = new URL(text)
   return /^https?:$/.test(protocol) && username + password + search + hash === ''
+}
+
+/** Keys and customers' identity numbers are sent to it. */
+function isConfidential(text: string): boolean {
+  const { protocol, hostname } = new URL(text)
+  const isLoopback =
+    ['localhost', '[::1]'].includes(hostname) || (isIPv4(hostname) && hostname.startsWith('127.'))
+  return protocol === 'https:' || isLoopback
 }

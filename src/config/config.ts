@@ -84,6 +84,8 @@ function composeConfig(
     banks,
     /** The settings of the live banks. */
     liveBanks,
+    /** Whether the sandbox opens live accounts at the banks that it serves. */
+    simulatesLiveAccounts: embedded || settings.allowSimulatedLiveAccounts,
     /** When reconciliation asks live banks for payments without a notification. */
     reconcile: {
       /** How far back; 0: never. */

@@ -4,7 +4,7 @@ import { SCOPES, type Scope } from '../auth/caller.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
-import { choice, cidrs, integer, list, onOff, parsed, type Settings } from './settings.ts'
+import { choice, cidrs, integer, list, offOn, onOff, parsed, type Settings } from './settings.ts'
 
 const KEY = 'base64 of 32 bytes (openssl rand -base64 32)'
 const postgresUrl = z.url({
@@ -61,6 +61,8 @@ export const SERVICE_SETTINGS = z
       .refine(isTimeZone, 'must be an IANA time zone such as Africa/Lagos')
       .default('Africa/Lagos'),
     GRPC_REFLECTION: onOff,
+    /** Whether the sandbox opens accounts in live mode although DATABASE_URL is set. */
+    ALLOW_SIMULATED_LIVE_ACCOUNTS: offOn,
     EVENT_RETENTION_DAYS: days.default(90),
     /** How long completed webhook deliveries are kept, with their attempts. */
     DELIVERY_RETENTION_DAYS: days.default(30),

@@ -91,9 +91,14 @@ export function choice<const Choices extends readonly [string, ...string[]]>(cho
   return z.enum(choices, `must be one of ${choices.join(', ')}`)
 }
 
-export const onOff = choice(['on', 'off'])
-  .default('on')
-  .transform((text) => text === 'on')
+const switchable = choice(['on', 'off'])
+const isOn = (text: 'on' | 'off') => text === 'on'
+
+/** On unless it is switched off. */
+export const onOff = switchable.default('on').transform(isOn)
+
+/** Off unless it is switched on. */
+export const offOn = switchable.default('off').transform(isOn)
 
 /** Comma-separated texts; empty unless set. */
 export function list<Item extends z.ZodType<unknown, string>>(item: Item) {

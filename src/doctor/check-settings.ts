@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Config, ConfigError, readConfig } from '../config/config.ts'
+import { settingRisks } from '../config/setting-risks.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A token or key with fewer distinct characters is not random. */
@@ -100,8 +101,7 @@ function checkSecrets({ adminToken, masterKey, databaseUrl }: Config, findings: 
   }
 }
 
-function checkOperation(config: Config, findings: Findings): void {
-  const { banks, databaseUrl, logLevel, webhookAllowedCidrs, workers } = config
+function checkSimulatedBanks({ banks, databaseUrl }: Config, findings: Findings): void {
   const simulated = Object.entries(banks).filter(([, mode]) => mode === 'sandbox')
   const codes = simulated.map(([code]) => code).join(', ')
   if (simulated.length > 0 && databaseUrl !== undefined) {
@@ -112,6 +112,12 @@ function checkOperation(config: Config, findings: Findings): void {
   } else {
     findings.ok(simulated.length > 0 ? `simulated banks: ${codes}` : 'all banks are live')
   }
+}
+
+function checkOperation(config: Config, findings: Findings): void {
+  const { logLevel, webhookAllowedCidrs, workers } = config
+  checkSimulatedBanks(config, findings)
+  for (const { found, advice } of settingRisks(config)) findings.warn(found, advice)
   const cores = availableParallelism()
   if (workers > cores) {
     findings.warn(

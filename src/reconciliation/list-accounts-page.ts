@@ -21,7 +21,7 @@ interface AccountsPage {
 /** How many accounts one statement reads, whether or not they have payments. */
 const SCANNED_MAX = 2_000
 
-/** Lists the open live accounts of a bank: the bank does not know those of test mode. */
+/** Lists the open accounts that the real bank has opened: it does not know those of the sandbox. */
 export async function listAccountsPage(
   { pool, orm }: Pick<Database, 'pool' | 'orm'>,
   { bank, afterId, paidSinceMs, limit }: AccountsRequest,

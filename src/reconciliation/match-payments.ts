@@ -1,4 +1,4 @@
-import type { BankCode } from '../banks/bank.ts'
+import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { findPaymentSessions } from '../notifications/payment-sessions.ts'
 import type { Database } from '../postgres/orm.ts'
 import {
@@ -23,6 +23,10 @@ export interface KeyedPayment extends ReportedPayment {
  */
 export type Finding = 'MATCHED' | 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
 
+interface Dependencies extends Pick<Database, 'pool' | 'orm'> {
+  readonly isSimulated: IsSimulated
+}
+
 export interface Match {
   readonly finding: Finding
   readonly recorded: RecordedPayment | undefined
@@ -32,7 +36,7 @@ export interface Match {
 
 /** Compares reported payments with the recorded ones; returns them in order. */
 export async function matchPayments(
-  { pool, orm }: Pick<Database, 'pool' | 'orm'>,
+  { pool, orm, isSimulated }: Dependencies,
   bank: BankCode,
   payments: readonly KeyedPayment[],
 ): Promise<Match[]> {
@@ -43,17 +47,21 @@ export async function matchPayments(
     const { bankKey, sessionId } = payment
     return { ...payment, sessionId: sessions.get(bankKey) ?? (sessionId || bankKey) }
   })
-  const found = await findReported(pool, bank, reported)
-  return reported.map((payment, index) => toMatch(payment, found[index] as FoundPayment))
+  const simulated = isSimulated(bank)
+  const found = await findReported(pool, bank, simulated, reported)
+  return reported.map((payment, index) => toMatch(payment, found[index] as FoundPayment, simulated))
 }
 
-function toMatch(reported: ReportedPayment, found: FoundPayment): Match {
+/** @param simulated whether the sandbox serves the bank */
+function toMatch(reported: ReportedPayment, found: FoundPayment, simulated: boolean): Match {
   const { recorded, conflictRecorded } = found
-  const finding =
-    recorded === undefined
-      ? compareUnrecorded(reported, found)
-      : compareRecorded(reported, recorded, found.resolution === 'ASSIGNED')
-  return { finding, recorded, conflictRecorded }
+  const finding = () => {
+    if (recorded === undefined) return compareUnrecorded(reported, found)
+    // The bank reports its own payment, and what is recorded was simulated.
+    if (found.connector === 'sandbox' && !simulated) return 'MISMATCHED'
+    return compareRecorded(reported, recorded, found.resolution === 'ASSIGNED')
+  }
+  return { finding: finding(), recorded, conflictRecorded }
 }
 
 function compareUnrecorded({ status }: ReportedPayment, found: FoundPayment): Finding {

@@ -2,7 +2,7 @@ import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
+import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { assignPaymentSession } from '../notifications/payment-sessions.ts'
 import {
@@ -50,6 +50,7 @@ export interface StatementResult {
 
 export interface ReconcileDependencies extends ProcessDependencies {
   readonly orm: MikroORM
+  readonly isSimulated: IsSimulated
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
   /** Called once for each row that conflicts with a recorded payment. */

@@ -1,6 +1,6 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
-import type { BankCode, BankPayment, NotificationOutcome } from '../banks/bank.ts'
+import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import {
   type ProcessDependencies,
@@ -10,6 +10,7 @@ import { matchPayments } from './match-payments.ts'
 
 export interface RecordMissingDependencies extends ProcessDependencies {
   readonly orm: MikroORM
+  readonly isSimulated: IsSimulated
   readonly log: Logger
   /** Called for each listed payment whose notification was missed. */
   readonly onMissed: (bank: BankCode, outcome: NotificationOutcome) => void

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto'
 import type { Pool } from 'pg'
+import { isCreditable } from '../accounts/account.ts'
 import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
-import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
+import { BANK_FACTS, type BankCode, type IsSimulated } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
@@ -13,7 +14,7 @@ interface Dependencies {
   readonly timeText: TimeText
   readonly recordPayment: RecordPayment
   /** Whether the sandbox serves a bank in live mode; in test mode it serves every bank. */
-  readonly isSandbox: (bank: BankCode) => boolean
+  readonly isSimulated: IsSimulated
 }
 
 interface SimulateTransfer {
@@ -28,19 +29,23 @@ interface SimulateTransfer {
 /**
  * Simulates a payment at a sandbox bank and records it as if the bank had reported it.
  *
- * If several accounts have the number, the payment goes to the first that the sandbox serves, live
- * before test.
+ * If several accounts have the number, the payment goes to the first that the sandbox opened and
+ * serves, live before test.
  *
- * Faults: not_found (no such account), not_sandbox (the account is live at a real bank).
+ * Faults: not_found (no such account), not_sandbox (the account is live at a real bank, or live
+ * accounts are not simulated).
  */
 export async function simulateTransfer(
-  { pool, clock, timeText, recordPayment, isSandbox }: Dependencies,
+  { pool, clock, timeText, recordPayment, isSimulated }: Dependencies,
   request: SimulateTransfer,
 ): Promise<RecordResult & { readonly sessionId: string }> {
   const accounts = await getOpenAccountsByNumber(pool, request.accountNumber)
-  const account = accounts.find(({ live, bank }) => !live || isSandbox(bank))
+  const account = accounts.find(
+    (each) => each.connector === 'sandbox' && isCreditable(each, isSimulated),
+  )
   if (account === undefined) {
-    throw new Fault('not_sandbox', `${accounts[0].bank} is not served by the sandbox`)
+    const text = `The sandbox serves no live account at ${accounts[0].bank}`
+    throw new Fault('not_sandbox', text)
   }
   const nowMs = clock.now()
   const sessionId = request.sessionId || newSessionId(account.bank, timeText.format(nowMs))

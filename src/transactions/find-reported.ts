@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { isNumberOpen, joinAccount } from '../accounts/account.sql.ts'
-import type { BankCode } from '../banks/bank.ts'
+import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
 import type { TransactionStatus } from './transaction.ts'
 import type { Resolution } from './unmatched/unmatched-payment.ts'
@@ -24,11 +24,13 @@ export interface RecordedPayment {
 /** What is recorded of a reported payment. */
 export interface FoundPayment {
   readonly recorded: RecordedPayment | undefined
+  /** The connector that opened the account of the transaction; null if none is recorded. */
+  readonly connector: ConnectorName | null
   /** Whether the payment was reported before, while no account was open for it. */
   readonly isUnmatched: boolean
   /** The operator's decision on the unmatched payment. */
   readonly resolution: Resolution | null
-  /** Whether its account number is open now. */
+  /** Whether its account number is open now, in an account that may be credited. */
   readonly isAccountOpen: boolean
   /** Whether it contradicts the transaction and is already in manual review. */
   readonly conflictRecorded: boolean
@@ -39,18 +41,23 @@ interface Row extends Omit<FoundPayment, 'recorded'>, Omit<RecordedPayment, 'tra
   readonly transactionId: string | null
 }
 
-/** Finds what is recorded of payments that a bank reports, in their order. */
+/**
+ * Finds what is recorded of payments that a bank reports, in their order.
+ *
+ * @param isSimulated whether the sandbox serves the bank, so that its accounts may be credited too
+ */
 export async function findReported(
   pool: Pool,
   bank: BankCode,
+  isSimulated: boolean,
   reported: readonly ReportedPayment[],
 ): Promise<FoundPayment[]> {
   const result = await pool.query<Row>({
     name: 'transaction-find-reported',
     text: `select t.id as "transactionId", a.account_number as "accountNumber",
-        t.amount_minor as "amountMinor", t.status, u.resolution,
+        t.amount_minor as "amountMinor", t.status, a.connector, u.resolution,
         u.id is not null as "isUnmatched",
-        ${isNumberOpen('r.account_number', '$1')} as "isAccountOpen",
+        ${isNumberOpen('r.account_number', '$1', '$6::text[]')} as "isAccountOpen",
         exists (select from payment_conflict c
           where c.transaction_id = t.id and c.account_number = r.account_number
             and c.amount_minor = r.amount_minor and c.status = r.status) as "conflictRecorded"
@@ -68,6 +75,7 @@ export async function findReported(
       textArray(reported.map(({ accountNumber }) => accountNumber)),
       bigintArray(reported.map(({ amountMinor }) => amountMinor)),
       textArray(reported.map(({ status }) => status)),
+      textArray(isSimulated ? ['live', 'sandbox'] : ['live']),
     ],
   })
   return result.rows.map(toFound)

@@ -1,7 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import { isCreditable } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
-import type { BankCode } from '../banks/bank.ts'
+import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
@@ -45,13 +46,19 @@ function createLookUp<Transaction>(
   }
 }
 
-/** The id of the transaction of a session at a bank; undefined if none is recorded. */
-export async function findTransactionId(
+/**
+ * The id of the transaction that a bank reports by its session; undefined if none is recorded, or it was
+ * only simulated.
+ */
+export async function findReportedId(
   pool: Pool,
-  key: { readonly bank: BankCode; readonly sessionId: string; readonly live: boolean },
+  key: { readonly bank: BankCode; readonly sessionId: string },
+  isSimulated: IsSimulated,
 ): Promise<string | undefined> {
-  const [recorded] = await findRecorded(pool, [key])
-  return recorded?.id
+  const [recorded] = await findRecorded(pool, [{ ...key, live: true }])
+  if (recorded === undefined || !isCreditable({ ...recorded, live: true }, isSimulated))
+    return undefined
+  return recorded.id
 }
 
 /** Why and when a transaction was reversed; undefined if it was not. */

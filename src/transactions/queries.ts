@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
-import type { BankCode } from '../banks/bank.ts'
+import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
@@ -121,6 +121,11 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
   ]
 }
 
+/** A recorded transaction, and which connector opened its account. */
+interface RecordedTransaction extends StoredTransaction {
+  readonly connector: ConnectorName
+}
+
 /**
  * Transactions of any business by bank, session and mode, in the order of the keys. If a key has no
  * mode, a live transaction takes precedence.
@@ -132,10 +137,10 @@ export async function findRecorded(
     readonly sessionId: string
     readonly live: boolean | undefined
   }[],
-): Promise<readonly (StoredTransaction | undefined)[]> {
-  const result = await pool.query<Row & { at: number }>({
+): Promise<readonly (RecordedTransaction | undefined)[]> {
+  const result = await pool.query<Row & { at: number; connector: ConnectorName }>({
     name: 'transaction-find-recorded',
-    text: `select k.at::int4 as at, ${COLUMNS}
+    text: `select k.at::int4 as at, a.connector, ${COLUMNS}
       from unnest($1::text[], $2::text[], $3::boolean[])
         with ordinality as k(bank, session_id, live, at)
       join transaction t on t.session_id = k.session_id and t.bank = k.bank
@@ -148,8 +153,10 @@ export async function findRecorded(
       booleanArray(keys.map((key) => key.live ?? null)),
     ],
   })
-  const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
-  for (const row of result.rows) found[row.at - 1] = toStored(row)
+  const found: (RecordedTransaction | undefined)[] = new Array(keys.length).fill(undefined)
+  for (const row of result.rows) {
+    found[row.at - 1] = { ...toStored(row), connector: row.connector }
+  }
   return found
 }
 

@@ -3,6 +3,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { OpenAccount } from '../accounts/account.ts'
 import type { FindOpenAccounts } from '../accounts/open-accounts.ts'
+import type { IsSimulated } from '../banks/bank.ts'
 import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
@@ -24,6 +25,7 @@ interface Dependencies {
   readonly pool: Pool
   readonly orm: MikroORM
   readonly findOpenAccounts: FindOpenAccounts
+  readonly isSimulated: IsSimulated
   readonly clock: Clock
   readonly log: Logger
   /** Called after a commit that added events. */

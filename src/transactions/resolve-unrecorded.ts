@@ -1,5 +1,7 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
+import { isCreditable } from '../accounts/account.ts'
+import type { IsSimulated } from '../banks/bank.ts'
 import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
@@ -19,6 +21,7 @@ import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
 
 interface Dependencies {
   readonly pool: Pool
+  readonly isSimulated: IsSimulated
   readonly clock: Clock
   readonly log: Logger
   readonly onCommit: () => void
@@ -41,13 +44,17 @@ export async function resolveUnrecorded(
   dependencies: Dependencies,
   entries: readonly Entry[],
 ): Promise<void> {
-  const { pool, clock } = dependencies
+  const { pool, clock, isSimulated } = dependencies
   const recorded = await findRecorded(pool, entries.map(toKey))
   const unmatched: Entry[] = []
   const repeats: RepeatEntry[] = []
   for (const [index, entry] of entries.entries()) {
     const found = recorded[index]
-    if (found && isSamePayment(entry, found)) repeats.push({ entry, transaction: found })
+    if (found && isSamePayment(entry, found)) {
+      if (isCreditable({ ...found, live: found.account.live }, isSimulated)) {
+        repeats.push({ entry, transaction: found })
+      } else entry.call.result = { outcome: 'CONFLICT', transaction: found }
+    }
     // Simulated transfers into test accounts are not real money, so they are never stored as
     // unmatched.
     else if (entry.payment.live === false) entry.call.result = NOT_MATCHED

@@ -2,8 +2,8 @@ import type { Pool } from 'pg'
 import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
-import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
-import type { AccountOrder, AccountResult, BankConnector } from '../../src/banks/bank.ts'
+import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
+import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { until } from '../protocols/rest/rest.ts'
@@ -42,6 +42,8 @@ const bank: BankConnector = {
     }),
 }
 
+const bankOf: BankOf = () => ({ name: 'live', connector: bank })
+
 /** The names of the statements that were sent. */
 let sent: string[]
 
@@ -68,7 +70,7 @@ function create() {
   const openAtBank = createOpenAtBank({
     pool,
     orm: db.database.orm,
-    bankOf: () => bank,
+    bankOf,
     clock,
     log: pino({ level: 'silent' }),
     onCommit: () => undefined,
@@ -76,6 +78,7 @@ function create() {
   const encrypter = createEncrypter(MASTER_KEY)
   const call = createCreateAccount({
     pool,
+    bankOf,
     openAtBank,
     encrypter,
     clock,

@@ -6,23 +6,24 @@ import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase(2)
 
-test('listing the accounts of a bank reads none of another bank and none of test mode', async () => {
+test('listing the accounts of a bank reads none of another bank, of test mode or of the sandbox', async () => {
   const { pool, orm } = db.database
   await insertBusiness(pool)
   const { rows: known } = await pool.query('select id from account')
   /** Copies the only account, which is at 9PSB. */
-  const copy = (bank: string, live: boolean, count: number) =>
+  const copy = (bank: string, live: boolean, connector: string, from: number, count: number) =>
     pool.query(
       `insert into account select (jsonb_populate_record(a, jsonb_build_object(
           'id', 'acc_' || $1 || $2::text || n, 'reference', 'R-' || $1 || $2::text || n,
           'merchant_reference', $1 || $2::text || n, 'bank', $1, 'live', $2::boolean,
-          'account_number', (5000000000 + n)::text))).*
-        from account a, generate_series(1, $3) n where id = $4`,
-      [bank, live, count, known[0].id],
+          'connector', $3::text, 'account_number', (5000000000 + n)::text))).*
+        from account a, generate_series($4::int, $5::int) n where id = $6`,
+      [bank, live, connector, from, from + count - 1, known[0].id],
     )
-  await copy('9PSB', true, 1_000)
-  await copy('SAFEHAVEN', false, 1_000)
-  await copy('SAFEHAVEN', true, 3)
+  await copy('9PSB', true, 'live', 1, 1_000)
+  await copy('SAFEHAVEN', false, 'sandbox', 1, 1_000)
+  await copy('SAFEHAVEN', true, 'live', 1, 3)
+  await copy('SAFEHAVEN', true, 'sandbox', 4, 1_000)
   await pool.query('analyze account')
   await orm.em.fork().transactional(async (em) => {
     const before = await rowsRead(em)

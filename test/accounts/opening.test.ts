@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ATTEMPTS_MAX, pendingOpening } from '../../src/accounts/opening.ts'
+import { ATTEMPTS_MAX, pendingOpening } from '../../src/accounts/openings/opening.ts'
 import type { AccountResult } from '../../src/banks/bank.ts'
 
 type NotOpened = Extract<AccountResult, { kind: 'unavailable' | 'unknown' }>

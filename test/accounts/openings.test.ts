@@ -1,4 +1,6 @@
+import type { ConnectError } from '@connectrpc/connect'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { BadRequestSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountStatus, OpeningState } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
@@ -233,6 +235,46 @@ describe('an operator resolves an opening', () => {
     const call = resolve({ case: 'opened', value: { accountNumber: number } })
     await expect(call).rejects.toThrow(/opened.accountNumber|Invalid/)
     expect((await pending())!.opening!.state).toBe(OpeningState.MANUAL_REVIEW)
+  })
+})
+
+describe('a bank that can be asked', () => {
+  const faultOf = (accountNumber: string) =>
+    accounts()
+      .resolveAccount({
+        businessId: business.id,
+        reference: 'order-1',
+        resolution: { case: 'opened', value: { accountNumber } },
+      })
+      .then(
+        () => 'resolved',
+        (error: ConnectError) => {
+          const [fields] = error.findDetails(BadRequestSchema)
+          return fields?.fieldViolations.map(({ description }) => description) ?? error.rawMessage
+        },
+      )
+
+  test('confirms the number that an operator names', async () => {
+    bank.mishaps.set('POST accounts', ['after'])
+    await generate('PALMPAY')
+    const [number] = atBank((await pending())!.reference)
+    bank.mishaps.set('GET accounts', [500])
+    expect(await faultOf(number!)).toMatch(/^The bank does not confirm the account: /)
+    expect(await faultOf('3999999999')).toEqual([
+      'is not the number that the bank has for this account',
+    ])
+    expect((await pending())!.accountNumber).toBe('')
+    expect(await faultOf(number!)).toBe('resolved')
+    expect(await stored()).toMatchObject({ status: AccountStatus.ACTIVE, accountNumber: number })
+  })
+
+  test('says that it opened none', async () => {
+    bank.mishaps.set('POST accounts', ['before'])
+    await generate('PALMPAY')
+    expect(await faultOf('3999999999')).toEqual([
+      'is not confirmed: the bank says that it opened no account',
+    ])
+    expect((await pending())!.accountNumber).toBe('')
   })
 })
 

@@ -2,8 +2,10 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
+import { BANK_CODES as CODES } from '../../src/banks/bank.ts'
 import { mergeFields } from '../../src/banks/create-fields.ts'
 import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
+import { type ConfigError, readConfig } from '../../src/config/config.ts'
 import { makeFolder } from '../support/folder.ts'
 import { ENV as NINE_PSB } from './9psb-fixture.ts'
 import { settingsOf } from './fixture.ts'
@@ -67,6 +69,24 @@ describe('the settings of Providus', () => {
     const read = () => settingsOf(readProvidusSettings, 'PROVIDUS', { ...PROVIDUS, [name]: value })
     expect(read).toThrow(new RegExp(`^${name} must be`))
   })
+})
+
+test.each([
+  ...CODES.map((code) => [`BANK_${code}_BASE_URL`, code]),
+  ['BANK_SAFEHAVEN_CALLBACK_URL', 'SAFEHAVEN'],
+])('%s over http stops the start, except to this machine', (name, code) => {
+  const faultsOf = (value: string) => {
+    try {
+      readConfig({ BANKS: `${code}=live`, [name]: value })
+      return []
+    } catch (error) {
+      return (error as ConfigError).faults.filter((fault) => fault.startsWith(name))
+    }
+  }
+  expect(faultsOf('http://bank.example')).toEqual([
+    `${name} must be https, unless it is at this machine`,
+  ])
+  expect(faultsOf('http://127.0.0.1:9101')).toEqual([])
 })
 
 test('merges extra fields deeply without polluting prototypes', () => {

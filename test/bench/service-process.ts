@@ -47,6 +47,7 @@ export async function startServiceProcess(
       GRPC_PORT: '0',
       MASTER_KEY: MASTER_KEY.toString('base64'),
       ADMIN_TOKEN: adminToken,
+      ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on',
       // Limits still count, but refuse no call.
       RATE_LIMIT_KEY: HIGH,
       ...environment,

@@ -35,9 +35,10 @@ test('cached event bytes retain no larger buffer', () => {
 
 test('cached bytes do not retain the read buffer of the driver', async () => {
   const { pool } = db.database
-  const [account] = await createFindOpenAccounts(pool)([
-    { bank: '9PSB', accountNumber: '0000000001', live: true },
-  ])
+  const [account] = await createFindOpenAccounts(
+    pool,
+    () => true,
+  )([{ bank: '9PSB', accountNumber: '0000000001', live: true }])
   const key = await createFindKey(pool)('key_1')
   const token = await findToken(pool, 'tok_1')
   for (const kept of [account, key, token]) {

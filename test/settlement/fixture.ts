@@ -43,7 +43,8 @@ export function createInstance(database: Database, clock: Clock) {
   const recordPayment = createRecordPayment({
     pool,
     orm: database.orm,
-    findOpenAccounts: createFindOpenAccounts(pool),
+    findOpenAccounts: createFindOpenAccounts(pool, () => true),
+    isSimulated: () => true,
     clock,
     log: context.log,
     onCommit: () => undefined,

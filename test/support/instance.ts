@@ -1,5 +1,8 @@
 import type { AddressInfo } from 'node:net'
 import { createServer, connect as dial, type Socket } from 'node:net'
+import type { DescService } from '@bufbuild/protobuf'
+import { type Client, createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
 import pino, { type Logger } from 'pino'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { startService } from '../../src/app/start-service.ts'
@@ -7,12 +10,14 @@ import { type Config, readConfig } from '../../src/config/config.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { openTls } from '../../src/server/tls.ts'
-import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
+import { ADMIN_TOKEN, bearer, MASTER_KEY } from './service.ts'
 
 /** An instance of the service with its own connections. */
 export interface Instance {
   readonly httpUrl: string
   readonly grpcUrl: string
+  /** A client of the gRPC server with the admin token. */
+  client<S extends DescService>(service: S): Client<S>
   reloadTls(): void
   close(): Promise<void>
 }
@@ -37,9 +42,12 @@ export async function startInstance(
     tls,
   })
   const scheme = overrides.tls ? 'https' : 'http'
+  const grpcUrl = `${scheme}://127.0.0.1:${service.grpcPort}`
+  const interceptors = [bearer(ADMIN_TOKEN)]
   return {
     httpUrl: `${scheme}://127.0.0.1:${service.httpPort}`,
-    grpcUrl: `${scheme}://127.0.0.1:${service.grpcPort}`,
+    grpcUrl,
+    client: (desc) => createClient(desc, createGrpcTransport({ baseUrl: grpcUrl, interceptors })),
     reloadTls: () => tls?.reload(),
     async close() {
       await service.close()

@@ -43,6 +43,8 @@ export async function startProcess(
       LOG_LEVEL: 'error',
       WORKERS: process.env['WORKERS'],
       ADMIN_TOKEN,
+      // Tests and their customers are not real, and most accounts of the tests are live.
+      ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on',
       MASTER_KEY: MASTER_KEY.toString('base64'),
       ...environment,
     },

@@ -122,7 +122,7 @@ export function useService(
   return test
 }
 
-function bearer(token: string): Interceptor {
+export function bearer(token: string): Interceptor {
   return (next) => (request) => {
     request.header.set('authorization', `Bearer ${token}`)
     return next(request)

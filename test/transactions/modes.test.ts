@@ -12,8 +12,8 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
-import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
-import type { AccountOrder, BankConnector } from '../../src/banks/bank.ts'
+import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
+import type { AccountOrder, BankConnector, BankOf } from '../../src/banks/bank.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
@@ -110,7 +110,9 @@ test('simulated transfers reach only test accounts if real banks are connected',
       { accountNumber, amountMinor: 100n },
       { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } },
     )
-  await expect(simulate(live.accountNumber)).rejects.toThrow(/not served by the sandbox/)
+  await expect(simulate(live.accountNumber)).rejects.toThrow(
+    /The sandbox serves no live account at 9PSB/,
+  )
   expect(await simulate(inTest.accountNumber)).toMatchObject({
     outcome: RecordOutcome.RECORDED,
     transaction: { live: false },
@@ -123,7 +125,8 @@ test('a report of a real bank never credits a test account', async () => {
   const record = createRecordPayment({
     pool: pool(),
     orm: service.database.orm,
-    findOpenAccounts: createFindOpenAccounts(pool()),
+    findOpenAccounts: createFindOpenAccounts(pool(), () => true),
+    isSimulated: () => true,
     clock: systemClock,
     log: pino({ level: 'silent' }),
     onCommit: () => undefined,
@@ -325,18 +328,20 @@ describe('opening an account', () => {
         return { kind: 'opened', accountNumber, accountName: order.accountName, bankAccountId: '' }
       },
     })
-    const bank = connector('bank')
-    const sandbox = connector('sandbox')
+    const bank = { name: 'live', connector: connector('bank') } as const
+    const sandbox = { name: 'sandbox', connector: connector('sandbox') } as const
+    const bankOf: BankOf = (account) => (account.live ? bank : sandbox)
     const openAtBank = createOpenAtBank({
       pool: pool(),
       orm: service.database.orm,
-      bankOf: (account) => (account.live ? bank : sandbox),
+      bankOf,
       clock: systemClock,
       log: pino({ level: 'silent' }),
       onCommit: () => undefined,
     })
     const create = createCreateAccount({
       pool: pool(),
+      bankOf,
       openAtBank,
       encrypter: createEncrypter(MASTER_KEY),
       clock: systemClock,

@@ -168,7 +168,8 @@ function instance(callback: () => void = () => undefined) {
     recordPayment: createRecordPayment({
       pool: pool(),
       orm: service.database.orm,
-      findOpenAccounts: createFindOpenAccounts(pool()),
+      findOpenAccounts: createFindOpenAccounts(pool(), () => true),
+      isSimulated: () => true,
       clock: systemClock,
       log: pino({ level: 'silent' }),
       onCommit: callback,

@@ -7,7 +7,7 @@ import { auditHash } from './audit-hash.ts'
 import { entryText, headText, isAuthenticHead } from './audit-mac.ts'
 
 /** The action of an audit entry: the kind of its target, and a verb. */
-type AuditAction =
+export type AuditAction =
   | 'account.close'
   | 'account.resolve'
   | 'business.create'
@@ -27,6 +27,7 @@ type AuditAction =
   | 'key.rotate'
   | 'key.update'
   | 'master_key.rotate'
+  | 'setting.change'
   | 'settlement.settle'
   | 'terms.update'
   | 'statement.reconcile'

@@ -60,18 +60,19 @@ create table account (
   details_hash bytea not null, attempts int not null, claimed_until timestamptz(3) not null,
   created_at timestamptz(3) not null, live boolean not null, id_number_hash bytea,
   bank_account_id text not null default '', opening_state text not null default 'CREATING',
-  last_cause text not null default '', next_try_at timestamptz(3),
+  last_cause text not null default '', next_try_at timestamptz(3), connector text not null default 'sandbox',
   constraint account_account_number_bank_live_unique unique (account_number, bank, live),
   constraint account_business_id_live_merchant_reference_unique unique (business_id, live, merchant_reference),
   constraint account_reference_unique unique (reference),
   constraint account_business_id_foreign foreign key (business_id) references business(id),
   constraint account_bank check (bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')),
+  constraint account_connector check (connector = 'sandbox' or (connector = 'live' and live)),
   constraint account_number_when_open check (status = 'PENDING' or (account_number is not null and account_name is not
     null)),
   constraint account_opening_state check (opening_state in ('CREATING', 'RETRYABLE', 'RETRYING', 'REQUERYING',
     'MANUAL_REVIEW')),
   constraint account_status check (status in ('PENDING', 'ACTIVE', 'CLOSED')));
-create index account_active_bank_index on account (bank, id) where (status = 'ACTIVE' and live);
+create index account_active_bank_index on account (bank, id) where (status = 'ACTIVE' and live and connector = 'live');
 create index account_business_id_live_status_id_index on account (business_id, live, status, id);
 create index account_id_number_hash_index on account (id_number_hash) where (id_number_hash is not null);
 create index account_live_status_id_index on account (live, status, id);

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
-import { isOpened, type OpenAccount } from '../../accounts/account.ts'
+import { isCreditable, isOpened, type OpenAccount } from '../../accounts/account.ts'
 import { getAccount } from '../../accounts/get-account.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
-import type { BankCode } from '../../banks/bank.ts'
+import type { BankCode, IsSimulated } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
@@ -26,6 +26,7 @@ import type { PaymentKey, StoredUnmatched } from './unmatched-payment.ts'
 interface Dependencies {
   readonly pool: Pool
   readonly clock: Clock
+  readonly isSimulated: IsSimulated
   /** Called after a commit that added events. */
   readonly onCommit: () => void
 }
@@ -60,10 +61,10 @@ interface AssignUnmatched {
  * Repeating the call returns the same transaction.
  *
  * Faults: not_found (the payment or the account), account_pending, validation_failed (the account
- * is at another bank), payment_resolved.
+ * is at another bank, or simulated while the payment is not), payment_resolved.
  */
 export async function assignUnmatched(
-  { pool, clock, onCommit }: Dependencies,
+  { pool, clock, isSimulated, onCommit }: Dependencies,
   { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
   actor: Actor,
 ): Promise<StoredTransaction> {
@@ -74,6 +75,10 @@ export async function assignUnmatched(
   }
   if (account.bank !== payment.bank) {
     const message = `names an account at ${account.bank}, but the money is at ${payment.bank}`
+    throw invalidFields([{ field: 'reference', message }])
+  }
+  if (!isCreditable(account, isSimulated)) {
+    const message = 'names an account that the sandbox opened, but the money is real'
     throw invalidFields([{ field: 'reference', message }])
   }
   const nowMs = clock.now()

@@ -42,19 +42,13 @@ async function unmatchedPayment({ service }: Scene, fresh: string) {
   return { unmatchedPaymentId: rows[0].id as string }
 }
 
-let numbers = 4_000_000_000
-
-function nextNumber(): string {
-  numbers += 1
-  return String(numbers)
-}
-
 /** A call of each rpc that banks and their openings are about, which goes well. */
 export const BANK_HAPPY: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount': openAccount,
   'AccountService.ResolveAccount': async (scene, fresh) => ({
     ...(await pendingAccount(scene, fresh)),
-    resolution: { case: 'opened', value: { accountNumber: nextNumber() } },
+    // A token that is restricted to the business may call it too.
+    resolution: { case: 'notOpened', value: true },
   }),
   'ReconciliationService.ListUnmatchedPayments': () => ({ pageSize: 1 }),
   'ReconciliationService.AssignUnmatchedPayment': async (scene, fresh) => ({
@@ -91,7 +85,14 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount validation_failed': invalid({}),
   'AccountService.CloseAccount not_found': nothing,
   'AccountService.CloseAccount account_pending': pendingAccount,
-  'AccountService.CloseAccount bank_unavailable': openAccount,
+  'AccountService.CloseAccount bank_unavailable': async (scene, fresh) => {
+    const account = await openAccount(scene, fresh)
+    await scene.service.database.pool.query(
+      "update account set connector = 'live' where merchant_reference = $1",
+      [fresh],
+    )
+    return account
+  },
   'AccountService.ResolveAccount validation_failed': ({ businessId, reference }) => ({
     businessId,
     reference,

@@ -183,6 +183,38 @@ describe('a token of the business itself', () => {
   })
 })
 
+test('a restricted token resolves no account with a number, and learns of none', async () => {
+  const resolve = AccountService.method.resolveAccount
+  const { accountNumber: theirs } = scene
+  const authorization = `Bearer ${own}`
+  const request = (await HAPPY[nameOf(resolve)]!(scene, 'claimed')) as Request
+  const numbers = [theirs, '4000000001', await numberOfStranger()]
+  const before = await snapshotOf(service)
+  for (const number of numbers) {
+    const claim = {
+      ...request,
+      resolution: { case: 'opened' as const, value: { accountNumber: number } },
+    }
+    for (const call of SOME_PROTOCOLS) {
+      const outcome = await call(service, { method: resolve, request: claim, authorization })
+      expect(outcome).toMatchObject({
+        code: 'PERMISSION_DENIED',
+        message: 'The token is restricted to businesses, and opened needs one that is not',
+      })
+    }
+  }
+  expect(await snapshotOf(service)).toEqual(before)
+  const [first] = SOME_PROTOCOLS
+  expect(await first!(service, { method: resolve, request, authorization })).toHaveProperty(
+    'messages',
+  )
+})
+
+async function numberOfStranger(): Promise<string> {
+  const { accounts } = await service.client(AccountService).listAccounts({ businessId: strangerId })
+  return accounts[0]!.accountNumber
+}
+
 describe('a list of all businesses holds only the token’s own', () => {
   const lists = EACH.filter(([, method]) => /filter|businesses/.test(confinementOf(method).rule))
   test.each(lists)('%s', async (name, method) => {

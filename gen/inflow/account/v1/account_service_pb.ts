@@ -442,7 +442,8 @@ export const AccountService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business does not
    * exist), ALREADY_EXISTS (duplicate_reference: the reference was used with other details),
-   * UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call).
+   * UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call. Or the account would
+   * be live, and the bank is not connected).
    *
    * @generated from rpc inflow.account.v1.AccountService.CreateAccount
    */
@@ -491,11 +492,14 @@ export const AccountService: GenService<{
     output: typeof CloseAccountResponseSchema;
   },
   /**
-   * Resolves a pending account with the result that an operator learned from the bank.
+   * Resolves a pending account with the result that an operator learned from the bank. An account
+   * number needs a token that is not restricted to businesses (others get PERMISSION_DENIED), and is
+   * confirmed by the bank, if that can be asked.
    *
    * Errors: INVALID_ARGUMENT (validation_failed; also if the account number belongs to another
-   * account), NOT_FOUND (not_found), FAILED_PRECONDITION (account_not_pending), UNAVAILABLE
-   * (bank_unavailable: another call is asking the bank for this account; repeat the call).
+   * account, or the bank does not have it for this one), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (account_not_pending), UNAVAILABLE (bank_unavailable: another call is asking the bank for this
+   * account, or the bank cannot be asked now; repeat the call).
    *
    * @generated from rpc inflow.account.v1.AccountService.ResolveAccount
    */

@@ -105,12 +105,12 @@ export const SimulateTransferResponseSchema: GenMessage<SimulateTransferResponse
 export const SandboxService: GenService<{
   /**
    * Simulates a payment into an account that the sandbox serves: a test account, or a live account
-   * at a sandbox bank. The payment takes the same path as a bank's notification. If a live and a
+   * that it opened at a sandbox bank, where live accounts are simulated. The payment takes the same path as a bank's notification. If a live and a
    * test account share the number, the live one receives it if the sandbox serves its bank.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: no such account),
-   * FAILED_PRECONDITION (not_sandbox: the account is live at a real bank), UNAVAILABLE
-   * (unavailable).
+   * FAILED_PRECONDITION (not_sandbox: the account is live at a real bank, or live accounts are
+   * not simulated), UNAVAILABLE (unavailable).
    *
    * @generated from rpc inflow.sandbox.v1.SandboxService.SimulateTransfer
    */

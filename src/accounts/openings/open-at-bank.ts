@@ -1,19 +1,19 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../banks/bank.ts'
-import { plainText } from '../banks/plain-text.ts'
-import type { Clock } from '../core/clock.ts'
-import type { FieldFault } from '../core/errors.ts'
-import { accountNameOf, type OpenAccount, type RequestedAccount } from './account.ts'
+import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../../banks/bank.ts'
+import { plainText } from '../../banks/plain-text.ts'
+import type { Clock } from '../../core/clock.ts'
+import { assert, type FieldFault } from '../../core/errors.ts'
+import { accountNameOf, type OpenAccount, type RequestedAccount } from '../account.ts'
 import {
   type OpeningState,
-  openingStateOf,
   type PendingOpening,
   type PriorState,
   pendingOpening,
 } from './opening.ts'
-import { deletePending, updatePending } from './opening-store.ts'
+import { deletePending, switchConnector, updatePending } from './opening-store.ts'
+import { resumeOpening } from './resume-opening.ts'
 import { createStoreOpening } from './store-opening.ts'
 
 /** How long a bank may take to open an account, or to report the result of an earlier attempt. */
@@ -79,14 +79,12 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
   }
   const toManualReview = (request: OpeningRequest, cause: string) =>
     keepPending(request, { state: 'MANUAL_REVIEW', cause, nextTryAtMs: undefined })
-  return async (request) => {
+  const ask = async (
+    request: OpeningRequest,
+    connector: BankConnector,
+    priorState: PriorState,
+  ): Promise<OpeningOutcome> => {
     const { account, attempt } = request
-    const connector = bankOf(account)
-    const priorState =
-      request.priorState === 'CREATING' ? openingStateOf(connector.afterCrash) : request.priorState
-    if (priorState === 'MANUAL_REVIEW') {
-      return toManualReview(request, 'the process that asked the bank died')
-    }
     const { result, defect } = await askBank(connector, request, priorState)
     if (defect !== undefined) {
       const { bank, reference } = account
@@ -109,6 +107,23 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
     if (stored.kind === 'opened') return stored
     const cause = `the bank opened ${result.accountNumber}, which is the number of another account`
     return toManualReview(request, cause)
+  }
+  return async (request) => {
+    const { account, attempt } = request
+    const resumption = resumeOpening(request, bankOf(account), clock.now())
+    switch (resumption.kind) {
+      case 'pending':
+        return keepPending(request, resumption.opening)
+      case 'ask':
+        return ask(request, resumption.connector, resumption.priorState)
+      case 'switch': {
+        const { name, connector } = resumption.served
+        // Stored first: if this process dies now, the next attempt knows whom it asked.
+        const switched = await switchConnector(orm.em.fork(), account.id, attempt, name)
+        assert(switched, 'a claimed account is pending')
+        return ask({ ...request, account: { ...account, connector: name } }, connector, 'RETRYABLE')
+      }
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { Clock } from '../core/clock.ts'
-import { createLoop, type Loop } from '../core/loop.ts'
-import type { Encrypter } from '../crypto/encryption.ts'
-import { identityContext } from './account.ts'
+import type { Clock } from '../../core/clock.ts'
+import { createLoop, type Loop } from '../../core/loop.ts'
+import type { Encrypter } from '../../crypto/encryption.ts'
+import { identityContext } from '../account.ts'
 import { CLAIM_MS, type OpenAtBank } from './open-at-bank.ts'
 import { claimDue, type DueOpening } from './opening-store.ts'
 

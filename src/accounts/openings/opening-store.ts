@@ -1,14 +1,14 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import type { IdKind } from '../banks/bank.ts'
-import { appendEvents } from '../events/append-events.ts'
-import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
-import type { RowOf } from '../postgres/row-of.ts'
-import { AccountEntity } from './account.entity.ts'
-import type { StoredAccount } from './account.ts'
+import type { ConnectorName, IdKind } from '../../banks/bank.ts'
+import { appendEvents } from '../../events/append-events.ts'
+import { byteaArray, textArray, timestampArray } from '../../postgres/binary-arrays.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+import type { RowOf } from '../../postgres/row-of.ts'
+import { AccountEntity } from '../account.entity.ts'
+import type { StoredAccount } from '../account.ts'
+import { ACCOUNT_COLUMNS, type AccountRow, toStored } from '../store.ts'
 import type { OpeningState, PendingOpening } from './opening.ts'
-import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
 
 /** An account as the bank opened it, and its event. */
 export interface Opening {
@@ -115,6 +115,21 @@ export async function updatePending(
       claimedUntil: new Date(nowMs),
     },
   )
+}
+
+/**
+ * Stores which connector an attempt asks, if it is another one than before.
+ *
+ * @returns false if a later attempt has begun
+ */
+export async function switchConnector(
+  em: EntityManager,
+  id: string,
+  attempt: number,
+  connector: ConnectorName,
+): Promise<boolean> {
+  const claimed = { id, attempts: attempt, status: 'PENDING' } as const
+  return (await em.nativeUpdate(AccountEntity, claimed, { connector })) === 1
 }
 
 /** Deletes an account that the bank rejected, unless a later attempt has begun. */

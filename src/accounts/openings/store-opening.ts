@@ -1,15 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { AccountResult } from '../banks/bank.ts'
-import { plainText } from '../banks/plain-text.ts'
-import type { Clock } from '../core/clock.ts'
-import { newId } from '../core/ids.ts'
-import { createBatcher } from '../postgres/batcher.ts'
-import { isOpened, type OpenAccount, type RequestedAccount } from './account.ts'
-import { encodeAccountEvent } from './message.ts'
+import type { AccountResult } from '../../banks/bank.ts'
+import { plainText } from '../../banks/plain-text.ts'
+import type { Clock } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { createBatcher } from '../../postgres/batcher.ts'
+import { isOpened, type OpenAccount, type RequestedAccount } from '../account.ts'
+import { encodeAccountEvent } from '../message.ts'
+import { findById } from '../store.ts'
 import { type Opening, openPending } from './opening-store.ts'
-import { findById } from './store.ts'
 
 /** Delays before storing an opened account is retried; together shorter than the claim. */
 const RETRY_DELAYS_MS = [100, 400, 1_600]
@@ -87,6 +87,7 @@ export function openAccount(
     reference: requested.reference,
     merchantReference: requested.merchantReference,
     bank: requested.bank,
+    connector: requested.connector,
     accountNumber,
     accountName,
     status: 'ACTIVE',

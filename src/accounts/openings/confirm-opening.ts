@@ -1,0 +1,71 @@
+import type { AccountOrder, AccountResult, BankOf } from '../../banks/bank.ts'
+import { plainText } from '../../banks/plain-text.ts'
+import { Fault, invalidFields } from '../../core/errors.ts'
+import { accountNameOf, type StoredAccount } from '../account.ts'
+
+const BANK_TIMEOUT_MS = 10_000
+
+const CAUSE_CHARACTERS_MAX = 200
+
+type Opened = Extract<AccountResult, { kind: 'opened' }>
+
+/**
+ * Asks the bank whether it opened a PENDING account with this number.
+ *
+ * Faults: validation_failed (the bank opened none, or one with another number), bank_unavailable (the
+ * bank cannot be asked now; or the sandbox was asked, and no longer serves the bank).
+ *
+ * @param alias the prefix of the business's account names
+ * @returns the account as the bank reports it; undefined if the bank has no such query
+ */
+export async function confirmOpening(
+  bankOf: BankOf,
+  account: StoredAccount,
+  accountNumber: string,
+  alias: string,
+): Promise<Opened | undefined> {
+  const served = bankOf(account)
+  if (served?.name !== account.connector) {
+    // A bank that is no longer live cannot be asked; the operator has asked it.
+    if (account.connector === 'live') return undefined
+    throw new Fault(
+      'bank_unavailable',
+      'The sandbox was asked to open this account, and no longer serves the bank: resolve it as not opened, or repeat its creation',
+      { retryAfterSeconds: 300 },
+    )
+  }
+  const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
+  const found = await served.connector.findOpened?.(orderOf(account, alias), signal)
+  if (found === undefined) return undefined
+  if (found.kind === 'opened' && found.accountNumber === accountNumber) return found
+  if (found.kind === 'unknown') {
+    const cause = plainText(found.cause, CAUSE_CHARACTERS_MAX)
+    throw new Fault('bank_unavailable', `The bank does not confirm the account: ${cause}`, {
+      retryAfterSeconds: 15,
+      cause,
+    })
+  }
+  const message =
+    found.kind === 'opened'
+      ? 'is not the number that the bank has for this account'
+      : 'is not confirmed: the bank says that it opened no account'
+  throw invalidFields([{ field: 'opened.accountNumber', message }])
+}
+
+/** A query needs no identity number. */
+function orderOf(account: StoredAccount, alias: string): AccountOrder {
+  const { bank, reference, firstName, lastName, email, phone, attempts } = account
+  return {
+    bank,
+    reference,
+    accountName: accountNameOf(alias, firstName, lastName),
+    firstName,
+    lastName,
+    email,
+    phone,
+    idType: undefined,
+    idNumber: undefined,
+    attempt: attempts,
+    repeated: true,
+  }
+}
