@@ -36,6 +36,7 @@ interface SimulateTransfer {
 export async function simulateTransfer(
   { pool, clock, timeText, recordPayment, isSandbox }: Dependencies,
   request: SimulateTransfer,
+  tokenId: string,
 ): Promise<RecordResult & { readonly sessionId: string }> {
   const accounts = await getOpenAccountsByNumber(pool, request.accountNumber)
   const account = accounts.find(({ live, bank }) => !live || isSandbox(bank))
@@ -60,6 +61,7 @@ export async function simulateTransfer(
     narration: 'Simulated transfer',
     // Simulated money must never reach an account outside the sandbox.
     live: account.live,
+    recordedBy: `sandbox:${tokenId}`,
   })
   return { ...result, sessionId }
 }

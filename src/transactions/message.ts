@@ -7,6 +7,8 @@ import {
   UnmatchedPaymentSchema,
 } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import {
+  RecorderKind,
+  type Recorder as RecorderMessage,
   TransactionStatus as StatusMessage,
   type Transaction as TransactionMessage,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -20,6 +22,7 @@ import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
 import {
   type IncomingPayment,
+  type RecordedBy,
   type RecordOutcome,
   type StoredTransaction,
   TRANSACTION_STATUSES,
@@ -45,10 +48,16 @@ export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
   CONFLICT: OutcomeMessage.CONFLICT,
 }
 
-/** @param settlesAtMs when the transaction is due for settlement, if the response shows it */
+/** What only some responses show of a transaction; its events show none of it. */
+interface Shown {
+  /** When the transaction is due for settlement. */
+  readonly settlesAtMs?: number | undefined
+  readonly recorder?: RecorderMessage
+}
+
 export function toTransactionMessage(
   transaction: StoredTransaction,
-  settlesAtMs?: number,
+  { settlesAtMs, recorder }: Shown = {},
 ): TransactionMessage {
   const { account, payer, reversal } = transaction
   return {
@@ -84,6 +93,27 @@ export function toTransactionMessage(
       reason: reversal.reason,
       reversedAt: toTimestamp(reversal.reversedAtMs),
     },
+    recorder,
+  }
+}
+
+const RECORDER_KINDS: Readonly<Record<string, RecorderKind>> = {
+  token: RecorderKind.TOKEN,
+  notification: RecorderKind.NOTIFICATION,
+  reconciliation: RecorderKind.RECONCILIATION,
+  statement: RecorderKind.STATEMENT,
+  sandbox: RecorderKind.SANDBOX,
+  assignment: RecorderKind.ASSIGNMENT,
+}
+
+/** @param withId whether the caller may see which credential it was */
+export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): RecorderMessage {
+  // The id may contain colons: that of a client certificate is a URI.
+  const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []
+  return {
+    $typeName: 'inflow.transaction.v1.Recorder',
+    kind: RECORDER_KINDS[kind] ?? RecorderKind.UNSPECIFIED,
+    id: withId ? id : '',
   }
 }
 
@@ -188,7 +218,11 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
 }
 
 /** @param request a validated request */
-export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number): IncomingPayment {
+export function toIncomingPayment(
+  request: RecordPaymentRequest,
+  nowMs: number,
+  recordedBy: RecordedBy,
+): IncomingPayment {
   return {
     bank: toBankCode(request.bank),
     accountNumber: request.accountNumber,
@@ -204,6 +238,7 @@ export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number):
     },
     narration: request.narration,
     live: undefined,
+    recordedBy,
   }
 }
 

@@ -65,9 +65,11 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     queueMax: 50_000,
   })
   return async (payment) => {
-    const { bank, sessionId } = payment
+    const { bank, sessionId, recordedBy } = payment
     try {
       const result = await record(payment)
+      // Not at info: it is one line for each payment.
+      log.debug({ bank, sessionId, recordedBy, outcome: result.outcome }, 'payment processed')
       if (result.outcome === 'CONFLICT' && result.transaction) {
         await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
       }
@@ -117,6 +119,7 @@ function toEntry(call: PaymentCall, account: OpenAccount | undefined, nowMs: num
     createdAtMs: nowMs,
     payer: payment.payer,
     narration: payment.narration,
+    recordedBy: payment.recordedBy,
   }
   const eventId = newId('evt', nowMs)
   const row: NewTransaction = {
