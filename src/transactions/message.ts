@@ -21,10 +21,10 @@ import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
 import {
-  type IncomingPayment,
   type RecordedBy,
   type RecordOutcome,
   type StoredTransaction,
+  type TokenPayment,
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
@@ -218,17 +218,17 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
 }
 
 /** @param request a validated request */
-export function toIncomingPayment(
+export function toTokenPayment(
   request: RecordPaymentRequest,
   nowMs: number,
   recordedBy: RecordedBy,
-): IncomingPayment {
+): TokenPayment {
   return {
     bank: toBankCode(request.bank),
     accountNumber: request.accountNumber,
     sessionId: request.sessionId,
     amountMinor: request.amountMinor,
-    status: (toStatus(request.status) ?? 'SUCCESS') as IncomingPayment['status'],
+    status: (toStatus(request.status) ?? 'SUCCESS') as TokenPayment['status'],
     paidAtMs: request.paidAt ? timestampMs(request.paidAt) : nowMs,
     payer: {
       name: request.payer?.name ?? '',
@@ -239,6 +239,7 @@ export function toIncomingPayment(
     narration: request.narration,
     live: undefined,
     recordedBy,
+    bankKey: request.bankKey,
   }
 }
 

@@ -121,17 +121,20 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
   ]
 }
 
+/** The key under which a payment is recorded. */
+export interface RecordedKey {
+  readonly bank: BankCode
+  readonly sessionId: string
+  /** Undefined: either mode; a live transaction takes precedence. */
+  readonly live: boolean | undefined
+}
+
 /**
- * Transactions of any business by bank, session and mode, in the order of the keys. If a key has no
- * mode, a live transaction takes precedence.
+ * Transactions of any business by bank, session and mode, in the order of the keys.
  */
 export async function findRecorded(
   pool: Pool,
-  keys: readonly {
-    readonly bank: BankCode
-    readonly sessionId: string
-    readonly live: boolean | undefined
-  }[],
+  keys: readonly RecordedKey[],
 ): Promise<readonly (StoredTransaction | undefined)[]> {
   const result = await pool.query<Row & { at: number }>({
     name: 'transaction-find-recorded',

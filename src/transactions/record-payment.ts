@@ -14,11 +14,19 @@ import { encodeTransactionEvent } from './message.ts'
 import { type ConflictingReport, type PaymentConflict, recordConflicts } from './record-conflict.ts'
 import { type Entry, type PaymentCall, resolveUnrecorded } from './resolve-unrecorded.ts'
 import { insertTransactions, type NewTransaction } from './store.ts'
-import type { IncomingPayment, RecordResult, StoredTransaction } from './transaction.ts'
+import type {
+  IncomingPayment,
+  RecordResult,
+  StoredTransaction,
+  TokenPayment,
+} from './transaction.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
 
 /** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
+
+/** As `RecordPayment`, for what internal services report; the bank may have to confirm it first. */
+export type RecordTokenPayment = (payment: TokenPayment) => Promise<RecordResult>
 
 interface Dependencies {
   readonly pool: Pool

@@ -8,18 +8,18 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { actorOf, callingToken, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
+import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
 import {
   OUTCOMES,
-  toIncomingPayment,
   toRecorderMessage,
   toStatus,
+  toTokenPayment,
   toTransactionMessage,
 } from './message.ts'
-import type { RecordPayment } from './record-payment.ts'
+import type { RecordTokenPayment } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
 import {
   canBePaidAt,
@@ -34,7 +34,7 @@ const REVERSALS_MAX = 4
 interface Dependencies {
   readonly database: Database
   readonly clock: Clock
-  readonly recordPayment: RecordPayment
+  readonly recordPayment: RecordTokenPayment
   readonly getTransaction: GetTransaction
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
@@ -62,22 +62,22 @@ export function createTransactionRpc({
     const faults = [...checkPayment(request), ...timeFaults(request)]
     if (faults.length > 0) {
       const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
-      return toResult(NO_OUTCOME, error)
+      return toResult(NO_OUTCOME, error, 'validation_failed')
     }
     try {
-      const result = await recordPayment(toIncomingPayment(request, clock.now(), recordedBy))
+      const result = await recordPayment(toTokenPayment(request, clock.now(), recordedBy))
       return toResult(toOutcome(result))
     } catch (error) {
       // Only this payment is refused; if the database is unavailable, the whole call fails.
-      if (!(error instanceof Fault) || error.reason !== 'internal') throw error
-      return toResult(NO_OUTCOME, error.message)
+      if (!(error instanceof Fault) || !REFUSALS.has(error.reason)) throw error
+      return toResult(NO_OUTCOME, error.message, error.reason)
     }
   }
   return {
     async recordPayment(request, context) {
       const faults = timeFaults(request)
       if (faults.length > 0) throw invalidFields(faults)
-      const payment = toIncomingPayment(request, clock.now(), recordedByToken(context))
+      const payment = toTokenPayment(request, clock.now(), recordedByToken(context))
       const result = await recordPayment(payment)
       return { $typeName: 'inflow.transaction.v1.RecordPaymentResponse', ...toOutcome(result) }
     },
@@ -136,6 +136,14 @@ export function createTransactionRpc({
   }
 }
 
+/** Reasons that refuse one payment of a batch, and none of the others. */
+const REFUSALS: ReadonlySet<Reason> = new Set([
+  'internal',
+  'payment_unconfirmed',
+  'bank_key_required',
+  'bank_unavailable',
+])
+
 function recordedByToken(context: HandlerContext): RecordedBy {
   return `token:${callingToken(context).tokenId}`
 }
@@ -169,6 +177,7 @@ const NO_OUTCOME = { outcome: OutcomeMessage.UNSPECIFIED, transaction: undefined
 function toResult(
   outcome: Pick<RecordPaymentResult, 'outcome' | 'transaction'>,
   error = '',
+  reason: Reason | '' = '',
 ): RecordPaymentResult {
-  return { $typeName: 'inflow.transaction.v1.RecordPaymentResult', ...outcome, error }
+  return { $typeName: 'inflow.transaction.v1.RecordPaymentResult', ...outcome, error, reason }
 }

@@ -51,6 +51,12 @@ export interface IncomingPayment {
   readonly recordedBy: RecordedBy
 }
 
+/** A payment that an internal service reports. */
+export interface TokenPayment extends IncomingPayment {
+  /** The bank's own key of the payment; empty if the service does not give it. */
+  readonly bankKey: string
+}
+
 /** The fields of the account that a transaction shows. */
 export interface AccountFacts {
   readonly businessId: string
