@@ -97,22 +97,14 @@ export function toTransactionMessage(
   }
 }
 
-const RECORDER_KINDS: Readonly<Record<string, RecorderKind>> = {
-  token: RecorderKind.TOKEN,
-  notification: RecorderKind.NOTIFICATION,
-  reconciliation: RecorderKind.RECONCILIATION,
-  statement: RecorderKind.STATEMENT,
-  sandbox: RecorderKind.SANDBOX,
-  assignment: RecorderKind.ASSIGNMENT,
-}
-
 /** @param withId whether the caller may see which credential it was */
 export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): RecorderMessage {
   // The id may contain colons: that of a client certificate is a URI.
   const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []
   return {
     $typeName: 'inflow.transaction.v1.Recorder',
-    kind: RECORDER_KINDS[kind] ?? RecorderKind.UNSPECIFIED,
+    // The contract has the same names in upper case.
+    kind: RecorderKind[kind.toUpperCase() as keyof typeof RecorderKind],
     id: withId ? id : '',
   }
 }
