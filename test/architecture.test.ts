@@ -33,7 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'net', 'postgres'],
   // The layer above the domains; only `app` imports it.
-  sandbox: ['accounts', 'banks', 'transactions'],
+  sandbox: ['accounts', 'auth', 'banks', 'transactions'],
   thirdparty: [
     'accounts',
     'auth',

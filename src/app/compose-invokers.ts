@@ -69,7 +69,7 @@ function paymentServices(
   const { database, clock } = options
   const { pool } = database
   const { timeText, aliasOf, settlements } = domains
-  const { bankOf, createAccount, recordPayment } = domains.payments
+  const { bankOf, createAccount, recordTokenPayment } = domains.payments
   const { onCommit } = domains.events
   return [
     implement(ThirdPartyService, createThirdPartyRpc({ database, timeText, createAccount })),
@@ -82,7 +82,7 @@ function paymentServices(
       createTransactionRpc({
         database,
         clock,
-        recordPayment,
+        recordPayment: recordTokenPayment,
         getTransaction: createGetTransaction(pool),
         onCommit,
         settlesAtOf: settlements.settlesAtOf,

@@ -13,13 +13,18 @@ import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createNotifications, type Notifications } from '../notifications/notifications.ts'
+import { createRecordConfirmed } from '../notifications/record-confirmed.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
 import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import type { PaymentConflict } from '../transactions/record-conflict.ts'
-import { createRecordPayment, type RecordPayment } from '../transactions/record-payment.ts'
+import {
+  createRecordPayment,
+  type RecordPayment,
+  type RecordTokenPayment,
+} from '../transactions/record-payment.ts'
 import type { UnmatchedPayment } from '../transactions/unmatched/unmatched-payment.ts'
 
 interface Options {
@@ -41,6 +46,8 @@ export interface Payments {
   readonly isSimulated: IsSimulated
   readonly createAccount: CreateAccountCall
   readonly recordPayment: RecordPayment
+  /** Records what internal services report. */
+  readonly recordTokenPayment: RecordTokenPayment
   /** The batches of `recordPayment`. */
   readonly batches: BatchWatch
   readonly notifications: Notifications
@@ -62,10 +69,11 @@ export function composePayments(options: Options): Payments {
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
   const onConflict = reportConflict(bankMetrics, log)
   const batches = createBatchWatch()
+  const findOpenAccounts = createFindOpenAccounts(recordingPool, isSimulated)
   const recordPayment = createRecordPayment({
     pool: recordingPool,
     orm,
-    findOpenAccounts: createFindOpenAccounts(recordingPool, isSimulated),
+    findOpenAccounts,
     isSimulated,
     batches,
     clock,
@@ -97,6 +105,9 @@ export function composePayments(options: Options): Payments {
     isSimulated,
     createAccount: createCreateAccount({ pool, bankOf, openAtBank, encrypter, clock, aliasOf }),
     recordPayment,
+    recordTokenPayment: config.recordRequiresConfirmation
+      ? createRecordConfirmed({ ...reconciling, findOpenAccounts })
+      : recordPayment,
     batches,
     notifications,
     reconciling,

@@ -107,6 +107,13 @@ export function callingBusiness(context: HandlerContext): BusinessCaller {
   return caller
 }
 
+/** Returns the calling token. Only for methods whose policy requires a token. */
+export function callingToken(context: HandlerContext): InternalCaller {
+  const caller = context.values.get(callerKey)
+  assert(caller?.kind === 'internal', 'the policy lets only tokens call this method')
+  return caller
+}
+
 /** Returns the businesses that the caller's token is restricted to; undefined: all. */
 export function restrictionOf(values: ContextValues): ReadonlySet<string> | undefined {
   const caller = values.get(callerKey)
@@ -121,6 +128,11 @@ export interface Actor extends CallSource {
   readonly name: string
   /** Authenticate the audit entries of the change. */
   readonly auditKeys: AuditKeys
+}
+
+/** The id of the actor's credential; ADMIN_TOKEN has one too. */
+export function credentialIdOf({ kind, id }: Actor): string {
+  return kind === 'bootstrap' ? BOOTSTRAP : id
 }
 
 /** The service itself, for changes without a caller. */

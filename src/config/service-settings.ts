@@ -68,6 +68,10 @@ export const SERVICE_SETTINGS = z
     DELIVERY_RETENTION_DAYS: days.default(30),
     /** How long banks' raw notifications are kept. */
     NOTIFICATION_RETENTION_DAYS: days.default(90),
+    /** Whether live banks confirm what tokens record. */
+    RECORD_REQUIRES_CONFIRMATION: choice(['on', 'off'])
+      .default('off')
+      .transform((text) => text === 'on'),
     RECONCILE_WINDOW_HOURS: integer(0, 720).default(48),
     RECONCILE_INTERVAL_MINUTES: integer(0, 10_080).default(60),
     RECONCILE_GRACE_MINUTES: integer(0, 1_440).default(5),

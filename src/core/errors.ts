@@ -22,6 +22,8 @@ export const REASONS = {
   account_pending: ['FAILED_PRECONDITION', 409],
   account_not_pending: ['FAILED_PRECONDITION', 409],
   payment_resolved: ['FAILED_PRECONDITION', 409],
+  payment_unconfirmed: ['FAILED_PRECONDITION', 409],
+  bank_key_required: ['FAILED_PRECONDITION', 409],
   endpoint_disabled: ['FAILED_PRECONDITION', 409],
   event_expired: ['FAILED_PRECONDITION', 409],
   payload_too_large: ['RESOURCE_EXHAUSTED', 413],

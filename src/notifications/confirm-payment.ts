@@ -49,7 +49,7 @@ function compare(
     sessionsDiffer(payment, reported) && 'session',
   ].filter((field) => field !== false)
   if (conflicts.length > 0) {
-    const cause = `the notification and the requery response differ in: ${conflicts.join(', ')}`
+    const cause = `the report and the requery response differ in: ${conflicts.join(', ')}`
     return { kind: 'conflict', cause }
   }
   const kind = response.kind === 'confirmed' ? 'paid' : 'reversed'

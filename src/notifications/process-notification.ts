@@ -4,7 +4,7 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
-import type { RecordOutcome } from '../transactions/transaction.ts'
+import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/transaction.ts'
 import { isReturned } from '../transactions/unmatched/resolve-unmatched.ts'
 import { confirmPayment, type MoneyReading } from './confirm-payment.ts'
 import { assignSession, findSession, type Processed } from './store.ts'
@@ -24,20 +24,27 @@ export interface ProcessDependencies {
   readonly reversePayment: ReversePayment | undefined
 }
 
-/** An authentic notification. */
-export interface AuthenticNotification {
+/** A report of a payment or of its reversal, which its bank has to confirm. */
+export interface Report {
   readonly bank: BankCode
   readonly served: ServedBank
   readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
   readonly receivedAtMs: number
+  readonly recordedBy: RecordedBy
+}
+
+/** An authentic notification. */
+export interface AuthenticNotification extends Report {
   /** How often it was processed before. */
   readonly tries: number
 }
 
 /** The result of one try, before it is decided whether there is another. */
-type TryResult = {
+interface TryResult {
   readonly outcome: Exclude<NotificationOutcome, 'UNAUTHENTICATED'>
   readonly cause: string
+  /** The result of recording the payment; absent if the try did not get that far. */
+  readonly recorded?: RecordResult
 }
 
 const OUTCOMES: Readonly<Record<RecordOutcome, TryResult['outcome']>> = {
@@ -57,7 +64,7 @@ export async function processNotification(
   dependencies: ProcessDependencies,
   notification: AuthenticNotification,
 ): Promise<Processed> {
-  const result = await tryOnce(dependencies, notification)
+  const result = await confirmAndRecord(dependencies, notification)
   return decide(result, notification.tries, dependencies.clock.now())
 }
 
@@ -80,11 +87,15 @@ function decide({ outcome, cause }: TryResult, tries: number, nowMs: number): Pr
   return { state, outcome, cause, nextTryAtMs: undefined }
 }
 
-async function tryOnce(
+/**
+ * Asks the bank of a report to confirm it, and records or reverses the payment as the bank describes
+ * it. A repeat is safe.
+ */
+export async function confirmAndRecord(
   dependencies: ProcessDependencies,
-  notification: AuthenticNotification,
+  report: Report,
 ): Promise<TryResult> {
-  const { reading, served } = notification
+  const { reading, served } = report
   if (reading.kind === 'ignored') return { outcome: 'IGNORED', cause: reading.cause }
   if (reading.kind === 'malformed') return { outcome: 'MANUAL_REVIEW', cause: reading.cause }
   const confirmation = await confirmPayment(served, reading)
@@ -96,10 +107,10 @@ async function tryOnce(
     case 'conflict':
       return { outcome: 'MANUAL_REVIEW', cause: confirmation.cause }
     case 'reversed':
-      return reverse(dependencies, notification, reading, confirmation.payment)
+      return reverse(dependencies, report, reading, confirmation.payment)
     case 'paid':
       if (reading.kind === 'payment') {
-        return record(dependencies, notification, confirmation.payment)
+        return record(dependencies, report, confirmation.payment)
       }
       return {
         outcome: 'RETRY',
@@ -110,7 +121,7 @@ async function tryOnce(
 
 async function record(
   { pool, clock, recordPayment }: ProcessDependencies,
-  { bank, receivedAtMs }: AuthenticNotification,
+  { bank, receivedAtMs, recordedBy }: Report,
   payment: BankPayment,
 ): Promise<TryResult> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = payment
@@ -129,19 +140,22 @@ async function record(
     paidAtMs: payment.paidAtMs ?? receivedAtMs,
     payer,
     narration,
+    recordedBy,
   } as const
   if (await isReturned(pool, incoming)) {
-    return { outcome: 'DUPLICATE', cause: 'it was returned to its payer' }
+    const recorded = { outcome: 'UNMATCHED', transaction: undefined } as const
+    return { outcome: 'DUPLICATE', cause: 'it was returned to its payer', recorded }
   }
   // The only call that records payments reported by real banks.
-  const { outcome } = await recordPayment(incoming)
+  const recorded = await recordPayment(incoming)
+  const { outcome } = recorded
   const cause = outcome === 'CONFLICT' ? 'it conflicts with the transaction of its session' : ''
-  return { outcome: OUTCOMES[outcome], cause }
+  return { outcome: OUTCOMES[outcome], cause, recorded }
 }
 
 async function reverse(
   { pool, reversePayment }: ProcessDependencies,
-  { bank }: AuthenticNotification,
+  { bank }: Report,
   reading: MoneyReading,
   payment: BankPayment,
 ): Promise<TryResult> {

@@ -12,7 +12,6 @@ import { newId } from '../core/ids.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import {
-  type AuthenticNotification,
   failedProcessing,
   type ProcessDependencies,
   processNotification,
@@ -97,7 +96,8 @@ async function serve(
     return outcomeOfRepeat(stored.outcome)
   }
   const { id, tries } = stored
-  const authentic: AuthenticNotification = { bank, served, reading, receivedAtMs, tries }
+  const recordedBy = 'notification'
+  const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
   const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'processing a notification failed')
     return failedProcessing(tries, clock.now())

@@ -49,7 +49,8 @@ async function retryNotification(
     const read = served.connector.read(decryptNotification(encrypter, id, rawEncrypted))
     // It was authentic on arrival; the bank's credentials have been changed since.
     const reading = read.kind === 'unauthenticated' ? noLongerAuthentic(read.cause) : read
-    const notification = { bank, served, reading, receivedAtMs, tries }
+    const recordedBy = 'notification'
+    const notification = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
     const processed = await processNotification(dependencies, notification)
     await finishProcessing(pool, id, processed)
     const { outcome, cause } = processed

@@ -1,17 +1,18 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
+import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
+import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { assignPaymentSession } from '../notifications/payment-sessions.ts'
 import {
+  confirmAndRecord,
   type ProcessDependencies,
-  processNotification,
 } from '../notifications/process-notification.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import { type PaymentConflict, recordConflicts } from '../transactions/record-conflict.ts'
-import type { Payer, RecordOutcome } from '../transactions/transaction.ts'
+import type { Payer, RecordedBy, RecordOutcome } from '../transactions/transaction.ts'
 import { type Finding, type KeyedPayment, type Match, matchPayments } from './match-payments.ts'
 
 /** One credit of a bank's statement. */
@@ -57,9 +58,6 @@ export interface ReconcileDependencies extends ProcessDependencies {
   readonly onConflict: (conflict: PaymentConflict) => void
 }
 
-/** At these banks the session id is also the bank's key of a payment. */
-const KEYED_BY_SESSION: ReadonlySet<BankCode> = new Set(['9PSB', 'SAFEHAVEN'])
-
 /** No row is started after this, so that a call gets a response whatever the bank does. */
 const START_MS = 15_000
 
@@ -88,12 +86,15 @@ export async function reconcileStatement(
     const { finding } = match
     return finding === 'MISSING' || finding === 'MISMATCHED' ? [{ row, match, index }] : []
   })
+  const recordedBy = `statement:${credentialIdOf(actor)}` as const
   const concurrency = served === undefined ? CONCURRENCY : LIVE_CONCURRENCY
   for (let at = 0; at < unresolved.length; at += concurrency) {
     const late = clock.now() >= untilMs
     const applying = unresolved.slice(at, at + concurrency).map(async ({ row, match, index }) => {
       const { finding, recorded } = match
-      const applied = late ? LATE : await applyRow(dependencies, bank, served, row, match)
+      const applied = late
+        ? LATE
+        : await applyRow(dependencies, { bank, served, row, recordedBy }, match)
       results[index] = toResult(finding, recorded, applied.action, applied.cause)
     })
     await Promise.all(applying)
@@ -140,13 +141,21 @@ function withKeys(bank: BankCode, row: StatementRow): StatementRow {
   return { ...row, bankKey, sessionId: row.sessionId || row.bankKey }
 }
 
+/** A row of a statement that an operator applies. */
+interface AppliedRow {
+  readonly bank: BankCode
+  /** Undefined: the bank is not live. */
+  readonly served: ServedBank | undefined
+  readonly row: StatementRow
+  readonly recordedBy: RecordedBy
+}
+
 async function applyRow(
   dependencies: ReconcileDependencies,
-  bank: BankCode,
-  served: ServedBank | undefined,
-  row: StatementRow,
+  applied: AppliedRow,
   { finding, recorded, conflictRecorded }: Match,
 ): Promise<Applied> {
+  const { bank, served, row } = applied
   if (finding === 'MISMATCHED' && recorded) {
     const { transactionId } = recorded
     if (!conflictRecorded) {
@@ -154,12 +163,12 @@ async function applyRow(
     }
     return { action: 'REVIEW', cause: '' }
   }
-  if (served === undefined) return recordUnconfirmed(dependencies, bank, row)
+  if (served === undefined) return recordUnconfirmed(dependencies, applied)
   if (row.bankKey === '') {
     const cause = "a requery needs the bank's key of the payment"
     return { action: 'REJECTED', cause }
   }
-  return recordConfirmed(dependencies, bank, served, row)
+  return recordConfirmed(dependencies, { ...applied, served })
 }
 
 const ACTIONS: Readonly<Record<NotificationOutcome, StatementAction>> = {
@@ -176,15 +185,13 @@ const ACTIONS: Readonly<Record<NotificationOutcome, StatementAction>> = {
 
 async function recordConfirmed(
   dependencies: ReconcileDependencies,
-  bank: BankCode,
-  served: ServedBank,
-  row: StatementRow,
+  { bank, served, row, recordedBy }: AppliedRow & { readonly served: ServedBank },
 ): Promise<Applied> {
   const { log, clock } = dependencies
   const payment: BankPayment = row
   const reading = { kind: 'payment', payment, bound: false } as const
-  const notification = { bank, served, reading, receivedAtMs: clock.now(), tries: 0 }
-  const { outcome, cause } = await processNotification(dependencies, notification)
+  const report = { bank, served, reading, receivedAtMs: clock.now(), recordedBy }
+  const { outcome, cause } = await confirmAndRecord(dependencies, report)
   const { bankKey, sessionId } = row
   log.info(
     { bank, bankKey, sessionId, outcome, cause },
@@ -203,8 +210,7 @@ const OUTCOMES: Readonly<Record<RecordOutcome, StatementAction>> = {
 /** There is no live bank to requery: the operator's statement is trusted, and the log says so. */
 async function recordUnconfirmed(
   { pool, clock, log, recordPayment }: ReconcileDependencies,
-  bank: BankCode,
-  row: StatementRow,
+  { bank, row, recordedBy }: AppliedRow,
 ): Promise<Applied> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = row
   const nowMs = clock.now()
@@ -215,7 +221,7 @@ async function recordUnconfirmed(
   }
   const paidAtMs = row.paidAtMs ?? nowMs
   const facts = { bank, accountNumber, sessionId, amountMinor, paidAtMs, payer, narration }
-  const { outcome } = await recordPayment({ ...facts, live: true, status: 'SUCCESS' })
+  const { outcome } = await recordPayment({ ...facts, live: true, status: 'SUCCESS', recordedBy })
   const line = { bank, sessionId, accountNumber, amountMinor: String(amountMinor), outcome }
   log.warn(line, 'payment recorded from a statement without confirmation by the bank')
   return { action: OUTCOMES[outcome], cause: '' }

@@ -3,8 +3,8 @@ import type { Logger } from 'pino'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import {
+  confirmAndRecord,
   type ProcessDependencies,
-  processNotification,
 } from '../notifications/process-notification.ts'
 import { matchPayments } from './match-payments.ts'
 
@@ -50,8 +50,9 @@ export async function recordMissing(
     const some = unrecorded.slice(at, at + REQUERIES_MAX)
     const processing = some.map(async (payment) => {
       const reading = { kind: 'payment', payment, bound: true } as const
-      const notification = { bank, served, reading, receivedAtMs: clock.now(), tries: 0 }
-      const { outcome, cause } = await processNotification(dependencies, notification)
+      const recordedBy = 'reconciliation'
+      const report = { bank, served, reading, receivedAtMs: clock.now(), recordedBy } as const
+      const { outcome, cause } = await confirmAndRecord(dependencies, report)
       // Its notification arrived meanwhile, so none was missed.
       if (outcome === 'DUPLICATE') return
       const { bankKey, sessionId } = payment

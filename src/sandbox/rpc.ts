@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { callingToken } from '../auth/caller.ts'
 import { OUTCOMES, toTransactionMessage } from '../transactions/message.ts'
 import { simulateTransfer } from './simulate-transfer.ts'
 
@@ -7,8 +8,12 @@ export function createSandboxRpc(
   dependencies: Parameters<typeof simulateTransfer>[0],
 ): ServiceImpl<typeof SandboxService> {
   return {
-    async simulateTransfer(request) {
-      const { outcome, transaction, sessionId } = await simulateTransfer(dependencies, request)
+    async simulateTransfer(request, context) {
+      const { outcome, transaction, sessionId } = await simulateTransfer(
+        dependencies,
+        request,
+        callingToken(context).tokenId,
+      )
       return {
         outcome: OUTCOMES[outcome],
         sessionId,

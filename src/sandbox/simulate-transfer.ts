@@ -38,6 +38,7 @@ interface SimulateTransfer {
 export async function simulateTransfer(
   { pool, clock, timeText, recordPayment, isSimulated }: Dependencies,
   request: SimulateTransfer,
+  tokenId: string,
 ): Promise<RecordResult & { readonly sessionId: string }> {
   const accounts = await getOpenAccountsByNumber(pool, request.accountNumber)
   const account = accounts.find(
@@ -65,6 +66,7 @@ export async function simulateTransfer(
     narration: 'Simulated transfer',
     // Simulated money must never reach an account outside the sandbox.
     live: account.live,
+    recordedBy: `sandbox:${tokenId}`,
   })
   return { ...result, sessionId }
 }

@@ -13,6 +13,7 @@ import {
   findRecorded,
   findShownBySessions,
   listBy,
+  type RecordedKey,
   type SessionKey,
   type TransactionFilter,
 } from './queries.ts'
@@ -59,6 +60,22 @@ export async function findReportedId(
   if (recorded === undefined || !isCreditable({ ...recorded, live: true }, isSimulated))
     return undefined
   return recorded.id
+}
+
+/**
+ * Creates a function that returns whether a session at a bank is recorded with a final status. No
+ * report of such a session credits anything. Look-ups that arrive while a statement runs share the
+ * next one.
+ */
+export function createIsFinal(pool: Pool): (key: RecordedKey) => Promise<boolean> {
+  const find = createBatcher({
+    run: (keys: readonly RecordedKey[]) => findRecorded(pool, keys),
+    ...{ itemsMax: 256, batchesMax: 2, queueMax: 20_000 },
+  })
+  return async (key) => {
+    const recorded = await find(key)
+    return recorded !== undefined && recorded.status !== 'PENDING'
+  }
 }
 
 /** Why and when a transaction was reversed; undefined if it was not. */

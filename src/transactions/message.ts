@@ -7,6 +7,8 @@ import {
   UnmatchedPaymentSchema,
 } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import {
+  RecorderKind,
+  type Recorder as RecorderMessage,
   TransactionStatus as StatusMessage,
   type Transaction as TransactionMessage,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -19,9 +21,10 @@ import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
 import {
-  type IncomingPayment,
+  type RecordedBy,
   type RecordOutcome,
   type StoredTransaction,
+  type TokenPayment,
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
@@ -45,10 +48,16 @@ export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
   CONFLICT: OutcomeMessage.CONFLICT,
 }
 
-/** @param settlesAtMs when the transaction is due for settlement, if the response shows it */
+/** What only some responses show of a transaction; its events show none of it. */
+interface Shown {
+  /** When the transaction is due for settlement. */
+  readonly settlesAtMs?: number | undefined
+  readonly recorder?: RecorderMessage
+}
+
 export function toTransactionMessage(
   transaction: StoredTransaction,
-  settlesAtMs?: number,
+  { settlesAtMs, recorder }: Shown = {},
 ): TransactionMessage {
   const { account, payer, reversal } = transaction
   return {
@@ -84,6 +93,19 @@ export function toTransactionMessage(
       reason: reversal.reason,
       reversedAt: toTimestamp(reversal.reversedAtMs),
     },
+    recorder,
+  }
+}
+
+/** @param withId whether the caller may see which credential it was */
+export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): RecorderMessage {
+  // The id may contain colons: that of a client certificate is a URI.
+  const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []
+  return {
+    $typeName: 'inflow.transaction.v1.Recorder',
+    // The contract has the same names in upper case.
+    kind: RecorderKind[kind.toUpperCase() as keyof typeof RecorderKind],
+    id: withId ? id : '',
   }
 }
 
@@ -188,13 +210,17 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
 }
 
 /** @param request a validated request */
-export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number): IncomingPayment {
+export function toTokenPayment(
+  request: RecordPaymentRequest,
+  nowMs: number,
+  recordedBy: RecordedBy,
+): TokenPayment {
   return {
     bank: toBankCode(request.bank),
     accountNumber: request.accountNumber,
     sessionId: request.sessionId,
     amountMinor: request.amountMinor,
-    status: (toStatus(request.status) ?? 'SUCCESS') as IncomingPayment['status'],
+    status: (toStatus(request.status) ?? 'SUCCESS') as TokenPayment['status'],
     paidAtMs: request.paidAt ? timestampMs(request.paidAt) : nowMs,
     payer: {
       name: request.payer?.name ?? '',
@@ -204,6 +230,8 @@ export function toIncomingPayment(request: RecordPaymentRequest, nowMs: number):
     },
     narration: request.narration,
     live: undefined,
+    recordedBy,
+    bankKey: request.bankKey,
   }
 }
 

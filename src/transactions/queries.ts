@@ -25,7 +25,7 @@ const COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_min
   t.settled_at is not null as settled, ${epochMs('t.paid_at')} as paid_at_ms,
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
-  a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
+  t.recorded_by, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
   a.email, ${epochMs('a.created_at')} as account_created_at_ms`
 
 /** The key by which a caller looks up a transaction. */
@@ -126,17 +126,20 @@ interface RecordedTransaction extends StoredTransaction {
   readonly connector: ConnectorName
 }
 
+/** The key under which a payment is recorded. */
+export interface RecordedKey {
+  readonly bank: BankCode
+  readonly sessionId: string
+  /** Undefined: either mode; a live transaction takes precedence. */
+  readonly live: boolean | undefined
+}
+
 /**
- * Transactions of any business by bank, session and mode, in the order of the keys. If a key has no
- * mode, a live transaction takes precedence.
+ * Transactions of any business by bank, session and mode, in the order of the keys.
  */
 export async function findRecorded(
   pool: Pool,
-  keys: readonly {
-    readonly bank: BankCode
-    readonly sessionId: string
-    readonly live: boolean | undefined
-  }[],
+  keys: readonly RecordedKey[],
 ): Promise<readonly (RecordedTransaction | undefined)[]> {
   const result = await pool.query<Row & { at: number; connector: ConnectorName }>({
     name: 'transaction-find-recorded',
@@ -248,6 +251,7 @@ function toStored(row: Row): StoredTransaction {
     paidAtMs: row.paid_at_ms,
     createdAtMs: row.created_at_ms,
     narration: row.narration,
+    recordedBy: row.recorded_by,
     payer: {
       name: row.payer_name,
       accountNumber: row.payer_account_number,

@@ -15,11 +15,19 @@ import { encodeTransactionEvent } from './message.ts'
 import { type ConflictingReport, type PaymentConflict, recordConflicts } from './record-conflict.ts'
 import { type Entry, type PaymentCall, resolveUnrecorded } from './resolve-unrecorded.ts'
 import { insertTransactions, type NewTransaction } from './store.ts'
-import type { IncomingPayment, RecordResult, StoredTransaction } from './transaction.ts'
+import type {
+  IncomingPayment,
+  RecordResult,
+  StoredTransaction,
+  TokenPayment,
+} from './transaction.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
 
 /** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
+
+/** As `RecordPayment`, for what internal services report; the bank may have to confirm it first. */
+export type RecordTokenPayment = (payment: TokenPayment) => Promise<RecordResult>
 
 interface Dependencies {
   readonly pool: Pool
@@ -67,9 +75,11 @@ export function createRecordPayment(dependencies: Dependencies): RecordPayment {
     queueMax: 50_000,
   })
   return async (payment) => {
-    const { bank, sessionId } = payment
+    const { bank, sessionId, recordedBy } = payment
     try {
       const result = await record(payment)
+      // Not at info: it is one line for each payment.
+      log.debug({ bank, sessionId, recordedBy, outcome: result.outcome }, 'payment processed')
       if (result.outcome === 'CONFLICT' && result.transaction) {
         await storeConflict({ bank, transactionId: result.transaction.id, reported: payment })
       }
@@ -119,6 +129,7 @@ function toEntry(call: PaymentCall, account: OpenAccount | undefined, nowMs: num
     createdAtMs: nowMs,
     payer: payment.payer,
     narration: payment.narration,
+    recordedBy: payment.recordedBy,
   }
   const eventId = newId('evt', nowMs)
   const row: NewTransaction = {

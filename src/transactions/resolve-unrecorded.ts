@@ -126,14 +126,14 @@ function toFinalization(
   accountNumber: string,
   nowMs: number,
 ): PendingFinalization {
-  const { status } = entry.payment
-  const transaction: StoredTransaction = { ...recorded, status }
+  const { status, recordedBy } = entry.payment
+  const transaction: StoredTransaction = { ...recorded, status, recordedBy }
   const eventId = newId('evt', nowMs)
   const payload =
     status === 'SUCCESS'
       ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
       : null
-  const row = { id: recorded.id, status, createdAtMs: nowMs, eventId, payload }
+  const row = { id: recorded.id, status, createdAtMs: nowMs, eventId, payload, recordedBy }
   return { entry, accountNumber, transaction, row }
 }
 

@@ -1,21 +1,32 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
-import type { ServiceImpl } from '@connectrpc/connect'
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import {
   RecordOutcome as OutcomeMessage,
   type RecordPaymentRequest,
   type RecordPaymentResult,
   type TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { actorOf } from '../auth/caller.ts'
+import { actorOf, callingToken, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
+import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { findReversal, type GetTransaction, listTransactions } from './find-transactions.ts'
-import { OUTCOMES, toIncomingPayment, toStatus, toTransactionMessage } from './message.ts'
-import type { RecordPayment } from './record-payment.ts'
+import {
+  OUTCOMES,
+  toRecorderMessage,
+  toStatus,
+  toTokenPayment,
+  toTransactionMessage,
+} from './message.ts'
+import type { RecordTokenPayment } from './record-payment.ts'
 import { reverseTransaction } from './reverse-transaction.ts'
-import { canBePaidAt, type RecordResult, type StoredTransaction } from './transaction.ts'
+import {
+  canBePaidAt,
+  type RecordedBy,
+  type RecordResult,
+  type StoredTransaction,
+} from './transaction.ts'
 
 /** How many reversals one instance runs at the same time. */
 const REVERSALS_MAX = 4
@@ -23,7 +34,7 @@ const REVERSALS_MAX = 4
 interface Dependencies {
   readonly database: Database
   readonly clock: Clock
-  readonly recordPayment: RecordPayment
+  readonly recordPayment: RecordTokenPayment
   readonly getTransaction: GetTransaction
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
@@ -44,45 +55,54 @@ export function createTransactionRpc({
 }: Dependencies): ServiceImpl<typeof TransactionService> {
   const { pool, orm } = database
   const semaphore = createSemaphore(REVERSALS_MAX)
-  const recordOne = async (request: RecordPaymentRequest): Promise<RecordPaymentResult> => {
+  const recordOne = async (
+    request: RecordPaymentRequest,
+    recordedBy: RecordedBy,
+  ): Promise<RecordPaymentResult> => {
     const faults = [...checkPayment(request), ...timeFaults(request)]
     if (faults.length > 0) {
       const error = faults.map((fault) => `${fault.field} ${fault.message}`).join('; ')
-      return toResult(NO_OUTCOME, error)
+      return toResult(NO_OUTCOME, error, 'validation_failed')
     }
     try {
-      const result = await recordPayment(toIncomingPayment(request, clock.now()))
-      return toResult(toOutcome(result), '')
+      const result = await recordPayment(toTokenPayment(request, clock.now(), recordedBy))
+      return toResult(toOutcome(result))
     } catch (error) {
       // Only this payment is refused; if the database is unavailable, the whole call fails.
-      if (!(error instanceof Fault) || error.reason !== 'internal') throw error
-      return toResult(NO_OUTCOME, error.message)
+      if (!(error instanceof Fault) || !REFUSALS.has(error.reason)) throw error
+      return toResult(NO_OUTCOME, error.message, error.reason)
     }
   }
   return {
-    async recordPayment(request) {
+    async recordPayment(request, context) {
       const faults = timeFaults(request)
       if (faults.length > 0) throw invalidFields(faults)
-      const result = await recordPayment(toIncomingPayment(request, clock.now()))
+      const payment = toTokenPayment(request, clock.now(), recordedByToken(context))
+      const result = await recordPayment(payment)
       return { $typeName: 'inflow.transaction.v1.RecordPaymentResponse', ...toOutcome(result) }
     },
-    async recordPayments(request) {
-      return { results: await Promise.all(request.payments.map(recordOne)) }
+    async recordPayments(request, context) {
+      const recordedBy = recordedByToken(context)
+      const results = request.payments.map((payment) => recordOne(payment, recordedBy))
+      return { results: await Promise.all(results) }
     },
-    async getTransaction(request) {
+    async getTransaction(request, context) {
       const { businessId, sessionId } = request
       const transaction = await getTransaction({ businessId, live: undefined, sessionId })
+      const recorder = recorderOf(transaction, context)
       if (transaction.status === 'REVERSED') {
         const reversal = await findReversal(orm.em.fork(), transaction.id)
-        return {
-          transaction: toTransactionMessage({ ...transaction, ...(reversal && { reversal }) }),
-        }
+        const reversed = { ...transaction, ...(reversal && { reversal }) }
+        return { transaction: toTransactionMessage(reversed, { recorder }) }
       }
-      if (!awaitsSettlement(transaction)) return { transaction: toTransactionMessage(transaction) }
+      if (!awaitsSettlement(transaction)) {
+        return { transaction: toTransactionMessage(transaction, { recorder }) }
+      }
       const settlesAt = await settlesAtOf(businessId)
-      return { transaction: toTransactionMessage(transaction, settlesAt(transaction.createdAtMs)) }
+      const settlesAtMs = settlesAt(transaction.createdAtMs)
+      return { transaction: toTransactionMessage(transaction, { settlesAtMs, recorder }) }
     },
-    async listTransactions(request) {
+    async listTransactions(request, context) {
       const { rows, nextPageToken } = await listTransactions(pool, {
         businessId: request.businessId,
         live: request.live,
@@ -97,7 +117,10 @@ export function createTransactionRpc({
         ? await settlesAtOf(request.businessId)
         : undefined
       const transactions = rows.map((row) =>
-        toTransactionMessage(row, awaitsSettlement(row) ? settlesAt?.(row.createdAtMs) : undefined),
+        toTransactionMessage(row, {
+          settlesAtMs: awaitsSettlement(row) ? settlesAt?.(row.createdAtMs) : undefined,
+          recorder: recorderOf(row, context),
+        }),
       )
       return { transactions, nextPageToken }
     },
@@ -111,6 +134,23 @@ export function createTransactionRpc({
       return { transaction: toTransactionMessage(reversed) }
     },
   }
+}
+
+/** Reasons that refuse one payment of a batch, and none of the others. */
+const REFUSALS: ReadonlySet<Reason> = new Set([
+  'internal',
+  'payment_unconfirmed',
+  'bank_key_required',
+  'bank_unavailable',
+])
+
+function recordedByToken(context: HandlerContext): RecordedBy {
+  return `token:${callingToken(context).tokenId}`
+}
+
+/** Only tokens without a restriction record payments, and restricted ones do not learn their ids. */
+function recorderOf({ recordedBy }: StoredTransaction, { values }: HandlerContext) {
+  return toRecorderMessage(recordedBy, restrictionOf(values) === undefined)
 }
 
 /** Whether the transaction waits for settlement. */
@@ -136,7 +176,8 @@ const NO_OUTCOME = { outcome: OutcomeMessage.UNSPECIFIED, transaction: undefined
 
 function toResult(
   outcome: Pick<RecordPaymentResult, 'outcome' | 'transaction'>,
-  error: string,
+  error = '',
+  reason: Reason | '' = '',
 ): RecordPaymentResult {
-  return { $typeName: 'inflow.transaction.v1.RecordPaymentResult', ...outcome, error }
+  return { $typeName: 'inflow.transaction.v1.RecordPaymentResult', ...outcome, error, reason }
 }

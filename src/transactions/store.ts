@@ -55,10 +55,10 @@ export async function insertTransactions(
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
           $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
           $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
-          $17::boolean[])
+          $17::boolean[], $18::text[])
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-            narration, event_id, payload, live)
+            narration, event_id, payload, live, recorded_by)
       ), unmatched as materialized (
         -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
@@ -66,9 +66,10 @@ export async function insertTransactions(
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
-          payer_bank_code, payer_bank_name, narration)
+          payer_bank_code, payer_bank_name, narration, recorded_by)
         select id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
-          created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration
+          created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
+          recorded_by
         from input i
         where ${isAccountOpen('i.account_id', 'i.live')}
           and not (i.live and exists (select from unmatched u
@@ -100,6 +101,7 @@ export async function insertTransactions(
       textArray(rows.map((row) => row.eventId)),
       byteaArray(rows.map((row) => row.payload)),
       booleanArray(rows.map((row) => row.live)),
+      textArray(rows.map((row) => row.recordedBy)),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
@@ -108,7 +110,7 @@ export async function insertTransactions(
 /** The final status of a pending transaction, with its event. */
 export type Finalization = Pick<
   NewTransaction,
-  'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload'
+  'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy'
 >
 
 /**
@@ -124,15 +126,17 @@ export async function finalizeTransactions(
   const result = await runStatement<{ event_id: string }>(pool, {
     name: 'transaction-finalize',
     text: `with input as (
-        select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[])
-          as i(id, new_status, recorded_at, event_id, payload)
+        select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[],
+          $6::text[])
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by)
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'
         order by id for no key update
       ), finalized as (
         -- The settlement date is counted from created_at, so it becomes the time of finalization.
-        update transaction t set status = new_status, created_at = recorded_at
+        update transaction t set status = new_status, created_at = recorded_at,
+          recorded_by = finalized_by
         from input join locked using (id) where t.id = input.id
         returning t.*, event_id, payload
       ), posted as (
@@ -147,6 +151,7 @@ export async function finalizeTransactions(
       timestampArray(rows.map((row) => row.createdAtMs)),
       textArray(rows.map((row) => row.eventId)),
       byteaArray(rows.map((row) => row.payload)),
+      textArray(rows.map((row) => row.recordedBy)),
     ],
   })
   return new Set(result.rows.map((row) => row.event_id))

@@ -1,7 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import { AccountEntity } from '../accounts/account.entity.ts'
 import type { BankCode } from '../banks/bank.ts'
-import type { TransactionStatus } from './transaction.ts'
+import type { RecordedBy, TransactionStatus } from './transaction.ts'
 
 export const TransactionEntity = defineEntity({
   name: 'Transaction',
@@ -24,6 +24,7 @@ export const TransactionEntity = defineEntity({
     payerBankCode: p.text(),
     payerBankName: p.text(),
     narration: p.text(),
+    recordedBy: p.text().$type<RecordedBy>(),
   },
   // Session first: the same index prevents duplicates and finds a transaction by its session.
   uniques: [{ properties: ['sessionId', 'bank', 'live'] }],

@@ -24,6 +24,15 @@ export function canBePaidAt(atMs: number): boolean {
   return atMs >= PAID_FROM_MS && atMs < PAID_BEFORE_MS
 }
 
+/**
+ * Who recorded a payment. Calls are named with the id of their token: internal services, operators
+ * with a statement or an assignment of an unmatched payment, and simulated transfers.
+ */
+export type RecordedBy =
+  | 'notification'
+  | 'reconciliation'
+  | `${'token' | 'statement' | 'sandbox' | 'assignment'}:${string}`
+
 /** A payment as a bank reports it. */
 export interface IncomingPayment {
   readonly bank: BankCode
@@ -39,6 +48,13 @@ export interface IncomingPayment {
    * undefined: for the live account with the number, or else the test account.
    */
   readonly live: boolean | undefined
+  readonly recordedBy: RecordedBy
+}
+
+/** A payment that an internal service reports. */
+export interface TokenPayment extends IncomingPayment {
+  /** The bank's own key of the payment; empty if the service does not give it. */
+  readonly bankKey: string
 }
 
 /** The fields of the account that a transaction shows. */
@@ -76,6 +92,8 @@ export interface StoredTransaction {
   readonly createdAtMs: number
   readonly payer: Payer
   readonly narration: string
+  /** If the payment was PENDING first: who recorded its final status. */
+  readonly recordedBy: RecordedBy
   /** Present on a reversed transaction, in queries that load it. */
   readonly reversal?: Reversal
 }

@@ -14,6 +14,7 @@ export const PAYMENT_PAYLOAD = encodeTransactionEvent(
     paidAtMs: Date.UTC(2026, 10, 20),
     createdAtMs: Date.UTC(2026, 10, 20),
     narration: 'Transfer for order 1',
+    recordedBy: 'notification',
     payer: {
       name: 'Chinedu Okafor',
       accountNumber: '0123456789',

@@ -166,13 +166,13 @@ async function seedTransactions(
   await client.query(
     `insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-        narration)
+        narration, recorded_by)
       select 'txn_' || $1::text || lpad(t::text, 16, '0'), a.business_id, a.live, a.id, a.bank,
         $5::text || lpad(session::text, 12, '0'), 100 + t % 10000000,
         case when t % ${FAILED_EVERY} = 0 then 'FAILED' when t % ${PENDING_EVERY} = 0 then 'PENDING'
           when t % ${REVERSED_EVERY} = 0 then 'REVERSED' else 'SUCCESS' end,
         paid_at, paid_at, 'Chinedu Okafor', '0123456789', '000013', 'GTBank Plc',
-        'Transfer for order ' || t
+        'Transfer for order ' || t, 'notification'
       from (
         select t, $4::timestamptz + (t - $2::bigint) * interval '1 second' as paid_at,
           case when t % ${TAIL_EVERY} = 0 then $8::bigint + t / ${TAIL_EVERY}

@@ -54,11 +54,11 @@ export async function seedTransactions(
     `update account set business_id = '${businessId}'`,
     `insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-        narration)
+        narration, recorded_by)
       select ${idOf('txn', 't')}, '${businessId}', true, ${idOf('acc', `1 + t % ${ACCOUNTS}`)}, '9PSB',
         '999999261120100000' || lpad(t::text, 12, '0'), 100 + t, 'SUCCESS',
         now() - t * interval '1 second', now(), 'Chinedu Okafor', '0123456789', '000013',
-        'GTBank Plc', 'Transfer for order ' || t
+        'GTBank Plc', 'Transfer for order ' || t, 'notification'
       from generate_series(1, ${count}) t`,
     'vacuum analyze account',
     'vacuum analyze transaction',

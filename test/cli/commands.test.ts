@@ -130,8 +130,11 @@ test('--json is one document with every field', async () => {
       settled: false,
       paidAt: '2026-11-20T10:00:00Z',
       payer: { name: 'Chidi\u001b[2J', bankCode: '' },
+      recorder: { kind: 'RECORDER_KIND_TOKEN', id: 'bootstrap' },
     },
   })
+  const shown = await run(...args.slice(0, -1))
+  expect(shown.stdout).toMatch(/^Recorded by +token bootstrap$/m)
 })
 
 test('times are shown in DISPLAY_TIME_ZONE', async () => {

@@ -40,6 +40,7 @@ function processReversal(
     served: { connector, allowedCidrs: [], requery: true },
     reading: { kind: 'reversal', payment: PAYMENT, bound: true },
     receivedAtMs: 0,
+    recordedBy: 'notification',
     tries,
   })
 }

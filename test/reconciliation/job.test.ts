@@ -73,6 +73,7 @@ test('records payments whose notifications were missed, each once', async () => 
     expect(inPalm).toEqual(new Set([`${three.sessionId},2000`, `${four.orderNo},701`]))
   }
   expect(await count('ledger_posting')).toBe(4)
+  expect(await count('transaction', "recorded_by = 'reconciliation'")).toBe(4)
   const metrics = await (await fetch(`${service.httpUrl}/metrics`)).text()
   for (const [bank, missed] of [
     ['9PSB', 1],

@@ -9,6 +9,10 @@ import {
   StatementRowSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  RecordOutcome,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { PalmPayOrder } from '../../src/fake-banks/palmpay/order.ts'
 import { toResultMessage, toStatementRow } from '../../src/reconciliation/message.ts'
@@ -21,13 +25,21 @@ import { SYSTEM } from '../support/operator.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
 
-const { palmPay, environment } = await fakeBanks()
+const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 // The job is off, so that only these tests record payments.
-const service = useService({ ...environment, RECONCILE_INTERVAL_MINUTES: '0' })
+const service = useService({
+  ...environment,
+  RECONCILE_INTERVAL_MINUTES: '0',
+  RECORD_REQUIRES_CONFIRMATION: 'on',
+})
 
-const rowOf = (order: PalmPayOrder, overrides = {}) => ({
+/** A payment at a fake bank; only PalmPay has another key than the session id. */
+type Received = Pick<PalmPayOrder, 'sessionId' | 'accountNumber' | 'amountMinor'> &
+  Partial<Pick<PalmPayOrder, 'orderNo'>>
+
+const rowOf = (order: Received, overrides = {}) => ({
   sessionId: order.sessionId,
-  bankKey: order.orderNo,
+  bankKey: order.orderNo ?? '',
   accountNumber: order.accountNumber,
   amountMinor: order.amountMinor,
   ...overrides,
@@ -73,6 +85,31 @@ describe('a row of a live bank’s statement', () => {
     expect(await reconcile([reversed])).toEqual([[Finding.MISMATCHED, Action.REVIEW]])
     expect(await recordedIn(service, account)).toMatchObject([{ kobo: '1500' }])
   })
+})
+
+test('with RECORD_REQUIRES_CONFIRMATION, each bank confirms what a token records, by the key it knows', async () => {
+  const open = async (bank: Bank) => (await payee(service, bank)).accountNumber
+  const ninth = ninePsb.receive(await open(Bank.BANK_9PSB), '0.30', old())
+  const haven = safeHaven.receive(await open(Bank.BANK_SAFEHAVEN), '1500.50', old())
+  const palm = palmPay.receive(await open(Bank.BANK_PALMPAY), '20', old())
+  const payments = [
+    { bank: Bank.BANK_9PSB, ...rowOf(ninth) },
+    { bank: Bank.BANK_SAFEHAVEN, ...rowOf(haven) },
+    { bank: Bank.BANK_PALMPAY, ...rowOf(palm) },
+  ]
+  const client = service.client(TransactionService)
+  const more = payments.map((payment) => ({ ...payment, amountMinor: payment.amountMinor + 1n }))
+  const refused = await client.recordPayments({ payments: more })
+  expect(refused.results.map(({ reason }) => reason)).toEqual(
+    payments.map(() => 'payment_unconfirmed'),
+  )
+  const { RECORDED, DUPLICATE } = RecordOutcome
+  for (const outcome of [RECORDED, DUPLICATE]) {
+    const { results } = await client.recordPayments({ payments })
+    expect(results.map((result) => [result.outcome, result.error])).toEqual(
+      payments.map(() => [outcome, '']),
+    )
+  }
 })
 
 test('records a row at a bank that is not live without the characters that cannot be stored', async () => {

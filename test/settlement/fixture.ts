@@ -93,6 +93,7 @@ export function incoming(
     payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
     narration: '',
     live: undefined,
+    recordedBy: 'notification',
   }
 }
 

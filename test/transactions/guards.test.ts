@@ -48,8 +48,8 @@ async function insert(status: TransactionStatus, overrides: Record<string, unkno
   await sql(
     `insert into transaction (id, live, business_id, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-        narration)
-      values ($1, true, $2, $3, $4, $5, $6, $7, now(), now(), '', '', '', '', '')`,
+        narration, recorded_by)
+      values ($1, true, $2, $3, $4, $5, $6, $7, now(), now(), '', '', '', '', '', 'notification')`,
     Object.values(row),
   )
   return row.id
@@ -164,6 +164,7 @@ describe('the database does not allow changes to a recorded payment', () => {
     ['account_id', 'acc_2'],
     ['business_id', 'biz_2'],
     ['id', 'txn_other'],
+    ['recorded_by', 'token:tok_other'],
   ])('rejects a change of its %s', async (column, value) => {
     const id = await insert('SUCCESS')
     await refuses(`update transaction set ${column} = $2 where id = $1`, [id, value])

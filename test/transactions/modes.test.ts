@@ -144,6 +144,7 @@ test('a report of a real bank never credits a test account', async () => {
       payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
       narration: '',
       live: mode,
+      recordedBy: 'notification',
     })
   // Both accounts are in the account cache, one in each mode.
   for (const { accountNumber } of [live, inTest]) {

@@ -2,6 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  RecorderKind,
   type Transaction,
   TransactionStatus,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -75,8 +76,10 @@ describe('a payment', () => {
     })
     const { businessId } = account
     const found = await transactionsOf(service).getTransaction({ businessId, sessionId })
-    expect({ ...found.transaction, settlesAt: undefined }).toEqual(transaction)
-    expect(found.transaction!.settlesAt).toBeDefined()
+    const { settlesAt, recorder, ...facts } = found.transaction!
+    expect(facts).toEqual(transaction)
+    expect(settlesAt).toBeDefined()
+    expect(recorder).toMatchObject({ kind: RecorderKind.TOKEN, id: 'bootstrap' })
     expect(await stored()).toEqual({
       transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
       postings: [POSTING],

@@ -1,6 +1,7 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Command } from 'commander'
 import {
+  RecorderKind,
   type Transaction,
   TransactionStatus,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -58,9 +59,16 @@ export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   { title: 'Settles at', of: ({ settlesAt }) => localTime.format(settlesAt) },
   { title: 'Reversed at', of: ({ reversal }) => localTime.format(reversal?.reversedAt) },
   { title: 'Reversal reason', of: ({ reversal }) => reversal?.reason ?? '' },
+  { title: 'Recorded by', of: recorderText },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Id', of: ({ id }) => id },
 ]
+
+/** "token tok_…"; "notification"; empty in responses that do not show it. */
+function recorderText({ recorder }: Transaction): string {
+  if (recorder === undefined) return ''
+  return `${enumName(recorder.kind, RecorderKind).toLowerCase()} ${recorder.id}`.trimEnd()
+}
 
 /** `inflow transaction` */
 export function transaction(noun: Command): void {

@@ -85,7 +85,7 @@ create table "transaction" (
   session_id text not null, amount_minor bigint not null, status text not null, settled_at timestamptz(3),
   paid_at timestamptz(3) not null, created_at timestamptz(3) not null, payer_name text not null,
   payer_account_number text not null, payer_bank_code text not null, payer_bank_name text not null,
-  narration text not null, live boolean not null,
+  narration text not null, live boolean not null, recorded_by text not null,
   constraint transaction_session_id_bank_live_unique unique (session_id, bank, live),
   constraint transaction_amount check (amount_minor > 0),
   constraint transaction_settled check (settled_at is null or status in ('SUCCESS', 'REVERSED')),
@@ -412,7 +412,8 @@ create function bump_event_epoch(OUT new_epoch integer) language plpgsql
 create function transaction_guard() returns trigger language plpgsql as $$
   begin
     if (new.id, new.business_id, new.account_id, new.live, new.bank, new.session_id, new.amount_minor)
-      is distinct from (old.id, old.business_id, old.account_id, old.live, old.bank, old.session_id, old.amount_minor) then
+      is distinct from (old.id, old.business_id, old.account_id, old.live, old.bank, old.session_id, old.amount_minor)
+      or (old.status <> 'PENDING' and new.recorded_by <> old.recorded_by) then
       raise exception 'a recorded payment cannot be changed' using errcode = 'integrity_constraint_violation';
     end if;
     if new.status <> old.status and not (

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { isCreditable, isOpened, type OpenAccount } from '../../accounts/account.ts'
 import { getAccount } from '../../accounts/get-account.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../../auth/caller.ts'
+import { type Actor, credentialIdOf } from '../../auth/caller.ts'
 import type { BankCode, IsSimulated } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
@@ -86,7 +86,7 @@ export async function assignUnmatched(
     const reports = await lockOpenReports(client, payment.id)
     const report = mostFinal(reports, payment.id)
     if (report === undefined) return undefined
-    const transaction = transactionOf(report, account, nowMs)
+    const transaction = transactionOf(report, account, nowMs, actor)
     const ids = reports.map(({ id }) => id)
     const row = toRow(transaction, account, nowMs)
     if (!(await assignOpen(client, report.id, ids, row, note))) return undefined
@@ -127,17 +127,27 @@ function toRow(transaction: StoredTransaction, account: OpenAccount, createdAtMs
       ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, createdAtMs)
       : null
   const { id: accountId, businessId } = account
-  return { id: transaction.id, accountId, businessId, createdAtMs, eventId, payload }
+  const { id, recordedBy } = transaction
+  return { id, accountId, businessId, createdAtMs, eventId, payload, recordedBy }
 }
 
 function transactionOf(
   payment: StoredUnmatched,
   account: OpenAccount,
   createdAtMs: number,
+  actor: Actor,
 ): StoredTransaction {
   const { bank, sessionId, amountMinor, status, paidAtMs, payer, narration } = payment
   const facts = { bank, sessionId, amountMinor, status, paidAtMs, payer, narration }
-  return { id: newId('txn', createdAtMs), account, settled: false, createdAtMs, ...facts }
+  const recordedBy = `assignment:${credentialIdOf(actor)}` as const
+  return {
+    id: newId('txn', createdAtMs),
+    account,
+    settled: false,
+    createdAtMs,
+    ...facts,
+    recordedBy,
+  }
 }
 
 /** The response to a repeated call: the transaction, if it was recorded for this account. */

@@ -129,7 +129,7 @@ export async function assignOpen(
   reportIds: readonly string[],
   row: Pick<
     NewTransaction,
-    'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload'
+    'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy'
   >,
   note: string,
 ): Promise<boolean> {
@@ -138,10 +138,10 @@ export async function assignOpen(
     text: `with recorded as (
         insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
           status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
-          payer_bank_name, narration)
+          payer_bank_name, narration, recorded_by)
         select $2, a.business_id, a.live, a.id, p.bank, p.session_id, p.amount_minor, p.status, p.paid_at,
           $5, p.payer_name, p.payer_account_number, p.payer_bank_code, p.payer_bank_name,
-          p.narration
+          p.narration, $10
         from unmatched_payment p ${joinAccount('$3')} and a.business_id = $4
           and a.bank = p.bank and a.status <> 'PENDING'
         where p.id = $1
@@ -164,6 +164,7 @@ export async function assignOpen(
       row.payload,
       note,
       reportIds,
+      row.recordedBy,
     ],
   })
   return result.rowCount === reportIds.length

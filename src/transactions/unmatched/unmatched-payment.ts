@@ -9,7 +9,7 @@ import type { IncomingPayment } from '../transaction.ts'
 export type Resolution = 'ASSIGNED' | 'RETURNED'
 
 /** A payment for an account number that is not open. */
-export interface UnmatchedPayment extends IncomingPayment {
+export interface UnmatchedPayment extends Omit<IncomingPayment, 'recordedBy'> {
   readonly id: string
   readonly createdAtMs: number
 }

@@ -71,10 +71,10 @@ function paymentSql(values: readonly string[]): string {
     ), recorded as (
       insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-        narration)
+        narration, recorded_by)
       select ${id}::text, business_id, live, id, ${bank}, ${session}::text, ${amount}::bigint, 'SUCCESS',
         ${at}::timestamptz, ${at}::timestamptz, ${payer}::text, ${from}::text, ${code}::text,
-        ${payerBank}::text, ${text}::text
+        ${payerBank}::text, ${text}::text, 'notification'
       from found
       on conflict (session_id, bank, live) do nothing
       returning id, business_id, live, bank, amount_minor, created_at

@@ -1,3 +1,4 @@
+import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
 import { encodeCursor } from '../../../src/events/cursor.ts'
@@ -11,6 +12,12 @@ const invalid =
   (request: Request): Make =>
   () =>
     request
+const unconfirmed = (accountNumber: string, fresh: string) => ({
+  bank: Bank.BANK_9PSB,
+  accountNumber,
+  sessionId: fresh.replaceAll(/[^\w]/g, '-').slice(-60),
+  amountMinor: 1n,
+})
 const nobodys: Make = () => ({ businessId: 'biz_nobody' })
 
 /** A call for each error that an rpc names. Only `unavailable` is provoked in another way. */
@@ -109,6 +116,16 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.ListTransactions validation_failed': invalid({ pageSize: 201, status: 'x' }),
   'ThirdPartyService.ListEvents validation_failed': invalid({ after: -1n, limit: -1 }),
   'TransactionService.RecordPayment validation_failed': invalid({ sessionId: 'a b', bank: 9 }),
+  'TransactionService.RecordPayment payment_unconfirmed': ({ accountNumber }, fresh) => ({
+    ...unconfirmed(accountNumber, fresh),
+    status: TransactionStatus.FAILED,
+  }),
+  'TransactionService.RecordPayment bank_key_required': ({ accountNumber }, fresh) => ({
+    ...unconfirmed(accountNumber, fresh),
+    bank: Bank.BANK_PROVIDUS,
+  }),
+  'TransactionService.RecordPayment bank_unavailable': ({ accountNumber }, fresh) =>
+    unconfirmed(accountNumber, fresh),
   'TransactionService.RecordPayments validation_failed': invalid({ payments: [] }),
   'TransactionService.GetTransaction validation_failed': invalid({}),
   'TransactionService.GetTransaction not_found': ({ businessId }) => ({

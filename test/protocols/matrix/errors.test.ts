@@ -15,6 +15,9 @@ import { type Request, type Scene, setScene } from './scene.ts'
 const OF_LIVE_BANKS = new Set([
   'SandboxService.SimulateTransfer not_sandbox',
   'AccountService.CloseAccount bank_unavailable',
+  'TransactionService.RecordPayment payment_unconfirmed',
+  'TransactionService.RecordPayment bank_key_required',
+  'TransactionService.RecordPayment bank_unavailable',
 ])
 
 const service = useService()
@@ -29,7 +32,8 @@ beforeAll(async () => {
   scene = await setScene(service)
   const BANKS = '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live'
   const { banks, liveBanks } = readConfig({ BANKS }, fakeConnectors('http://127.0.0.1:9'))
-  live = await startInstance(service.url, { banks, liveBanks })
+  const recordRequiresConfirmation = true
+  live = await startInstance(service.url, { banks, liveBanks, recordRequiresConfirmation })
   wire = await startWire(service.url)
   away = await startInstance(wire.url)
 })

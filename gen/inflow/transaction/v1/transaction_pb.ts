@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction.proto.
  */
 export const file_inflow_transaction_v1_transaction: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSKDBQoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgSLgoKc2V0dGxlc19hdBgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcmV2ZXJzYWwYFSABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzYWwiSwoIUmV2ZXJzYWwSDgoGcmVhc29uGAEgASgJEi8KC3JldmVyc2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5CgVQYXllchIWCgRuYW1lGAEgASgJQgi6SAVyAxjIARIfCg5hY2NvdW50X251bWJlchgCIAEoCUIHukgEcgIYKBIaCgliYW5rX2NvZGUYAyABKAlCB7pIBHICGBQSGwoJYmFua19uYW1lGAQgASgJQgi6SAVyAxjIASq3AQoRVHJhbnNhY3Rpb25TdGF0dXMSIgoeVFJBTlNBQ1RJT05fU1RBVFVTX1VOU1BFQ0lGSUVEEAASHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1BFTkRJTkcQARIeChpUUkFOU0FDVElPTl9TVEFUVVNfU1VDQ0VTUxACEh0KGVRSQU5TQUNUSU9OX1NUQVRVU19GQUlMRUQQAxIfChtUUkFOU0FDVElPTl9TVEFUVVNfUkVWRVJTRUQQBGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSK2BQoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgSLgoKc2V0dGxlc19hdBgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcmV2ZXJzYWwYFSABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzYWwSMQoIcmVjb3JkZXIYFiABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkZXIiSQoIUmVjb3JkZXISMQoEa2luZBgBIAEoDjIjLmluZmxvdy50cmFuc2FjdGlvbi52MS5SZWNvcmRlcktpbmQSCgoCaWQYAiABKAkiSwoIUmV2ZXJzYWwSDgoGcmVhc29uGAEgASgJEi8KC3JldmVyc2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ5CgVQYXllchIWCgRuYW1lGAEgASgJQgi6SAVyAxjIARIfCg5hY2NvdW50X251bWJlchgCIAEoCUIHukgEcgIYKBIaCgliYW5rX2NvZGUYAyABKAlCB7pIBHICGBQSGwoJYmFua19uYW1lGAQgASgJQgi6SAVyAxjIASreAQoMUmVjb3JkZXJLaW5kEh0KGVJFQ09SREVSX0tJTkRfVU5TUEVDSUZJRUQQABIXChNSRUNPUkRFUl9LSU5EX1RPS0VOEAESHgoaUkVDT1JERVJfS0lORF9OT1RJRklDQVRJT04QAhIgChxSRUNPUkRFUl9LSU5EX1JFQ09OQ0lMSUFUSU9OEAMSGwoXUkVDT1JERVJfS0lORF9TVEFURU1FTlQQBBIZChVSRUNPUkRFUl9LSU5EX1NBTkRCT1gQBRIcChhSRUNPUkRFUl9LSU5EX0FTU0lHTk1FTlQQBiq3AQoRVHJhbnNhY3Rpb25TdGF0dXMSIgoeVFJBTlNBQ1RJT05fU1RBVFVTX1VOU1BFQ0lGSUVEEAASHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1BFTkRJTkcQARIeChpUUkFOU0FDVElPTl9TVEFUVVNfU1VDQ0VTUxACEh0KGVRSQU5TQUNUSU9OX1NUQVRVU19GQUlMRUQQAxIfChtUUkFOU0FDVElPTl9TVEFUVVNfUkVWRVJTRUQQBGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A payment received into a virtual account.
@@ -174,6 +174,13 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
    * @generated from field: inflow.transaction.v1.Reversal reversal = 21;
    */
   reversal?: Reversal | undefined;
+
+  /**
+   * Who recorded the payment. Set by GetTransaction and ListTransactions; never shown to businesses.
+   *
+   * @generated from field: inflow.transaction.v1.Recorder recorder = 22;
+   */
+  recorder?: Recorder | undefined;
 };
 
 /**
@@ -182,6 +189,36 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
  */
 export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction, 0);
+
+/**
+ * Who recorded a payment; if it was PENDING first, who recorded its final status.
+ *
+ * @generated from message inflow.transaction.v1.Recorder
+ */
+export type Recorder = Message<"inflow.transaction.v1.Recorder"> & {
+  /**
+   * The kind of the recorder.
+   *
+   * @generated from field: inflow.transaction.v1.RecorderKind kind = 1;
+   */
+  kind: RecorderKind;
+
+  /**
+   * The credential of the call, for TOKEN, STATEMENT, SANDBOX and ASSIGNMENT: the id of the token
+   * ("tok_…"), "bootstrap" for ADMIN_TOKEN, or the URI of the client certificate. Empty for the other
+   * kinds, and for callers whose token is restricted to businesses.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message inflow.transaction.v1.Recorder.
+ * Use `create(RecorderSchema)` to create a new message.
+ */
+export const RecorderSchema: GenMessage<Recorder> = /*@__PURE__*/
+  messageDesc(file_inflow_transaction_v1_transaction, 1);
 
 /**
  * Why and when a payment was reversed.
@@ -209,7 +246,7 @@ export type Reversal = Message<"inflow.transaction.v1.Reversal"> & {
  * Use `create(ReversalSchema)` to create a new message.
  */
 export const ReversalSchema: GenMessage<Reversal> = /*@__PURE__*/
-  messageDesc(file_inflow_transaction_v1_transaction, 1);
+  messageDesc(file_inflow_transaction_v1_transaction, 2);
 
 /**
  * The account that a payment came from. Unknown fields are empty.
@@ -251,7 +288,76 @@ export type Payer = Message<"inflow.transaction.v1.Payer"> & {
  * Use `create(PayerSchema)` to create a new message.
  */
 export const PayerSchema: GenMessage<Payer> = /*@__PURE__*/
-  messageDesc(file_inflow_transaction_v1_transaction, 2);
+  messageDesc(file_inflow_transaction_v1_transaction, 3);
+
+/**
+ * How a payment came to be recorded.
+ *
+ * @generated from enum inflow.transaction.v1.RecorderKind
+ */
+export const RecorderKind = {
+  /**
+   * Unspecified.
+   *
+   * @generated from enum value: RECORDER_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * An internal service, by RecordPayment or RecordPayments.
+   *
+   * @generated from enum value: RECORDER_KIND_TOKEN = 1;
+   */
+  TOKEN: 1,
+
+  /**
+   * A notification of the bank.
+   *
+   * @generated from enum value: RECORDER_KIND_NOTIFICATION = 2;
+   */
+  NOTIFICATION: 2,
+
+  /**
+   * The reconciliation job, which found the payment in the bank's list.
+   *
+   * @generated from enum value: RECORDER_KIND_RECONCILIATION = 3;
+   */
+  RECONCILIATION: 3,
+
+  /**
+   * An operator, by Reconcile with a statement of the bank.
+   *
+   * @generated from enum value: RECORDER_KIND_STATEMENT = 4;
+   */
+  STATEMENT: 4,
+
+  /**
+   * A simulated transfer at a sandbox bank, by SimulateTransfer.
+   *
+   * @generated from enum value: RECORDER_KIND_SANDBOX = 5;
+   */
+  SANDBOX: 5,
+
+  /**
+   * An operator, by AssignUnmatchedPayment.
+   *
+   * @generated from enum value: RECORDER_KIND_ASSIGNMENT = 6;
+   */
+  ASSIGNMENT: 6,
+} as const;
+
+/**
+ * How a payment came to be recorded.
+ *
+ * @generated from enum inflow.transaction.v1.RecorderKind
+ */
+export type RecorderKind = (typeof RecorderKind)[keyof typeof RecorderKind] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.transaction.v1.RecorderKind.
+ */
+export const RecorderKindSchema: GenEnum<RecorderKind> = /*@__PURE__*/
+  enumDesc(file_inflow_transaction_v1_transaction, 0);
 
 /**
  * Status of a transaction. Legal transitions: PENDING to SUCCESS, PENDING to FAILED, and SUCCESS to
@@ -308,5 +414,5 @@ export type TransactionStatus = (typeof TransactionStatus)[keyof typeof Transact
  * Describes the enum inflow.transaction.v1.TransactionStatus.
  */
 export const TransactionStatusSchema: GenEnum<TransactionStatus> = /*@__PURE__*/
-  enumDesc(file_inflow_transaction_v1_transaction, 0);
+  enumDesc(file_inflow_transaction_v1_transaction, 1);
 

@@ -1,0 +1,113 @@
+import type { Logger } from 'pino'
+import type { BankCode } from '../banks/bank.ts'
+import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
+import type { ServedBank } from '../banks/serve-banks.ts'
+import { Fault } from '../core/errors.ts'
+import { createBatcher } from '../postgres/batcher.ts'
+import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
+import { createIsFinal } from '../transactions/find-transactions.ts'
+import type { RecordTokenPayment } from '../transactions/record-payment.ts'
+import type { RecordResult, TokenPayment } from '../transactions/transaction.ts'
+import { confirmAndRecord, type ProcessDependencies } from './process-notification.ts'
+
+interface Dependencies extends Omit<ProcessDependencies, 'reversePayment'> {
+  /** Finds the open accounts that the numbers of payments name, in order. */
+  readonly findOpenAccounts: (
+    payments: readonly TokenPayment[],
+  ) => Promise<readonly ({ readonly live: boolean } | undefined)[]>
+  readonly live: ReadonlyMap<BankCode, ServedBank>
+  readonly log: Logger
+}
+
+/** How many payments this instance requeries at one bank at once; the rest is for notifications. */
+const REQUERIES_MAX = 8
+
+/** No requery is started after this, so that a call gets a response whatever the bank does. */
+const START_MS = 15_000
+
+const RETRY_AFTER_SECONDS = 10
+
+/**
+ * Creates a function that records what internal services report: a payment at a live bank only once
+ * the bank confirms it, as the bank describes it. Nothing is kept of a payment that is not confirmed,
+ * so the caller keeps it and repeats the call.
+ *
+ * Payments into test accounts are recorded at once, and so are repeats of recorded payments: they
+ * credit nothing.
+ *
+ * Faults: payment_unconfirmed, bank_key_required, bank_unavailable; and those of `recordPayment`.
+ */
+export function createRecordConfirmed(dependencies: Dependencies): RecordTokenPayment {
+  const { pool, clock, live, findOpenAccounts, recordPayment } = dependencies
+  const limits = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
+  const findAccount = createBatcher({ run: findOpenAccounts, ...limits })
+  const isFinal = createIsFinal(pool)
+  const semaphores = new Map<BankCode, Semaphore>()
+  for (const bank of live.keys()) semaphores.set(bank, createSemaphore(REQUERIES_MAX))
+  return async (payment) => {
+    const { bank, sessionId } = payment
+    const served = live.get(bank)
+    const semaphore = semaphores.get(bank)
+    if (served === undefined || semaphore === undefined) return recordPayment(payment)
+    const untilMs = clock.now() + START_MS
+    const account = await findAccount(payment)
+    // A live account may get the number at any time, so the mode is fixed here.
+    if (account?.live === false) return recordPayment({ ...payment, live: false })
+    if (await isFinal({ bank, sessionId, live: true })) {
+      return recordPayment({ ...payment, live: true })
+    }
+    const bankKey = keyOf(payment)
+    return semaphore(async () => {
+      if (clock.now() < untilMs) return confirm(dependencies, served, { ...payment, bankKey })
+      throw unavailable('The bank could not be asked to confirm the payment in time')
+    })
+  }
+}
+
+/** @throws Fault if the bank cannot be asked for the payment */
+function keyOf({ bank, bankKey, sessionId, status }: TokenPayment): string {
+  if (status !== 'SUCCESS') {
+    throw unconfirmed('a bank confirms only payments that arrived, with the status SUCCESS')
+  }
+  const key = KEYED_BY_SESSION.has(bank) ? sessionId : bankKey
+  if (key !== '') return key
+  const text = `${bank} confirms a payment by its own key: bank_key is required`
+  throw new Fault('bank_key_required', text)
+}
+
+async function confirm(
+  { pool, clock, recordPayment, log }: Dependencies,
+  served: ServedBank,
+  payment: TokenPayment,
+): Promise<RecordResult> {
+  const { bank, sessionId, recordedBy } = payment
+  const { outcome, cause, recorded } = await confirmAndRecord(
+    // A token that may record payments may not reverse them; the bank's own notification does.
+    { pool, clock, recordPayment, reversePayment: undefined },
+    {
+      bank,
+      served,
+      reading: { kind: 'payment', payment, bound: false },
+      receivedAtMs: payment.paidAtMs,
+      recordedBy,
+    },
+  )
+  const line = { bank, sessionId, recordedBy, outcome, ...(cause !== '' && { cause }) }
+  if (recorded !== undefined) {
+    log.info(line, 'payment of a token confirmed by its bank')
+    return recorded
+  }
+  log.warn(line, 'payment of a token not confirmed by its bank: nothing is recorded')
+  if (outcome === 'RETRY') throw unavailable('The bank did not confirm or deny the payment')
+  throw unconfirmed(cause)
+}
+
+function unconfirmed(cause: string): Fault {
+  return new Fault('payment_unconfirmed', `The payment is not confirmed by its bank: ${cause}`)
+}
+
+function unavailable(text: string): Fault {
+  return new Fault('bank_unavailable', `${text}; nothing was recorded, try again shortly`, {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
+}
