@@ -18,6 +18,7 @@ import { authentication } from '../server/interceptors/authentication.ts'
 import type { CredentialIdOf } from '../server/interceptors/credential.ts'
 import { observation } from '../server/interceptors/observation.ts'
 import { limitArrivals, limitCallers } from '../server/interceptors/rate-limit.ts'
+import { limitStreams } from '../server/interceptors/stream-limit.ts'
 import { tenantScope } from '../server/interceptors/tenant-scope.ts'
 import { type Check, validation } from '../server/interceptors/validation.ts'
 import type { Pipeline } from '../server/rpc/invokers.ts'
@@ -43,7 +44,7 @@ export function composePipeline(options: Options): Pipeline {
   const { orm, pool, recordingPool, relaxedPool } = database
   return {
     beforeDecoding: [
-      observation(log, metrics),
+      observation(log, metrics, policyOf, credentialIdOf),
       limitArrivals(limits, clock, policyOf, credentialIdOf),
       authentication(
         {
@@ -63,6 +64,7 @@ export function composePipeline(options: Options): Pipeline {
         policyOf,
       ),
       limitCallers(limits, clock),
+      limitStreams(config.streamsPerTokenMax),
     ],
     afterDecoding: [
       validation(check),

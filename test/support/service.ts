@@ -10,7 +10,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { useDatabase } from './database.ts'
 
-export const ADMIN_TOKEN = 'test-admin-token-0123456789'
+export const ADMIN_TOKEN = 'test-admin-token-0123456789-abcdef'
 export const MASTER_KEY = Buffer.alloc(32, 7)
 
 /** A real service with its own database and ports. */

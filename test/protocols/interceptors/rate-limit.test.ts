@@ -1,5 +1,9 @@
+import { Code, createClient, type Transport } from '@connectrpc/connect'
+import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
@@ -21,6 +25,7 @@ beforeAll(async () => {
     startInstance(wire.url, {
       trustedProxies: ['127.0.0.0/8'],
       rateLimits: { ...NONE, ...rateLimits },
+      streamsPerTokenMax: 2,
     })
   byKey = await start({ key: few(5) })
   byAddress = await start({ address: few(6) })
@@ -229,6 +234,57 @@ test('a token can have a limit, which holds while the database is unavailable', 
   } finally {
     await wire.mend()
   }
+})
+
+describe('a token', () => {
+  /** Opens a stream. Resolves once the server has answered. */
+  async function openStream(transport: Transport, token: string) {
+    const cancel = new AbortController()
+    const opened = Promise.withResolvers<void>()
+    const options = {
+      headers: { authorization: `Bearer ${token}` },
+      signal: cancel.signal,
+      onHeader: () => opened.resolve(),
+    }
+    const read = async (): Promise<void> => {
+      const stream = createClient(EventService, transport).subscribe({}, options)
+      for await (const _item of stream) opened.resolve()
+    }
+    read().catch(opened.reject)
+    await opened.promise
+    return { close: () => cancel.abort() }
+  }
+
+  test('has a bounded number of streams; those that ended count no more', async () => {
+    const grpc = createGrpcTransport({ baseUrl: byAddress.grpcUrl })
+    const connect = createConnectTransport({ baseUrl: byAddress.httpUrl, httpVersion: '1.1' })
+    const admin = service.client(AdminService)
+    const issue = async (name: string) =>
+      (await admin.issueToken({ name, scopes: ['events:subscribe'] })).secret
+    const [token, other] = [await issue('feed'), await issue('other')]
+    const first = await openStream(grpc, token)
+    const second = await openStream(connect, token)
+    for (const transport of [grpc, connect]) {
+      await expect(
+        createClient(EventService, transport)
+          .subscribe({}, { headers: { authorization: `Bearer ${token}` } })
+          [Symbol.asyncIterator]()
+          .next(),
+      ).rejects.toMatchObject({
+        code: Code.ResourceExhausted,
+        rawMessage: 'The credential has 2 streams open, and may have no more: close some first',
+      })
+    }
+    const others = await openStream(grpc, other)
+    for (const { close } of [first, second]) {
+      close()
+      await until(
+        () => openStream(grpc, token).catch(() => undefined),
+        (stream) => stream !== undefined,
+      ).then((stream) => stream?.close())
+    }
+    others.close()
+  })
 })
 
 test('health, readiness and metrics have no limit', async () => {

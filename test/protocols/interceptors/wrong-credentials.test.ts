@@ -1,3 +1,4 @@
+import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
@@ -104,6 +105,73 @@ describe('wrong keys', () => {
     }
     // These were malformed; a well-formed credential is still looked up.
     expect(await call(byFailure, wrongKey())).toMatchObject({ status: 401 })
+  })
+})
+
+describe('the log of refused calls', () => {
+  const lines: Record<string, unknown>[] = []
+  const log = pino({ level: 'info' }, { write: (line: string) => lines.push(JSON.parse(line)) })
+  const lineOf = (requestId: string | undefined) =>
+    lines.find((line) => line['request_id'] === requestId)
+
+  test('names the address, and the key, token or claimed id, and never a secret', async () => {
+    const instance = await startInstance(wire.url, { trustedProxies: ['127.0.0.0/8'] }, log)
+    try {
+      const { id, key } = await service.business()
+      const { secretKey: bound } = await businesses().issueKey({
+        businessId: id,
+        allowedCidrs: ['198.51.100.0/24'],
+      })
+      const admin = service.client(AdminService)
+      const { secret: token, token: reader } = await admin.issueToken({
+        name: 'reader',
+        scopes: ['events:subscribe'],
+      })
+      const guess = 'A'.repeat(43)
+      const get = async (path: string, credential: string) => {
+        const headers = {
+          'content-type': 'application/json',
+          'x-forwarded-for': '203.0.113.50',
+          authorization: `Bearer ${credential}`,
+        }
+        const answer = await send(instance.httpUrl, { path, headers, body: '{"session_id":"1"}' })
+        return lineOf(answer.headers['x-request-id'] as string)
+      }
+      const rest = '/v2/thirdparty/getTransaction/'
+      const connect = '/inflow.account.v1.AccountService/ListAccounts'
+      const { keys } = await businesses().listKeys({ businessId: id })
+      const common = { msg: 'call refused', address: '203.0.113.50' }
+      const first = keys.find((each) => each.allowedCidrs.length === 0)!
+      expect(await get(rest, key.slice(0, -43) + guess)).toMatchObject({
+        ...common,
+        status: 'UNAUTHENTICATED',
+        claimed_id: first.id,
+      })
+      expect(await get(rest, bound)).toMatchObject({
+        ...common,
+        status: 'PERMISSION_DENIED',
+        business_id: id,
+        key_id: expect.stringMatching(/^key_/),
+      })
+      expect(await get(connect, token)).toMatchObject({
+        ...common,
+        status: 'PERMISSION_DENIED',
+        token_id: reader!.id,
+      })
+      expect(await get(connect, token.slice(0, -43) + guess)).toMatchObject({
+        ...common,
+        claimed_id: reader!.id,
+      })
+      const malformed = await get(connect, 'hidden-secret')
+      expect(malformed).toMatchObject({ ...common, status: 'UNAUTHENTICATED' })
+      expect(malformed).not.toHaveProperty('claimed_id')
+      const text = JSON.stringify(lines)
+      for (const secret of [guess, 'hidden-secret', bound.slice(-43), token.slice(-43)]) {
+        expect(text).not.toContain(secret)
+      }
+    } finally {
+      await instance.close()
+    }
   })
 })
 
