@@ -1,9 +1,12 @@
 import { Registry } from 'prom-client'
 import { createExchange } from '../auth/rate-limits/exchange.ts'
+import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createShareBuckets } from '../auth/rate-limits/share-buckets.ts'
+import { createTokenHashes } from '../auth/tokens/store.ts'
 import { createAliasOf } from '../businesses/aliases.ts'
 import { createKeyUses } from '../businesses/key-uses.ts'
+import { createKeyHashes } from '../businesses/store.ts'
 import { createTimeText, type TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createMetrics } from '../server/metrics.ts'
@@ -42,7 +45,16 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   })
   const settlements = createSettlements({ database, clock, log, onCommit })
   const exchange = createExchange({ share: createShareBuckets(database.relaxedPool), clock, log })
-  const limits = createRateLimits({ defaults: config.rateLimits, clock, report: exchange.report })
+  const limits = createRateLimits({
+    defaults: config.rateLimits,
+    known: createKnownCredentials({
+      stored: [createKeyHashes(database.pool), createTokenHashes(database.pool)],
+      fixed: options.adminToken,
+      ...{ clock, log },
+    }),
+    clock,
+    report: exchange.report,
+  })
   return {
     ...{ timeText, metrics, common, webhooks, events, keyUses, aliasOf, payments },
     ...{ settlements, exchange, limits },

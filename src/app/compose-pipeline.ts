@@ -5,17 +5,21 @@ import type { InternalCaller } from '../auth/caller.ts'
 import type { PolicyOf } from '../auth/method-policy.ts'
 import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createAuthenticateToken } from '../auth/tokens/authenticate-token.ts'
+import { tokenIdOf } from '../auth/tokens/token-secret.ts'
 import { createAuthenticateKey } from '../businesses/authenticate-key.ts'
 import type { KeyUses } from '../businesses/key-uses.ts'
 import { keyOwner } from '../businesses/keys.ts'
+import { keyIdOf } from '../businesses/secret-key.ts'
 import { createFindKey } from '../businesses/store.ts'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
 import { eventOwner } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { authentication } from '../server/interceptors/authentication.ts'
+import type { CredentialIdOf } from '../server/interceptors/credential.ts'
 import { observation } from '../server/interceptors/observation.ts'
 import { limitArrivals, limitCallers } from '../server/interceptors/rate-limit.ts'
+import { limitStreams } from '../server/interceptors/stream-limit.ts'
 import { tenantScope } from '../server/interceptors/tenant-scope.ts'
 import { type Check, validation } from '../server/interceptors/validation.ts'
 import type { Pipeline } from '../server/rpc/invokers.ts'
@@ -42,8 +46,8 @@ export function composePipeline(options: Options): Pipeline {
   const { orm, pool, recordingPool, relaxedPool } = database
   return {
     beforeDecoding: [
-      observation(log, metrics),
-      limitArrivals(limits, clock, policyOf),
+      observation(log, metrics, policyOf, credentialIdOf),
+      limitArrivals(limits, clock, policyOf, credentialIdOf),
       authentication(
         {
           secretKey: createAuthenticateKey({
@@ -63,6 +67,7 @@ export function composePipeline(options: Options): Pipeline {
         options.auditKeys,
       ),
       limitCallers(limits, clock),
+      limitStreams(config.streamsPerTokenMax),
     ],
     afterDecoding: [
       validation(check),
@@ -79,6 +84,9 @@ export function composePipeline(options: Options): Pipeline {
     ],
   }
 }
+
+const credentialIdOf: CredentialIdOf = (kind, credential) =>
+  kind === 'secret key' ? keyIdOf(credential) : tokenIdOf(credential)
 
 /** Authenticates services by the URI in their certificate. */
 function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {

@@ -1,6 +1,8 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config/config.ts'
 import { createRequestIds } from '../core/ids.ts'
+import { addressRanges, parseAddress } from '../net/address-ranges.ts'
+import type { Proxies } from '../server/grpc/listener.ts'
 import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
 import { type Exposition, type HttpServer, openHttpServer } from '../server/http/http-server.ts'
@@ -44,10 +46,21 @@ export async function openServers<Bank>(
       port: config.grpcPort,
       reflection,
       limits: config,
+      proxies: config.proxyProtocol ? trustedOf(config.trustedProxies) : undefined,
     })
     return { http, grpc }
   } catch (error) {
     await http.close(0)
     throw error
+  }
+}
+
+function trustedOf(cidrs: readonly string[]): Proxies {
+  const ranges = addressRanges(cidrs)
+  return {
+    isTrusted(text) {
+      const address = parseAddress(text)
+      return address !== undefined && ranges.contains(address)
+    },
   }
 }

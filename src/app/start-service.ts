@@ -43,7 +43,8 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const drain = new AbortController()
   const draining = drain.signal
   const domains = composeDomains(options, encrypter)
-  const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange } = domains
+  const { metrics, common, webhooks, events, keyUses, payments, settlements, exchange, limits } =
+    domains
   const background = createBackgroundWork({ options, domains, encrypter, draining })
   const open = () =>
     openServers({
@@ -55,6 +56,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     })
   const { http, grpc } = await clock
     .start()
+    .then(limits.known.load)
     .then(open)
     .catch(async (error: unknown) => {
       await Promise.all([keyHeartbeat.stop(), clock.stop()])

@@ -36,7 +36,10 @@ export function createAuthenticateKey({ findKey, clock, onUse }: Dependencies): 
   const admit = (known: KnownKey | undefined, address: string): BusinessCaller | undefined => {
     if (known === undefined) return undefined
     if (!known.allows(address)) {
-      throw new Fault('address_not_allowed', `The key may not be used from the address ${address}`)
+      const { businessId, keyId } = known.caller
+      const text = `The key may not be used from the address ${address}`
+      const logged = { business_id: businessId, key_id: keyId }
+      throw new Fault('address_not_allowed', text, { logged })
     }
     if (!known.reported) {
       known.reported = true

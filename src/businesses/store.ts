@@ -1,4 +1,6 @@
 import type { Pool } from 'pg'
+import type { CredentialHashes } from '../auth/rate-limits/known-credentials.ts'
+import { firstIdAt } from '../core/ids.ts'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Key } from './key.entity.ts'
@@ -29,6 +31,24 @@ export function createFindKey(pool: Pool): FindKey {
     const [row] = result.rows
     // Copied, because a cached view would keep the driver's whole 64 KiB buffer.
     return row && { ...row, secretHash: Uint8Array.from(row.secretHash) }
+  }
+}
+
+/** Reads the hashes of valid keys: see CredentialHashes. The latest are read once, at the start. */
+export function createKeyHashes(pool: Pool): CredentialHashes {
+  const valid = 'revoked_at is null and (expires_at is null or expires_at > now())'
+  const read = async (where: string, order: string, values: unknown[]) => {
+    const { rows } = await pool.query<{ hash: string }>(
+      `select encode(secret_hash, 'base64') as hash from api_key
+        where ${valid} and ${where} order by ${order} desc limit $1`,
+      values,
+    )
+    return rows.map(({ hash }) => hash)
+  }
+  return {
+    latest: (limit) => read('true', 'coalesce(last_used_at, created_at)', [limit]),
+    // Ids begin with the time of issue, so this reads the end of the primary key.
+    issuedSince: (sinceMs, limit) => read('id > $2', 'id', [limit, firstIdAt('key', sinceMs)]),
   }
 }
 

@@ -51,7 +51,7 @@ export const SERVICE_SETTINGS = z
     ),
     ADMIN_TOKEN: z
       .string()
-      .regex(/^[\x21-\x7e]{16,200}$/, 'must be 16 to 200 printable ASCII characters without spaces')
+      .regex(/^[\x21-\x7e]{32,200}$/, 'must be 32 to 200 printable ASCII characters without spaces')
       .optional(),
     LOG_LEVEL: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default(
       'info',
@@ -88,6 +88,10 @@ export const SERVICE_SETTINGS = z
       .optional(),
     /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */
     TRUSTED_PROXIES: cidrs,
+    /** Whether those proxies name their clients to the gRPC server by the PROXY protocol. */
+    PROXY_PROTOCOL: choice(['on', 'off'])
+      .default('off')
+      .transform((text) => text === 'on'),
     /** The origins whose scripts may call the HTTP server from a browser. */
     CORS_ORIGINS: list(
       z.string().refine(isOrigin, {
@@ -103,6 +107,8 @@ export const SERVICE_SETTINGS = z
     /** The most connections of each server: in all, and of one address. */
     CONNECTIONS_MAX: connections.default(10_000),
     CONNECTIONS_PER_ADDRESS_MAX: connections.optional(),
+    /** Of each process. */
+    STREAMS_PER_TOKEN_MAX: integer(1, 50_000, '1 to 50000 streams').default(2_000),
     RATE_LIMIT_KEY: rateLimit.optional(),
     RATE_LIMIT_TOKEN: rateLimit.optional(),
     RATE_LIMIT_ADDRESS: rateLimit.optional(),
@@ -129,6 +135,9 @@ export const SERVICE_SETTINGS = z
         'TLS_CLIENT_CA',
         'requires TLS_CERT and TLS_KEY',
       )
+      // Undefined if it is invalid itself.
+      const proxied = (given.TRUSTED_PROXIES as readonly string[] | undefined)?.length !== 0
+      rule(proxied || !given.PROXY_PROTOCOL, 'PROXY_PROTOCOL', 'requires TRUSTED_PROXIES')
       const scoped = given.TLS_CLIENT_SCOPES.size !== 0
       rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'requires TLS_CLIENT_CA')
     },

@@ -53,6 +53,8 @@ interface FaultOptions {
   readonly facts?: Readonly<Record<string, string>>
   /** For the log; never for the caller. */
   readonly cause?: unknown
+  /** Fields of the log line; never for the caller. */
+  readonly logged?: Readonly<Record<string, string>>
 }
 
 /** The one error type: a stable reason and a text for the caller, a cause for the log. */
@@ -62,6 +64,7 @@ export class Fault extends Error {
   readonly fields: readonly FieldFault[]
   readonly retryAfterSeconds: number | undefined
   readonly facts: Readonly<Record<string, string>>
+  readonly logged: Readonly<Record<string, string>>
 
   /** @param text shown to the caller, so it must not reveal anything private */
   constructor(reason: Reason, text: string, options: FaultOptions = {}) {
@@ -70,6 +73,7 @@ export class Fault extends Error {
     this.fields = options.fields ?? []
     this.retryAfterSeconds = options.retryAfterSeconds
     this.facts = options.facts ?? {}
+    this.logged = options.logged ?? {}
   }
 }
 

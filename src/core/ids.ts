@@ -27,15 +27,25 @@ function randomBytesOf(length: number): Buffer {
  * @param nowMs milliseconds since the Unix epoch
  */
 export function newId(prefix: string, nowMs: number): string {
-  let time = nowMs
+  let text = timeText(nowMs)
+  const random = randomBytesOf(16)
+  for (let i = 0; i < 16; i++) text += ALPHABET[(random[i] as number) & 31]
+  return `${prefix}_${text}`
+}
+
+/** A text that sorts before the identifiers made at a time or later, and after all earlier ones. */
+export function firstIdAt(prefix: string, atMs: number): string {
+  return `${prefix}_${timeText(atMs)}`
+}
+
+function timeText(atMs: number): string {
+  let time = atMs
   let text = ''
   for (let i = 0; i < 10; i++) {
     text = ALPHABET[time % 32] + text
     time = Math.floor(time / 32)
   }
-  const random = randomBytesOf(16)
-  for (let i = 0; i < 16; i++) text += ALPHABET[(random[i] as number) & 31]
-  return `${prefix}_${text}`
+  return text
 }
 
 /** Makes an account reference: `R-` and 20 characters (90 random bits). */

@@ -11,6 +11,12 @@ export interface ConnectionLimits {
 /** The connections of a server. */
 export interface Connections {
   count(): number
+  /**
+   * Counts a connection for an address; closes it if the address has too many.
+   *
+   * @returns whether it may stay
+   */
+  admit(socket: Socket, address: string): boolean
   /** Closes all of them at once, also those that never sent a request. */
   destroyAll(): void
 }
@@ -18,32 +24,44 @@ export interface Connections {
 /**
  * Bounds the connections of a server, in total and per address, so that one caller cannot use all of
  * them. A connection over a bound is closed before a byte of it is read.
+ *
+ * @param addressKnown whether a connection comes from its peer; otherwise the server calls `admit` once
+ * it knows where from
  */
-export function boundConnections(server: Server, limits: ConnectionLimits): Connections {
+export function boundConnections(
+  server: Server,
+  limits: ConnectionLimits,
+  addressKnown = true,
+): Connections {
   // A full worker closes a connection that node:cluster hands to it. Otherwise the connection would be
   // handed back and out again without end. (`dropMaxConnection` is newer than its types.)
   Object.assign(server, { maxConnections: limits.connectionsMax, dropMaxConnection: true })
   const perAddress = new Map<string, number>()
   const open = new Set<Socket>()
-  server.prependListener('connection', (socket: Socket) => {
+  const admit = (socket: Socket, address: string): boolean => {
     // A caller with one IPv6 address usually controls its whole /64.
-    const network = addressGroup(socket.remoteAddress ?? '')
+    const network = addressGroup(address)
     const count = (perAddress.get(network) ?? 0) + 1
     if (count > limits.connectionsPerAddressMax) {
       socket.destroy()
-      return
+      return false
     }
     perAddress.set(network, count)
-    open.add(socket)
     socket.once('close', () => {
-      open.delete(socket)
       const left = (perAddress.get(network) ?? 1) - 1
       if (left === 0) perAddress.delete(network)
       else perAddress.set(network, left)
     })
+    return true
+  }
+  server.prependListener('connection', (socket: Socket) => {
+    if (addressKnown && !admit(socket, socket.remoteAddress ?? '')) return
+    open.add(socket)
+    socket.once('close', () => void open.delete(socket))
   })
   return {
     count: () => open.size,
+    admit,
     destroyAll: () => {
       for (const socket of open) socket.destroy()
     },

@@ -79,14 +79,14 @@ test('reports invalid and weak settings, without printing their values', async (
 
   const weak = await runDoctor({
     HOST: '0.0.0.0',
-    ADMIN_TOKEN: 'hiddenhiddenhidden',
+    ADMIN_TOKEN: 'hidden'.repeat(6),
     LOG_LEVEL: 'trace',
     WEBHOOK_ALLOWED_CIDRS: '0.0.0.0/0',
   })
   for (const line of [
     /^warn: HOST 0\.0\.0\.0 exposes the servers/,
     /^warn: GRPC_REFLECTION shows the API/,
-    /^warn: ADMIN_TOKEN is short or not random/,
+    /^warn: ADMIN_TOKEN is not random/,
     /^fail: MASTER_KEY is not random/,
     /^warn: LOG_LEVEL trace costs/,
     /^warn: WEBHOOK_ALLOWED_CIDRS 0\.0\.0\.0\/0 lets/,

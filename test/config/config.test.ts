@@ -49,6 +49,8 @@ test('every setting has a default', () => {
     migrate: true,
     eventRetentionDays: 90,
     deliveryRetentionDays: 30,
+    proxyProtocol: false,
+    streamsPerTokenMax: 2_000,
     trustedProxies: [],
     notificationRetentionDays: 90,
     recordRequiresConfirmation: false,
@@ -122,7 +124,7 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     { masterKeyPrevious: [Buffer.alloc(32, 2), Buffer.alloc(32, 3)] },
     { MASTER_KEY: KEY },
   ],
-  ['ADMIN_TOKEN', 'x'.repeat(16), { adminToken: 'x'.repeat(16) }],
+  ['ADMIN_TOKEN', 'x'.repeat(32), { adminToken: 'x'.repeat(32) }],
   ['BANKS', 'PALMPAY=sandbox, 9PSB = sandbox', { banks: ALL_SANDBOX as Config['banks'] }],
   ['LOG_LEVEL', 'debug', { logLevel: 'debug' }],
   ['DISPLAY_TIME_ZONE', 'UTC', { displayTimeZone: 'UTC' }],
@@ -174,6 +176,8 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     'https://a.example, http://localhost:5173',
     { corsOrigins: ['https://a.example', 'http://localhost:5173'] },
   ],
+  ['PROXY_PROTOCOL', 'on', { proxyProtocol: true }, { TRUSTED_PROXIES: '10.0.0.0/8' }],
+  ['STREAMS_PER_TOKEN_MAX', '7', { streamsPerTokenMax: 7 }],
   ['CONNECTIONS_MAX', '5', { connectionsMax: 5 }],
   ['WORKERS', '64', { workers: 64 }],
   ['CONNECTIONS_PER_ADDRESS_MAX', '5', { connectionsPerAddressMax: 5 }],
@@ -190,7 +194,7 @@ test.each(RIGHT)('%s=%s is read', (name, value, expected, beside = {}) => {
 const NO_PORT = 'must be a port, 0 to 65535'
 const NO_URL = 'must be a URL such as postgres://user:password@host:5432/database'
 const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
-const NO_TOKEN = 'must be 16 to 200 printable ASCII characters without spaces'
+const NO_TOKEN = 'must be 32 to 200 printable ASCII characters without spaces'
 const NO_PROXY = 'must be a URL such as http://user:password@proxy.example:3128, without a path'
 const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
 
@@ -224,8 +228,9 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['MASTER_KEY', KEY.slice(0, -1), NO_KEY],
   ['MASTER_KEY_PREVIOUS', 'hidden', 'must each be base64 of 32 bytes (openssl rand -base64 32)'],
   ['ADMIN_TOKEN', 'hidden', NO_TOKEN],
-  ['ADMIN_TOKEN', 'hidden and with spaces', NO_TOKEN],
-  ['ADMIN_TOKEN', 'é'.repeat(20), NO_TOKEN],
+  ['ADMIN_TOKEN', `hidden${'x'.repeat(25)}`, NO_TOKEN],
+  ['ADMIN_TOKEN', 'hidden and with spaces, and long enough', NO_TOKEN],
+  ['ADMIN_TOKEN', 'é'.repeat(40), NO_TOKEN],
   [
     'BANKS',
     'GTB=sandbox',
@@ -256,6 +261,9 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     'all',
     'must be ranges such as 10.1.0.0/16,fd00:1::/32, but "all" is not one',
   ],
+  ['PROXY_PROTOCOL', 'on', 'requires TRUSTED_PROXIES'],
+  ['PROXY_PROTOCOL', 'v2', 'must be one of on, off'],
+  ['STREAMS_PER_TOKEN_MAX', '0', 'must be 1 to 50000 streams'],
   ['WEBHOOK_LEASE_SECONDS', '1', 'must be 2 to 3600 seconds'],
   ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],

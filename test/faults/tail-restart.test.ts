@@ -10,7 +10,7 @@ const db = useDatabase()
 
 test('a tail survives kill -9 of the service without losing or repeating events, and ends when its token is invalid', async () => {
   const port = await freePort()
-  const token = 'token-of-these-two-0123456789'
+  const token = 'token-of-these-two-0123456789-abcdef'
   const start = () =>
     startProcess({ DATABASE_URL: db.url, GRPC_PORT: String(port), ADMIN_TOKEN: token })
   let service = await start()

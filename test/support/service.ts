@@ -11,7 +11,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { useDatabase } from './database.ts'
 import { MASTER_KEY } from './master-key.ts'
 
-export const ADMIN_TOKEN = 'test-admin-token-0123456789'
+export const ADMIN_TOKEN = 'test-admin-token-0123456789-abcdef'
 export { MASTER_KEY }
 
 /** A real service with its own database and ports. */

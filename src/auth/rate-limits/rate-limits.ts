@@ -1,8 +1,8 @@
-import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../core/clock.ts'
 import type { Caller } from '../caller.ts'
 import { addressGroup, isLoopback } from './address-group.ts'
+import type { KnownCredentials, Recorded } from './known-credentials.ts'
 import { SharedBucket } from './shared-bucket.ts'
 import type { RateLimit, TokenBucket } from './token-bucket.ts'
 
@@ -18,27 +18,39 @@ export interface DefaultLimits {
   readonly failed: RateLimit | undefined
 }
 
-/** A request. Its headers are built lazily, as they are rarely needed. */
-interface Credentialed {
-  readonly header: Headers
-}
+/**
+ * Whether a credential has the form of those that its method needs. Only such a credential costs a
+ * look-up, so the two forms have separate limits.
+ */
+export type Form = 'well-formed' | 'malformed'
 
 /** The buckets of one instance. Their number is bounded: the least recently used are evicted. */
 export interface RateLimits {
-  /** Returns the bucket of all requests from an address; undefined: no limit. */
+  /** Returns the bucket of authenticated requests from an address; undefined: no limit. */
   address(address: string): SharedBucket | undefined
+  /** Returns the bucket of requests without a credential from an address; undefined: no limit. */
+  anonymous(address: string): SharedBucket | undefined
+  /** Whether failed authentications are limited. */
+  readonly limitsFailures: boolean
   /** Returns the bucket of failed authentications from an address; undefined before the first. */
-  failures(address: string): TokenBucket | undefined
+  failures(address: string, form: Form): TokenBucket | undefined
   /** Counts a failed authentication from an address. */
-  fail(address: string, credential: string): void
-  /** Whether a credential recently authenticated a caller. */
-  recentlyAuthenticated(credential: string): boolean
-  /** Returns the bucket of the authenticated caller of a request; undefined: no limit. */
-  caller(caller: Caller, request: Credentialed): SharedBucket | undefined
+  fail(address: string, form: Form, credential: string): void
+  /** Whether there was a failed authentication that still counts. */
+  readonly hasFailures: boolean
+  /** The credentials that are looked up after any number of failures. */
+  readonly known: KnownCredentials
+  /**
+   * Returns the bucket of an authenticated caller; undefined: no limit.
+   *
+   * @param credentialOf returns the credential that it authenticated by; rarely called
+   */
+  caller(caller: Caller, credentialOf: () => string | undefined): SharedBucket | undefined
 }
 
 interface Options {
   readonly defaults: DefaultLimits
+  readonly known: KnownCredentials
   readonly clock: Clock
   /** Called when a bucket has spent tokens that the other instances should learn of. */
   readonly report: (bucket: SharedBucket, urgent: boolean) => void
@@ -51,102 +63,91 @@ const BUCKETS_MAX = 50_000
 const RECORD_MS = 60_000
 
 /** An authenticated caller; `bucket` is undefined if there is no limit. */
-interface KnownCaller {
+interface KnownCaller extends Recorded {
   bucket: SharedBucket | undefined
   /** The limit of the caller itself; undefined: the default. */
   limit: RateLimit | undefined
-  authenticatedAtMs: number
 }
+
+/** The names of the buckets of failures, by form. */
+const FAILED: Readonly<Record<Form, string>> = { 'well-formed': 'failed', malformed: 'malformed' }
 
 /**
  * Loopback addresses have no address limit, only the limits of their keys and of failures: their
  * caller is a proxy that TRUSTED_PROXIES does not name, or a program of the operator.
  */
-export function createRateLimits({ defaults, clock, report }: Options): RateLimits {
+export function createRateLimits({ defaults, known, clock, report }: Options): RateLimits {
   const max = BUCKETS_MAX
-  const addresses = new LRUCache<string, SharedBucket | 'unlimited'>({ max })
   const failures = new LRUCache<string, SharedBucket>({ max })
   const callers = new LRUCache<string, KnownCaller>({ max })
-  const authenticated = createAuthenticated()
   const createBucket = (name: string, limit: RateLimit) =>
     new SharedBucket(name, limit, clock.now(), report)
+  const perAddress = (name: string) => createPerAddress(name, defaults.address, createBucket)
   /** Creates the bucket of a caller, or changes the limit of its bucket. */
   const limitTo = (
-    known: KnownCaller,
+    caller: KnownCaller,
     name: string,
     limit: RateLimit | undefined,
     nowMs: number,
   ) => {
-    if (limit === undefined) known.bucket = undefined
-    else if (known.bucket === undefined) known.bucket = createBucket(name, limit)
-    else known.bucket.change(limit, nowMs)
+    if (limit === undefined) caller.bucket = undefined
+    else if (caller.bucket === undefined) caller.bucket = createBucket(name, limit)
+    else caller.bucket.change(limit, nowMs)
   }
   return {
-    address(address) {
-      if (defaults.address === undefined) return undefined
-      const group = addressGroup(address)
-      let bucket = addresses.get(group)
-      if (bucket === undefined) {
-        bucket = isLoopback(group)
-          ? 'unlimited'
-          : createBucket(`address ${group}`, defaults.address)
-        addresses.set(group, bucket)
-      }
-      return bucket === 'unlimited' ? undefined : bucket
+    address: perAddress('address'),
+    anonymous: perAddress('anonymous'),
+    limitsFailures: defaults.failed !== undefined,
+    get hasFailures() {
+      return failures.size > 0
     },
-    failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
-    fail(address, credential) {
+    failures: (address, form) => failures.get(`${FAILED[form]} ${addressGroup(address)}`),
+    fail(address, form, credential) {
       if (defaults.failed === undefined) return
-      authenticated.forget(credential)
-      const group = addressGroup(address)
-      const bucket = failures.get(group) ?? createBucket(`failed ${group}`, defaults.failed)
-      failures.set(group, bucket)
+      if (form === 'well-formed') known.forget(credential)
+      const name = `${FAILED[form]} ${addressGroup(address)}`
+      const bucket = failures.get(name) ?? createBucket(name, defaults.failed)
+      failures.set(name, bucket)
       bucket.debit(1, clock.now())
     },
-    recentlyAuthenticated: authenticated.has,
-    caller(caller, request) {
+    known,
+    caller(caller, credentialOf) {
       const kind = caller.kind === 'business' ? 'key' : 'token'
       const id = caller.kind === 'business' ? caller.keyId : caller.tokenId
       const limit = caller.kind === 'business' ? caller.rateLimit : undefined
       const nowMs = clock.now()
-      let known = callers.get(id)
-      if (known === undefined || known.limit !== limit) {
-        known ??= { bucket: undefined, limit, authenticatedAtMs: Number.NEGATIVE_INFINITY }
-        known.limit = limit
-        limitTo(known, `${kind} ${id}`, limit ?? defaults[kind], nowMs)
-        callers.set(id, known)
+      let found = callers.get(id)
+      if (found === undefined || found.limit !== limit) {
+        found ??= { bucket: undefined, limit, authenticatedAtMs: Number.NEGATIVE_INFINITY }
+        found.limit = limit
+        limitTo(found, `${kind} ${id}`, limit ?? defaults[kind], nowMs)
+        callers.set(id, found)
       }
-      if (Math.abs(nowMs - known.authenticatedAtMs) >= RECORD_MS)
-        authenticated.record(known, request, nowMs)
-      return known.bucket
+      if (Math.abs(nowMs - found.authenticatedAtMs) >= RECORD_MS) {
+        found.authenticatedAtMs = nowMs
+        const credential = credentialOf()
+        if (credential !== undefined) known.record(credential, found)
+      }
+      return found.bucket
     },
   }
 }
 
-/**
- * The callers that authenticated recently. Keyed by digest, so that no credential stays in memory for
- * longer than in the credential cache.
- */
-function createAuthenticated() {
-  const callers = new LRUCache<string, KnownCaller>({ max: BUCKETS_MAX })
-  return {
-    has: (credential: string) => callers.get(digestOf(credential)) !== undefined,
-    record(known: KnownCaller, { header }: Credentialed, nowMs: number): void {
-      known.authenticatedAtMs = nowMs
-      const credential = header.get('authorization')
-      if (credential !== null) callers.set(digestOf(credential), known)
-    },
-    forget(credential: string): void {
-      if (callers.size === 0) return
-      const digest = digestOf(credential)
-      const known = callers.get(digest)
-      // It may be a valid key at the wrong method: its next successful call records it again.
-      if (known !== undefined) known.authenticatedAtMs = Number.NEGATIVE_INFINITY
-      callers.delete(digest)
-    },
+/** Returns the bucket of an address, by its group; undefined: no limit. */
+function createPerAddress(
+  name: string,
+  limit: RateLimit | undefined,
+  createBucket: (name: string, limit: RateLimit) => SharedBucket,
+): (address: string) => SharedBucket | undefined {
+  if (limit === undefined) return () => undefined
+  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>({ max: BUCKETS_MAX })
+  return (address) => {
+    const group = addressGroup(address)
+    let bucket = buckets.get(group)
+    if (bucket === undefined) {
+      bucket = isLoopback(group) ? 'unlimited' : createBucket(`${name} ${group}`, limit)
+      buckets.set(group, bucket)
+    }
+    return bucket === 'unlimited' ? undefined : bucket
   }
-}
-
-function digestOf(credential: string): string {
-  return hash('sha256', credential, 'base64')
 }

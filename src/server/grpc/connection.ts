@@ -23,6 +23,7 @@ const PREFACE_BYTES = 24
 
 /** One connection to the gRPC server. */
 export class GrpcConnection {
+  /** The client's. */
   readonly address: string
   readonly usage: Usage
   readonly #socket: Socket
@@ -38,10 +39,11 @@ export class GrpcConnection {
   constructor(
     socket: Socket,
     identity: ClientIdentity | undefined,
+    address: string,
     usage: Usage,
     openedMs: number,
   ) {
-    this.address = socket.remoteAddress ?? ''
+    this.address = address
     this.usage = usage
     this.#socket = socket
     this.#identity = identity

@@ -10,7 +10,8 @@ type Session = NonNullable<ServerHttp2Stream['session']>
 
 /** The connections to one gRPC server. */
 export interface GrpcConnections {
-  add(socket: Socket, identity: ClientIdentity | undefined): void
+  /** @param address the client's, which may be behind a proxy */
+  add(socket: Socket, identity: ClientIdentity | undefined, address: string): void
   /** @param peer as grpc-js states it: `127.0.0.1:5000`. @returns undefined if it has closed */
   find(peer: string): GrpcConnection | undefined
   /** The connection of an HTTP/2 session; undefined: the session belongs to another server. */
@@ -25,10 +26,10 @@ export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
   const bySession = new WeakMap<Session, GrpcConnection>()
   let port: number | undefined
   return {
-    add(socket, identity) {
+    add(socket, identity, address) {
       const { remoteAddress = '', remotePort } = socket
       const peer = `${remoteAddress}:${remotePort}`
-      const group = addressGroup(remoteAddress)
+      const group = addressGroup(address)
       const usage = new Usage(
         {
           streamsMax: limits.streamsPerConnectionMax,
@@ -37,7 +38,7 @@ export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
         addresses.enter(group),
       )
       port = socket.localPort
-      byPeer.set(peer, new GrpcConnection(socket, identity, usage, performance.now()))
+      byPeer.set(peer, new GrpcConnection(socket, identity, address, usage, performance.now()))
       socket.once('close', () => {
         byPeer.delete(peer)
         addresses.leave(group)

@@ -14,6 +14,8 @@ export interface GrpcLimits {
   readonly heldBytesPerConnectionMax: number
   readonly heldBytesPerAddressMax: number
   readonly heldBytesMax: number
+  /** Until a proxy has named its client, in milliseconds. */
+  readonly proxyHeaderMs: number
   /** Until a connection sends its first bytes, in milliseconds. */
   readonly greetingMs: number
   /** Until a request is complete. */
@@ -48,6 +50,7 @@ export const GRPC_LIMITS: GrpcLimits = {
   heldBytesPerConnectionMax: 32 * MIB,
   heldBytesPerAddressMax: 64 * MIB,
   heldBytesMax: 256 * MIB,
+  proxyHeaderMs: 5_000,
   greetingMs: 10_000,
   requestMs: 30_000,
   responseMs: 30_000,

@@ -1,9 +1,10 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
-import { boundConnections, type ConnectionLimits } from '../connections.ts'
+import { boundConnections, type ConnectionLimits, type Connections } from '../connections.ts'
 import { listenFault } from '../listen-fault.ts'
 import type { Tls } from '../tls.ts'
 import { type ClientIdentity, identityOf } from './client-certificate.ts'
+import { readProxyHeader } from './read-proxy-header.ts'
 
 /** The time-out of a TLS handshake. */
 const HANDSHAKE_MS = 10_000
@@ -16,10 +17,22 @@ interface GrpcListenerOptions {
   readonly port: number
   readonly limits: ConnectionLimits
   readonly tls?: Tls | undefined
+  /** Undefined: every connection comes from its peer. */
+  readonly proxies?: Proxies | undefined
+  /** How long a proxy may take to name its client, in milliseconds. */
+  readonly proxyHeaderMs: number
 }
 
-/** Receives a connection, with the client's identity if the server asks for certificates. */
-export type Accept = (socket: Socket, identity: ClientIdentity | undefined) => void
+/** The proxies that speak the PROXY protocol. */
+export interface Proxies {
+  readonly isTrusted: (address: string) => boolean
+}
+
+/**
+ * Receives a connection and the client's address, with its identity if the server asks for
+ * certificates.
+ */
+export type Accept = (socket: Socket, identity: ClientIdentity | undefined, address: string) => void
 
 export interface GrpcListener {
   readonly port: number
@@ -37,11 +50,11 @@ export interface GrpcListener {
  * @throws ConfigError when the server cannot listen at the address
  */
 export async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
-  const { host, limits, tls } = options
-  const server = tls
-    ? createSecure(tls, accept)
-    : createServer(SOCKET, (socket) => accept(socket, undefined))
-  const connections = boundConnections(server, limits)
+  const { host, limits, tls, proxies } = options
+  const { server, connections } =
+    proxies === undefined
+      ? openDirect(tls, limits, accept)
+      : openProxied({ ...options, proxies }, accept)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(listenFault('GRPC_PORT', options, error)))
     server.listen({ host, port: options.port }, () => resolve())
@@ -57,7 +70,62 @@ export async function listen(options: GrpcListenerOptions, accept: Accept): Prom
   }
 }
 
-function createSecure(tls: Tls, accept: Accept): Server {
+interface Opened {
+  readonly server: Server
+  readonly connections: Connections
+}
+
+function openDirect(tls: Tls | undefined, limits: ConnectionLimits, accept: Accept): Opened {
+  const take = (socket: Socket, identity?: ClientIdentity) =>
+    accept(socket, identity, socket.remoteAddress ?? '')
+  const server = tls ? createSecure(tls, take) : createServer(SOCKET, (socket) => take(socket))
+  return { server, connections: boundConnections(server, limits) }
+}
+
+/**
+ * Accepts connections of trusted proxies, which begin with a header of the PROXY protocol, and those
+ * of other peers, which speak for themselves: their bytes are not searched for a header.
+ */
+function openProxied(
+  { tls, limits, proxies, proxyHeaderMs }: GrpcListenerOptions & { readonly proxies: Proxies },
+  accept: Accept,
+): Opened {
+  /** The clients of proxies, by the proxy's end of the connection. */
+  const clients = new Map<string, string>()
+  const secure =
+    tls &&
+    createSecure(tls, (socket, identity) => {
+      const client = clients.get(peerOf(socket)) ?? socket.remoteAddress ?? ''
+      accept(socket, identity, client)
+    })
+  const take = (socket: Socket, address: string): void => {
+    if (socket.destroyed || !connections.admit(socket, address)) return
+    if (secure === undefined) {
+      accept(socket, undefined, address)
+      return
+    }
+    const peer = peerOf(socket)
+    clients.set(peer, address)
+    socket.once('close', () => clients.delete(peer))
+    secure.emit('connection', socket)
+  }
+  const server = createServer(SOCKET, (socket) => {
+    const { remoteAddress = '' } = socket
+    if (!proxies.isTrusted(remoteAddress)) take(socket, remoteAddress)
+    else readProxyHeader(socket, proxyHeaderMs, (address) => take(socket, address))
+  })
+  const connections = boundConnections(server, limits, false)
+  return { server, connections }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`
+}
+
+function createSecure(
+  tls: Tls,
+  take: (socket: Socket, identity: ClientIdentity | undefined) => void,
+): Server {
   const options = { ...SOCKET, ALPNProtocols: ['h2'], handshakeTimeout: HANDSHAKE_MS }
   const server = createTlsServer({ ...tls.mutual(), ...options }, (socket) => {
     // Errors before an HTTP/2 session listens are ignored.
@@ -65,7 +133,7 @@ function createSecure(tls: Tls, accept: Accept): Server {
     // Once per connection: parsing a certificate takes as long as handling a call.
     const identity = socket.authorized ? identityOf(socket.getPeerCertificate()) : undefined
     // A client without ALPN is assumed to speak HTTP/2, as without TLS.
-    accept(socket, identity)
+    take(socket, identity)
   })
   server.on('tlsClientError', (_error, socket) => socket.destroy())
   tls.onReload(() => server.setSecureContext(tls.mutual()))

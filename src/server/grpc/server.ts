@@ -15,7 +15,7 @@ import type { Tls } from '../tls.ts'
 import { createGrpcConnections } from './connections.ts'
 import { addHealth } from './health.ts'
 import { GRPC_LIMITS, type GrpcLimits } from './limits.ts'
-import { type GrpcListener, listen } from './listener.ts'
+import { type GrpcListener, listen, type Proxies } from './listener.ts'
 import { type MethodHost, toHandler, toMethodDefinition } from './methods.ts'
 import { oneWrite } from './one-write.ts'
 import { addReflection, REFLECTION_PATHS } from './reflection.ts'
@@ -32,6 +32,8 @@ export interface GrpcServerOptions {
   readonly limits: ConnectionLimits
   /** Undefined: no TLS. */
   readonly tls?: Tls | undefined
+  /** The proxies that name their clients by the PROXY protocol; undefined: there are none. */
+  readonly proxies?: Proxies | undefined
   /** Overrides for tests, which have neither minutes nor gigabytes. */
   readonly grpcLimits?: Partial<GrpcLimits>
 }
@@ -80,10 +82,11 @@ export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcSe
   if (options.reflection) addReflection(server, services, openMessageBytesMax)
   // Inflow accepts the connections itself, to bound them and to reload certificates.
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
-  const listener = await listen(options, (socket, identity) => {
+  const { proxyHeaderMs } = limits
+  const listener = await listen({ ...options, proxyHeaderMs }, (socket, identity, address) => {
     // The client has disconnected.
     if (socket.destroyed) return
-    connections.add(socket, identity)
+    connections.add(socket, identity, address)
     injector.injectConnection(socket)
   }).catch((error: unknown) => {
     watch.stop()

@@ -10,6 +10,7 @@ import {
 import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
 import { Fault } from '../../core/errors.ts'
 import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
+import { bearer } from './credential.ts'
 
 /** Not a promise if the caller is cached, as most callers are. */
 type Finding = Caller | undefined | Promise<Caller | undefined>
@@ -41,8 +42,8 @@ export function authentication(
     const found = identify()
     const caller = found instanceof Promise ? await found : found
     if (caller === undefined) throw unauthorized(policy)
-    if (policy.credential === 'token') requireScope(caller, policy.scopes)
     request.contextValues.set(callerKey, caller).set(auditKeysKey, auditKeys)
+    if (policy.credential === 'token') requireScope(caller, policy.scopes)
     if (request.stream) {
       request.contextValues.set(credentialStatusKey, {
         isValid: async () => (await identify()) !== undefined,
@@ -67,11 +68,6 @@ function find(
   // If the call has a token, only the token counts: a certificate does not make a wrong one good.
   const uri = authorization === null ? context?.clientUri : undefined
   return uri === undefined ? undefined : certificate?.(uri)
-}
-
-function bearer(header: string | null): string | undefined {
-  if (header === null || header.length > 512) return undefined
-  return /^Bearer +(\S+)$/i.exec(header)?.[1]
 }
 
 function unauthorized({ credential: what }: MethodPolicy): Fault {

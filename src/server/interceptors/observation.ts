@@ -1,10 +1,13 @@
-import type { Interceptor } from '@connectrpc/connect'
+import type { Interceptor, StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { type Caller, callerKey } from '../../auth/caller.ts'
+import type { PolicyOf } from '../../auth/method-policy.ts'
 import { type Fault, REASONS } from '../../core/errors.ts'
 import { callContextKey } from '../rpc/call-context.ts'
 import { toFault } from '../rpc/status.ts'
+import { type CredentialIdOf, credentialOf } from './credential.ts'
+import { createLogRefusal, type LogRefusal } from './refusal-log.ts'
 
 /** A successful call that takes longer is logged. */
 const SLOW_MS = 1_000
@@ -13,7 +16,12 @@ const SLOW_MS = 1_000
  * The outermost interceptor: turns every error into a Fault, counts and times each call, and logs the
  * failed ones.
  */
-export function observation(log: Logger, metrics: Registry): Interceptor {
+export function observation(
+  log: Logger,
+  metrics: Registry,
+  policyOf: PolicyOf,
+  credentialIdOf: CredentialIdOf,
+): Interceptor {
   const calls = new Counter({
     name: 'inflow_rpc_requests_total',
     help: 'RPCs handled, by method, protocol and code ("ok" or the reason of the error).',
@@ -30,6 +38,7 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
   // Looking up a label set costs more than counting, so each is looked up once.
   const counters = cached((rpc, protocol, outcome) => calls.labels(rpc, protocol, outcome))
   const timers = cached((rpc, protocol) => seconds.labels(rpc, protocol))
+  const logRefusal = createLogRefusal(log)
   const logsAll = log.isLevelEnabled('debug')
   return (next) => async (request) => {
     const context = request.contextValues.get(callContextKey)
@@ -39,6 +48,7 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
       request_id: context?.requestId,
       rpc: request.url,
       protocol,
+      address: context?.address,
       ...callerFacts(request.contextValues.get(callerKey)),
       latency_ms: Math.round(latencyMs),
     })
@@ -48,7 +58,10 @@ export function observation(log: Logger, metrics: Registry): Interceptor {
     } catch (error) {
       const fault = toFault(error)
       outcome = fault.reason
-      logFault(log, fault, facts(performance.now() - started))
+      const nowMs = performance.now()
+      const claimed = claimedId(request, policyOf, credentialIdOf)
+      const record = { ...facts(nowMs - started), ...claimed, ...fault.logged }
+      logFault(log, logRefusal, fault, record, nowMs)
       throw fault
     } finally {
       const latencyMs = performance.now() - started
@@ -87,10 +100,32 @@ function callerFacts(caller: Caller | undefined): Record<string, string> {
   return { business_id: caller.businessId, key_id: caller.keyId }
 }
 
-function logFault(log: Logger, fault: Fault, facts: Record<string, unknown>): void {
+/** The key or token that an unauthenticated call claims to use. Never more of it than its id. */
+function claimedId(
+  request: UnaryRequest | StreamRequest,
+  policyOf: PolicyOf,
+  credentialIdOf: CredentialIdOf,
+): { readonly claimed_id?: string } {
+  if (request.contextValues.get(callerKey) !== undefined) return {}
+  const credential = credentialOf(request)
+  if (credential === undefined) return {}
+  const id = credentialIdOf(policyOf(request.method).credential, credential)
+  return id === undefined ? {} : { claimed_id: id }
+}
+
+function logFault(
+  log: Logger,
+  logRefusal: LogRefusal,
+  fault: Fault,
+  facts: Readonly<Record<string, unknown>>,
+  nowMs: number,
+): void {
   const [code, status] = REASONS[fault.reason]
   const record = { ...facts, status: code, reason: fault.reason }
   if (status === 500) log.error({ ...record, err: fault.cause }, fault.message)
   else if (status === 503) log.warn({ ...record, err: fault.cause }, fault.message)
-  else log.info({ ...record, fields: fault.fields.map((field) => field.field) }, 'call refused')
+  else {
+    const fields = fault.fields.map((field) => field.field)
+    logRefusal({ ...record, fields }, fault.reason, String(facts['address'] ?? ''), nowMs)
+  }
 }

@@ -7,6 +7,7 @@ import {
   type Spending,
   URGENT_MS,
 } from '../../../src/auth/rate-limits/exchange.ts'
+import { createKnownCredentials } from '../../../src/auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../../../src/auth/rate-limits/rate-limits.ts'
 import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
 import { TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
@@ -171,28 +172,40 @@ describe('the exchange', () => {
   })
 })
 
+const knownAt = (now: () => number) =>
+  createKnownCredentials({
+    stored: [],
+    fixed: undefined,
+    clock: { now },
+    log: pino({ level: 'silent' }),
+  })
+
 test('evicts the oldest of 200,000 address buckets', () => {
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: limit, token: undefined, address: limit, failed: limit }
-  const limits = createRateLimits({ defaults, clock: { now: () => 0 }, report: () => undefined })
+  const now = () => 0
+  const known = knownAt(now)
+  const limits = createRateLimits({ defaults, known, clock: { now }, report: () => undefined })
   const first = limits.address('10.0.0.0')
   expect(first?.take(0)).toBe(true)
   for (let each = 0; each < 200_000; each++) {
     const address = `10.${each >> 16}.${(each >> 8) & 255}.${each & 255}`
     expect(limits.address(address)).toBeDefined()
-    limits.fail(address, 'x')
+    limits.fail(address, 'well-formed', 'x')
   }
   expect(limits.address('10.0.0.0')).not.toBe(first)
-  expect(limits.failures('10.0.0.0')).toBeUndefined()
-  expect(limits.failures('10.3.13.63')).toBeDefined()
+  expect(limits.failures('10.0.0.0', 'well-formed')).toBeUndefined()
+  expect(limits.failures('10.3.13.63', 'well-formed')).toBeDefined()
 })
 
 test('a caller that keeps calling stays authenticated, however many others call', () => {
   let nowMs = 0
   const limit = { perSecond: 1, burst: 1 }
   const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
+  const known = knownAt(() => nowMs)
   const limits = createRateLimits({
     defaults,
+    known,
     clock: { now: () => nowMs },
     report: () => undefined,
   })
@@ -204,13 +217,13 @@ test('a caller that keeps calling stays authenticated, however many others call'
       keyId,
       rateLimit: undefined,
     } as const
-    limits.caller(caller, { header: new Headers({ authorization: `Bearer ${keyId}` }) })
+    limits.caller(caller, () => keyId)
   }
   for (let each = 0; each < 120_000; each++) {
     call('busy')
     call(`key-${each}`)
     nowMs += 10
   }
-  expect(limits.recentlyAuthenticated('Bearer busy')).toBe(true)
-  expect(limits.recentlyAuthenticated('Bearer key-0')).toBe(false)
+  expect(known.has('busy')).toBe(true)
+  expect(known.has('key-0')).toBe(false)
 })

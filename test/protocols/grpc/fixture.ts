@@ -31,7 +31,7 @@ interface Implementations {
   readonly events?: Partial<ServiceImpl<typeof EventService>>
   readonly interceptors?: readonly Interceptor[]
   readonly reflection?: boolean
-  readonly options?: Pick<Parameters<typeof openGrpcServer>[0], 'grpcLimits'>
+  readonly options?: Pick<Parameters<typeof openGrpcServer>[0], 'grpcLimits' | 'proxies'>
 }
 
 export interface TestServer {

@@ -1,23 +1,22 @@
+import { Code, createClient, type Transport } from '@connectrpc/connect'
+import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import type { RateLimit } from '../../../src/auth/rate-limits/token-bucket.ts'
+import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
 import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
 import { send, until } from '../rest/rest.ts'
+import { call, expectAbout, few, NONE, statuses, wrongKey } from './limited-calls.ts'
 
 const service = useService({ RATE_LIMIT_KEY: '1000/2000', RATE_LIMIT_ADDRESS: '2000/4000' })
 const businesses = () => service.client(BusinessService)
-
-/** So slow that no token comes back while a test runs. */
-const few = (burst: number): RateLimit => ({ perSecond: burst / 600, burst })
-const NONE = { key: undefined, token: undefined, address: undefined, failed: undefined }
 
 /** Instances on a database that can be taken away, which take this machine for their proxy. */
 let wire: Wire
 let byKey: Instance
 let byAddress: Instance
-let byFailure: Instance
 let byToken: Instance
 
 beforeAll(async () => {
@@ -26,51 +25,18 @@ beforeAll(async () => {
     startInstance(wire.url, {
       trustedProxies: ['127.0.0.0/8'],
       rateLimits: { ...NONE, ...rateLimits },
+      streamsPerTokenMax: 2,
     })
   byKey = await start({ key: few(5) })
   byAddress = await start({ address: few(6) })
-  byFailure = await start({ failed: few(4) })
   byToken = await start({ token: few(3) })
 })
 
 afterAll(async () => {
-  for (const instance of [byKey, byAddress, byFailure, byToken]) await instance?.close()
+  for (const instance of [byKey, byAddress, byToken]) await instance?.close()
   await wire?.close()
 })
 
-/** One REST request, from an address that the proxy vouches for. */
-async function call(at: { httpUrl: string }, key: string | undefined, address = '127.0.0.1') {
-  const { status, headers, text } = await send(at.httpUrl, {
-    path: '/v2/thirdparty/getTransaction/',
-    headers: {
-      'content-type': 'application/json',
-      'x-forwarded-for': address,
-      ...(key !== undefined && { authorization: `Bearer ${key}` }),
-    },
-    body: '{"session_id":"1"}',
-  })
-  const of = (name: string) => headers[name] as string | undefined
-  return {
-    status,
-    code: JSON.parse(text).code as string,
-    retryAfter: of('retry-after'),
-    limit: [of('ratelimit-limit'), of('ratelimit-remaining'), of('ratelimit-reset')],
-  }
-}
-
-async function statuses(count: number, request: () => Promise<{ status: number }>) {
-  const seen: number[] = []
-  for (let each = 0; each < count; each++) seen.push((await request()).status)
-  return seen
-}
-
-/** Seconds, of which some have passed. */
-function expectAbout(seconds: string | number | undefined, expected: number): void {
-  expect(Number(seconds)).toBeLessThanOrEqual(expected)
-  expect(Number(seconds)).toBeGreaterThan(expected - 40)
-}
-
-const wrongKey = () => `sk_live_${'0'.repeat(26)}_${'A'.repeat(43)}`
 const NO_LIMIT = [undefined, undefined, undefined]
 
 describe('a key', () => {
@@ -251,83 +217,6 @@ describe('an address', () => {
   })
 })
 
-describe('wrong keys', () => {
-  test('are refused by address without a look-up', async () => {
-    const at = '203.0.113.10'
-    const seen = await statuses(5, () => call(byFailure, wrongKey(), at))
-    expect(seen).toEqual([401, 401, 401, 401, 429])
-    await wire.cut()
-    try {
-      const refused = await call(byFailure, wrongKey(), at)
-      expect(refused).toMatchObject({ status: 429, code: 'rate_limited' })
-      expectAbout(refused.retryAfter, 150)
-      // From elsewhere it is looked up, and so cannot be answered.
-      expect((await call(byFailure, wrongKey(), '203.0.113.11')).status).toBe(503)
-    } finally {
-      await wire.mend()
-    }
-  })
-
-  test('do not lock out a key that was valid before, at the same address', async () => {
-    const at = '203.0.113.12'
-    const [known, fresh] = [await service.business(), await service.business()]
-    expect((await call(byFailure, known.key, at)).status).toBe(404)
-    expect(await statuses(6, () => call(byFailure, wrongKey(), at))).toContain(429)
-    expect(await statuses(6, () => call(byFailure, known.key, at))).not.toContain(429)
-    expect((await call(byFailure, fresh.key, at)).status).toBe(429)
-    expect((await call(byFailure, fresh.key, '203.0.113.13')).status).toBe(404)
-    // Once revoked, it is as wrong as any.
-    const { keys } = await businesses().listKeys({ businessId: known.id })
-    await businesses().revokeKey({ keyId: keys[0]!.id })
-    const refused = await until(
-      () => call(byFailure, known.key, at),
-      ({ status }) => status !== 404,
-    )
-    expect(refused.status).toBe(401)
-    expect((await call(byFailure, known.key, at)).status).toBe(429)
-  })
-
-  test('do not lock out a valid key that was once used for a token method', async () => {
-    const at = '203.0.113.14'
-    const { key } = await service.business()
-    expect((await call(byFailure, key, at)).status).toBe(404)
-    const misused = await send(byFailure.httpUrl, {
-      path: '/inflow.account.v1.AccountService/ListAccounts',
-      headers: {
-        'content-type': 'application/json',
-        'x-forwarded-for': at,
-        authorization: `Bearer ${key}`,
-      },
-      body: '{}',
-    })
-    expect(misused.status).toBe(401)
-    expect((await call(byFailure, key, at)).status).toBe(404)
-    expect(await statuses(6, () => call(byFailure, wrongKey(), at))).toContain(429)
-    expect(await statuses(6, () => call(byFailure, key, at))).not.toContain(429)
-  })
-
-  test('are counted over every protocol, like tokens; a call without a credential is not', async () => {
-    expect(await statuses(10, () => call(byFailure, undefined))).not.toContain(429)
-    const method = (await allMethods()).find(
-      (each) => nameOf(each) === 'AccountService.ListAccounts',
-    )!
-    const codes: unknown[] = []
-    for (const through of Object.values(PROTOCOLS)) {
-      for (let each = 0; each < 2; each++) {
-        const authorization = 'Bearer no-token-of-ours'
-        codes.push(await through(byFailure, { method, request: {}, authorization }))
-      }
-    }
-    expect(codes.slice(0, 4)).not.toContainEqual(
-      expect.objectContaining({ reason: 'rate_limited' }),
-    )
-    for (const outcome of codes.slice(4)) {
-      expect(outcome).toMatchObject({ code: 'RESOURCE_EXHAUSTED', reason: 'rate_limited' })
-    }
-    expect(await call(byFailure, wrongKey())).toMatchObject({ status: 429 })
-  })
-})
-
 test('a token can have a limit, which holds while the database is unavailable', async () => {
   const method = (await allMethods()).find(
     (each) => nameOf(each) === 'AccountService.ListAccounts',
@@ -345,6 +234,57 @@ test('a token can have a limit, which holds while the database is unavailable', 
   } finally {
     await wire.mend()
   }
+})
+
+describe('a token', () => {
+  /** Opens a stream. Resolves once the server has answered. */
+  async function openStream(transport: Transport, token: string) {
+    const cancel = new AbortController()
+    const opened = Promise.withResolvers<void>()
+    const options = {
+      headers: { authorization: `Bearer ${token}` },
+      signal: cancel.signal,
+      onHeader: () => opened.resolve(),
+    }
+    const read = async (): Promise<void> => {
+      const stream = createClient(EventService, transport).subscribe({}, options)
+      for await (const _item of stream) opened.resolve()
+    }
+    read().catch(opened.reject)
+    await opened.promise
+    return { close: () => cancel.abort() }
+  }
+
+  test('has a bounded number of streams; those that ended count no more', async () => {
+    const grpc = createGrpcTransport({ baseUrl: byAddress.grpcUrl })
+    const connect = createConnectTransport({ baseUrl: byAddress.httpUrl, httpVersion: '1.1' })
+    const admin = service.client(AdminService)
+    const issue = async (name: string) =>
+      (await admin.issueToken({ name, scopes: ['events:subscribe'] })).secret
+    const [token, other] = [await issue('feed'), await issue('other')]
+    const first = await openStream(grpc, token)
+    const second = await openStream(connect, token)
+    for (const transport of [grpc, connect]) {
+      await expect(
+        createClient(EventService, transport)
+          .subscribe({}, { headers: { authorization: `Bearer ${token}` } })
+          [Symbol.asyncIterator]()
+          .next(),
+      ).rejects.toMatchObject({
+        code: Code.ResourceExhausted,
+        rawMessage: 'The credential has 2 streams open, and may have no more: close some first',
+      })
+    }
+    const others = await openStream(grpc, other)
+    for (const { close } of [first, second]) {
+      close()
+      await until(
+        () => openStream(grpc, token).catch(() => undefined),
+        (stream) => stream !== undefined,
+      ).then((stream) => stream?.close())
+    }
+    others.close()
+  })
 })
 
 test('health, readiness and metrics have no limit', async () => {
