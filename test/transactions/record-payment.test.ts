@@ -1,6 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
   type Transaction,
   TransactionStatus,
@@ -148,6 +149,20 @@ describe('a payment', () => {
     const second = await record({ bank: Bank.BANK_PROVIDUS, accountNumber })
     expect(second.outcome).toBe(RECORDED)
     expect((await storedOf(service.database.pool, sessionId)).transactions).toHaveLength(2)
+  })
+
+  test('is recorded although one of the same session was returned at another bank', async () => {
+    const { record, sessionId } = await session()
+    const unknown = { bank: Bank.BANK_PROVIDUS, accountNumber: '9999999997' }
+    expect((await record(unknown)).outcome).toBe(UNMATCHED)
+    const { rows } = await service.database.pool.query(
+      'select id from unmatched_payment where session_id = $1',
+      [sessionId],
+    )
+    await service
+      .client(ReconciliationService)
+      .returnUnmatchedPayment({ unmatchedPaymentId: rows[0].id, note: 'sent back' })
+    expect((await record()).outcome).toBe(RECORDED)
   })
 })
 
