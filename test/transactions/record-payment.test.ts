@@ -129,14 +129,20 @@ describe('a payment', () => {
     expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)
   })
 
-  test('for a pending account is unmatched', async () => {
-    const { record, account, stored } = await session()
-    await service.database.pool.query(
-      "update account set status = 'PENDING' where business_id = $1",
-      [account.businessId],
-    )
+  test('for an account that is pending, or closed since its last payment, is unmatched', async () => {
+    const { record, account, sessionId, stored } = await session()
+    const setStatus = (status: string) =>
+      service.database.pool.query('update account set status = $2 where business_id = $1', [
+        account.businessId,
+        status,
+      ])
+    await setStatus('PENDING')
     expect((await record()).outcome).toBe(UNMATCHED)
     expect((await stored()).unmatched).toHaveLength(1)
+    await setStatus('ACTIVE')
+    expect((await record({ sessionId: `${sessionId}open` })).outcome).toBe(RECORDED)
+    await setStatus('CLOSED')
+    expect((await record({ sessionId: `${sessionId}closed` })).outcome).toBe(UNMATCHED)
   })
 
   test('with the same session at another bank is another payment', async () => {
