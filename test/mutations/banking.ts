@@ -6,7 +6,11 @@ const STATEMENT = 'test/reconciliation/statement.test.ts'
 
 const receive = inFile('src/notifications/receive-notification.ts', NOTIFICATIONS)
 const stored = inFile('src/notifications/store.ts', NOTIFICATIONS)
-const confirm = inFile('src/notifications/confirm-payment.ts', NOTIFICATIONS)
+const confirm = inFile(
+  'src/notifications/confirm-payment.ts',
+  'test/notifications/reversal.test.ts',
+  NOTIFICATIONS,
+)
 const process = inFile(
   'src/notifications/process-notification.ts',
   NOTIFICATIONS,

@@ -88,7 +88,6 @@ export const EVENTS = [
     'a tick forgets the snapshot that it read up to',
     'update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0',
     'update sequencer set position = last_position, snapshot = pg_current_snapshot(), target = null, done_seq = 0',
-    'Without a target, the snapshot of the statement is the one that it read up to; with one, what committed since is skipped only if the last batch was not full.',
   ),
   kept(
     'events are deleted above the floor of the retention',

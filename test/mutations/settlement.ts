@@ -179,7 +179,6 @@ export const SETTLEMENT_RULES = [
     'a request id can be used twice',
     'isCompleted: completedAt !== null',
     'isCompleted: false',
-    'A repeat of a completed request finds its settlement, or nothing that was due at the time of the request.',
   ),
   schedule('a weekend counts as a working day', 'weekday !== 0 && weekday !== 6 && ', ''),
   schedule('a holiday counts as a working day', ' && !holidays.has(day)', ''),

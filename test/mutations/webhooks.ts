@@ -123,7 +123,6 @@ export const WEBHOOKS = [
     'events are dispatched again',
     'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 1 and',
     'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 2 and',
-    'A unique index of event and endpoint keeps each delivery once, so that later events are what is lost.',
   ),
   dispatch(
     'two instances dispatch the same events',

@@ -15,6 +15,12 @@ const pool = () => harness.database.pool
 const LEASE_MS = 60_000
 const nowMs = Date.now()
 
+const dispatch = () =>
+  dispatchEvents(pool(), {
+    ...{ idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS },
+    ...{ nowMs, allotments: [] },
+  })
+
 /** A delivery that no process sends yet. @returns the id of its endpoint */
 async function createDelivery(): Promise<string> {
   const webhooks = openWebhooks(harness.database)
@@ -22,8 +28,7 @@ async function createDelivery(): Promise<string> {
   const businessId = await harness.business()
   const { id } = await addEndpoint(webhooks, businessId, 'http://127.0.0.1:9')
   await logEvents(harness.database, [paymentEvent(businessId)])
-  const options = { idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS }
-  await dispatchEvents(pool(), { ...options, nowMs, allotments: [] })
+  expect(await dispatch()).toMatchObject({ deliveries: 1 })
   return id
 }
 
@@ -95,6 +100,11 @@ test.each(['', 'responded with 500'])(
     expect(await rowOf(endpointId)).toEqual(once)
   },
 )
+
+test('events that were dispatched are not read again', async () => {
+  await createDelivery()
+  expect(await dispatch()).toEqual({ events: 0, deliveries: 0, claimed: [] })
+})
 
 test('a process that released a delivery records no attempt of it', async () => {
   const endpointId = await createDelivery()
