@@ -28,18 +28,20 @@ async function withoutTriggers(...statements: [string, ...unknown[]][]): Promise
   })
 }
 
+/** The filter of a list of all entries. */
+const ALL = {
+  ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
+  ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
+}
+
 async function readAll(): Promise<{
   entries: AuditEntry[]
   head: { number: bigint; hash: string }
 }> {
-  const filter = {
-    ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
-    ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
-  }
   const entries: AuditEntry[] = []
   let pageToken = ''
   for (;;) {
-    const page = await listAuditEntries(pool(), filter, 5, pageToken)
+    const page = await listAuditEntries(pool(), ALL, 5, pageToken)
     entries.push(...page.rows.map(toAuditEntryMessage))
     pageToken = page.nextPageToken
     if (pageToken === '') return { entries, head: page.head }
@@ -267,4 +269,28 @@ describe('verification names the first entry that', () => {
     expect(await tampered([`delete from audit_entry where number = ${last}`])).toBe(last)
     expect(await tampered(['delete from audit_entry'])).toBe(1n)
   })
+})
+
+test('a restricted list has no entry of other businesses, whatever it is filtered by', async () => {
+  const change = { action: 'key.revoke', targetId: 'key_of_both' } as const
+  for (const businessId of ['biz_allowed', 'biz_other', undefined]) {
+    await db.database.orm.em
+      .fork()
+      .transactional((em) => appendAudit(em, OPERATOR, { ...change, businessId }))
+  }
+  const filters = [
+    {},
+    { businessId: 'biz_allowed' },
+    { targetId: change.targetId },
+    { actorId: OPERATOR.id },
+    { action: change.action },
+    { fromMs: 0, toMs: Date.now() + 3_600_000 },
+  ]
+  for (const filter of filters) {
+    const requested = { ...ALL, ...filter, allowed: ['biz_allowed'] }
+    const { rows } = await listAuditEntries(pool(), requested, 50, '')
+    expect([filter, rows.map((row) => row.businessId)]).toEqual([filter, ['biz_allowed']])
+  }
+  const other = { ...ALL, businessId: 'biz_other', allowed: ['biz_allowed'] }
+  expect((await listAuditEntries(pool(), other, 50, '')).rows).toEqual([])
 })

@@ -53,11 +53,7 @@ const account = inFile(
   'test/accounts/openings.test.ts',
   'test/accounts/live-openings.test.ts',
 )
-const look = inFile(
-  'src/accounts/store.ts',
-  'test/accounts/create-account.test.ts',
-  'test/accounts/list-open-accounts.test.ts',
-)
+const look = inFile('src/accounts/store.ts', 'test/accounts/get-account.test.ts')
 
 export const ACCESS = [
   cache(

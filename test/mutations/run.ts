@@ -32,32 +32,28 @@ async function main(): Promise<number> {
   console.log(`${selected.length} of ${MUTATIONS.length} mutations, seed ${options.seed}`)
   if (faults.length > 0 || options.check) return faults.length > 0 ? 1 : 0
   const trees: Tree[] = []
-  const removeAll = () => Promise.all(trees.map((tree) => tree.remove()))
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => void removeAll().finally(() => process.exit(1)))
+  process.once('exit', () => {
+    for (const tree of trees) tree.remove()
+  })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+  for (let job = 0; job < options.jobs; job++) trees.push(await copyTree())
+  const tests = [...new Set(selected.flatMap((mutation) => mutation.tests))]
+  const unbroken: TestRun = options['skip-first-run']
+    ? { kind: 'passed' }
+    : await (trees[0] as Tree).run(tests, ALL_TESTS_MAX_MS)
+  if (unbroken.kind !== 'passed') {
+    console.log('the tests fail without any mutation:', unbroken)
+    return 1
   }
-  try {
-    for (let job = 0; job < options.jobs; job++) trees.push(await copyTree())
-    const tests = [...new Set(selected.flatMap((mutation) => mutation.tests))]
-    const unbroken: TestRun = options['skip-first-run']
-      ? { kind: 'passed' }
-      : await (trees[0] as Tree).run(tests, ALL_TESTS_MAX_MS)
-    if (unbroken.kind !== 'passed') {
-      console.log('the tests fail without any mutation:', unbroken)
-      return 1
+  const queue = [...selected]
+  const results: Result[] = []
+  const work = async (tree: Tree): Promise<void> => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      results.push(await apply(tree, next))
     }
-    const queue = [...selected]
-    const results: Result[] = []
-    const work = async (tree: Tree): Promise<void> => {
-      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-        results.push(await apply(tree, next))
-      }
-    }
-    await Promise.all(trees.map(work))
-    return report(results)
-  } finally {
-    await removeAll()
   }
+  await Promise.all(trees.map(work))
+  return report(results)
 }
 
 function readOptions() {

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { rmSync } from 'node:fs'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -38,8 +39,8 @@ export interface Tree {
   /** Writes a file. @returns a function that restores it */
   change(file: string, text: string): Promise<() => Promise<void>>
   run(tests: readonly string[], limitMs?: number): Promise<TestRun>
-  /** Ends the tests that run, and removes the copy. */
-  remove(): Promise<void>
+  /** Ends the tests that run, and removes the copy. Synchronous, so that a signal can do it. */
+  remove(): void
 }
 
 export async function copyTree(): Promise<Tree> {
@@ -64,9 +65,9 @@ export async function copyTree(): Promise<Tree> {
       const text = await readFile(report, 'utf8').catch(() => undefined)
       return text === undefined ? { kind: 'broken' } : readReport(text)
     },
-    async remove() {
+    remove() {
       end()
-      await rm(folder, { recursive: true, force: true })
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
     },
   }
 }
