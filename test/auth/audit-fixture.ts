@@ -37,16 +37,18 @@ export function append(pool: Pool, targetId: string, actor = OPERATOR): Promise<
   return inTransaction(pool, (client) => appendAudit(client, actor, change))
 }
 
+/** The filter of a list of all entries. */
+export const ALL = {
+  ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
+  ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
+}
+
 /** The whole log, as the service returns it. */
 export async function readAll(pool: Pool, auditKeys = keys) {
-  const filter = {
-    ...{ businessId: undefined, allowed: undefined, actorId: undefined, action: undefined },
-    ...{ targetId: undefined, fromMs: undefined, toMs: undefined, oldestFirst: true },
-  }
   const entries: AuditEntry[] = []
   let pageToken = ''
   for (;;) {
-    const page = await listAuditEntries(pool, auditKeys, filter, 5, pageToken)
+    const page = await listAuditEntries(pool, auditKeys, ALL, 5, pageToken)
     entries.push(...page.rows.map(toAuditEntryMessage))
     pageToken = page.nextPageToken
     if (pageToken === '') return { entries, head: page.head }

@@ -2,11 +2,12 @@ import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
 import { beginAuditLog } from '../../src/auth/audit/head-store.ts'
+import { listAuditEntries } from '../../src/auth/audit/list-audit-entries.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { useDatabase } from '../support/database.ts'
 import { SYSTEM } from '../support/operator.ts'
 import * as audit from './audit-fixture.ts'
-import { keys, OPERATOR } from './audit-fixture.ts'
+import { ALL, keys, OPERATOR } from './audit-fixture.ts'
 
 const db = useDatabase()
 const pool = () => db.database.pool
@@ -228,4 +229,28 @@ describe('verification names the first entry that', () => {
     expect(await tampered([`delete from audit_entry where number = ${last}`])).toBe(last)
     expect(await tampered(['delete from audit_entry'])).toBe(1n)
   })
+})
+
+test('a restricted list has no entry of other businesses, whatever it is filtered by', async () => {
+  const change = { action: 'key.revoke', targetId: 'key_of_both' } as const
+  for (const businessId of ['biz_allowed', 'biz_other', undefined]) {
+    await db.database.orm.em
+      .fork()
+      .transactional((em) => appendAudit(em, OPERATOR, { ...change, businessId }))
+  }
+  const filters = [
+    {},
+    { businessId: 'biz_allowed' },
+    { targetId: change.targetId },
+    { actorId: OPERATOR.id },
+    { action: change.action },
+    { fromMs: 0, toMs: Date.now() + 3_600_000 },
+  ]
+  for (const filter of filters) {
+    const requested = { ...ALL, ...filter, allowed: ['biz_allowed'] }
+    const { rows } = await listAuditEntries(pool(), keys, requested, 50, '')
+    expect([filter, rows.map((row) => row.businessId)]).toEqual([filter, ['biz_allowed']])
+  }
+  const other = { ...ALL, businessId: 'biz_other', allowed: ['biz_allowed'] }
+  expect((await listAuditEntries(pool(), keys, other, 50, '')).rows).toEqual([])
 })

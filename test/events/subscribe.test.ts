@@ -109,6 +109,12 @@ test('since starts at the first event logged at or after that time', async () =>
   const ids = await publish(2)
   const since = open({ start: { case: 'since', value: timestampFromMs(sinceMs) } })
   expect((await take(since, 2)).map((event) => event.id)).toEqual(ids)
+  const { rows } = await db.database.pool.query(
+    'select (extract(epoch from logged_at) * 1000)::float8 as at from event_log where event_id = $1',
+    [ids[0]],
+  )
+  const exactly = open({ start: { case: 'since', value: timestampFromMs(rows[0].at) } })
+  expect((await take(exactly, 2)).map((event) => event.id)).toEqual(ids)
 })
 
 test('filters select kinds and businesses, and checkpoints advance past filtered events', async () => {

@@ -48,6 +48,36 @@ test('ticks of many instances do not queue: all but one return at once', async (
   }
 })
 
+test('an event that commits while a tick runs is numbered once, by the next tick', async () => {
+  const { pool } = db.database
+  const [writer, holder] = [await pool.connect(), await pool.connect()]
+  const write = `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+    values ($1, 'biz_test', true, 'TEST', now(), '')`
+  try {
+    await writer.query('begin')
+    await writer.query(write, ['evt_during_a_tick'])
+    await writeEvents(pool, 1)
+    // The tick has its snapshot, and waits before it reads the events.
+    await holder.query('begin; lock table event_log')
+    const ticking = pool.query(TICK)
+    await waitFor(async () => {
+      const { rows } = await pool.query(
+        "select from pg_locks where relation = 'event_log'::regclass and not granted",
+      )
+      expect(rows).toHaveLength(1)
+    })
+    await writer.query('commit')
+    await holder.query('rollback')
+    expect((await ticking).rows).toEqual([{ numbered: 1, more: false }])
+    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
+    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 0, more: false }])
+  } finally {
+    await Promise.all([writer, holder].map((client) => client.query('rollback')))
+    writer.release()
+    holder.release()
+  }
+})
+
 test('a bump gives up in favour of payments when a writer of events does not end', async () => {
   const { pool } = db.database
   const writer = await pool.connect()

@@ -137,6 +137,24 @@ describe('a payment that the bank does not confirm', () => {
     expect((await notify(service, reported)).text).toBe('DUPLICATE')
   })
 
+  test('is recorded when its notification is repeated, even if all tries ended unconfirmed', async () => {
+    const to = await payee(service)
+    const reported = payment(to.accountNumber)
+    expect((await notify(service, reported)).text).toBe('UNCONFIRMED')
+    await query('update bank_notification set tries = 53 where bank_key = $1', [reported.key])
+    await hurry(reported.key)
+    await until(
+      () => stored(reported.key),
+      ([row]) => row.state === 'PROCESSED' && row.outcome === 'UNCONFIRMED',
+      30_000,
+    )
+    pay(reported)
+    expect((await notify(service, reported)).text).toBe('RECORDED')
+    expect(await recordedIn(service, to)).toHaveLength(1)
+    expect(await stored(reported.key)).toMatchObject([{ state: 'PROCESSED', outcome: 'RECORDED' }])
+    expect((await notify(service, reported)).text).toBe('DUPLICATE')
+  })
+
   test('is retried by the bank or by the service if the bank does not respond to the requery', async () => {
     const to = await payee(service)
     const reported = pay(payment(to.accountNumber))

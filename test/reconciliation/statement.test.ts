@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
   Action,
@@ -8,12 +9,14 @@ import {
   RetryReason,
   StatementRowSchema,
 } from '../../gen/inflow/reconciliation/v1/statement_pb.ts'
+import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { newId } from '../../src/core/ids.ts'
 import type { PalmPayOrder } from '../../src/fake-banks/palmpay/order.ts'
 import { toResultMessage, toStatementRow } from '../../src/reconciliation/message.ts'
 import {
@@ -21,6 +24,7 @@ import {
   reconcileStatement,
 } from '../../src/reconciliation/reconcile-statement.ts'
 import { payee, recordedIn } from '../notifications/scene.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { useService } from '../support/service.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
@@ -55,6 +59,22 @@ const notify = async (order: PalmPayOrder) => {
   const url = `${service.httpUrl}/banks/palmpay/notifications`
   const response = await fetch(url, { method: 'POST', body: palmPay.notification(order) })
   expect(await response.text()).toBe('success')
+}
+
+/** Opens an account with a number that the bank gave, for the business of another account. */
+async function insertAccountLike(accountNumber: string, newNumber: string): Promise<void> {
+  const other = {
+    id: newId('acc', Date.now()),
+    reference: `R-${newNumber}`,
+    merchant_reference: `order-${newNumber}`,
+    account_number: newNumber,
+    bank_account_id: newNumber,
+  }
+  await service.database.pool.query(
+    `insert into account select (jsonb_populate_record(a, $2)).* from account a
+      where account_number = $1`,
+    [accountNumber, other],
+  )
 }
 
 const old = () => ({ atMs: Date.now() - OLD_MS })
@@ -110,6 +130,62 @@ test('with RECORD_REQUIRES_CONFIRMATION, each bank confirms what a token records
       payments.map(() => [outcome, '']),
     )
   }
+})
+
+describe('a row of a bank’s statement', () => {
+  test('is unmatched until its account is opened, and is recorded then', async () => {
+    const template = await payee(service, Bank.BANK_PALMPAY)
+    const unknown = palmPay.openAccount('Unknown')
+    const order = palmPay.receive(unknown.virtualAccountNo, '31', old())
+    await notify(order)
+    expect(await reconcile([rowOf(order)])).toEqual([[Finding.UNMATCHED, Action.NONE]])
+    await insertAccountLike(template.accountNumber, order.accountNumber)
+    expect(await reconcile([rowOf(order)], false)).toEqual([[Finding.MISSING, Action.NONE]])
+    expect(await reconcile([rowOf(order)])).toEqual([[Finding.MISSING, Action.RECORDED]])
+    expect(await recordedIn(service, { ...template, accountNumber: order.accountNumber })).toEqual([
+      expect.objectContaining({ session: order.sessionId, kobo: '3100' }),
+    ])
+    expect(await reconcile([rowOf(order)])).toEqual([[Finding.MATCHED, Action.NONE]])
+  })
+
+  test('is recorded although a test transaction has its session', async () => {
+    const account = await payee(service, Bank.BANK_PALMPAY)
+    const order = palmPay.receive(account.accountNumber, '32', old())
+    const { account: inTest } = await service.client(AccountService).createAccount({
+      businessId: account.businessId,
+      test: true,
+      reference: 'in-test',
+      bank: Bank.BANK_PALMPAY,
+      idType: 1,
+      idNumber: '12345678901',
+      ...CUSTOMER,
+    })
+    const simulated = await service.client(SandboxService).simulateTransfer({
+      accountNumber: inTest!.accountNumber,
+      amountMinor: order.amountMinor,
+      sessionId: order.sessionId,
+    })
+    expect(simulated).toMatchObject({ transaction: { live: false } })
+    expect(await reconcile([rowOf(order)])).toEqual([[Finding.MISSING, Action.RECORDED]])
+    expect(await recordedIn(service, account)).toMatchObject([{ session: order.sessionId }])
+  })
+
+  test('that says REVERSED is queued for manual review although one that says FAILED is', async () => {
+    const account = await payee(service, Bank.BANK_PALMPAY)
+    const order = palmPay.receive(account.accountNumber, '33', old())
+    await notify(order)
+    const { FAILED, REVERSED } = TransactionStatus
+    for (const status of [FAILED, REVERSED, FAILED, REVERSED]) {
+      const row = rowOf(order, { status })
+      expect(await reconcile([row])).toEqual([[Finding.MISMATCHED, Action.REVIEW]])
+    }
+    const { rows } = await service.database.pool.query(
+      `select c.status from payment_conflict c join transaction t on t.id = c.transaction_id
+        where t.session_id = $1 order by c.status`,
+      [order.sessionId],
+    )
+    expect(rows).toEqual([{ status: 'FAILED' }, { status: 'REVERSED' }])
+  })
 })
 
 test('records a row at a bank that is not live without the characters that cannot be stored', async () => {

@@ -2,10 +2,13 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { newId } from '../../src/core/ids.ts'
 import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
-import { startSettlement } from '../../src/settlement/runs/run-settlement.ts'
+import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
+import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
+import { SETTLEMENT_COLUMNS, toSettlement } from '../../src/settlement/runs/store.ts'
 import { readCalendar } from '../../src/settlement/terms/calendar.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
+import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { insertTransactions } from '../../src/transactions/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
@@ -62,6 +65,16 @@ const start = (businessId: string) =>
     ...{ businessId, live: true, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
     ...NO_FEE,
   })
+
+/** Processes a settlement until it is completed. */
+async function settleRunning(id = '') {
+  while ((await processNextBatch(instance, id)) !== 'completed');
+  const { rows } = await instance.pool.query(
+    `select ${SETTLEMENT_COLUMNS} from settlement where id = $1`,
+    [id],
+  )
+  return toSettlement(rows[0])
+}
 
 describe('a business that cannot be settled', () => {
   test('holds up no other business, is reported, and is settled once it can be', async () => {
@@ -154,6 +167,65 @@ describe('a large settlement', () => {
     }
     await instance.job.run()
     expect(await availableOf(large.id)).toBe(200n)
+  })
+})
+
+describe('of a business with a cut-off', () => {
+  const atMs = clock.now()
+  const cutOffAtMs = atMs + 60_000
+  const input = { live: true, requestId: undefined, forced: false, cutOffAtMs, ...NO_FEE }
+
+  test('a settlement leaves out a payment that was announced before the cut-off and became final after it', async () => {
+    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    clock.set(atMs)
+    const announced = incoming(accountNumber, `announced-${businessId}`, 700n, 'PENDING')
+    await instance.recordPayment(announced)
+    await pay(accountNumber, 1, atMs)
+    clock.set(cutOffAtMs + 60_000)
+    await instance.recordPayment({ ...announced, status: 'SUCCESS' })
+    await sequence(instance.pool)
+
+    const started = await startSettlement(instance, { businessId, ...input })
+    expect(await settleRunning(started?.id)).toMatchObject({
+      transactionCount: 1n,
+      grossMinor: 100n,
+    })
+    expect(await readBalance(instance.pool, { businessId, live: true })).toMatchObject({
+      pendingMinor: 700n,
+      availableMinor: 100n,
+    })
+    const next = { businessId, ...input, cutOffAtMs: cutOffAtMs + 120_000 }
+    const following = await startSettlement(instance, next)
+    expect(await settleRunning(following?.id)).toMatchObject({
+      transactionCount: 1n,
+      grossMinor: 700n,
+    })
+  })
+
+  test('a preview counts neither reversed nor settled payments, and agrees with the settlement', async () => {
+    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    clock.set(atMs)
+    const preview = () =>
+      previewSettlement(
+        { ...instance, database: db.database },
+        { businessId, live: true, force: true },
+      )
+    const [oldest = ''] = await pay(accountNumber, 1, atMs - 14 * 86_400_000)
+    await pay(accountNumber, 2, atMs)
+    const before = await preview()
+    expect(before).toMatchObject({ transactionCount: 3n, grossMinor: 300n })
+    await reverseTransaction(instance, { transactionId: oldest, reason: 'recalled' }, SYSTEM)
+    await sequence(instance.pool)
+    const after = await preview()
+    expect(after).toMatchObject({ transactionCount: 2n, grossMinor: 200n })
+    expect(after.nextSettlementAtMs).toBeGreaterThan(before.nextSettlementAtMs as number)
+
+    const started = await startSettlement(instance, { businessId, ...input })
+    expect(await settleRunning(started?.id)).toMatchObject({
+      transactionCount: 2n,
+      grossMinor: 200n,
+    })
+    expect(await preview()).toMatchObject({ transactionCount: 0n, grossMinor: 0n })
   })
 })
 

@@ -400,6 +400,15 @@ async function expectInvariants(expected: Expected): Promise<void> {
     [expected.id],
   )
   expect(totals.rows).toEqual([{ wrong: 0 }])
+  // A settlement notes the balance at its end, from which statements of later periods open.
+  const noted = await pool.query(
+    `select count(*)::int as wrong from settlement s where business_id = $1
+      and status = 'COMPLETED' and (balance_pending_minor, balance_available_minor, balance_fees_minor)
+        <> (select sum(pending_minor), sum(available_minor), sum(fees_minor) from money_event e
+          where e.business_id = $1 and e.live = s.live and e.business_sequence <= s.to_sequence)`,
+    [expected.id],
+  )
+  expect(noted.rows).toEqual([{ wrong: 0 }])
   await expectStatement(expected)
 }
 

@@ -1,6 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -225,29 +224,6 @@ describe('a settlement', () => {
     await settlements().removeHoliday({ day })
     await until(settlesAt, (at) => at === before)
   })
-})
-
-describe('the fee of a payment', () => {
-  test('equals exact arithmetic, rounds half a kobo up and never exceeds the payment', () =>
-    fc.assert(
-      fc.asyncProperty(
-        fc.bigInt({ min: 1n, max: 1_000_000_000_000_000n }),
-        fc.bigInt({ min: 0n, max: 1_000_000n }),
-        fc.nat({ max: 10_000 }),
-        fc.bigInt({ min: 0n, max: 1_000_000n }),
-        async (amount, flat, points, cap) => {
-          const { rows } = await service.database.pool.query(
-            'select settlement_fee($1, $2, $3, $4) as fee',
-            [amount, flat, points, cap],
-          )
-          // Doubled before the division, so that half a kobo rounds up exactly.
-          const part = (amount * BigInt(points) * 2n + 10_000n) / 20_000n
-          const bounds = [flat + part, amount, ...(cap > 0n ? [cap] : [])]
-          expect(BigInt(rows[0].fee)).toBe(bounds.reduce((a, b) => (a < b ? a : b)))
-        },
-      ),
-      { numRuns: 200 },
-    ))
 })
 
 describe('a reversal', () => {

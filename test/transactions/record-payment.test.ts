@@ -1,6 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
   RecorderKind,
   type Transaction,
@@ -131,14 +132,20 @@ describe('a payment', () => {
     expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)
   })
 
-  test('for a pending account is unmatched', async () => {
-    const { record, account, stored } = await session()
-    await service.database.pool.query(
-      "update account set status = 'PENDING' where business_id = $1",
-      [account.businessId],
-    )
+  test('for an account that is pending, or closed since its last payment, is unmatched', async () => {
+    const { record, account, sessionId, stored } = await session()
+    const setStatus = (status: string) =>
+      service.database.pool.query('update account set status = $2 where business_id = $1', [
+        account.businessId,
+        status,
+      ])
+    await setStatus('PENDING')
     expect((await record()).outcome).toBe(UNMATCHED)
     expect((await stored()).unmatched).toHaveLength(1)
+    await setStatus('ACTIVE')
+    expect((await record({ sessionId: `${sessionId}open` })).outcome).toBe(RECORDED)
+    await setStatus('CLOSED')
+    expect((await record({ sessionId: `${sessionId}closed` })).outcome).toBe(UNMATCHED)
   })
 
   test('with the same session at another bank is another payment', async () => {
@@ -151,6 +158,20 @@ describe('a payment', () => {
     const second = await record({ bank: Bank.BANK_PROVIDUS, accountNumber })
     expect(second.outcome).toBe(RECORDED)
     expect((await storedOf(service.database.pool, sessionId)).transactions).toHaveLength(2)
+  })
+
+  test('is recorded although one of the same session was returned at another bank', async () => {
+    const { record, sessionId } = await session()
+    const unknown = { bank: Bank.BANK_PROVIDUS, accountNumber: '9999999997' }
+    expect((await record(unknown)).outcome).toBe(UNMATCHED)
+    const { rows } = await service.database.pool.query(
+      'select id from unmatched_payment where session_id = $1',
+      [sessionId],
+    )
+    await service
+      .client(ReconciliationService)
+      .returnUnmatchedPayment({ unmatchedPaymentId: rows[0].id, note: 'sent back' })
+    expect((await record()).outcome).toBe(RECORDED)
   })
 })
 

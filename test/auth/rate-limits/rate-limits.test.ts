@@ -96,13 +96,12 @@ describe('the exchange', () => {
   const limit = { perSecond: 100, burst: 100 }
 
   test('runs no statement while nothing is spent, and keeps what was spent while the database is unavailable', async () => {
-    let exchanges = 0
-    let unavailable = true
+    const exchanges: (readonly Spending[])[] = []
     const exchanged = Promise.withResolvers<void>()
     const share: Share = async (spendings) => {
-      exchanges += 1
-      if (unavailable) {
-        unavailable = false
+      exchanges.push(spendings)
+      if (exchanges.length === 1) {
+        take(5)
         throw new Error('unavailable')
       }
       exchanged.resolve()
@@ -110,12 +109,15 @@ describe('the exchange', () => {
     }
     const exchange = createExchange({ share, clock, log })
     const bucket = new SharedBucket('b', limit, 0, exchange.report)
-    expect(exchanges).toBe(0)
-    for (let each = 0; each < 10; each++) expect(bucket.take(0)).toBe(true)
+    const take = (count: number) => {
+      for (let each = 0; each < count; each++) expect(bucket.take(0)).toBe(true)
+    }
+    expect(exchanges).toEqual([])
+    take(10)
     await exchanged.promise
     await exchange.stop()
     // Everything spent was reported in the end, and its result applied.
-    expect(exchanges).toBe(2)
+    expect(exchanges.map(([spending]) => spending?.spent)).toEqual([10, 15])
     expect(bucket.retryAfterSeconds).toBe(1)
     expect(bucket.take(0)).toBe(false)
   })

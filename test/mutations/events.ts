@@ -1,0 +1,198 @@
+import { inFile } from './mutation.ts'
+
+const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
+
+const sequencer = inFile(MIGRATION, 'test/events/sequencer.test.ts', 'test/events/tick.test.ts')
+const kept = inFile(MIGRATION, 'test/events/kept.test.ts')
+const tail = inFile(
+  'src/events/tail.ts',
+  'test/events/tail.test.ts',
+  'test/events/subscribe.test.ts',
+)
+const window = inFile(
+  'src/events/tail-window.ts',
+  'test/events/tail.test.ts',
+  'test/events/subscribe.test.ts',
+)
+const readLog = inFile('src/events/read-log.ts', 'test/events/subscribe.test.ts')
+const state = inFile('src/events/log-state.ts', 'test/events/subscribe.test.ts')
+const stream = inFile('src/events/subscribe.ts', 'test/events/subscribe.test.ts')
+const retention = inFile(
+  'src/events/retention.ts',
+  'test/events/kept.test.ts',
+  'test/events/subscribe.test.ts',
+)
+
+export const EVENTS = [
+  sequencer(
+    'the event of the oldest transaction in progress at a tick is lost',
+    '          where xid = any (array(select pg_snapshot_xip(state.snapshot)))\n      ) candidate\n      where state.target',
+    '          where xid > pg_snapshot_xmin(state.snapshot) and xid = any (array(select pg_snapshot_xip(state.snapshot)))\n      ) candidate\n      where state.target',
+  ),
+  sequencer(
+    'a tick overlooks the oldest transaction in progress at the last one',
+    'exists (select from outbox where xid = any (array(select pg_snapshot_xip(state.snapshot)))',
+    'exists (select from outbox where xid > pg_snapshot_xmin(state.snapshot) and xid = any (array(select pg_snapshot_xip(state.snapshot)))',
+  ),
+  sequencer(
+    'the first transaction after a snapshot is skipped',
+    'where xid >= pg_snapshot_xmax(state.snapshot) and xid < pg_snapshot_xmax(upto)',
+    'where xid > pg_snapshot_xmax(state.snapshot) and xid < pg_snapshot_xmax(upto)',
+  ),
+  sequencer(
+    'an event is numbered before its commit is in the snapshot of the batch',
+    '        and pg_visible_in_snapshot(xid, upto)\n      order by seq limit rows_max)\n      union all\n      -- The rest',
+    '      order by seq limit rows_max)\n      union all\n      -- The rest',
+  ),
+  sequencer(
+    'the rest of a snapshot repeats the last event of the batch',
+    'seq > greatest(state.done_seq, state.base_seq)',
+    'seq >= greatest(state.done_seq, state.base_seq)',
+  ),
+  sequencer(
+    'a large commit is numbered in part',
+    'elsif numbered = rows_max then',
+    'elsif false then',
+  ),
+  sequencer(
+    'the rest of a snapshot includes what an earlier one had',
+    'and pg_visible_in_snapshot(xid, upto) and not pg_visible_in_snapshot(xid, state.snapshot)',
+    'and pg_visible_in_snapshot(xid, upto)',
+  ),
+  sequencer(
+    'events of a business are numbered in reverse',
+    'row_number() over (partition by business_id, live order by seq desc) as from_last',
+    'row_number() over (partition by business_id, live order by seq) as from_last',
+  ),
+  sequencer(
+    'the modes of a business share a sequence',
+    'row_number() over (partition by business_id, live order by seq desc) as from_last',
+    'row_number() over (partition by business_id order by seq desc) as from_last',
+  ),
+  sequencer(
+    'positions do not follow the order of writing',
+    'row_number() over (order by seq) as number',
+    'row_number() over (order by seq desc) as number',
+  ),
+  sequencer(
+    'a counter forgets the earlier events of its business',
+    'last_sequence = c.last_sequence + excluded.last_sequence',
+    'last_sequence = excluded.last_sequence',
+  ),
+  sequencer(
+    'ticks of two instances number the same events',
+    'from sequencer where id = 1 for no key update skip locked;',
+    'from sequencer where id = 1;',
+  ),
+  sequencer(
+    'a tick forgets the snapshot that it read up to',
+    'update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0',
+    'update sequencer set position = last_position, snapshot = pg_current_snapshot(), target = null, done_seq = 0',
+  ),
+  kept(
+    'events are deleted above the floor of the retention',
+    'if exists (select from gone where position > (select floor',
+    'if exists (select from gone where position < (select floor',
+  ),
+  kept(
+    'an event that has no position is deleted',
+    'or g.seq > s.base_seq and not pg_visible_in_snapshot(g.xid, coalesce(s.target, s.snapshot))',
+    '',
+  ),
+  tail(
+    'a refresh that was overtaken appends old events',
+    'else if (this.#window.last === last) this',
+    'else this',
+  ),
+  tail(
+    'events of two places follow each other in memory',
+    '      this.#window.clear()\n      this.#window.append(page',
+    '      this.#window.append(page',
+  ),
+  tail(
+    'events of an earlier epoch stay in memory',
+    '  #restart(epoch: number | undefined): void {\n    this.#window.clear()',
+    '  #restart(epoch: number | undefined): void {',
+  ),
+  tail(
+    'a gap that retention left is passed over in silence',
+    'next[0].position === after.position + 1n',
+    'next[0].position > after.position',
+  ),
+  tail(
+    'a cursor continues after another event than its own',
+    'const isSame = seen === undefined || after.tag',
+    'const isSame = seen !== null || after.tag',
+  ),
+  window(
+    'a reader receives the event again that it has seen',
+    'this.#entries.slice(at + 1, at + 1 + limit)',
+    'this.#entries.slice(at, at + 1 + limit)',
+  ),
+  window(
+    'a reader skips an event in memory',
+    'this.#entries.slice(at + 1, at + 1 + limit)',
+    'this.#entries.slice(at + 2, at + 2 + limit)',
+  ),
+  window('memory ignores the tag of a cursor', "(tag === '' || tag === seen.tag)", 'true'),
+  readLog(
+    'the log is read out of order',
+    'where l.position >= $1 order by l.position limit $2',
+    'where l.position >= $1 order by l.position desc limit $2',
+  ),
+  readLog(
+    'a stream since a time misses its first event',
+    'logged_at < $2 as earlier',
+    'logged_at <= $2 as earlier',
+  ),
+  state(
+    'a cursor beyond the shared part of an epoch is accepted',
+    'if (place.position > shared) throw',
+    'if (place.position > shared + 1_000n) throw',
+  ),
+  state(
+    'a cursor at the end of the shared part is refused',
+    'if (place.position > shared) throw',
+    'if (place.position >= shared) throw',
+  ),
+  state(
+    'a cursor before deleted events is accepted',
+    '  if (place.position < state.floor) throw expiredCursor',
+    '  if (place.position < state.floor - 1_000n) throw expiredCursor',
+  ),
+  state(
+    'another event at the place of a cursor is not noticed',
+    'place.tag !== tagOf(eventId)',
+    'false',
+  ),
+  stream(
+    'a stream sends what its filter of businesses excludes',
+    '(businesses.size === 0 || businesses.has(event.businessId))',
+    'true',
+  ),
+  stream(
+    'a stream sends what its filter of kinds excludes',
+    '(kinds.size === 0 || kinds.has(event.kind))',
+    'true',
+  ),
+  stream(
+    'a stream goes on after its credential was revoked',
+    'draining, watch.revoked]',
+    'draining]',
+  ),
+  stream(
+    'a subscription to the beginning starts at the end',
+    "return { epoch, position: floor, tag: '' }",
+    'return end',
+  ),
+  retention(
+    'events that are not yet delivered are deleted',
+    ' and position <= $3',
+    ' and $3::int8 is not null',
+  ),
+  retention(
+    'events that are too young are deleted',
+    'where logged_at < $2 and',
+    'where $2::timestamptz is not null and',
+  ),
+]

@@ -1,0 +1,20 @@
+import { ACCESS } from './access.ts'
+import { BANKING } from './banking.ts'
+import { EVENTS } from './events.ts'
+import type { Mutation } from './mutation.ts'
+import { SETTLEMENT_RULES } from './settlement.ts'
+import { TRANSACTIONS } from './transactions.ts'
+import { WEBHOOKS } from './webhooks.ts'
+
+/**
+ * Rules whose loss would lose or create money, show a tenant's rows to another, lose, repeat or reorder an
+ * event or a webhook, or let a stranger in.
+ */
+export const MUTATIONS: readonly Mutation[] = [
+  ...EVENTS,
+  ...TRANSACTIONS,
+  ...SETTLEMENT_RULES,
+  ...WEBHOOKS,
+  ...BANKING,
+  ...ACCESS,
+]

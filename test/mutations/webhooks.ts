@@ -1,0 +1,227 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code
+import { inFile } from './mutation.ts'
+
+const CLAIMS = 'test/webhooks/deliveries/end-claims.test.ts'
+const DELIVER = 'test/webhooks/deliveries/deliver.test.ts'
+const DELIVERIES = 'test/webhooks/deliveries/deliveries.test.ts'
+const RETENTION = 'test/webhooks/deliveries/retention.test.ts'
+
+const complete = inFile('src/webhooks/deliveries/complete-attempts.ts', CLAIMS, DELIVERIES)
+const health = inFile(
+  'src/webhooks/deliveries/complete-attempts.ts',
+  'test/webhooks/endpoints/health.test.ts',
+)
+const end = inFile('src/webhooks/deliveries/end-claims.ts', CLAIMS)
+const claim = inFile('src/webhooks/deliveries/claim-deliveries.ts', CLAIMS, DELIVER)
+const dispatch = inFile(
+  'src/webhooks/deliveries/dispatch-events.ts',
+  DELIVER,
+  'test/webhooks/deliveries/modes.test.ts',
+)
+const about = inFile(
+  'src/webhooks/deliveries/dispatch-events.ts',
+  DELIVERIES,
+  'test/webhooks/endpoints/health.test.ts',
+)
+const resend = inFile('src/webhooks/deliveries/resend-deliveries.ts', DELIVERIES)
+const retention = inFile('src/webhooks/deliveries/retention.ts', RETENTION)
+const record = inFile('src/webhooks/deliveries/record-attempt.ts', DELIVER)
+const retry = inFile('src/webhooks/deliveries/retry.ts', 'test/webhooks/deliveries/retry.test.ts')
+const sign = inFile('src/webhooks/sender/sign.ts', 'test/webhooks/sender/sign.test.ts')
+const guard = inFile(
+  'src/webhooks/sender/address-guard.ts',
+  'test/webhooks/endpoints/endpoint-url.test.ts',
+)
+const url = inFile(
+  'src/webhooks/endpoints/endpoint-url.ts',
+  'test/webhooks/endpoints/endpoint-url.test.ts',
+)
+const watch = inFile(
+  'src/webhooks/endpoints/watch-health.ts',
+  'test/webhooks/endpoints/health.test.ts',
+)
+
+export const WEBHOOKS = [
+  complete(
+    'a late completion is recorded while another process attempts the delivery',
+    ' and d.claims = i.claim',
+    '',
+  ),
+  complete(
+    'a completion that is repeated counts twice',
+    'claims = d.claims + 1, leased_until = null',
+    'leased_until = null',
+  ),
+  complete(
+    'the earlier attempt of a delivery is lost',
+    'where id = any(array(select id from recorded where attempts > 1))',
+    'where id = any(array(select id from recorded where attempts > 2))',
+  ),
+  health(
+    'a success does not end the failing of an endpoint',
+    'where o.success = (e.failing_since is not null)',
+    'where not o.success and e.failing_since is null',
+  ),
+  end('a late release lets a delivery be sent twice', ' and d.claims = i.claim', ''),
+  end(
+    'a process that released a delivery records its attempt',
+    'set leased_until = null, claims = d.claims + 1\n',
+    'set leased_until = null\n',
+  ),
+  claim(
+    'a claim does not end the one before',
+    'set leased_until = $4, claims = claims + 1',
+    'set leased_until = $4',
+  ),
+  claim(
+    'a delivery in progress is claimed by another process',
+    ' and (leased_until is null or leased_until <= ${now})',
+    '',
+  ),
+  claim(
+    'a delivery is sent before it is due',
+    "state = 'PENDING' and due_at <= ${now} and",
+    "state = 'PENDING' and",
+  ),
+  claim(
+    'a delivered webhook is sent again',
+    "`state = 'PENDING' and due_at",
+    "`state <> 'FAILED' and due_at",
+  ),
+  claim(
+    'a deleted endpoint receives webhooks',
+    'where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e',
+    'where id = a.endpoint_id and disabled_at is null offset 0) e',
+  ),
+  claim('an expired secret still signs', '(s.expires_at is null or s.expires_at > ${now})', 'true'),
+  dispatch(
+    'an endpoint receives the events of another business',
+    'where business_id = n.business_id and live = n.live and',
+    'where live = n.live and',
+  ),
+  dispatch(
+    'an endpoint receives the events of the other mode',
+    'where business_id = n.business_id and live = n.live and',
+    'where business_id = n.business_id and',
+  ),
+  dispatch(
+    'an endpoint receives events from before its creation',
+    'where e.after_position < n.position\n          and case',
+    'where true\n          and case',
+  ),
+  dispatch(
+    'an endpoint receives kinds that it did not choose',
+    'else o.kind = any(e.kinds) end',
+    'else true end',
+  ),
+  dispatch(
+    'an event is passed over without deliveries',
+    'position = (select max(position) from next)',
+    'position = (select max(position) + 1 from next)',
+  ),
+  dispatch(
+    'events are dispatched again',
+    'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 1 and',
+    'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 2 and',
+  ),
+  dispatch(
+    'two instances dispatch the same events',
+    'where id = 1 for update skip locked',
+    'where id = 1',
+    'A unique index of event and endpoint keeps each delivery once.',
+  ),
+  about(
+    'a test event goes to all endpoints',
+    "when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id\n",
+    '',
+  ),
+  about('an endpoint receives the event about itself', 'when o.subject_id = e.id then false\n', ''),
+  resend(
+    'a redelivery touches an attempt in progress',
+    "and (d.state <> 'PENDING' or ${waitsForRetry('?')})",
+    "and (d.state <> 'PENDING' or ${waitsForRetry('?')} or true)",
+  ),
+  resend(
+    'a redelivery does not end a claim',
+    'leased_until = null, claims = d.claims + 1`',
+    'leased_until = null`',
+  ),
+  resend(
+    'recovering sends what was delivered',
+    "where endpoint_id = $1 and state = 'FAILED' and position > $4",
+    "where endpoint_id = $1 and state <> 'PENDING' and position > $4",
+    'The update checks the state again.',
+  ),
+  resend(
+    'recovering skips failed deliveries',
+    'order by position limit $5',
+    'order by position offset 1 limit $5',
+  ),
+  resend(
+    'a redelivery without its event is promised',
+    'const EVENT_KEPT = `exists (select',
+    'const EVENT_KEPT = `true or exists (select',
+  ),
+  retention(
+    'pending deliveries are deleted',
+    "and state <> 'PENDING' and completed_at < $3",
+    'and coalesce(completed_at, created_at) < $3',
+  ),
+  retention(
+    'a late completion is deleted early',
+    "and state <> 'PENDING' and completed_at < $3",
+    "and state <> 'PENDING' and $3::timestamptz is not null",
+  ),
+  record(
+    'a failed attempt is recorded as delivered',
+    "if (error === '') return { ...base, state: 'DELIVERED', atMs: nowMs }",
+    "return { ...base, state: 'DELIVERED', atMs: nowMs }",
+  ),
+  retry(
+    'a delivery ends one retry early',
+    'const scheduledMs = scheduleMs[attempts - 1]',
+    'const scheduledMs = scheduleMs[attempts]',
+  ),
+  retry(
+    'Retry-After shortens a wait',
+    'return Math.max(jitteredMs, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS))',
+    'return Math.min(retryAfterMs ?? jitteredMs, RETRY_AFTER_MAX_MS)',
+  ),
+  sign(
+    'a signature does not cover the id of the event',
+    '.update(`${eventId}.${timestamp}.`)',
+    '.update(`${timestamp}.`)',
+  ),
+  sign(
+    'a signature does not cover the time',
+    '.update(`${eventId}.${timestamp}.`)',
+    '.update(`${eventId}.`)',
+  ),
+  sign(
+    'the earlier secret of a rotation does not sign',
+    "signatures.join(' ')",
+    "signatures[0] ?? ''",
+  ),
+  guard('webhooks reach private addresses', "'10.0.0.0/8', '172.16.0.0/12',", "'172.16.0.0/12',"),
+  guard('webhooks reach the metadata service', "['169.254.0.0/16', 'fe80::/10']", "['fe80::/10']"),
+  guard(
+    'webhooks reach private addresses through NAT64',
+    'NAT64.contains(address) ? lastIPv4(address) : address',
+    'address',
+  ),
+  url(
+    'an endpoint may use http',
+    "if (scheme === 'http' && !rules.allowHttp) return 'must be an https URL'\n",
+    '',
+  ),
+  url(
+    'an endpoint may be this machine by name',
+    "if (name === 'localhost' || name.endsWith('.localhost')) {",
+    "if (name === 'localhost.') {",
+  ),
+  watch(
+    'an endpoint is disabled for the response of its earlier URL',
+    '      id,\n      url,\n',
+    '      id,\n',
+  ),
+]

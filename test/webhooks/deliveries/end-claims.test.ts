@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest'
+import { type Claim, claimDeliveries } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
+import {
+  type Completion,
+  completeAttempts,
+} from '../../../src/webhooks/deliveries/complete-attempts.ts'
+import { dispatchEvents } from '../../../src/webhooks/deliveries/dispatch-events.ts'
+import { failClaims, releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
+import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
+import { addEndpoint, useWebhooks } from '../harness.ts'
+
+const harness = useWebhooks()
+const pool = () => harness.database.pool
+
+const LEASE_MS = 60_000
+const nowMs = Date.now()
+
+const dispatch = () =>
+  dispatchEvents(pool(), {
+    ...{ idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS },
+    ...{ nowMs, allotments: [] },
+  })
+
+/** A delivery that no process sends yet. @returns the id of its endpoint */
+async function createDelivery(): Promise<string> {
+  const webhooks = openWebhooks(harness.database)
+  harness.closing(() => webhooks.stop())
+  const businessId = await harness.business()
+  const { id } = await addEndpoint(webhooks, businessId, 'http://127.0.0.1:9')
+  await logEvents(harness.database, [paymentEvent(businessId)])
+  expect(await dispatch()).toMatchObject({ deliveries: 1 })
+  return id
+}
+
+/** Claims the delivery of an endpoint. @returns undefined if it cannot be claimed at that time */
+async function claim(endpointId: string, atMs: number): Promise<Claim | undefined> {
+  const { claims } = await claimDeliveries(pool(), [{ endpointId, share: 1 }], atMs, LEASE_MS)
+  return claims[0]
+}
+
+/** A process claims a delivery and is late: another one has claimed it meanwhile. */
+async function claimTwice() {
+  const endpointId = await createDelivery()
+  const late = (await claim(endpointId, nowMs)) as Claim
+  expect(await claim(endpointId, nowMs + LEASE_MS - 1)).toBeUndefined()
+  const atMs = nowMs + LEASE_MS
+  const current = (await claim(endpointId, atMs)) as Claim
+  expect(current.id).toBe(late.id)
+  return { endpointId, late, current, atMs }
+}
+
+const completionOf = ({ id, fence }: Claim, error = ''): Completion => ({
+  ...{ id, fence, error, state: error === '' ? 'DELIVERED' : 'PENDING', atMs: nowMs + 1_000 },
+  ...{ startedAtMs: nowMs, latencyMs: 5, status: 200, responseBody: '' },
+})
+
+async function rowOf(endpointId: string) {
+  const { rows } = await pool().query(
+    `select d.state, d.attempts, d.leased_until, d.failure,
+        (select count(*)::int from webhook_attempt where delivery_id = d.id) as earlier
+      from webhook_delivery d where endpoint_id = $1`,
+    [endpointId],
+  )
+  expect(rows).toHaveLength(1)
+  return rows[0]
+}
+
+const LATE: [string, (late: Claim) => Promise<unknown>][] = [
+  ['success', (late) => completeAttempts(pool(), [completionOf(late)])],
+  ['failure', (late) => completeAttempts(pool(), [completionOf(late, 'responded with 500')])],
+  ['release', (late) => releaseClaims(pool(), [late])],
+  ['end as failed', (late) => failClaims(pool(), [late], nowMs, 'its event was deleted')],
+]
+
+test.each(LATE)(
+  'a late %s changes nothing while another process attempts the delivery',
+  async (_name, act) => {
+    const { endpointId, late, current, atMs } = await claimTwice()
+    const before = await rowOf(endpointId)
+    expect(before).toMatchObject({ state: 'PENDING', attempts: 0 })
+    const result = await act(late)
+    if (result !== undefined) expect(result).toEqual([undefined])
+    expect(await rowOf(endpointId)).toEqual(before)
+    // So no process sends it again, and the attempt in progress is recorded.
+    expect(await claim(endpointId, atMs + LEASE_MS - 1)).toBeUndefined()
+    expect(await completeAttempts(pool(), [completionOf(current)])).not.toEqual([undefined])
+    expect(await rowOf(endpointId)).toMatchObject({ state: 'DELIVERED', attempts: 1, earlier: 0 })
+  },
+)
+
+test.each(['', 'responded with 500'])(
+  'a completion that is repeated counts one attempt (%j)',
+  async (error) => {
+    const { endpointId, current } = await claimTwice()
+    const completion = completionOf(current, error)
+    expect(await completeAttempts(pool(), [completion])).not.toEqual([undefined])
+    const once = await rowOf(endpointId)
+    expect(once).toMatchObject({ attempts: 1, earlier: 0, leased_until: null })
+    expect(await completeAttempts(pool(), [completion])).toEqual([undefined])
+    expect(await rowOf(endpointId)).toEqual(once)
+  },
+)
+
+test('events that were dispatched are not read again', async () => {
+  await createDelivery()
+  expect(await dispatch()).toEqual({ events: 0, deliveries: 0, claimed: [] })
+})
+
+test('a process that released a delivery records no attempt of it', async () => {
+  const endpointId = await createDelivery()
+  const released = (await claim(endpointId, nowMs)) as Claim
+  await releaseClaims(pool(), [released])
+  expect(await completeAttempts(pool(), [completionOf(released)])).toEqual([undefined])
+  expect(await rowOf(endpointId)).toMatchObject({
+    state: 'PENDING',
+    attempts: 0,
+    leased_until: null,
+  })
+  expect(await claim(endpointId, nowMs)).toMatchObject({ id: released.id, attempts: 0 })
+})
