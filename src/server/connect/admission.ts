@@ -2,11 +2,13 @@ import type { Message } from '@bufbuild/protobuf'
 import {
   Code,
   ConnectError,
+  createContextKey,
   type HandlerContext,
   type StreamResponse,
   type UnaryResponse,
 } from '@connectrpc/connect'
 import { Fault } from '../../core/errors.ts'
+import { errorHeaders } from '../rest/envelope.ts'
 import type { CallContext } from '../rpc/call-context.ts'
 import type { Decoded, Invoker } from '../rpc/invokers.ts'
 import { toConnectError, toFault } from '../rpc/status.ts'
@@ -21,21 +23,42 @@ export interface Admission {
   readonly response: Promise<UnaryResponse | StreamResponse>
   toError(error: unknown): ConnectError
   readonly context: CallContext
+  /** Whether the body was larger than it may be. */
+  isTooLarge(): boolean
 }
 
 /** The other end of a call. */
 export type Peer = Pick<CallContext, 'address' | 'requestId'> & Required<Pick<CallContext, 'abort'>>
 
+/** The other end of an HTTP request. */
+export const peerKey = createContextKey<Peer>({
+  address: '',
+  requestId: '',
+  abort: () => undefined,
+})
+
+export const admissionKey = createContextKey<Admission | undefined>(undefined)
+
+/** What a call is begun with. */
+interface Arrival {
+  readonly invoker: Invoker
+  readonly handler: HandlerContext
+  readonly peer: Peer
+  /** The largest body, in bytes. */
+  readonly bytesMax: number
+}
+
 /**
  * Begins a call: the caller is authenticated before a byte of the body is read. An error of Connect
  * about the body gets the details that all our errors have.
  */
-export function admit(invoker: Invoker, handler: HandlerContext, peer: Peer): Admission {
+export function admit({ invoker, handler, peer, bytesMax }: Arrival): Admission {
   const admitted = Promise.withResolvers<void>()
   const body = Promise.withResolvers<Decoded>()
   // A call that is refused never reads its body.
   body.promise.catch(() => undefined)
   let finished = false
+  let tooLarge = false
   const context: CallContext = {
     protocol: 'connect',
     header: handler.requestHeader,
@@ -46,8 +69,15 @@ export function admit(invoker: Invoker, handler: HandlerContext, peer: Peer): Ad
     admitted.resolve()
     return body.promise
   }
-  const toError = (error: unknown) =>
-    error instanceof ConnectError ? error : toConnectError(toFault(error), peer.requestId)
+  const toError = (error: unknown) => {
+    if (error instanceof ConnectError) return error
+    const fault = toFault(error)
+    const refused = toConnectError(fault, peer.requestId)
+    for (const [name, value] of Object.entries(errorHeaders(fault))) {
+      refused.metadata.set(name, value)
+    }
+    return refused
+  }
   const begun =
     invoker.method.methodKind === 'unary'
       ? invoker.unary(decode, context)
@@ -59,7 +89,11 @@ export function admit(invoker: Invoker, handler: HandlerContext, peer: Peer): Ad
   // A stream decodes its message when it is pulled, which is after the request gate.
   response.then(() => admitted.resolve(), admitted.reject)
   const onAbort = () => {
-    if (!finished) body.reject(unreadable(invoker, handler.signal.reason, peer.requestId))
+    if (finished) return
+    const fault = toUnreadable(handler.signal.reason, invoker, bytesMax)
+    tooLarge = fault.reason === 'payload_too_large'
+    restate(handler.signal.reason, fault, peer.requestId)
+    body.reject(fault)
   }
   handler.signal.addEventListener('abort', onAbort, { once: true })
   return {
@@ -71,30 +105,38 @@ export function admit(invoker: Invoker, handler: HandlerContext, peer: Peer): Ad
     response,
     toError,
     context,
+    isTooLarge: () => tooLarge,
   }
 }
 
-/** Why no message was read. The same text goes into Connect's own error, which the caller gets. */
-function unreadable({ method }: Invoker, reason: unknown, requestId: string): Fault {
+/** Why no message was read. */
+function toUnreadable(reason: unknown, { method }: Invoker, bytesMax: number): Fault {
   if (!(reason instanceof ConnectError)) {
     return new Fault('cancelled', 'The caller went away', { cause: reason })
   }
-  const fault = faultOf(reason, `The request cannot be read as a ${method.input.typeName}`)
-  const { code, details } = toConnectError(fault, requestId)
-  // Connect's text would quote what it could not read, and that may be anything.
-  const known = fault.reason === 'cancelled' ? reason.code : code
-  Object.assign(reason, { code: known, rawMessage: fault.message, details })
-  return fault
-}
-
-function faultOf({ code, rawMessage }: ConnectError, text: string): Fault {
-  switch (code) {
+  if (reason.cause instanceof Fault) return reason.cause
+  switch (reason.code) {
     case Code.ResourceExhausted:
-      return new Fault('payload_too_large', rawMessage)
+      return new Fault('payload_too_large', `The body is larger than ${sizeText(bytesMax)}`)
     case Code.Canceled:
     case Code.DeadlineExceeded:
-      return new Fault('cancelled', rawMessage)
+      return new Fault('cancelled', reason.rawMessage)
     default:
-      return new Fault('malformed_request', text)
+      return new Fault(
+        'malformed_request',
+        `The request cannot be read as a ${method.input.typeName}`,
+      )
   }
+}
+
+/** Puts a fault into Connect's own error, which the caller gets: its text would quote what it could not read. */
+function restate(reason: unknown, fault: Fault, requestId: string): void {
+  if (!(reason instanceof ConnectError)) return
+  const { code, details } = toConnectError(fault, requestId)
+  const known = fault.reason === 'cancelled' ? reason.code : code
+  Object.assign(reason, { code: known, rawMessage: fault.message, details })
+}
+
+function sizeText(bytes: number): string {
+  return bytes < 1_048_576 ? `${bytes / 1_024} KiB` : `${bytes / 1_048_576} MiB`
 }

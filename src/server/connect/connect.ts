@@ -1,7 +1,6 @@
 import type { DescMethod, Message } from '@bufbuild/protobuf'
 import {
   type ConnectRouter,
-  createContextKey,
   createContextValues,
   type HandlerContext,
   type ServiceImpl,
@@ -10,27 +9,28 @@ import {
 } from '@connectrpc/connect'
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify'
 import type { FastifyInstance } from 'fastify'
+import { readPolicy } from '../../auth/method-policy.ts'
 import { assert } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import { malformedRequest } from '../http/malformed.ts'
+import { BODY_BYTES_MAX } from '../rest/gateway.ts'
 import { headersOf, type Invoker } from '../rpc/invokers.ts'
-import { type Admission, admit, type Peer } from './admission.ts'
+import { refuseRepeatedKeys } from '../rpc/repeated-keys.ts'
+import { admissionKey, admit, peerKey } from './admission.ts'
+import { restateRefusals } from './restate-refusals.ts'
 import { boundTimeouts, TIMEOUT_MAX_MS } from './timeouts.ts'
 
-/** The largest message: a batch of 1,000 payments has room. */
-const MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+/** The largest message with a token: a batch of 1,000 payments has room. */
+const TOKEN_BYTES_MAX = 4 * 1024 * 1024
 
-/** The other end of an HTTP request. */
-const peerKey = createContextKey<Peer>({ address: '', requestId: '', abort: () => undefined })
-
-const admissionKey = createContextKey<Admission | undefined>(undefined)
+const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
 /** Serves every method over Connect and gRPC-Web. */
 export async function registerConnect(
   app: FastifyInstance,
   invokers: readonly Invoker[],
 ): Promise<void> {
-  const byMethod = new Map<DescMethod, Invoker>(invokers.map((each) => [each.method, each]))
+  const forBusinesses = (invoker: Invoker) => readPolicy(invoker.method).credential === 'secret key'
   await app.register(async (scope) => {
     // The library parses it as a URL, and prints an error when it cannot.
     scope.addHook('onRequest', (request, _reply, done) => {
@@ -39,32 +39,60 @@ export async function registerConnect(
       const usable = host === undefined || URL.canParse(`http://${host}`)
       done(usable ? undefined : malformedRequest('The Host header is not a host'))
     })
-    await scope.register(fastifyConnectPlugin, {
-      grpc: false,
-      readMaxBytes: MESSAGE_BYTES_MAX,
-      maxTimeoutMs: TIMEOUT_MAX_MS,
-      contextValues: (request) =>
-        createContextValues().set(peerKey, {
-          address: request.ip,
-          requestId: request.id,
-          // A caller that does not read cannot be sent an error.
-          abort: () => request.socket.destroy(),
-        }),
-      // The call begins here, before the body is read. It gets the message once the caller is known.
-      requestGate: async (context) => {
-        const invoker = byMethod.get(context.method)
-        assert(invoker, 'every routed method has an invoker')
-        const admission = admit(invoker, context, context.values.get(peerKey))
-        context.values.set(admissionKey, admission)
-        await admission.admitted.finally(() => {
-          for (const [name, value] of rateLimitHeaders(admission.context)) {
-            context.responseHeader.set(name, value)
-          }
-        })
-      },
-      routes: (router) => routes(router, invokers),
-    })
+    await registerMethods(scope, invokers.filter(forBusinesses), BODY_BYTES_MAX)
+    const internal = invokers.filter((invoker) => !forBusinesses(invoker))
+    await registerMethods(scope, internal, TOKEN_BYTES_MAX)
   })
+}
+
+/** @param bytesMax of a message */
+async function registerMethods(
+  scope: FastifyInstance,
+  invokers: readonly Invoker[],
+  bytesMax: number,
+): Promise<void> {
+  const byMethod = new Map<DescMethod, Invoker>(invokers.map((each) => [each.method, each]))
+  await scope.register(fastifyConnectPlugin, {
+    grpc: false,
+    readMaxBytes: bytesMax,
+    jsonOptions: JSON_OPTIONS,
+    maxTimeoutMs: TIMEOUT_MAX_MS,
+    contextValues: (request) =>
+      createContextValues().set(peerKey, {
+        address: request.ip,
+        requestId: request.id,
+        // A caller that does not read cannot be sent an error.
+        abort: () => request.socket.destroy(),
+      }),
+    // The call begins here, before the body is read. It gets the message once the caller is known.
+    requestGate: async (handler) => {
+      const invoker = byMethod.get(handler.method)
+      assert(invoker, 'every routed method has an invoker')
+      const admission = admit({ invoker, handler, peer: handler.values.get(peerKey), bytesMax })
+      handler.values.set(admissionKey, admission)
+      await admission.admitted.finally(() => {
+        for (const [name, value] of rateLimitHeaders(admission.context)) {
+          handler.responseHeader.set(name, value)
+        }
+      })
+    },
+    routes: (router) => routes(router, invokers),
+  })
+}
+
+/**
+ * Connect decodes every JSON message with this decoder, whatever its framing or compression, so that
+ * all of them are checked here. Its types do not show the option; a test notices if it goes.
+ */
+const JSON_OPTIONS = {
+  ignoreUnknownFields: true,
+  textDecoder: {
+    decode(bytes?: Uint8Array): string {
+      const text = UTF8.decode(bytes)
+      refuseRepeatedKeys(text)
+      return text
+    },
+  },
 }
 
 function routes(router: ConnectRouter, invokers: readonly Invoker[]): void {
@@ -73,6 +101,8 @@ function routes(router: ConnectRouter, invokers: readonly Invoker[]): void {
     const methods = own.map(({ method }) => [method.localName, adapt(method)] as const)
     router.service(service, Object.fromEntries(methods) as ServiceImpl<typeof service>)
   }
+  const { handlers } = router
+  for (const [index, handler] of handlers.entries()) handlers[index] = restateRefusals(handler)
 }
 
 function adapt(method: DescMethod) {

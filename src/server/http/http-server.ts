@@ -1,219 +1,25 @@
-import type { Server as HttpsServer } from 'node:https'
-import type { TLSSocket } from 'node:tls'
-import Fastify, {
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify'
-import type { Logger } from 'pino'
-import { Fault, REASONS } from '../../core/errors.ts'
-import { withTimeout } from '../../core/with-timeout.ts'
 import { registerConnect } from '../connect/connect.ts'
-import { boundConnections, type ConnectionLimits } from '../connections.ts'
-import { listenFault } from '../listen-fault.ts'
-import { gateway, sendFault } from '../rest/gateway.ts'
+import { gateway } from '../rest/gateway.ts'
 import type { Invoker } from '../rpc/invokers.ts'
-import { toFault } from '../rpc/status.ts'
-import type { Tls } from '../tls.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
-import { allowOrigins, type SecurityHeaders, securityHeaders } from './headers.ts'
-import { handleMalformed, type MalformedHandlers, malformedRequest } from './malformed.ts'
-import { createPipelineBound } from './pipelines.ts'
+import { allowOrigins } from './headers.ts'
+import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
+import { type Operations, registerOperations } from './operations.ts'
 
-interface HttpServerOptions<Bank> {
+interface HttpServerOptions<Bank> extends HttpAppOptions, Operations {
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
-  readonly host: string
-  /** 0 picks a free one. */
-  readonly port: number
-  /** CIDRs of proxies whose X-Forwarded-For is trusted; none: the peer is the caller. */
-  readonly trustedProxies: readonly string[]
-  readonly requestIds: () => string
-  readonly metrics: Exposition
-  /** Why calls cannot be served now; empty: they can. */
-  readonly ready: () => Promise<readonly string[]>
-  /** What an operator should know although calls can be served. */
-  readonly notes: () => readonly string[]
-  readonly log: Logger
-  readonly limits: ConnectionLimits
-  /** Undefined: no TLS. */
-  readonly tls?: Tls | undefined
   /** The origins whose scripts may call from a browser. */
   readonly corsOrigins: readonly string[]
 }
 
-/** The response of `/metrics`. */
-export interface Exposition {
-  readonly contentType: string
-  metrics(): Promise<string>
-}
-
-/** For a request with its body, in milliseconds. */
-const REQUEST_MS = 30_000
-
-const STALLED_MS = 30_000
-
-const SERVER = {
-  // Node's own refusal has no request id; a hook below refuses with one.
-  requireHostHeader: false,
-  headersTimeout: 10_000,
-  // How often Node looks for requests that exceed a time-out.
-  connectionsCheckingInterval: 2_000,
-  maxHeaderSize: 16 * 1024,
-  handshakeTimeout: 10_000,
-} as const
-
-export interface HttpServer {
-  readonly port: number
-  /** The number of open connections. */
-  connections(): number
-  /** Stops listening and waits for requests in progress; cuts them after `drainMs`. */
-  close(drainMs: number): Promise<void>
-}
-
 /** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, health, metrics. */
 export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Promise<HttpServer> {
-  const { tls } = options
-  const secured = securityHeaders(tls !== undefined)
-  const malformed = handleMalformed(options.requestIds, Object.entries(secured))
-  const app = createApp(options, secured, malformed.onClientError)
-  app.server.prependListener('request', malformed.onRequest)
-  const connections = boundConnections(app.server, options.limits)
-  // A client without a completed handshake cannot read an HTTP response.
-  app.server.prependListener('tlsClientError', (_error: Error, socket: TLSSocket) => {
-    socket.destroy()
-  })
-  tls?.onReload(() => (app.server as HttpsServer).setSecureContext(tls.server()))
-  onEachRequest(app, secured)
+  const { app, listen } = createHttpApp(options)
   await allowOrigins(app, options.corsOrigins)
-  // Ignore expectations other than 100-continue: Node would refuse them without a request id.
-  app.server.on('checkExpectation', (request, response) => {
-    app.server.emit('request', request, response)
-  })
-  // The plugins registered below inherit this handler, so it comes first.
-  app.setErrorHandler<FastifyError>((error, request, reply) => {
-    const fault = fromFastify(error)
-    logFault(options.log, fault, request)
-    return reply.send(sendFault(reply, fault))
-  })
-  // A request to an unknown path is refused for its path, whatever its body is.
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, _body, done) => done(null))
   const paths = await gateway(app, options.invokers)
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
-  operations(app, options)
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split('?', 1)[0]?.replace(/\/$/, '') ?? ''
-    const fault = paths.has(path)
-      ? new Fault('method_not_allowed', 'This path accepts only POST')
-      : new Fault('unknown_path', 'There is nothing at this path')
-    return reply.send(sendFault(reply, fault))
-  })
-  await app.listen({ host: options.host, port: options.port }).catch((error: unknown) => {
-    throw listenFault('HTTP_PORT', options, error)
-  })
-  const address = app.server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : options.port
-  const close = async (drainMs: number): Promise<void> => {
-    const closed = app.close()
-    // Clients cannot be asked to finish or to start a request.
-    if (!(await withTimeout(closed, drainMs))) connections.destroyAll()
-    await closed
-  }
-  return { port, connections: connections.count, close }
-}
-
-/** The server without its routes. @param secured the headers of every response */
-function createApp(
-  {
-    tls,
-    requestIds,
-    trustedProxies,
-  }: Pick<HttpServerOptions<never>, 'tls' | 'requestIds' | 'trustedProxies'>,
-  secured: SecurityHeaders,
-  onClientError: MalformedHandlers['onClientError'],
-): FastifyInstance {
-  return Fastify({
-    logger: false,
-    genReqId: requestIds,
-    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // For the whole request, so also for a body that is sent byte by byte.
-    requestTimeout: REQUEST_MS,
-    // For a connection without traffic, such as one whose client does not read its response.
-    connectionTimeout: STALLED_MS,
-    // Longer than a load balancer's 60 s, so that Inflow never closes while a request arrives.
-    keepAliveTimeout: 72_000,
-    forceCloseConnections: 'idle',
-    return503OnClosing: false,
-    ...(tls ? { https: { ...tls.server(), ...SERVER } } : { http: SERVER }),
-    clientErrorHandler: onClientError,
-    // Fastify runs no hooks for these errors.
-    frameworkErrors: (error, _request, reply: FastifyReply) =>
-      reply.headers(secured).send(sendFault(reply, fromFastify(error))),
-  }) as unknown as FastifyInstance
-}
-
-/** Bounds pipelined requests, sets the headers of every response, and refuses requests without a host. */
-function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
-  const served = createPipelineBound()
-  const headers = Object.entries(secured)
-  app.addHook('onRequest', (request, reply, done) => {
-    if (!served(request.raw, reply.raw)) {
-      reply.hijack()
-      return
-    }
-    reply.header('x-request-id', request.id)
-    for (const [name, value] of headers) reply.header(name, value)
-    const hostless = request.headers.host === undefined && request.raw.httpVersion === '1.1'
-    done(hostless ? malformedRequest('The Host header is missing') : undefined)
-  })
-}
-
-function operations(
-  app: FastifyInstance,
-  options: Pick<HttpServerOptions<never>, 'ready' | 'notes' | 'metrics'>,
-): void {
-  app.get('/healthz', async () => ({ status: 'ok' }))
-  app.get('/readyz', async (_request, reply) => {
-    const reasons = await options.ready()
-    const found = options.notes()
-    const notes = found.length > 0 ? { notes: found } : {}
-    if (reasons.length === 0) return { status: 'ready', ...notes }
-    return reply.code(503).send({ status: 'not ready', reasons, ...notes })
-  })
-  const { metrics } = options
-  // Rendering costs as much as hundreds of look-ups, so concurrent requests share one result.
-  let text: Promise<string> | undefined
-  app.get('/metrics', async (_request, reply) => {
-    reply.header('content-type', metrics.contentType)
-    text ??= metrics.metrics().finally(() => {
-      text = undefined
-    })
-    return text
-  })
-}
-
-/** Logs errors outside of calls; the observation interceptor logs those of calls. */
-function logFault(log: Logger, fault: Fault, { id, routeOptions }: FastifyRequest): void {
-  const [code, status] = REASONS[fault.reason]
-  if (status < 500) return
-  const record = { request_id: id, path: routeOptions.url, status: code, reason: fault.reason }
-  log[status === 503 ? 'warn' : 'error']({ ...record, err: fault.cause }, fault.message)
-}
-
-function fromFastify(error: FastifyError): Fault {
-  if (error instanceof Fault) return error
-  if (error.statusCode === 413) {
-    return new Fault('payload_too_large', 'The body is larger than 64 KiB')
-  }
-  if (error.statusCode === 415) {
-    return new Fault('unsupported_media_type', 'Send Content-Type: application/json')
-  }
-  if (error.statusCode !== undefined && error.statusCode < 500) {
-    return malformedRequest('The request could not be read', error)
-  }
-  return toFault(error)
+  registerOperations(app, options)
+  return listen('HTTP_PORT', paths)
 }

@@ -9,10 +9,7 @@ export interface ErrorResponse {
 
 export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse {
   const status = REASONS[fault.reason][1]
-  const headers: Record<string, string> = {}
-  if (status === 401) headers['www-authenticate'] = 'Bearer'
-  if (status === 405) headers['allow'] = 'POST'
-  if (fault.retryAfterSeconds !== undefined) headers['retry-after'] = `${fault.retryAfterSeconds}`
+  const headers = errorHeaders(fault)
   const body = JSON.stringify({
     status: false,
     message: fault.message,
@@ -21,4 +18,14 @@ export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse 
     request_id: requestId,
   })
   return { status, headers, body }
+}
+
+/** The headers that HTTP asks for with a status. */
+export function errorHeaders({ reason, retryAfterSeconds }: Fault): Record<string, string> {
+  const status = REASONS[reason][1]
+  const headers: Record<string, string> = {}
+  if (status === 401) headers['www-authenticate'] = 'Bearer'
+  if (status === 405) headers['allow'] = 'POST'
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = `${retryAfterSeconds}`
+  return headers
 }

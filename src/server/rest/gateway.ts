@@ -4,11 +4,12 @@ import { Fault } from '../../core/errors.ts'
 import { rateLimitHeaders } from '../http/headers.ts'
 import type { CallContext } from '../rpc/call-context.ts'
 import { type Decoded, headersOf, type Invoker } from '../rpc/invokers.ts'
+import { refuseDroppedKeys } from '../rpc/repeated-keys.ts'
 import { toErrorResponse } from './envelope.ts'
 import { type Route, readRoutes } from './routes.ts'
 
-/** The largest request body: 64 KiB. */
-const BODY_BYTES_MAX = 65_536
+/** The largest body of a request with a secret key: 64 KiB. */
+export const BODY_BYTES_MAX = 65_536
 
 /** A signal that never aborts: REST calls are short, and the time-outs of their statements bound them. */
 const NEVER = new AbortController().signal
@@ -97,6 +98,9 @@ class RestCallContext implements CallContext {
 
 function decode(route: Route, { headers, body }: FastifyRequest): Decoded {
   requireJson(headers['content-type'])
+  if (hasEncoding(headers['content-encoding'])) {
+    throw new Fault('unsupported_media_type', 'Send the body without Content-Encoding')
+  }
   return route.decode(parseObject(body))
 }
 
@@ -107,16 +111,25 @@ function requireJson(contentType: string | undefined): void {
   throw new Fault('unsupported_media_type', 'Send Content-Type: application/json')
 }
 
+/** Whether a Content-Encoding header states that a body is compressed. */
+export function hasEncoding(encoding: string | null | undefined): boolean {
+  return !!encoding && !/^\s*(identity)?\s*$/i.test(encoding)
+}
+
 function parseObject(body: unknown): Record<string, unknown> {
-  try {
-    if (Buffer.isBuffer(body) && isUtf8(body)) {
-      const value: unknown = JSON.parse(body.toString())
-      if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-        return value as Record<string, unknown>
-      }
-    }
-  } catch {
-    // Falls through to the one error for every body that is not a JSON object.
+  const text = Buffer.isBuffer(body) && isUtf8(body) ? body.toString() : ''
+  const value = parse(text)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new Fault('malformed_json', 'The body must be one JSON object')
   }
-  throw new Fault('malformed_json', 'The body must be one JSON object')
+  refuseDroppedKeys(text, value)
+  return value as Record<string, unknown>
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }

@@ -1,12 +1,12 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { createGrpcWebTransport } from '@connectrpc/connect-node'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { send } from '../rest/rest.ts'
+import { send, until } from '../rest/rest.ts'
 
 const service = useService()
 
@@ -145,4 +145,55 @@ test('an invalid time is named, in a message, in a oneof and at any depth', asyn
   for (const seconds of edges) {
     await webhooks.recover({ endpointId: endpoint!.id, since: { seconds } })
   }
+})
+
+describe('errors have the headers that HTTP asks for', () => {
+  test('401 has WWW-Authenticate', async () => {
+    for (const authorization of [undefined, 'Bearer nothing']) {
+      const answer = await send(service.httpUrl, {
+        path: GET_BUSINESS,
+        headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
+        body: '{}',
+      })
+      expect(answer).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer' } })
+    }
+  })
+
+  test('429 has Retry-After', async () => {
+    const { id, key } = await service.business()
+    const limit = { rateLimitPerSecond: 1, rateLimitBurst: 1 }
+    await service.client(BusinessService).updateBusiness({ businessId: id, ...limit })
+    const call = () =>
+      send(service.httpUrl, {
+        path: '/inflow.thirdparty.v2.ThirdPartyService/ListEvents',
+        headers: { ...headers('application/json'), authorization: `Bearer ${key}` },
+        body: '{}',
+      })
+    const answer = await until(call, ({ status }) => status === 429)
+    expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/)
+    expect(JSON.parse(answer.text)).toMatchObject({ code: 'resource_exhausted' })
+  })
+
+  test.each([
+    ['PUT', GET_BUSINESS, 'POST, GET'],
+    ['GET', '/inflow.business.v1.BusinessService/CreateBusiness', 'POST'],
+    ['DELETE', '/inflow.event.v1.EventService/Subscribe', 'POST'],
+    ['OPTIONS', '/inflow.thirdparty.v2.ThirdPartyService/ListEvents', 'POST'],
+  ])('405 to %s %s has Allow, and the error envelope', async (method, path, allow) => {
+    const answer = await send(service.httpUrl, { method, path, headers: { authorization: 'x' } })
+    expect(answer).toMatchObject({ status: 405, headers: { allow } })
+    expect(JSON.parse(answer.text)).toMatchObject({
+      code: 'method_not_allowed',
+      request_id: answer.headers['x-request-id'],
+    })
+  })
+
+  test('415 has the error envelope', async () => {
+    const answer = await send(service.httpUrl, {
+      path: GET_BUSINESS,
+      headers: headers('text/plain'),
+      body: 'x',
+    })
+    expect([answer.status, JSON.parse(answer.text).code]).toEqual([415, 'unsupported_media_type'])
+  })
 })

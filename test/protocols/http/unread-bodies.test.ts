@@ -1,17 +1,26 @@
 import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { errorFromJson } from '@connectrpc/connect/protocol-connect'
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc'
 import { trailerParse } from '@connectrpc/connect/protocol-grpc-web'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
+import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { send } from '../rest/rest.ts'
 
 const service = useService()
 
 const SECRET = '22123456789'
 const UNARY = 'inflow.account.v1.AccountService/CreateAccount'
 const STREAM = 'inflow.event.v1.EventService/Subscribe'
+const GET_BUSINESS = '/inflow.business.v1.BusinessService/GetBusiness'
+const headers = (contentType: string, more: Record<string, string> = {}) => ({
+  authorization: `Bearer ${ADMIN_TOKEN}`,
+  'content-type': contentType,
+  ...more,
+})
 
 /** A message in the framing of streams. */
 function framed(bytes: Buffer | string): Buffer {
@@ -106,4 +115,149 @@ test('an unauthenticated caller gets its response before the body arrives', asyn
   )
   expect(await answer).toMatch(/^HTTP\/1.1 401 /)
   socket.destroy()
+})
+
+describe('a business key has the limits of REST', () => {
+  const LIST_EVENTS = '/inflow.thirdparty.v2.ThirdPartyService/ListEvents'
+  const of = (bytes: number) => `{"x":"${'y'.repeat(bytes - 8)}"}`
+  const call = async (
+    contentType: string,
+    body: string | Buffer | readonly string[],
+    path = '',
+  ) => {
+    const { key } = await service.business()
+    return send(service.httpUrl, {
+      path: path || LIST_EVENTS,
+      headers: { ...headers(contentType), ...(path === '' && { authorization: `Bearer ${key}` }) },
+      body,
+    })
+  }
+  const tooLarge = (limit: string) => ({
+    code: 'resource_exhausted',
+    message: `The body is larger than ${limit}`,
+    details: [{ debug: { reason: 'payload_too_large' } }],
+  })
+
+  test('64 KiB are read, and one byte more is 413 in our words', async () => {
+    expect(await call('application/json', of(65_536))).toMatchObject({ status: 200 })
+    const chunks = of(65_537).match(/.{1,10000}/gs)!
+    for (const body of [of(65_537), chunks]) {
+      const answer = await call('application/json', body)
+      expect(answer.status).toBe(413)
+      expect(JSON.parse(answer.text)).toMatchObject(tooLarge('64 KiB'))
+    }
+    const binary = await call('application/proto', Buffer.alloc(65_537))
+    expect([binary.status, JSON.parse(binary.text)]).toMatchObject([413, tooLarge('64 KiB')])
+    const web = await call('application/grpc-web+proto', framed(Buffer.alloc(65_537)))
+    expect(web.text).toMatch(/grpc-status: 8\r\n/)
+    expect(web.text).toMatch(/grpc-message: The%20body%20is%20larger%20than%2064%20KiB\r\n/)
+  })
+
+  test('the bound holds once a body is decompressed', async () => {
+    const { key } = await service.business()
+    const answer = await send(service.httpUrl, {
+      path: LIST_EVENTS,
+      headers: {
+        ...headers('application/json', { 'content-encoding': 'gzip' }),
+        authorization: `Bearer ${key}`,
+      },
+      body: gzipSync(of(65_537)),
+    })
+    expect([answer.status, JSON.parse(answer.text)]).toMatchObject([413, tooLarge('64 KiB')])
+  })
+
+  test('tokens keep the room that a batch of payments needs', async () => {
+    expect(await call('application/json', of(4 * 1024 * 1024), GET_BUSINESS)).toMatchObject({
+      status: 400,
+    })
+    const answer = await call('application/json', of(4 * 1024 * 1024 + 1), GET_BUSINESS)
+    expect([answer.status, JSON.parse(answer.text)]).toMatchObject([413, tooLarge('4 MiB')])
+  })
+
+  test('a client of Connect sees the code and the reason', async () => {
+    const { key } = await service.business()
+    const after = 'y'.repeat(70_000)
+    const refused = service
+      .connectClient(ThirdPartyService, key)
+      .getTransaction({ sessionId: after })
+    const error = await refused.then(
+      () => expect.unreachable(),
+      (caught: unknown) => ConnectError.from(caught),
+    )
+    expect(error.code).toBe(Code.ResourceExhausted)
+    expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: 'payload_too_large' }])
+  })
+})
+
+describe('a body with a Content-Encoding that it does not have is refused', () => {
+  test.each([
+    ['application/json', 'gzip', 400, 'malformed_request'],
+    ['application/json', 'br', 400, 'malformed_request'],
+    ['application/json', 'deflate', 400, 'malformed_request'],
+    ['application/proto', 'gzip', 400, 'malformed_request'],
+    ['application/grpc-web+json', 'gzip', 415, 'unsupported_media_type'],
+    ['application/connect+json', 'gzip', 415, 'unsupported_media_type'],
+  ])('%s with %s', async (contentType, encoding, status, reason) => {
+    const unary = !contentType.includes('connect')
+    const answer = await send(service.httpUrl, {
+      path: unary ? GET_BUSINESS : '/inflow.event.v1.EventService/Subscribe',
+      headers: headers(contentType, { 'content-encoding': encoding }),
+      body: contentType.includes('+') ? framed('{}') : '{"businessId":"biz_x"}',
+    })
+    expect([answer.status, answer.text]).toEqual([status, expect.stringContaining(reason)])
+  })
+
+  test('identity is no encoding', async () => {
+    const answer = await send(service.httpUrl, {
+      path: GET_BUSINESS,
+      headers: headers('application/json', { 'content-encoding': 'identity' }),
+      body: '{"businessId":"biz_x"}',
+    })
+    expect(answer.status).toBe(404)
+  })
+})
+
+describe('a JSON key that is given twice is refused and named', () => {
+  const twice = '{"businessId":"biz_a","business\\u0049d":"biz_b"}'
+  const stream = '{"businessIds":[],"businessIds":[]}'
+  test.each([
+    ['application/json', GET_BUSINESS, twice],
+    ['application/grpc-web+json', GET_BUSINESS, framed(twice)],
+    ['application/connect+json', '/inflow.event.v1.EventService/Subscribe', framed(stream)],
+  ])('%s', async (contentType, path, body) => {
+    const answer = await send(service.httpUrl, { path, headers: headers(contentType), body })
+    expect(decodeURIComponent(answer.text)).toMatch(/The key \\?"businessIds?\\?" is given twice/)
+    if (contentType === 'application/json') {
+      expect(answer.status).toBe(400)
+      expect(JSON.parse(answer.text)).toMatchObject({
+        code: 'invalid_argument',
+        details: [
+          { debug: { reason: 'malformed_json' } },
+          { debug: { fieldViolations: [{ field: 'businessId', description: 'is given twice' }] } },
+        ],
+      })
+    }
+  })
+
+  test('compressed, in a query, and inside of a list as well', async () => {
+    const gzipped = await send(service.httpUrl, {
+      path: GET_BUSINESS,
+      headers: headers('application/json', { 'content-encoding': 'gzip' }),
+      body: gzipSync(twice),
+    })
+    expect(gzipped).toMatchObject({ status: 400, text: expect.stringContaining('is given twice') })
+    const query = await send(service.httpUrl, {
+      method: 'GET',
+      path: `${GET_BUSINESS}?encoding=json&message=${encodeURIComponent(twice)}`,
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    })
+    expect(query).toMatchObject({ status: 400, text: expect.stringContaining('is given twice') })
+    const batch = await send(service.httpUrl, {
+      path: '/inflow.transaction.v1.TransactionService/RecordPayments',
+      headers: headers('application/json'),
+      body: '{"payments":[{},{"amountMinor":"1","amountMinor":"2"}]}',
+    })
+    expect(batch).toMatchObject({ status: 400 })
+    expect(batch.text).toContain('payments[1].amountMinor')
+  })
 })
