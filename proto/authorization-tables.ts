@@ -102,6 +102,13 @@ function tenantScopeOf(method: DescMethod): TenantScope | undefined {
 
 /** What a token that is restricted to businesses may ask a method for. */
 function restrictionText(method: DescMethod): string {
+  const policy = readPolicy(method)
+  const fields = policy.credential === 'token' ? policy.unrestrictedFields : []
+  const refused = fields.map(({ name }) => `; may not set \`${name}\``)
+  return `${tenantText(method)}${refused.join('')}`
+}
+
+function tenantText(method: DescMethod): string {
   const scope = tenantScopeOf(method)
   const field = (localName: string) =>
     `\`${method.input.fields.find((each) => each.localName === localName)?.name}\``

@@ -3,7 +3,7 @@ import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { actorOf, requireAdmin, requireUnrestricted, restrictionOf } from '../auth/caller.ts'
+import { actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
 import { type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
@@ -83,7 +83,6 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       // Whether a number is free, or whose it is, concerns other businesses.
-      if (opened !== undefined) requireUnrestricted(context, 'opened')
       const request = { businessId, reference, opened }
       const account = await resolveAccount(dependencies, request, actorOf(context))
       return account ? { account: toAccountMessage(account) } : {}

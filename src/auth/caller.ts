@@ -88,18 +88,6 @@ export function requireAdmin(context: HandlerContext, what: string): void {
   throw new Fault('permission_denied', `The token lacks the scope admin, which ${what} needs`)
 }
 
-/**
- * Refuses tokens that are restricted to businesses, for parts of a method that concern others too.
- *
- * @param what the part, as the error text names it
- * @throws Fault permission_denied
- */
-export function requireUnrestricted(context: HandlerContext, what: string): void {
-  if (restrictionOf(context.values) === undefined) return
-  const text = `The token is restricted to businesses, and ${what} needs one that is not`
-  throw new Fault('permission_denied', text)
-}
-
 /** Returns the calling business. Only for methods whose policy requires a secret key. */
 export function callingBusiness(context: HandlerContext): BusinessCaller {
   const caller = context.values.get(callerKey)

@@ -30,6 +30,8 @@ export type MethodPolicy =
       readonly credential: 'token'
       readonly scopes: readonly Scope[]
       readonly tenantScope: TenantScope
+      /** Fields that a restricted token may not set. */
+      readonly unrestrictedFields: readonly DescField[]
     }
 
 /** Returns the policy of a method. Every call uses it. */
@@ -74,6 +76,7 @@ export function readPolicy(method: DescMethod): MethodPolicy {
         credential: 'token',
         scopes: readScopes(name, stated),
         tenantScope: readTenantScope(method, stated.tenantScope?.rule),
+        unrestrictedFields: stated.unrestrictedFields.map((field) => findField(method, field)),
       }
     default:
       throw new Error(`the policy of ${name} names no credential`)
@@ -116,10 +119,14 @@ function readTenantScope(
   }
 }
 
-function requireField({ input }: DescMethod, name: string, kind: DescField['fieldKind']): string {
+function requireField(method: DescMethod, name: string, kind: DescField['fieldKind']): string {
+  return findField(method, name, kind).localName
+}
+
+function findField({ input }: DescMethod, name: string, kind?: DescField['fieldKind']): DescField {
   const field = input.fields.find((each) => each.name === name)
-  if (field?.fieldKind !== kind) {
-    throw new Error(`${input.typeName} has no ${kind} field ${name} to confine tokens by`)
+  if (field === undefined || field.fieldKind !== (kind ?? field.fieldKind)) {
+    throw new Error(`${input.typeName} has no ${kind ?? 'such'} field ${name} to confine tokens by`)
   }
-  return field.localName
+  return field
 }

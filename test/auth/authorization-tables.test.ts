@@ -30,7 +30,7 @@ test('each method has one row, with its scopes, the fields that confine it, and 
     const [part = ''] = section.split('\n### ', 1)
     for (const method of service.methods) {
       const cells = cellsOf(part, method.name)
-      const { scopes, tenantScope } = getOption(method, policy)
+      const { scopes, tenantScope, unrestrictedFields } = getOption(method, policy)
       const path = restPath(method)
       if (path !== undefined) expect(cells).toContain(`\`POST ${path}/\``)
       if (scopes.length === 0) continue
@@ -43,7 +43,7 @@ test('each method has one row, with its scopes, the fields that confine it, and 
           ? rule.value.resources.map(({ field }) => field)
           : [rule.value].filter((value) => typeof value === 'string' && value !== '')
       const named = [...cells[2]!.matchAll(/`(\w+)`/g)].map(([, field]) => field)
-      expect([method.name, named]).toEqual([method.name, fields])
+      expect([method.name, named]).toEqual([method.name, [...fields, ...unrestrictedFields]])
       expect(cells[2] === 'is refused').toBe(rule.case === 'unrestrictedOnly')
     }
   }

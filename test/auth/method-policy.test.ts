@@ -32,7 +32,7 @@ test('reads the policy of a method', () => {
   expect(readPolicy(withPolicy({ credential: Credential.SECRET_KEY }))).toEqual({
     credential: 'secret key',
   })
-  const token = { credential: 'token', scopes: ['read'] }
+  const token = { credential: 'token', scopes: ['read'], unrestrictedFields: [] }
   for (const [rule, tenantScope] of [
     [{ case: 'unrestrictedOnly', value: true }, { by: 'unrestricted' }],
     [
@@ -52,6 +52,9 @@ test('reads the policy of a method', () => {
     ...token,
     tenantScope: { by: 'owned', fields },
   })
+  const restricted = { ...TOKEN, tenantScope: { rule: { case: 'businessFilter', value: '' } } }
+  const method = withPolicy({ ...restricted, unrestrictedFields: ['bank'] } as never)
+  expect(readPolicy(method)).toMatchObject({ unrestrictedFields: [{ name: 'bank' }] })
 })
 
 test.each([
@@ -63,6 +66,15 @@ test.each([
   ['a resource of no kind', owned('reference', Resource.UNSPECIFIED), /^reference of .* no kind$/],
   ['an unknown field', withRule({ case: 'businessField', value: 'payer_id' }), /field payer_id/],
   ['an unknown filter', withRule({ case: 'businessFilter', value: 'payer_id' }), /field payer_id/],
+  [
+    'an unknown unrestricted field',
+    withPolicy({
+      ...TOKEN,
+      tenantScope: { rule: { case: 'businessFilter', value: '' } },
+      unrestrictedFields: ['payer_id'],
+    }),
+    /has no such field payer_id/,
+  ],
   ['an unknown owned field', owned('key_id', Resource.KEY), /no scalar field key_id/],
   [
     'a field that is no list',

@@ -1,7 +1,7 @@
-import type { DescMethod } from '@bufbuild/protobuf'
+import { type DescMethod, isFieldSet, type Message } from '@bufbuild/protobuf'
 import type { Interceptor } from '@connectrpc/connect'
 import { restrictionOf } from '../../auth/caller.ts'
-import type { PolicyOf, Resource, TenantScope } from '../../auth/method-policy.ts'
+import type { MethodPolicy, PolicyOf, Resource } from '../../auth/method-policy.ts'
 import { assert, Fault } from '../../core/errors.ts'
 
 /** Return the business that a resource belongs to; undefined: there is no such resource. */
@@ -10,7 +10,7 @@ export type Owners = Readonly<Record<Resource, (id: string) => Promise<string | 
 /** An id that no resource has. */
 const UNKNOWN_ID = '-'
 
-type Fields = Record<string, unknown>
+type TokenPolicy = Extract<MethodPolicy, { credential: 'token' }>
 
 /**
  * Confines restricted tokens to their businesses, as the method's policy says. It runs after
@@ -21,42 +21,50 @@ type Fields = Record<string, unknown>
  * same as for an unknown id.
  */
 export function tenantScope(owners: Owners, policyOf: PolicyOf): Interceptor {
-  const scopeOf = (method: DescMethod): TenantScope => {
+  const tokenPolicyOf = (method: DescMethod): TokenPolicy => {
     const policy = policyOf(method)
     assert(policy.credential === 'token', 'only methods for tokens have a tenant scope')
-    return policy.tenantScope
+    return policy
   }
   return (next) => (request) => {
     const allowed = restrictionOf(request.contextValues)
     if (allowed === undefined) return next(request)
     if (request.stream) {
-      const message = confined(request.message, scopeOf(request.method), allowed, owners)
+      const message = confined(request.message, tokenPolicyOf(request.method), allowed, owners)
       return next({ ...request, message })
     }
-    const fields = request.message as unknown as Fields
-    return confine(fields, scopeOf(request.method), allowed, owners).then(() => next(request))
+    const policy = tokenPolicyOf(request.method)
+    return confine(request.message, policy, allowed, owners).then(() => next(request))
   }
 }
 
-async function* confined<T>(
+async function* confined<T extends Message>(
   messages: AsyncIterable<T>,
-  scope: TenantScope,
+  policy: TokenPolicy,
   allowed: ReadonlySet<string>,
   owners: Owners,
 ): AsyncGenerator<T> {
   for await (const message of messages) {
-    await confine(message as unknown as Fields, scope, allowed, owners)
+    await confine(message, policy, allowed, owners)
     yield message
   }
 }
 
 /** @throws Fault permission_denied */
 async function confine(
-  fields: Fields,
-  scope: TenantScope,
+  message: Message,
+  { tenantScope: scope, unrestrictedFields }: TokenPolicy,
   allowed: ReadonlySet<string>,
   owners: Owners,
 ): Promise<void> {
+  const fields = message as unknown as Record<string, unknown>
+  const refused = unrestrictedFields.find((field) => isFieldSet(message, field))
+  if (refused !== undefined) {
+    throw new Fault(
+      'permission_denied',
+      `The token is restricted to businesses; only an unrestricted token may set ${refused.name}`,
+    )
+  }
   switch (scope.by) {
     case 'unrestricted':
       throw new Fault(

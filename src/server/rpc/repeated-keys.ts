@@ -14,7 +14,7 @@ const KEY_CHARS_MAX = 100
 
 /**
  * Refuses JSON in which an object has a key twice: of two values JSON.parse would keep the last, and
- * whoever checked the request before Inflow may have read the first.
+ * what checked the request before Inflow may have read the first.
  *
  * @param text may be invalid JSON, which is refused here or by the parser
  * @throws Fault malformed_json that names the key; SyntaxError

@@ -199,7 +199,7 @@ test('a restricted token resolves no account with a number, and learns of none',
       const outcome = await call(service, { method: resolve, request: claim, authorization })
       expect(outcome).toMatchObject({
         code: 'PERMISSION_DENIED',
-        message: 'The token is restricted to businesses, and opened needs one that is not',
+        message: 'The token is restricted to businesses; only an unrestricted token may set opened',
       })
     }
   }
