@@ -170,6 +170,7 @@ test('reports which rows a call that ran out of time did not reach', async () =>
     pool: service.database.pool,
     orm: service.database.orm,
     live: new Map(),
+    isSimulated: () => true,
     clock: { now: () => (nowMs += 20_000) },
   } as unknown as ReconcileDependencies
   const actor = { kind: 'bootstrap', id: '', name: '', address: '', requestId: '' } as const
