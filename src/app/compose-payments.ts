@@ -63,7 +63,8 @@ export function composePayments(options: Options): Payments {
   const { pool, recordingPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
-  const isSimulated: IsSimulated = (bank) => config.simulatesLiveAccounts && !served.live.has(bank)
+  const isSimulated: IsSimulated = (bank) =>
+    config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
   const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
   const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })

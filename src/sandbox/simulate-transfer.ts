@@ -45,7 +45,7 @@ export async function simulateTransfer(
     (each) => each.connector === 'sandbox' && isCreditable(each, isSimulated),
   )
   if (account === undefined) {
-    const text = `The sandbox serves no live account at ${accounts[0].bank}`
+    const text = `The sandbox serves no live account at ${accounts[0].bank}; use a test account`
     throw new Fault('not_sandbox', text)
   }
   const nowMs = clock.now()

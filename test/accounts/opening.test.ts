@@ -1,7 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ATTEMPTS_MAX, pendingOpening } from '../../src/accounts/openings/opening.ts'
-import type { AccountResult } from '../../src/banks/bank.ts'
+import {
+  ATTEMPTS_MAX,
+  type OpeningState,
+  pendingOpening,
+} from '../../src/accounts/openings/opening.ts'
+import { resumeOpening } from '../../src/accounts/openings/resume-opening.ts'
+import type {
+  AccountResult,
+  BankConnector,
+  ConnectorName,
+  NamedConnector,
+} from '../../src/banks/bank.ts'
 
 type NotOpened = Extract<AccountResult, { kind: 'unavailable' | 'unknown' }>
 
@@ -39,5 +49,49 @@ describe('an attempt that did not open the account', () => {
     )
     expect(waits).toEqual(waits.toSorted((one, other) => one - other))
     expect([waits.at(0), waits.at(1), waits.at(-1)]).toEqual([5_000, 10_000, 1_800_000])
+  })
+})
+
+describe('an opening is resumed', () => {
+  const connector: BankConnector = {
+    afterCrash: 'retry',
+    openAccount: () => Promise.reject(new Error('not asked here')),
+  }
+  const sandbox = { name: 'sandbox', connector } as const
+  const live = { name: 'live', connector } as const
+  const resume = (
+    asked: ConnectorName,
+    served: NamedConnector | undefined,
+    priorState: OpeningState,
+    requested = true,
+  ) => {
+    const opening = { account: { connector: asked }, attempt: 2, priorState, requested }
+    const resumption = resumeOpening(opening, served, 0)
+    return resumption.kind === 'pending' ? resumption.opening.state : resumption.kind
+  }
+
+  test('by the connector that was asked before, if that still serves the bank', () => {
+    expect(resume('live', live, 'REQUERYING')).toBe('ask')
+    expect(resume('sandbox', sandbox, 'CREATING')).toBe('ask')
+    const dies = { name: 'live', connector: { ...connector, afterCrash: 'manual review' } } as const
+    expect(resume('live', dies, 'CREATING')).toBe('MANUAL_REVIEW')
+  })
+
+  test('by another connector only if nothing can be open, and a caller asks for the account', () => {
+    for (const state of ['CREATING', 'RETRYING', 'REQUERYING', 'RETRYABLE'] as const) {
+      expect(resume('sandbox', live, state)).toBe('switch')
+      expect(resume('sandbox', live, state, false)).toBe('RETRYABLE')
+      expect(resume('sandbox', undefined, state)).toBe('RETRYABLE')
+    }
+    expect(resume('live', sandbox, 'RETRYABLE')).toBe('switch')
+  })
+
+  test('by no other connector while a bank may have opened the account', () => {
+    for (const served of [sandbox, undefined]) {
+      expect(resume('live', served, 'RETRYING')).toBe('RETRYING')
+      expect(resume('live', served, 'REQUERYING')).toBe('REQUERYING')
+      // Its bank is asked for the result before it is asked to open another one.
+      expect(resume('live', served, 'CREATING')).toBe('REQUERYING')
+    }
   })
 })

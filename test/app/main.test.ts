@@ -2,8 +2,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
+import { auditSettings } from '../../src/app/audit-settings.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { useDatabase } from '../support/database.ts'
+import { startProcess } from '../support/process.ts'
 
 const db = useDatabase(2)
 const outdated = useDatabase(2)
@@ -110,3 +113,34 @@ test('a database that does not exist, and a schema of another version, are refus
     expect(results[index]?.errors).toMatch(expected)
   }
 }, 90_000)
+
+test('simulated live accounts are logged at each start, and audited when that changes', async () => {
+  const { pool } = db.database
+  const audited = async () => {
+    const { rows } = await pool.query(
+      "select details from audit_entry where action = 'setting.change' order by number",
+    )
+    return rows.map(({ details }) => JSON.parse(details))
+  }
+  const settings = { DATABASE_URL: db.url, MASTER_KEY }
+  const configOf = (env: NodeJS.ProcessEnv) => readConfig({ ...settings, ...env })
+  await auditSettings(pool, configOf({}))
+  expect(await audited()).toEqual([])
+
+  const ALLOW_SIMULATED_LIVE_ACCOUNTS = 'on'
+  const env = { ...settings, ALLOW_SIMULATED_LIVE_ACCOUNTS, LOG_LEVEL: 'warn' }
+  const service = await startProcess(env, true)
+  onTestFinished(service.kill)
+  const found = /ALLOW_SIMULATED_LIVE_ACCOUNTS is on: the sandbox opens live accounts at 9PSB, /g
+  expect(service.output().match(found)).toHaveLength(1)
+  expect(await service.stop()).toBe(0)
+  const on = { value: 'on', banks: ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] }
+  expect(await audited()).toEqual([on])
+
+  // Later starts, of several instances at once.
+  const again = configOf({ ALLOW_SIMULATED_LIVE_ACCOUNTS })
+  await Promise.all([auditSettings(pool, again), auditSettings(pool, again)])
+  expect(await audited()).toEqual([on])
+  await Promise.all([auditSettings(pool, configOf({})), auditSettings(pool, configOf({}))])
+  expect(await audited()).toEqual([on, { value: 'off' }])
+}, 60_000)

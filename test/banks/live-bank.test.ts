@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
 import { timeoutMs, url } from '../../src/banks/settings.ts'
 import { ConfigError, readConfig } from '../../src/config/config.ts'
+import { settingRisks } from '../../src/config/setting-risks.ts'
 import { secret } from '../../src/config/settings.ts'
 
 const SETTINGS = z.object({
@@ -78,6 +79,18 @@ describe('the settings of banks', () => {
   test('reject REQUERY=off if no signature binds the notifications', () => {
     const env = { BANKS: 'PROVIDUS=live', BANK_PROVIDUS_KEY: 'k', BANK_PROVIDUS_REQUERY: 'off' }
     expect(faultsOf(env)).toEqual([expect.stringContaining('BANK_PROVIDUS_REQUERY must be on')])
+  })
+
+  test('warn of a bank that is not requeried', () => {
+    const env = { BANKS: 'PALMPAY=live' }
+    const off = { ...env, BANK_PALMPAY_REQUERY: 'off' }
+    expect(settingRisks(readConfig(env, CONNECTORS))).toEqual([])
+    expect(settingRisks(readConfig(off, CONNECTORS))).toEqual([
+      {
+        found: expect.stringMatching(/^BANK_PALMPAY_REQUERY is off: payments at PALMPAY are/),
+        advice: expect.stringContaining('BANK_PALMPAY_REQUERY=on'),
+      },
+    ])
   })
 
   test('reject a live bank without a connector', () => {

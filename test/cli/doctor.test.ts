@@ -82,6 +82,7 @@ test('reports invalid and weak settings, without printing their values', async (
     ADMIN_TOKEN: 'hidden'.repeat(6),
     LOG_LEVEL: 'trace',
     WEBHOOK_ALLOWED_CIDRS: '0.0.0.0/0',
+    ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on',
   })
   for (const line of [
     /^warn: HOST 0\.0\.0\.0 exposes the servers/,
@@ -90,6 +91,7 @@ test('reports invalid and weak settings, without printing their values', async (
     /^fail: MASTER_KEY is not random/,
     /^warn: LOG_LEVEL trace costs/,
     /^warn: WEBHOOK_ALLOWED_CIDRS 0\.0\.0\.0\/0 lets/,
+    /^warn: ALLOW_SIMULATED_LIVE_ACCOUNTS is on: the sandbox opens live accounts at 9PSB, SAFEHAVEN/,
     /^warn: simulated banks: 9PSB, SAFEHAVEN, PROVIDUS, PALMPAY; they receive no real money/,
   ]) {
     expect(weak.lines).toContainEqual(expect.stringMatching(line))

@@ -284,6 +284,7 @@ test('reports which rows a call that ran out of time did not reach', async () =>
     pool: service.database.pool,
     orm: service.database.orm,
     live: new Map(),
+    isSimulated: () => true,
     clock: { now: () => (nowMs += 20_000) },
   } as unknown as ReconcileDependencies
   const statement = { bank: 'PALMPAY', rows: [toStatementRow(row)], apply: true } as const
