@@ -46,6 +46,8 @@ export interface Encrypter {
   mac(text: string): Buffer
   /** Whether a MAC is of the text, under any known key. */
   isMacOf(text: string, mac: Uint8Array): boolean
+  /** Whether a MAC is under a known key, by the id that it begins with. */
+  knowsKeyOf(mac: Uint8Array): boolean
   /** The first bytes of every ciphertext and hash under the current key: version and key id. */
   readonly head: Buffer
   /** Replaces the known keys. */
@@ -79,9 +81,11 @@ interface Keys {
 /** @param current 32 bytes, as are the others */
 export function createEncrypter(current: Buffer, others: readonly Buffer[] = []): Encrypter {
   let ring = deriveRing({ current, others })
+  const findKeys = (bytes: Buffer): Keys | undefined =>
+    ring.find(({ head }) => bytes.subarray(0, HEAD_BYTES).equals(head))
   const keysOf = (bytes: Buffer): Keys => {
     assert(bytes[0] === VERSION, 'the ciphertext has a known version')
-    const found = ring.find((keys) => bytes.subarray(0, HEAD_BYTES).equals(keys.head))
+    const found = findKeys(bytes)
     assert(found, 'the master key of the ciphertext is known')
     return found
   }
@@ -124,9 +128,10 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       return expected.length === bytes.length && timingSafeEqual(expected, bytes)
     },
     mac: (text) => macWith(ring[0], text),
+    knowsKeyOf: (mac) => findKeys(Buffer.from(mac)) !== undefined,
     isMacOf(text, mac) {
       const bytes = Buffer.from(mac)
-      const keys = ring.find(({ head }) => bytes.subarray(0, HEAD_BYTES).equals(head))
+      const keys = findKeys(bytes)
       if (keys === undefined || bytes.length !== FINGERPRINT_BYTES) return false
       return timingSafeEqual(macWith(keys, text), bytes)
     },

@@ -121,7 +121,9 @@ describe('with the master key alone, verification finds that the owner of the da
   })
 
   test('authenticated entries with a master key of their own', async () => {
-    await append(pool(), 'key_forged', { ...OPERATOR, auditKeys: createEncrypter(randomBytes(32)) })
+    const forged = createEncrypter(randomBytes(32))
+    const auditKeys = { ...keys, mac: forged.mac }
+    await append(pool(), 'key_forged', { ...OPERATOR, auditKeys })
     expect(await firstBad(pool())).toBe(BigInt(COUNT + 1))
   })
 })
@@ -133,8 +135,9 @@ describe('a rotation of the master key', () => {
   test('authenticates the log under the new key, and no longer needs the old one', async () => {
     const table = authenticatedAudit(pool())
     expect(await table.countByKey()).toEqual(new Map([[keys.keyId, COUNT + 1]]))
-    // One instance has the new key already.
+    // One instance uses the new key already. One that does not know it yet cannot verify the head.
     await append(pool(), 'key_new', { ...OPERATOR, auditKeys: next })
+    await expect(append(pool(), 'key_old')).rejects.toMatchObject({ reason: 'unavailable' })
     expect(await firstBad(pool(), next)).toBeUndefined()
     expect(await firstBad(pool(), keys)).toBe(BigInt(COUNT + 1))
     expect(await rotate()).toEqual({ reEncrypted: COUNT, unreadable: 0, unreadableIds: [] })

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { ClientBase } from 'pg'
-import { assert } from '../../core/errors.ts'
+import { assert, Fault } from '../../core/errors.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Actor } from '../caller.ts'
 import { auditHash } from './audit-hash.ts'
@@ -75,6 +75,8 @@ const AUTHENTICATE = `with entry as (
  * The entry and the new head get MACs. The hash in them is computed here, from what is appended, so
  * the database cannot change it meanwhile. If the head was changed since the previous append, the
  * entry gets none: it would otherwise authenticate what was done to the entries before it.
+ *
+ * @throws Fault unavailable when another instance uses a master key that this one does not know yet
  */
 export async function appendAudit(
   transaction: EntityManager | ClientBase,
@@ -90,12 +92,21 @@ export async function appendAudit(
   const number = BigInt(inserted.number)
   const { previousHash } = inserted
   const hash = auditHash({ ...entry, ...inserted, number })
+  if (previous.mac.length > 0 && !auditKeys.knowsKeyOf(previous.mac)) throw keyUnknown()
   const head = { number: number - 1n, hash: previousHash, mac: previous.mac }
   await run(transaction, AUTHENTICATE, [
     inserted.number,
     isAuthenticHead(auditKeys, head) ? auditKeys.mac(entryText(number, hash)) : null,
     auditKeys.mac(headText(number, hash)),
   ])
+}
+
+/** Without the key, the head cannot be told from one that was changed. */
+function keyUnknown(): Fault {
+  return new Fault('unavailable', 'The master key is being rotated; repeat the request', {
+    retryAfterSeconds: 10,
+    cause: new Error('the MAC of the audit head is under a master key that is not known here'),
+  })
 }
 
 interface Inserted {

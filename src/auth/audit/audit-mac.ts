@@ -9,6 +9,8 @@ export interface AuditKeys {
   mac(text: string): Buffer
   /** Whether a MAC is of the text, under any known key. */
   isMacOf(text: string, mac: Uint8Array): boolean
+  /** Whether a MAC is under a known key, by the id that it begins with. */
+  knowsKeyOf(mac: Uint8Array): boolean
 }
 
 /** The last entry of the audit log, as the database states it. */
