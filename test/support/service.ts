@@ -121,7 +121,8 @@ export function useService(
   return test
 }
 
-function bearer(token: string): Interceptor {
+/** Sends a credential with every call. */
+export function bearer(token: string): Interceptor {
   return (next) => (request) => {
     request.header.set('authorization', `Bearer ${token}`)
     return next(request)
