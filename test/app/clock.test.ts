@@ -1,5 +1,4 @@
 import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -9,9 +8,9 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { startInstance } from '../support/instance.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const HOUR_MS = 3_600_000
@@ -32,15 +31,7 @@ test.each([
     const receiver = await startReceiver()
     onTestFinished(receiver.close)
     receiver.answer({ status: 500 })
-    const transport = createGrpcTransport({
-      baseUrl: instance.grpcUrl,
-      interceptors: [
-        (next) => (request) => {
-          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-          return next(request)
-        },
-      ],
-    })
+    const transport = grpcTransport(instance.grpcUrl)
     const businesses = createClient(BusinessService, transport)
     const businessId = (await businesses.createBusiness({ name: 'Acme' })).business!.id
     const { secret } = await createClient(WebhookService, transport).createEndpoint({

@@ -1,7 +1,6 @@
 import { connect } from 'node:net'
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
-import { Code, ConnectError, createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
+import { Code, ConnectError } from '@connectrpc/connect'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -12,6 +11,7 @@ import { newTokenSecret, tokenIdOf } from '../../src/auth/tokens/token-secret.ts
 import { newId } from '../../src/core/ids.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { sequence, writeEvents } from '../support/events.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 
@@ -290,16 +290,5 @@ function subscribeOverConnect(token: string): Buffer {
 }
 
 function clientAt(grpcUrl: string, token: string) {
-  return createClient(
-    EventService,
-    createGrpcTransport({
-      baseUrl: grpcUrl,
-      interceptors: [
-        (next) => (request) => {
-          request.header.set('authorization', `Bearer ${token}`)
-          return next(request)
-        },
-      ],
-    }),
-  )
+  return grpcClient(EventService, grpcUrl, token)
 }

@@ -1,7 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
+import type { createClient } from '@connectrpc/connect'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -17,6 +16,7 @@ import { migrate } from '../../src/postgres/migrate.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { startProxy } from '../client/proxy.ts'
 import { makeFolder } from '../support/folder.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -67,19 +67,7 @@ async function startInstances(databaseUrl: string) {
 const client = <S extends Parameters<typeof createClient>[0]>(
   service: S,
   { grpcUrl }: ServiceProcess,
-) =>
-  createClient(
-    service,
-    createGrpcTransport({
-      baseUrl: grpcUrl,
-      interceptors: [
-        (next) => (request) => {
-          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-          return next(request)
-        },
-      ],
-    }),
-  )
+) => grpcClient(service, grpcUrl)
 
 async function openBusiness(instance: ServiceProcess, receiver: Receiver) {
   const { business } = await client(BusinessService, instance).createBusiness({ name: 'Ada' })

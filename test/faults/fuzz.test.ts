@@ -1,7 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -13,6 +12,7 @@ import { restPath } from '../../proto/contract-services.ts'
 import { allMethods, nameOf } from '../protocols/matrix/protocols.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { createGrpcSender, grpcRequest } from './fuzz/grpc-requests.ts'
@@ -71,15 +71,7 @@ beforeAll(async () => {
 afterAll(() => instance?.close())
 
 async function makeWorld(): Promise<World> {
-  const transport = createGrpcTransport({
-    baseUrl: instance.grpcUrl,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-        return next(request)
-      },
-    ],
-  })
+  const transport = grpcTransport(instance.grpcUrl)
   const businesses = createClient(BusinessService, transport)
   const { business, secretKey } = await businesses.createBusiness({ name: 'Acme' })
   const businessId = business!.id

@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
+import type { createClient } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -12,6 +11,7 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -35,18 +35,7 @@ function client<S extends Parameters<typeof createClient>[0]>(
   service: S,
   instance: ServiceProcess,
 ) {
-  return createClient(
-    service,
-    createGrpcTransport({
-      baseUrl: instance.grpcUrl,
-      interceptors: [
-        (next) => (request) => {
-          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-          return next(request)
-        },
-      ],
-    }),
-  )
+  return grpcClient(service, instance.grpcUrl)
 }
 
 beforeAll(async () => {

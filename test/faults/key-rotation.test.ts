@@ -8,7 +8,6 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -19,8 +18,8 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 /** Enough that a rotation takes a while. */
@@ -81,15 +80,7 @@ async function stop(instance: ServiceProcess): Promise<void> {
 }
 
 const clientOf = (instance: ServiceProcess) => {
-  const transport = createGrpcTransport({
-    baseUrl: instance.grpcUrl,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-        return next(request)
-      },
-    ],
-  })
+  const transport = grpcTransport(instance.grpcUrl)
   return <S extends Parameters<typeof createClient>[0]>(service: S) =>
     createClient(service, transport)
 }

@@ -1,14 +1,13 @@
 import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type FakeBanks, startFakeBanks } from '../../src/fake-banks/start-fake-banks.ts'
 import { useDatabase } from '../support/database.ts'
 import { freePort } from '../support/free-port.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import {
   type BankReceiver,
   type NotificationRequest,
@@ -52,15 +51,7 @@ afterAll(async () => {
 })
 
 async function openAccounts({ bank }: BankReceiver): Promise<string[]> {
-  const transport = createGrpcTransport({
-    baseUrl: service.grpcUrl,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-        return next(request)
-      },
-    ],
-  })
+  const transport = grpcTransport(service.grpcUrl)
   const { business } = await createClient(BusinessService, transport).createBusiness({ name: 'B' })
   const accounts = createClient(AccountService, transport)
   const opening = Array.from({ length: ACCOUNTS }, (_, index) =>

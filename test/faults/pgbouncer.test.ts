@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { chmod, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -19,6 +18,7 @@ import { subscribe } from '../../src/client/subscribe.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -80,15 +80,7 @@ test.skipIf(!isInstalled)(
       DATABASE_PREPARED_STATEMENTS: 'off',
     })
     onTestFinished(() => service.kill())
-    const transport = createGrpcTransport({
-      baseUrl: service.grpcUrl,
-      interceptors: [
-        (next) => (request) => {
-          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-          return next(request)
-        },
-      ],
-    })
+    const transport = grpcTransport(service.grpcUrl)
     const { business, secretKey } = await createClient(BusinessService, transport).createBusiness({
       name: 'Ada',
     })

@@ -1,15 +1,14 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Code, ConnectError, createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { startProxy } from '../client/proxy.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { query, startPair, startPrimary } from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
@@ -28,15 +27,7 @@ async function startBehindProxy(databaseUrl: string) {
     true,
   )
   onTestFinished(() => service.kill())
-  const transport = createGrpcTransport({
-    baseUrl: service.grpcUrl,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-        return next(request)
-      },
-    ],
-  })
+  const transport = grpcTransport(service.grpcUrl)
   const { business } = await createClient(BusinessService, transport).createBusiness({
     name: 'Ada',
   })

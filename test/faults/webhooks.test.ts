@@ -3,8 +3,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { DescService } from '@bufbuild/protobuf'
-import { type Client, createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
+import type { Client } from '@connectrpc/connect'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -14,8 +13,8 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { until } from '../webhooks/fixture.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
@@ -87,18 +86,7 @@ let environment: NodeJS.ProcessEnv
 let instance: ServiceProcess
 
 function client<S extends DescService>(service: S): Client<S> {
-  return createClient(
-    service,
-    createGrpcTransport({
-      baseUrl: instance.grpcUrl,
-      interceptors: [
-        (next) => (request) => {
-          request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-          return next(request)
-        },
-      ],
-    }),
-  )
+  return grpcClient(service, instance.grpcUrl)
 }
 
 beforeAll(async () => {

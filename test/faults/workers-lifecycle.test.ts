@@ -1,13 +1,11 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { backgroundOf, isAlive, logOf, workersOf } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
@@ -41,9 +39,8 @@ const pidsOf = (service: ServiceProcess) => [...workersOf(service).values()]
 
 /** Adds an event, which the worker with the background work sequences. */
 async function publish({ grpcUrl }: ServiceProcess): Promise<void> {
-  const businesses = createClient(BusinessService, createGrpcTransport({ baseUrl: grpcUrl }))
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-  await businesses.createBusiness({ name: 'Acme' }, { headers, timeoutMs: 10_000 })
+  const businesses = grpcClient(BusinessService, grpcUrl)
+  await businesses.createBusiness({ name: 'Acme' }, { timeoutMs: 10_000 })
 }
 
 test('the workers end when the primary process is killed', async () => {

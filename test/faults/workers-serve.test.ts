@@ -4,7 +4,6 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -25,6 +24,7 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { asJson, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { answeredBy, isAlive, logOf, workersOf } from '../support/workers.ts'
@@ -158,15 +158,7 @@ beforeAll(async () => {
     },
     true,
   )
-  const transport = createGrpcTransport({
-    baseUrl: service.grpcUrl,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-        return next(request)
-      },
-    ],
-  })
+  const transport = grpcTransport(service.grpcUrl)
   const made = await createClient(BusinessService, transport).createBusiness({ name: 'Acme' })
   business = { id: made.business!.id, key: made.secretKey }
   const { account } = await createClient(AccountService, transport).createAccount({

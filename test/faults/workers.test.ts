@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf'
 import { createClient, type Transport } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -12,6 +11,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
 import { asJson, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { generator } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
@@ -34,8 +34,7 @@ let service: ServiceProcess
 let accountNumber: string
 let key: string
 
-const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-const connect = (): Transport => createGrpcTransport({ baseUrl: service.grpcUrl })
+const connect = (): Transport => grpcTransport(service.grpcUrl)
 
 beforeAll(async () => {
   service = await startProcess(
@@ -43,23 +42,17 @@ beforeAll(async () => {
     true,
   )
   const transport = connect()
-  const made = await createClient(BusinessService, transport).createBusiness(
-    { name: 'Acme' },
-    { headers },
-  )
+  const made = await createClient(BusinessService, transport).createBusiness({ name: 'Acme' })
   key = made.secretKey
-  const { account } = await createClient(AccountService, transport).createAccount(
-    {
-      businessId: made.business!.id,
-      reference: 'order-1',
-      bank: Bank.BANK_PROVIDUS,
-      firstName: 'Ada',
-      lastName: 'Obi',
-      email: 'ada@example.com',
-      phone: '08012345678',
-    },
-    { headers },
-  )
+  const { account } = await createClient(AccountService, transport).createAccount({
+    businessId: made.business!.id,
+    reference: 'order-1',
+    bank: Bank.BANK_PROVIDUS,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    email: 'ada@example.com',
+    phone: '08012345678',
+  })
   accountNumber = account!.accountNumber
 }, 120_000)
 
@@ -92,7 +85,7 @@ async function feed(sender: number, stopped: () => boolean): Promise<string[]> {
       }),
     )
     const { results } = await insist(() =>
-      transactions.recordPayments({ payments }, { headers, timeoutMs: CALL_MS }),
+      transactions.recordPayments({ payments }, { timeoutMs: CALL_MS }),
     )
     expect(results.every(({ error }) => error === '')).toBe(true)
     acknowledged.push(...sessions)
@@ -157,7 +150,7 @@ test('loses nothing and keeps serving while workers are killed under load', asyn
     'select event_id from event_log order by position',
   )
   // A subscriber that had read everything before the total was known waits for one more event.
-  await createClient(BusinessService, connect()).createBusiness({ name: 'End' }, { headers })
+  await createClient(BusinessService, connect()).createBusiness({ name: 'End' })
   const ended = setTimeout(() => stop.abort(), 30_000)
   for (const ids of await followers) {
     expect(ids.slice(0, total)).toEqual(log.map((row) => row.event_id))

@@ -122,6 +122,7 @@ export function useService(
   return test
 }
 
+/** Sends a credential with every call. */
 export function bearer(token: string): Interceptor {
   return (next) => (request) => {
     request.header.set('authorization', `Bearer ${token}`)

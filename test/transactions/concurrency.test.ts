@@ -1,6 +1,5 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createClient, type Transport } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -13,6 +12,7 @@ import {
   type RecordPaymentsRequestSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
@@ -31,11 +31,10 @@ const transports = new Map<string, Transport>()
 
 /** Records a batch at one of the instances. */
 function recordAt({ grpcUrl }: { grpcUrl: string }, payments: readonly Payment[]) {
-  const transport = transports.get(grpcUrl) ?? createGrpcTransport({ baseUrl: grpcUrl })
+  const transport = transports.get(grpcUrl) ?? grpcTransport(grpcUrl)
   transports.set(grpcUrl, transport)
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
   const request: MessageInitShape<typeof RecordPaymentsRequestSchema> = { payments: [...payments] }
-  return createClient(TransactionService, transport).recordPayments(request, { headers })
+  return createClient(TransactionService, transport).recordPayments(request)
 }
 
 /** Opens a client whose calls are cheap enough to have thousands in progress. */

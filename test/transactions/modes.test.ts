@@ -1,5 +1,3 @@
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -19,8 +17,9 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { grpcClient } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
 
 const service = useService()
 const accounts = () => service.client(AccountService)
@@ -86,11 +85,7 @@ describe('if a live and a test account have the same number', () => {
     const transfer = { accountNumber: shared.number, amountMinor: 100n }
     const here = await sandbox().simulateTransfer(transfer)
     expect(here.transaction).toMatchObject({ live: true, accountReference: shared.live })
-    const transport = createGrpcTransport({ baseUrl: real.grpcUrl })
-    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-    const there = await createClient(SandboxService, transport).simulateTransfer(transfer, {
-      headers,
-    })
+    const there = await grpcClient(SandboxService, real.grpcUrl).simulateTransfer(transfer)
     expect(there.transaction).toMatchObject({ live: false, accountReference: shared.test })
     const { transactions: found } = await transactions().listTransactions({
       businessId: id,
@@ -103,13 +98,9 @@ describe('if a live and a test account have the same number', () => {
 test('simulated transfers reach only test accounts if real banks are connected', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
-  const transport = createGrpcTransport({ baseUrl: real.grpcUrl })
-  const client = createClient(SandboxService, transport)
+  const client = grpcClient(SandboxService, real.grpcUrl)
   const simulate = (accountNumber: string) =>
-    client.simulateTransfer(
-      { accountNumber, amountMinor: 100n },
-      { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } },
-    )
+    client.simulateTransfer({ accountNumber, amountMinor: 100n })
   await expect(simulate(live.accountNumber)).rejects.toThrow(
     /The sandbox serves no live account at 9PSB/,
   )

@@ -1,13 +1,11 @@
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { URGENT_MS } from '../../../src/auth/rate-limits/exchange.ts'
 import { EXCHANGE_MS } from '../../../src/auth/rate-limits/shared-bucket.ts'
 import { asJson, GET_TRANSACTION } from '../../protocols/rest/rest.ts'
 import { useDatabase } from '../../support/database.ts'
+import { grpcClient } from '../../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../../support/process.ts'
-import { ADMIN_TOKEN } from '../../support/service.ts'
 
 const WORKERS = 3
 /** Refills so slowly that a busy machine gains few tokens during a test. */
@@ -27,10 +25,8 @@ beforeAll(async () => {
     RATE_LIMIT_KEY: limit,
     RATE_LIMIT_FAILED: limit,
   })
-  const transport = createGrpcTransport({ baseUrl: service.grpcUrl })
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-  const businesses = createClient(BusinessService, transport)
-  key = (await businesses.createBusiness({ name: 'Acme' }, { headers })).secretKey
+  const businesses = grpcClient(BusinessService, service.grpcUrl)
+  key = (await businesses.createBusiness({ name: 'Acme' })).secretKey
 }, 120_000)
 
 afterAll(() => service?.kill())

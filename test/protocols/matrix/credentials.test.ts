@@ -2,6 +2,7 @@ import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SCOPES } from '../../../src/auth/caller.ts'
 import { useService } from '../../support/service.ts'
+import { asJson, send } from '../rest/rest.ts'
 import { type Credentials, makeCredentials, malformedHeaders } from './callers.ts'
 import { isForTokens, verdictOf } from './oracle.ts'
 import { allMethods, nameOf } from './protocols.ts'
@@ -105,6 +106,24 @@ describe('what the policy refuses is refused over every protocol, with the same 
       expectRefused(method, 'UNAUTHENTICATED', calls)
     },
   )
+
+  test.each([
+    ['GET', '/healthz', 200],
+    ['GET', '/readyz', 200],
+    ['GET', '/metrics', 200],
+    ['POST', '/v2/thirdparty/unknown/', 404],
+    ['POST', '/inflow.account.v1.AccountService/Unknown', 404],
+    ['POST', '/banks/9psb/notifications', 404],
+  ])('%s %s is the same for every credential', async (verb, path, status) => {
+    const statuses = Object.entries(credentials).map(async ([kind, { authorization }]) => {
+      const headers = { ...asJson(), ...(authorization !== undefined && { authorization }) }
+      const body = verb === 'POST' ? '{}' : ''
+      const answer = await send(service.httpUrl, { method: verb, path, headers, body })
+      return [kind, answer.status]
+    })
+    const expected = Object.keys(credentials).map((kind) => [kind, status])
+    expect(await Promise.all(statuses)).toEqual(expected)
+  })
 
   test('and changes nothing', async () => {
     expect(await snapshotOf(service)).toEqual(before)

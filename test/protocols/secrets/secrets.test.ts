@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { createClient, type Interceptor } from '@connectrpc/connect'
-import { createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node'
+import { createClient } from '@connectrpc/connect'
+import { createGrpcWebTransport } from '@connectrpc/connect-node'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { IdType } from '../../../gen/inflow/account/v1/account_pb.ts'
@@ -12,9 +12,11 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createLog } from '../../../src/app/log.ts'
 import { useDatabase } from '../../support/database.ts'
+import { grpcTransport } from '../../support/grpc-client.ts'
 import { startWire, type Wire } from '../../support/instance.ts'
 import { type ServiceProcess, startProcess } from '../../support/process.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
+import { bearer } from '../../support/service.ts'
 import { asJson, exchange, GENERATE, GET_TRANSACTION, send } from '../rest/rest.ts'
 import { dumpDatabase, findSecrets, type Secret } from './secrets-fixture.ts'
 
@@ -66,16 +68,7 @@ afterAll(async () => {
   await wire?.close()
 })
 
-const bearer =
-  (token: string): Interceptor =>
-  (next) =>
-  (call) => {
-    call.header.set('authorization', `Bearer ${token}`)
-    return next(call)
-  }
-
-const transport = (token = ADMIN) =>
-  createGrpcTransport({ baseUrl: service.grpcUrl, interceptors: [bearer(token)] })
+const transport = (token = ADMIN) => grpcTransport(service.grpcUrl, token)
 
 /** Keeps the error that the caller gets, with its details. */
 async function refused(call: Promise<unknown>): Promise<void> {

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
-import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect'
+import { Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import { subscribe } from '../../../src/client/subscribe.ts'
 import { identityOf } from '../../../src/server/grpc/client-certificate.ts'
 import { inflow, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
-import { ADMIN_TOKEN } from '../../support/service.ts'
+import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
 import { type Caller, verdictOf } from '../matrix/oracle.ts'
 import { allMethods, byTransport, nameOf } from '../matrix/protocols.ts'
@@ -26,15 +26,11 @@ const issue = (uris: readonly string[], more: object = {}) =>
 
 /** A transport that shows a certificate, and a token when one is given. */
 function transportOf(certificate: TestCertificate | undefined, token?: string) {
-  const authorize: Interceptor = (next) => (call) => {
-    if (token !== undefined) call.header.set('authorization', `Bearer ${token}`)
-    return next(call)
-  }
   const { cert, key } = certificate ?? {}
   return createGrpcTransport({
     baseUrl: tls.grpcUrl,
     nodeOptions: { ca: tls.authority.cert, ...(cert && { cert, key }) },
-    interceptors: [authorize],
+    interceptors: token === undefined ? [] : [bearer(token)],
   })
 }
 

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { request } from 'node:https'
 import { connect, type TLSSocket } from 'node:tls'
-import { Code, createClient, type Interceptor } from '@connectrpc/connect'
+import { Code, createClient } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import type { ServiceError } from '@grpc/grpc-js'
 import pino from 'pino'
@@ -10,7 +10,8 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { subscribe } from '../../../src/client/subscribe.ts'
 import { inflow, startInflow } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
-import { ADMIN_TOKEN } from '../../support/service.ts'
+import { grpcClient } from '../../support/grpc-client.ts'
+import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { makeCertificate } from '../../webhooks/sender/certificate.ts'
 import { useTls } from './tls-fixture.ts'
@@ -19,10 +20,7 @@ const logged: Record<string, unknown>[] = []
 const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
 const tls = useTls(false, log)
 
-const authorize: Interceptor = (next) => (call) => {
-  call.header.set('authorization', `Bearer ${ADMIN_TOKEN}`)
-  return next(call)
-}
+const authorize = bearer(ADMIN_TOKEN)
 
 /** A TLS client with its own ideas; it settles at the handshake. */
 function handshake(url: string, options: object): Promise<TLSSocket> {
@@ -79,8 +77,7 @@ test('Connect and gRPC clients work', async () => {
 })
 
 test('a client that does not trust the authority refuses the service', async () => {
-  const transport = createGrpcTransport({ baseUrl: tls.grpcUrl, interceptors: [authorize] })
-  await expect(createClient(BusinessService, transport).listBusinesses({})).rejects.toMatchObject({
+  await expect(grpcClient(BusinessService, tls.grpcUrl).listBusinesses({})).rejects.toMatchObject({
     rawMessage: expect.stringMatching(/certificate/),
   })
 })
