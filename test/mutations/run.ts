@@ -131,9 +131,9 @@ async function runUntilKilled(tree: Tree, tests: readonly string[]): Promise<Tes
   return { kind: 'passed' }
 }
 
-/** Prints the killed by folder. @returns the exit code */
+/** Prints the killed by the folder of their tests. @returns the exit code */
 function report(results: readonly Result[]): number {
-  const folderOf = ({ mutation }: Result) => mutation.file.split('/')[1] as string
+  const folderOf = ({ mutation }: Result) => mutation.tests[0]?.split('/')[1] as string
   console.log()
   for (const [folder, own] of [...Map.groupBy(results, folderOf)].sort()) {
     const explained = own.filter(({ mutation, isKilled }) => !isKilled && mutation.equivalent)

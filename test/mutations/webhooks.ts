@@ -15,6 +15,7 @@ const end = inFile('src/webhooks/deliveries/end-claims.ts', CLAIMS)
 const claim = inFile('src/webhooks/deliveries/claim-deliveries.ts', CLAIMS, DELIVER)
 const dispatch = inFile(
   'src/webhooks/deliveries/dispatch-events.ts',
+  CLAIMS,
   DELIVER,
   'test/webhooks/deliveries/modes.test.ts',
 )
