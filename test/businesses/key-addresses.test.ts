@@ -1,11 +1,12 @@
 import { Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-node'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { send, until } from '../protocols/rest/rest.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
-import { useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
 
 const service = useService()
 const businesses = () => service.client(BusinessService)
@@ -91,6 +92,50 @@ describe('the address of a caller behind a proxy', () => {
     const forged = '203.0.113.9, 198.51.100.1'
     expect(await from(proxied, secretKey, forged)).toMatchObject({ status: 403 })
     expect(await from(proxied, secretKey, '203.0.113.9, 127.0.0.9')).toMatchObject({ status: 200 })
+  })
+
+  test.each([
+    'nonsense',
+    '127.1',
+    '203.0.113.9:443',
+    '[2001:db8::1]',
+    '203.0.113.9, unknown',
+    'x'.repeat(500),
+    '\u00e9, , ,%',
+    ',,,',
+    '%,%00,::%,1.2.3.4%x',
+    '999.1.1.1',
+    '203.0.113.9, nonsense, 127.0.0.9',
+  ])('is the proxy itself if it states no address: %j', async (text) => {
+    const { secretKey } = await keyFor('127.0.0.0/8')
+    expect(await from(proxied, secretKey, text)).toEqual({ status: 200, code: undefined })
+    const headers = {
+      'content-type': 'application/json',
+      authorization: `Bearer ${ADMIN_TOKEN}`,
+      'x-forwarded-for': text,
+    }
+    const { id: businessId } = await service.business()
+    const issued = await send(proxied.httpUrl, {
+      path: '/inflow.business.v1.BusinessService/IssueKey',
+      headers,
+      body: JSON.stringify({ businessId }),
+    })
+    expect(issued.status).toBe(200)
+    const { entries } = await service.client(AdminService).listAuditEntries({ pageSize: 1 })
+    expect(entries[0]).toMatchObject({
+      action: 'key.issue',
+      address: expect.stringMatching(/^127\./),
+    })
+    const notification = { path: '/banks/9psb/notifications', headers, body: '{}' }
+    expect((await send(proxied.httpUrl, notification)).status).toBe(404)
+  })
+
+  test('is found behind any proxy, if all are trusted', async () => {
+    const { secretKey } = await keyFor('203.0.113.0/24')
+    const open = await startInstance(service.url, { trustedProxies: ['0.0.0.0/0', '::/0'] })
+    onTestFinished(() => open.close())
+    const path = '203.0.113.9, 198.51.100.1, nonsense, 203.0.113.8, 198.51.100.2'
+    expect(await from(open, secretKey, path)).toMatchObject({ status: 200 })
   })
 
   test('is the peer address if no proxy is trusted', async () => {

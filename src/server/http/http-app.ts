@@ -17,6 +17,7 @@ import type { Tls } from '../tls.ts'
 import { type SecurityHeaders, securityHeaders } from './headers.ts'
 import { handleMalformed, type MalformedHandlers, malformedRequest } from './malformed.ts'
 import { createPipelineBound } from './pipelines.ts'
+import { createTrustsProxy, dropUnknownCallers } from './trusted-proxies.ts'
 
 export interface HttpAppOptions {
   readonly host: string
@@ -81,6 +82,12 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   })
   tls?.onReload(() => (app.server as HttpsServer).setSecureContext(tls.server()))
   onEachRequest(app, secured)
+  if (options.trustedProxies.length > 0) {
+    app.addHook('onRequest', (request, _reply, done) => {
+      dropUnknownCallers(request.raw.headers)
+      done()
+    })
+  }
   // Ignore expectations other than 100-continue: Node would refuse them without a request id.
   app.server.on('checkExpectation', (request, response) => {
     app.server.emit('request', request, response)
@@ -123,7 +130,7 @@ function createApp(
   return Fastify({
     logger: false,
     genReqId: requestIds,
-    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
+    trustProxy: trustedProxies.length > 0 ? createTrustsProxy(trustedProxies) : false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
     // For the whole request, so also for a body that is sent byte by byte.
     requestTimeout: REQUEST_MS,
