@@ -121,9 +121,10 @@ const NOUNS: readonly Noun[] = [
 ]
 
 const HELP = `
-The service is found through --url and --token, else INFLOW_GRPC_URL and INFLOW_TOKEN, else
-DATA_DIR/credentials.json (DATA_DIR defaults to .inflow). For https, INFLOW_CA names a file with the
-CA certificate of the service, and INFLOW_CERT and INFLOW_KEY the files of a client certificate.
+The service is found through --url and --token-file, else INFLOW_GRPC_URL and INFLOW_TOKEN (or a file:
+INFLOW_TOKEN_FILE), else DATA_DIR/credentials.json (DATA_DIR defaults to .inflow). For https, INFLOW_CA
+names a file with the CA certificate of the service, and INFLOW_CERT and INFLOW_KEY the files of a
+client certificate.
 
 Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 the service cannot be reached.
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EXIT, Failure } from './failure.ts'
+import { givenToken, type TokenOptions } from './token.ts'
 
 /** The address of the service, and the credential to call it with. */
 export interface ServiceAddress {
@@ -29,22 +30,25 @@ interface Credentials {
  * @throws Failure that says what to do
  */
 export function findService(
-  options: { readonly serviceUrl?: string; readonly token?: string },
+  options: TokenOptions & { readonly serviceUrl?: string },
   env: NodeJS.ProcessEnv,
 ): ServiceAddress {
   const path = join(env['DATA_DIR']?.trim() || '.inflow', 'credentials.json')
   const givenUrl = options.serviceUrl ?? (env['INFLOW_GRPC_URL']?.trim() || undefined)
-  const givenToken = options.token ?? (env['INFLOW_TOKEN']?.trim() || undefined)
+  const token = givenToken(options, env)
   if (givenUrl !== undefined) {
     const url = checkUrl(givenUrl, options.serviceUrl === undefined ? 'INFLOW_GRPC_URL' : '--url')
     const local = readCredentials(path, 'ignore errors')
     const same = local?.url === url ? local : undefined
     const certificateOnly = env['INFLOW_CERT']?.trim() ? '' : undefined
-    const token = givenToken ?? same?.token ?? certificateOnly
-    if (token === undefined) {
-      throw new Failure(EXIT.usage, `no token for ${url}: pass --token, or set INFLOW_TOKEN`)
+    const found = token ?? same?.token ?? certificateOnly
+    if (found === undefined) {
+      throw new Failure(
+        EXIT.usage,
+        `no token for ${url}: set INFLOW_TOKEN or INFLOW_TOKEN_FILE, or pass --token-file`,
+      )
     }
-    return { url, token, httpUrl: same?.httpUrl, businessId: same?.businessId }
+    return { url, token: found, httpUrl: same?.httpUrl, businessId: same?.businessId }
   }
   const local = readCredentials(path)
   if (!local) {
@@ -53,7 +57,7 @@ export function findService(
       `no service found: start one here with \`npm start\` (it writes ${path}), or set INFLOW_GRPC_URL and INFLOW_TOKEN`,
     )
   }
-  return { ...local, token: givenToken ?? local.token }
+  return { ...local, token: token ?? local.token }
 }
 
 function checkUrl(text: string, source: string): string {

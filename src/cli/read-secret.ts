@@ -1,3 +1,4 @@
+import { readFileSync, statSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { EXIT, Failure } from './failure.ts'
@@ -32,4 +33,25 @@ export async function readSecret(what: string): Promise<string> {
     lines.close()
     if (prompted) stderr.write('\n')
   }
+}
+
+/**
+ * Reads the only line of a file.
+ *
+ * @param source the option or variable that names the file
+ * @throws Failure when the file cannot be read, or has not one line of an acceptable length
+ */
+export function readSecretFile(path: string, source: string): string {
+  let text: string
+  try {
+    const { size } = statSync(path)
+    text = size > LENGTH_MAX + 2 ? '' : readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new Failure(EXIT.usage, `${source} names a file that cannot be read (${code}): ${path}`)
+  }
+  if (text === '' || text.length > LENGTH_MAX || /\s/.test(text)) {
+    throw new Failure(EXIT.usage, `${source} names a file that has not one valid line: ${path}`)
+  }
+  return text
 }

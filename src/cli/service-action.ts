@@ -16,6 +16,8 @@ import {
 import { EXIT, Failure } from './failure.ts'
 import { findService } from './find-service.ts'
 import { readTlsOptions, type TlsOptions } from './tls.ts'
+import { probeTls, tlsFailure } from './tls-failure.ts'
+import type { TokenOptions } from './token.ts'
 
 /** The deadline of one call. */
 const CALL_TIMEOUT_MS = 30_000
@@ -39,9 +41,8 @@ export interface Service {
 }
 
 /** The options of every verb that calls the service. */
-export interface ServiceOptions {
+export interface ServiceOptions extends TokenOptions {
   readonly serviceUrl?: string
-  readonly token?: string
   readonly json?: boolean
 }
 
@@ -76,7 +77,8 @@ export function serviceAction<Options extends object>(
     try {
       await use(service, options, command.args[0] ?? '')
     } catch (error) {
-      throw error instanceof ConnectError ? toFailure(error, address.url) : error
+      const failure = error instanceof ConnectError ? toFailure(error, address.url) : error
+      throw await explained(failure, address.url, tls)
     } finally {
       // An idle session lets the process exit, but a pending connection attempt does not.
       if (sessions.state() === 'connecting') sessions.abort()
@@ -87,8 +89,8 @@ export function serviceAction<Options extends object>(
 /** Converts the error of a call: the service refused it, or could not be reached. */
 function toFailure(error: ConnectError, url: string): Failure {
   if (!error.isWireError) {
-    const reason = error.code === Code.DeadlineExceeded ? 'no response in time' : error.rawMessage
-    return unreachable(url, reason)
+    if (error.code === Code.DeadlineExceeded) return unreachable(url, 'no response in time')
+    return unreachable(url, error.rawMessage, error)
   }
   const info = error.findDetails(ErrorInfoSchema)[0]
   const details = error
@@ -102,8 +104,29 @@ function toFailure(error: ConnectError, url: string): Failure {
   return refused(error.rawMessage, info?.reason ?? '', error.code, details)
 }
 
-/** The service does not respond, or another server responds. */
-export function unreachable(url: string, reason: string): Failure {
+/** TLS failed, for a reason that is known. */
+class InsecureFailure extends Failure {
+  constructor(url: string, why: string) {
+    super(EXIT.unreachable, `no secure connection to ${url}: ${why}`)
+  }
+}
+
+/** Finds out whether TLS is why a service could not be reached. */
+async function explained(error: unknown, url: string, tls: TlsOptions): Promise<unknown> {
+  const unknown = error instanceof Failure && !(error instanceof InsecureFailure)
+  if (!unknown || error.exitCode !== EXIT.unreachable || !url.startsWith('https:')) return error
+  const why = await probeTls(url, tls)
+  return why === undefined ? error : new InsecureFailure(url, why)
+}
+
+/**
+ * The service does not respond, or another server responds.
+ *
+ * @param cause what is known of the connection; absent: only the reason
+ */
+export function unreachable(url: string, reason: string, cause: unknown = reason): Failure {
+  const why = url.startsWith('https:') ? tlsFailure(cause) : undefined
+  if (why !== undefined) return new InsecureFailure(url, why)
   return new Failure(EXIT.unreachable, `cannot reach the service at ${url}: ${reason}`, [
     'start it with `npm start`, or set its address with --url or INFLOW_GRPC_URL',
   ])

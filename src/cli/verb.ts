@@ -29,8 +29,10 @@ export function addOwnServiceOptions(verb: Command): Command {
       'gRPC URL of the service (default: INFLOW_GRPC_URL, else the local service)',
     )
     .option(
-      '--token <token>',
-      'internal token (default: INFLOW_TOKEN, else that of the local service)',
+      '--token-file <path>',
+      'file of an internal token (default: INFLOW_TOKEN or INFLOW_TOKEN_FILE, else the token of the ' +
+        'local service)',
     )
+    .option('--token <token>', 'the token itself, which others on the machine can see here')
     .option('--json', 'print the response of the service as JSON')
 }

@@ -6,9 +6,10 @@ import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.t
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { RecordOutcome } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { restPath } from '../../proto/contract-services.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox/sandbox.ts'
 import { notify, payment } from '../notifications/scene.ts'
-import { allMethods, PROTOCOLS, REST, restPath } from '../protocols/matrix/protocols.ts'
+import { allMethods, PROTOCOLS, REST } from '../protocols/matrix/protocols.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import {
   CODES,

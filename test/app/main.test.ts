@@ -6,6 +6,7 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { auditSettings } from '../../src/app/audit-settings.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { useDatabase } from '../support/database.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { startProcess } from '../support/process.ts'
 
 const db = useDatabase(2)
@@ -124,7 +125,8 @@ test('simulated live accounts are logged at each start, and audited when that ch
   }
   const settings = { DATABASE_URL: db.url, MASTER_KEY }
   const configOf = (env: NodeJS.ProcessEnv) => readConfig({ ...settings, ...env })
-  await auditSettings(pool, configOf({}))
+  const audit = (env: NodeJS.ProcessEnv) => auditSettings(pool, configOf(env), SYSTEM)
+  await audit({})
   expect(await audited()).toEqual([])
 
   const ALLOW_SIMULATED_LIVE_ACCOUNTS = 'on'
@@ -138,9 +140,9 @@ test('simulated live accounts are logged at each start, and audited when that ch
   expect(await audited()).toEqual([on])
 
   // Later starts, of several instances at once.
-  const again = configOf({ ALLOW_SIMULATED_LIVE_ACCOUNTS })
-  await Promise.all([auditSettings(pool, again), auditSettings(pool, again)])
+  const again = { ALLOW_SIMULATED_LIVE_ACCOUNTS }
+  await Promise.all([audit(again), audit(again)])
   expect(await audited()).toEqual([on])
-  await Promise.all([auditSettings(pool, configOf({})), auditSettings(pool, configOf({}))])
+  await Promise.all([audit({}), audit({})])
   expect(await audited()).toEqual([on, { value: 'off' }])
 }, 60_000)

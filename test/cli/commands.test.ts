@@ -1,10 +1,12 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { inflow, runHere } from './run-inflow.ts'
+import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
 const service = useService()
 let businessId: string
@@ -240,14 +242,17 @@ test('lists show the mode, and are filtered by it', async () => {
 const CREATE = [
   ...['account', 'create', '--bank', 'palmpay', '--first-name', 'Ada', '--last-name', 'Obi'],
   ...['--email', 'ada@example.com', '--phone', '08012345678', '--reference', 'again'],
-  ...['--id-type', 'bvn', '--id-number', '12345678901'],
+  ...['--id-type', 'bvn'],
 ]
 
 test('an account is opened, shown and listed', async () => {
-  const created = await run(...CREATE, '--business', businessId)
+  const file = join(temporaryFolder(), 'number')
+  writeFileSync(file, '12345678901\n')
+  const create = [...CREATE, '--business', businessId, '--id-number-file', file]
+  const created = await run(...create)
   expect(created).toMatchObject({ code: 0, stderr: '' })
   const number = /^Number +(\d{10})$/m.exec(created.stdout)?.[1]
-  const repeated = await run(...CREATE, '--business', businessId)
+  const repeated = await run(...create)
   expect(repeated).toEqual({
     code: 0,
     stdout: created.stdout,
@@ -265,6 +270,16 @@ test('an account is opened, shown and listed', async () => {
   )
   const closed = await run('account', 'list', '--business', businessId, '--status', 'CLOSED')
   expect(closed.stdout).toBe('')
+})
+
+test('an identity number is not accepted on the command line, and not repeated', async () => {
+  for (const verb of [CREATE, ['account', 'list']]) {
+    const refused = await run(...verb, '--id-number', '12345678901')
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toMatch(/^error: an identity number must not be on the command line\n/)
+    expect(refused.stderr).toContain('--id-number-file')
+    expect(refused.stderr + refused.stdout).not.toContain('12345678901')
+  }
 })
 
 test('a simulated amount is exact to the kobo, however large', async () => {

@@ -77,11 +77,42 @@ test('options override the environment, which overrides the file', () => {
   })
 })
 
+test('a token comes from a file that an option or the environment names', async () => {
+  const folder = temporaryFolder()
+  const path = (name: string) => join(folder, name)
+  writeFileSync(path('token'), `${ADMIN_TOKEN}\n`)
+  writeFileSync(path('empty'), '\n')
+  writeFileSync(path('two'), 'one\ntwo\n')
+  writeFileSync(path('large'), 'x'.repeat(10_000))
+  const env = { INFLOW_GRPC_URL: service.grpcUrl }
+  const byFile = { ...env, INFLOW_TOKEN_FILE: path('token') }
+  expect(await runHere(['business', 'list'], byFile)).toMatchObject({ code: 0 })
+  const list = ['business', 'list', '--token-file']
+  expect(await runHere([...list, path('token')], env)).toMatchObject({ code: 0 })
+  expect(
+    findService({ tokenFile: path('token') }, { ...env, INFLOW_TOKEN: 'theirs' }),
+  ).toMatchObject({ token: ADMIN_TOKEN })
+  const refused = async (...args: Parameters<typeof runHere>) => (await runHere(...args)).stderr
+  expect(await refused([...list, path('none')], env)).toBe(
+    `error: --token-file names a file that cannot be read (ENOENT): ${path('none')}\n`,
+  )
+  for (const name of ['empty', 'two', 'large']) {
+    const file = { ...env, INFLOW_TOKEN_FILE: path(name) }
+    expect(await refused(['business', 'list'], file)).toBe(
+      `error: INFLOW_TOKEN_FILE names a file that has not one valid line: ${path(name)}\n`,
+    )
+  }
+  expect(await refused([...list, path('token'), '--token', 'mine'], env)).toMatch(/remove one/)
+  expect(await refused(['business', 'list'], { ...byFile, INFLOW_TOKEN: 'x' })).toMatch(
+    /^error: INFLOW_TOKEN and INFLOW_TOKEN_FILE are both set/,
+  )
+})
+
 test('the token of the file is sent only to the service of the file', () => {
   const env = { DATA_DIR: dataDir(credentials(LOCAL)) }
   expect(findService({ serviceUrl: `${LOCAL}/` }, env)).toMatchObject({ token: 'admin' })
   expect(() => findService({ serviceUrl: 'http://elsewhere:50051' }, env)).toThrow(
-    'no token for http://elsewhere:50051: pass --token, or set INFLOW_TOKEN',
+    'no token for http://elsewhere:50051: set INFLOW_TOKEN or INFLOW_TOKEN_FILE, or pass --token-file',
   )
 })
 

@@ -92,6 +92,7 @@ export async function runHere(
     FORCE_COLOR: undefined,
     INFLOW_GRPC_URL: undefined,
     INFLOW_TOKEN: undefined,
+    INFLOW_TOKEN_FILE: undefined,
   }
   for (const [name, value] of Object.entries({ ...bare, ...env })) vi.stubEnv(name, value)
   try {

@@ -5,18 +5,22 @@ import {
   chownSync,
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { writePrivate } from '../../src/core/private-file.ts'
+import { readKeyFiles } from '../../src/crypto/key-files.ts'
 import { platformPackage, readyBinaries } from '../../src/postgres/embedded/binaries.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { liveProcess } from '../../src/postgres/embedded/process.ts'
@@ -167,7 +171,10 @@ describe.runIf(isRoot)('as root', () => {
     const parent = dirname(folder)
     const find = () => readdirSync(parent).map((name) => linkTarget(join(parent, name)))
     const work = () => find().find((target) => target !== undefined)
-    await vi.waitUntil(() => existsSync(join(work() ?? '/absent', 'base')), { interval: 1 })
+    await vi.waitUntil(() => existsSync(join(work() ?? '/absent', 'base')), {
+      interval: 1,
+      timeout: 30_000,
+    })
     const left = work() ?? ''
     await killed.kill()
     expect(existsSync(left)).toBe(true)
@@ -215,6 +222,51 @@ describe.runIf(isRoot)('as root', () => {
     // A folder that others may write to is not trusted.
     chmodSync(dirname(dirname(bin)), 0o777)
     expect(dirname(dirname(dirname(await readyBinaries(options))))).not.toBe(dirname(dirname(bin)))
+  })
+
+  test('a start as root in a user’s folder leaves all to the user, who starts it afterwards', async ({
+    skip,
+  }) => {
+    const user = { name: 'daemon', uid: 1, gid: 1 }
+    const needed = [dirname(process.execPath), import.meta.dirname, platformPackage()]
+    const closed = (await Promise.all(needed.map((path) => closedFolder(path, user)))).find(Boolean)
+    skip(closed !== undefined, `${user.name} may not enter ${closed}`)
+    // The home of a user, closed to others. The data folder does not exist yet.
+    const home = dirname(scratch(0o700))
+    chownSync(home, user.uid, user.gid)
+    const dataDir = join(home, 'project', '.inflow')
+    const lines: string[] = []
+    const root = await start({ folder: join(dataDir, 'postgres'), log: (line) => lines.push(line) })
+    await writePrivate(dataDir, 'credentials.json', '{}')
+    await readKeyFiles(dataDir)
+    expect(statSync(`/proc/${postmasterId(join(dataDir, 'postgres'))}`).uid).toBe(user.uid)
+    await root.stop()
+    expect(lines.join()).not.toContain('/var/lib/inflow')
+    const paths = readdirSync(home, { recursive: true, encoding: 'utf8' })
+    expect(paths).toContain('project/.inflow/master.key')
+    expect(paths).toContain('project/.inflow/postgres.log')
+    expect(paths).toContain('project/.inflow/postgres/PG_VERSION')
+    expect(paths.filter((path) => lstatSync(join(home, path)).uid !== user.uid)).toEqual([])
+    const own = service(join(dataDir, 'postgres'), { user })
+    expect((await own.said).error).toBeUndefined()
+    await own.kill()
+    // Root follows no link that the user has put in its way.
+    const target = join(dirname(scratch()), 'of-root')
+    writeFileSync(target, 'kept')
+    symlinkSync(target, join(dataDir, 'credentials.json.new'))
+    await expect(writePrivate(dataDir, 'credentials.json', '{}')).rejects.toThrow('ELOOP')
+    expect(readFileSync(target, 'utf8')).toBe('kept')
+    expect(statSync(target).uid).toBe(0)
+  })
+
+  test('each start says where the files are, if not in the folder, and why', async () => {
+    const folder = scratch(0o700)
+    await (await start({ folder })).stop()
+    const lines: string[] = []
+    await start({ folder, log: (line) => lines.push(line) })
+    expect(lines.join('\n')).toMatch(
+      /^PostgreSQL's files are in \/var\/lib\/inflow\/\w+\/cluster, as \w+ may not enter \S+$/m,
+    )
   })
 
   test('an ordinary user runs it without root', async ({ skip }) => {

@@ -19,16 +19,16 @@ import {
 } from '../options.ts'
 import { note } from '../output.ts'
 import { printResponse } from '../print-response.ts'
-import { readSecret } from '../read-secret.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { accountFields, accountTable } from './account-columns.ts'
 import { addCloseAccount } from './close-account.ts'
+import { addIdNumberOptions, type IdNumberOptions, readIdNumber } from './id-number.ts'
 import { addResolveAccount } from './resolve-account.ts'
 
 /** `inflow account` */
 export function account(noun: Command): void {
-  addBusinessOption(
+  const create = addBusinessOption(
     addVerb(noun, 'create', {
       summary: 'open an account; repeating it with the same details returns the same account',
       example:
@@ -43,18 +43,15 @@ export function account(noun: Command): void {
     .requiredOption('--email <address>', "customer's e-mail address")
     .requiredOption('--phone <number>', "customer's phone number: 080…, 234… or +…")
     .addOption(enumOption('--id-type <kind>', 'identity number, for PALMPAY', IdType))
-    .option(
-      '--id-number <digits>',
-      'identity number, 11 digits, for PALMPAY; "-" reads it from standard input',
-    )
     .option('--test', 'open it in test mode, where the sandbox serves every bank')
     .action(createAccount)
+  addIdNumberOptions(create, 'identity number, 11 digits, for PALMPAY')
   addBusinessOption(
     addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
   )
     .argument('<reference>', "the account's reference (R-…) or the business's own")
     .action(getAccount)
-  addPageOptions(
+  const list = addPageOptions(
     addModeOptions(
       addVerb(noun, 'list', {
         summary: 'list accounts, newest first',
@@ -62,20 +59,16 @@ export function account(noun: Command): void {
       })
         .option('--business <id>', 'of this business only (default: all businesses)')
         .addOption(enumOption('--status <status>', 'with this status only', AccountStatus))
-        .option(
-          '--id-number <digits>',
-          'of the customer with this identity number only; "-" reads it from standard input, as ' +
-            'others on the machine can see command lines',
-        )
         .addOption(enumOption('--id-type <kind>', 'kind of that number', IdType)),
     ),
   ).action(listAccounts)
+  addIdNumberOptions(list, 'only of the customer with this identity number')
   addCloseAccount(noun)
   addResolveAccount(noun)
   addServiceOptions(noun)
 }
 
-interface CreateOptions {
+interface CreateOptions extends IdNumberOptions {
   readonly business?: string
   readonly reference: string
   readonly bank: Bank
@@ -84,12 +77,12 @@ interface CreateOptions {
   readonly email: string
   readonly phone: string
   readonly idType?: IdType
-  readonly idNumber?: string
   readonly test?: boolean
 }
 
 const createAccount = serviceAction<CreateOptions>(async (service, options) => {
   const { reference, bank, firstName, lastName, email, phone } = options
+  const idNumber = await readIdNumber(options)
   const response = await service.client(AccountService).createAccount({
     businessId: service.business(options.business),
     reference,
@@ -100,8 +93,7 @@ const createAccount = serviceAction<CreateOptions>(async (service, options) => {
     phone,
     idType: options.idType ?? IdType.UNSPECIFIED,
     test: options.test ?? false,
-    idNumber:
-      options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
+    idNumber,
   })
   printResponse(options, CreateAccountResponseSchema, response, () =>
     accountFields(response.account),
@@ -115,20 +107,19 @@ const getAccount = serviceAction<{ business?: string }>(async (service, options,
   printResponse(options, GetAccountResponseSchema, response, () => accountFields(response.account))
 })
 
-interface ListOptions extends PageOptions, ModeOptions {
+interface ListOptions extends PageOptions, ModeOptions, IdNumberOptions {
   readonly business?: string
   readonly status?: AccountStatus
-  readonly idNumber?: string
   readonly idType?: IdType
 }
 
 const listAccounts = serviceAction<ListOptions>(async (service, options) => {
+  const idNumber = await readIdNumber(options)
   const response = await service.client(AccountService).listAccounts({
     businessId: options.business ?? '',
     status: options.status ?? AccountStatus.UNSPECIFIED,
     ...modeOf(options),
-    idNumber:
-      options.idNumber === '-' ? await readSecret('Identity number') : (options.idNumber ?? ''),
+    idNumber,
     idType: options.idType ?? IdType.UNSPECIFIED,
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',

@@ -6,7 +6,6 @@ import {
   link,
   lstat,
   mkdir,
-  open,
   readdir,
   readFile,
   readlink,
@@ -21,6 +20,7 @@ import {
 } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { createPrivate, syncFolder } from '../../core/private-file.ts'
 import { isLive, liveProcess } from './process.ts'
 import { closedFolder, makeOpenFolder, type ServerUser, spawnAs } from './server-user.ts'
 
@@ -61,11 +61,20 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
     await makeCluster(options, password)
   }
   const path = await realpath(folder)
+  if (path !== folder) log(`PostgreSQL's files are in ${path}, ${await reasonFor(options)}`)
   if (user !== undefined) await grantAccess(user, path)
   const password = await readFile(passwordFile(folder), 'utf8').catch((cause: unknown) => {
     throw new Error(`cannot read ${passwordFile(folder)}, the password of ${folder}`, { cause })
   })
   return { path, password }
+}
+
+/** Why the cluster is not in its folder. */
+async function reasonFor({ folder, user }: ClusterOptions): Promise<string> {
+  const closed = user && (await closedFolder(dirname(folder), user))
+  return closed === undefined
+    ? `as ${folder} is a link to them`
+    : `as ${user?.name} may not enter ${closed}`
 }
 
 export function passwordFile(folder: string): string {
@@ -100,7 +109,7 @@ async function isAbsent(folder: string, user: ServerUser | undefined): Promise<b
 async function storedPassword(folder: string): Promise<string> {
   const file = passwordFile(folder)
   const draft = temporaryName(folder)
-  await writeFile(draft, randomBytes(32).toString('hex'), { mode: 0o600, flush: true })
+  await createPrivate(draft, randomBytes(32).toString('hex'))
   // The link fails if the file exists: concurrent starts all use the first one's password.
   await link(draft, file).catch(unlessTaken)
   await unlink(draft)
@@ -126,7 +135,6 @@ async function makeCluster(options: ClusterOptions, password: string): Promise<v
     } else {
       await rmdir(folder).catch(() => undefined)
       await symlink(made, folder).catch(unlessTaken)
-      log(`PostgreSQL's files are in ${made}, as ${user?.name} may not enter ${closed}`)
     }
     await syncFolder(dirname(folder))
   } finally {
@@ -226,16 +234,6 @@ async function removeEntry(temporary: string, folder: string): Promise<void> {
 /** Retries: an initdb that outlived its parent may add files meanwhile. */
 async function removeAll(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 })
-}
-
-/** Makes the names in the folder survive a power failure. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }
 
 /** Ignores the error if a concurrent start was first. */

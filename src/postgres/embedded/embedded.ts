@@ -1,6 +1,7 @@
-import { mkdir, readFile, realpath } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Client } from 'pg'
+import { makeFolder } from '../../core/private-file.ts'
 import { defaultCacheParent, platformPackage, readyBinaries } from './binaries.ts'
 import { openCluster, passwordFile, SUPERUSER } from './cluster.ts'
 import { startPostmaster } from './postmaster.ts'
@@ -79,7 +80,7 @@ export async function findRunningEmbedded(folder: string): Promise<string | unde
 /** Resolves the parent folders, as PostgreSQL does; the folder itself may remain a link. */
 async function realName(folder: string): Promise<string> {
   const absolute = resolve(folder)
-  await mkdir(dirname(absolute), { recursive: true })
+  await makeFolder(dirname(absolute))
   return join(await realpath(dirname(absolute)), basename(absolute))
 }
 

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { type FileHandle, open, rename, stat } from 'node:fs/promises'
+import { constants, readFileSync } from 'node:fs'
+import { type FileHandle, rename, stat } from 'node:fs/promises'
 import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { openFor } from '../../core/private-file.ts'
 import { freePorts } from '../../net/free-ports.ts'
 import { disarmStaleLock, endPostmaster, ownerSetting, stopOrphan } from './rival.ts'
 import { type ServerUser, spawnAs } from './server-user.ts'
@@ -118,7 +119,8 @@ function running(child: ChildProcess, port: number, log: (line: string) => void)
 /** Returns the child when it is ready, or its output if it ended before. */
 async function launch(options: PostmasterOptions, port: number): Promise<ChildProcess | string> {
   const { bin, cluster, folder, user } = options
-  const output = await open(logPath(folder), 'a+', 0o600)
+  const { O_RDWR, O_APPEND, O_CREAT } = constants
+  const output = await openFor(logPath(folder), O_RDWR | O_APPEND | O_CREAT)
   try {
     const { size } = await output.stat()
     const child = spawn(join(bin, 'postgres'), serverArguments(options, port), {

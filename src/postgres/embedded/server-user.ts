@@ -17,7 +17,8 @@ const READ_BIT = 0o4
 
 /**
  * PostgreSQL refuses to run as root, so root runs it as an unprivileged user: the owner of an existing
- * cluster, or the first of NAMES. Undefined if this process does not run as root.
+ * cluster; else the owner of the folder above it, who may start Inflow too; else the first of NAMES.
+ * Undefined if this process does not run as root.
  */
 export function serverUser(folder: string): ServerUser | undefined {
   if (process.getuid?.() !== 0) return undefined
@@ -27,6 +28,9 @@ export function serverUser(folder: string): ServerUser | undefined {
     const { uid, gid } = version
     return users.find((user) => user.uid === uid) ?? { name: `user ${uid}`, uid, gid }
   }
+  const above = statSync(dirname(folder), { throwIfNoEntry: false })
+  const owner = above && users.find(({ uid }) => uid !== 0 && uid === above.uid)
+  if (owner !== undefined) return owner
   for (const name of NAMES) {
     const user = users.find((candidate) => candidate.name === name)
     if (user !== undefined) return user

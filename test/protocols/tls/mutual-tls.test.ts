@@ -11,7 +11,7 @@ import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
 import { identityOf } from '../../../src/server/grpc/client-certificate.ts'
-import { inflow, temporaryFolder } from '../../cli/run-inflow.ts'
+import { inflow, runHere, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { makeCertificate, type TestCertificate } from '../../webhooks/sender/certificate.ts'
@@ -169,6 +169,36 @@ test('the command line and the event client show a certificate', async () => {
   const [shown, alone] = await Promise.all([inflow(list, { env }), inflow(list, { env: half })])
   expect(shown.code, shown.stderr).toBe(0)
   expect(alone).toMatchObject({ code: 2, stderr: expect.stringMatching(/must be set together/) })
+})
+
+test('the command line says what is wrong with the client certificate', async () => {
+  const folder = temporaryFolder()
+  const stranger = makeCertificate({ commonName: 'Stranger', uris: [PAYMENTS] })
+  const expired = issue([PAYMENTS], { fromMs: 0, toMs: Date.now() - 60_000 })
+  const ca = { INFLOW_GRPC_URL: tls.grpcUrl, INFLOW_TOKEN: 'x', INFLOW_CA: tls.path('authority') }
+  const show = ({ cert, key }: TestCertificate) => {
+    writeFileSync(join(folder, 'shown.pem'), cert)
+    writeFileSync(join(folder, 'shown.key'), key)
+    return { INFLOW_CERT: join(folder, 'shown.pem'), INFLOW_KEY: join(folder, 'shown.key') }
+  }
+  for (const command of [
+    ['business', 'list'],
+    ['events', 'tail'],
+  ]) {
+    const [none, foreign, old] = [
+      await runHere(command, ca),
+      await runHere(command, { ...ca, ...show(stranger) }),
+      await runHere(command, { ...ca, ...show(expired) }),
+    ]
+    expect([none.code, foreign.code, old.code]).toEqual([3, 3, 3])
+    expect(none.stderr).toMatch(
+      /: it asks for a client certificate: set INFLOW_CERT and INFLOW_KEY\n$/,
+    )
+    expect(foreign.stderr).toMatch(/it does not accept the client certificate: set INFLOW_CERT/)
+    expect(old.stderr).toMatch(
+      /the client certificate has expired: replace the file of INFLOW_CERT/,
+    )
+  }
 })
 
 test('another authority is taken from the next connection on; open ones stay', async () => {

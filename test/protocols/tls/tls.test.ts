@@ -1,14 +1,17 @@
-import { rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
-import { connect, type TLSSocket } from 'node:tls'
+import { type AddressInfo, createServer as createPlainServer } from 'node:net'
+import { join } from 'node:path'
+import { connect, createServer, type TLSSocket } from 'node:tls'
 import { Code, createClient } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import type { ServiceError } from '@grpc/grpc-js'
 import pino from 'pino'
-import { expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
-import { inflow, startInflow } from '../../cli/run-inflow.ts'
+import { inflow, runHere, startInflow, temporaryFolder } from '../../cli/run-inflow.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
 import { grpcClient } from '../../support/grpc-client.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
@@ -110,12 +113,88 @@ test('the command line trusts INFLOW_CA or NODE_EXTRA_CA_CERTS, and says so with
     inflow(['business', 'list'], { env: { ...env, INFLOW_CA: '/nowhere.pem' } }),
   ])
   expect([given.code, extra.code]).toEqual([0, 0])
-  expect(none).toMatchObject({ code: 3, stderr: expect.stringMatching(/certificate/) })
+  expect(none).toEqual({
+    code: 3,
+    stdout: '',
+    stderr: `error: no secure connection to ${tls.grpcUrl}: its certificate is of an authority that is not trusted: set INFLOW_CA to the file of that authority’s certificate\n`,
+  })
   expect(wrong).toMatchObject({
     code: 2,
     stderr: 'error: INFLOW_CA names a file that cannot be read (ENOENT): /nowhere.pem\n',
   })
 })
+
+describe('the command line says in words why TLS failed', () => {
+  const addresses = ['127.0.0.1']
+  const self = makeCertificate({ commonName: 'Own', addresses })
+  const authority = makeCertificate({ commonName: 'Authority', hosts: [], addresses: [] })
+  const of = (options: object) => makeCertificate({ issuer: authority, ...options })
+  const old = of({ addresses, fromMs: Date.now() - 2 * 86_400_000, toMs: Date.now() - 86_400_000 })
+  const early = of({
+    addresses,
+    fromMs: Date.now() + 86_400_000,
+    toMs: Date.now() + 2 * 86_400_000,
+  })
+  const elsewhere = of({ hosts: ['inflow.example'], addresses: ['192.0.2.1'] })
+
+  test.each([
+    ['self-signed', self, undefined, /its certificate is self-signed.*INFLOW_CA/],
+    [
+      'of an unknown authority',
+      of({ addresses }),
+      self,
+      /authority that is not trusted.*INFLOW_CA/,
+    ],
+    ['expired', old, authority, /or that in INFLOW_CA, has expired/],
+    ['not valid yet', early, authority, /is not valid yet/],
+    ['for another host', elsewhere, authority, /is for another host.*INFLOW_CA/],
+  ])('%s', async (_what, shown, trusted, expected) => {
+    const server = createServer({ cert: shown.cert, key: shown.key, ALPNProtocols: ['h2'] })
+    server.on('tlsClientError', () => undefined)
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const ca = join(temporaryFolder(), 'ca.pem')
+    if (trusted) writeFileSync(ca, trusted.cert)
+    const env = {
+      INFLOW_GRPC_URL: url,
+      INFLOW_TOKEN: 'x',
+      ...(trusted && { INFLOW_CA: ca }),
+    }
+    for (const command of [
+      ['business', 'list'],
+      ['events', 'tail'],
+    ]) {
+      const { code, stdout, stderr } = await runHere(command, env)
+      expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+      expect(stderr).toMatch(expected)
+      expect(stderr).toMatch(/^error: no secure connection to https:[^\n]+\n$/)
+      expect(stderr).not.toMatch(/OpenSSL|SSL routines|ERR_|[A-Z]+_[A-Z]+_CERT/)
+    }
+  })
+
+  test('no TLS at all', async () => {
+    const plain = connectPlain()
+    await once(plain, 'listening')
+    const url = `https://127.0.0.1:${(plain.address() as AddressInfo).port}`
+    const { stderr } = await runHere(['business', 'list'], {
+      INFLOW_GRPC_URL: url,
+      INFLOW_TOKEN: 'x',
+    })
+    expect(stderr).toMatch(/it does not speak TLS: use http:\/\//)
+  })
+})
+
+/** A server that speaks HTTP/1.1 without TLS. */
+function connectPlain() {
+  const server = createPlainServer((socket) => {
+    socket.on('error', () => undefined)
+    socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+  })
+  onTestFinished(() => void server.close())
+  return server.listen(0, '127.0.0.1')
+}
 
 test('events arrive over TLS, at the command line and at the client', async () => {
   const [id] = await writeEvents(tls.database.pool, 1)
