@@ -101,7 +101,7 @@ export async function appendAudit(
   ])
 }
 
-/** Without the key, the head cannot be told from one that was changed. */
+/** Without the key, a head that was changed looks the same as one that was not. */
 function keyUnknown(): Fault {
   return new Fault('unavailable', 'The master key is being rotated; repeat the request', {
     retryAfterSeconds: 10,
