@@ -23,7 +23,12 @@ const rule = inFile(
   'test/transactions/classify-repeat.test.ts',
   RECORD,
 )
-const queries = inFile('src/transactions/queries.ts', 'test/transactions/modes.test.ts', RECORD)
+const queries = inFile(
+  'src/transactions/queries.ts',
+  'test/transactions/record-payments.test.ts',
+  'test/transactions/modes.test.ts',
+  RECORD,
+)
 const reverse = inFile(
   'src/transactions/reverse-transaction.ts',
   'test/transactions/guards.test.ts',

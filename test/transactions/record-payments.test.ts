@@ -7,6 +7,7 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
+import { createGetShown, createGetTransaction } from '../../src/transactions/find-transactions.ts'
 import { useService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
@@ -17,6 +18,22 @@ const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
 async function record(payments: Payment[]) {
   return (await transactionsOf(service).recordPayments({ payments })).results
 }
+
+test('a look-up finds only the transactions of its business and mode', async () => {
+  const [{ businessId, number }, other] = [await openAccount(service), await openAccount(service)]
+  const sessionId = 'of-one-business'
+  await record([paymentInto(number, { sessionId })])
+  const { pool } = service.database
+  for (const find of [createGetTransaction(pool), createGetShown(pool)]) {
+    for (const live of [true, undefined]) {
+      expect(await find({ businessId, live, sessionId })).toMatchObject({ sessionId })
+    }
+    const unknown = { reason: 'not_found' }
+    await expect(find({ businessId, live: false, sessionId })).rejects.toMatchObject(unknown)
+    const foreign = { businessId: other.businessId, live: true, sessionId }
+    await expect(find(foreign)).rejects.toMatchObject(unknown)
+  }
+})
 
 describe('refuses an invalid payment of a batch and records the others', () => {
   const bad: [string, Payment, string][] = [
