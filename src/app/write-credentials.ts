@@ -15,6 +15,8 @@ export interface Credentials {
   readonly admin_token: string
   readonly http_url: string
   readonly grpc_url: string
+  /** With OPS_PORT. */
+  readonly ops_url?: string
 }
 
 const FILE = 'credentials.json'
@@ -33,14 +35,13 @@ export async function writeCredentials(
   dataDir: string,
   database: Database,
   clock: Clock,
-  fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url'>,
+  fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url' | 'ops_url'>,
 ): Promise<Credentials> {
   const stored = await readCredentials(dataDir)
   const business =
     stored && (await exists(database, stored.business_id)) ? stored : await demo(database, clock)
   const { business_id, secret_key } = business
-  const { admin_token, http_url, grpc_url } = fresh
-  const credentials = { business_id, secret_key, admin_token, http_url, grpc_url }
+  const credentials = { business_id, secret_key, ...fresh }
   await writePrivate(dataDir, FILE, `${JSON.stringify(credentials, undefined, 2)}\n`)
   return credentials
 }

@@ -13,6 +13,8 @@ import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 export interface Instance {
   readonly httpUrl: string
   readonly grpcUrl: string
+  /** Of OPS_PORT, if it is set. */
+  readonly opsUrl: string
   reloadTls(): void
   close(): Promise<void>
 }
@@ -40,6 +42,7 @@ export async function startInstance(
   return {
     httpUrl: `${scheme}://127.0.0.1:${service.httpPort}`,
     grpcUrl: `${scheme}://127.0.0.1:${service.grpcPort}`,
+    opsUrl: `${scheme}://127.0.0.1:${service.opsPort}`,
     reloadTls: () => tls?.reload(),
     async close() {
       await service.close()
