@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { readPolicy } from '../auth/method-policy.ts'
 import type { Config } from '../config/config.ts'
 import { createRequestIds } from '../core/ids.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
@@ -8,6 +9,7 @@ import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
 import type { HttpServer } from '../server/http/http-app.ts'
 import { openHttpServer } from '../server/http/http-server.ts'
 import type { Exposition } from '../server/http/operations.ts'
+import { openOpsServer } from '../server/http/ops-server.ts'
 import type { Invoker } from '../server/rpc/invokers.ts'
 import type { Tls } from '../server/tls.ts'
 
@@ -24,37 +26,62 @@ interface ServersOptions<Bank> {
   readonly tls: Tls | undefined
 }
 
-/** Opens the HTTP and the gRPC server, or neither. */
-export async function openServers<Bank>(
-  options: ServersOptions<Bank>,
-): Promise<{ readonly http: HttpServer; readonly grpc: GrpcServer }> {
-  const { config, invokers, notifications, exposition, ready, notes, log, tls } = options
-  const common = { invokers, host: config.host, requestIds: createRequestIds(), log, tls }
-  const http = await openHttpServer({
-    ...common,
-    notifications,
-    port: config.httpPort,
-    trustedProxies: config.trustedProxies,
-    metrics: exposition,
-    ready,
-    notes,
-    limits: config,
-    corsOrigins: config.corsOrigins,
-  })
+/** The servers of a service. */
+interface Servers {
+  readonly http: HttpServer
+  readonly grpc: GrpcServer
+  /** Undefined: its paths are at the HTTP port. */
+  readonly ops: HttpServer | undefined
+}
+
+/** Opens all servers, or none. */
+export async function openServers<Bank>(options: ServersOptions<Bank>): Promise<Servers> {
+  const { config, invokers, notifications, log, tls } = options
+  const { host, opsPort, trustedProxies } = config
+  const common = { host, requestIds: createRequestIds(), log, tls, limits: config }
+  const operations = { metrics: options.exposition, ready: options.ready, notes: options.notes }
+  const opened: (HttpServer | GrpcServer)[] = []
+  const opens = async <Server extends HttpServer | GrpcServer>(opening: Promise<Server>) => {
+    const server = await opening
+    opened.push(server)
+    return server
+  }
   try {
-    const reflection = config.grpcReflection
-    const grpc = await openGrpcServer({
-      ...common,
-      port: config.grpcPort,
-      reflection,
-      limits: config,
-      proxies: config.proxyProtocol ? trustedOf(config.trustedProxies) : undefined,
-    })
-    return { http, grpc }
+    const http = await opens(
+      openHttpServer({
+        ...common,
+        invokers: config.httpInternal ? invokers : invokers.filter(isForBusinesses),
+        notifications,
+        port: config.httpPort,
+        trustedProxies,
+        corsOrigins: config.corsOrigins,
+        operations: opsPort === undefined ? operations : undefined,
+      }),
+    )
+    const grpc = await opens(
+      openGrpcServer({
+        ...common,
+        invokers,
+        port: config.grpcPort,
+        reflection: config.grpcReflection,
+        proxies: config.proxyProtocol ? trustedOf(trustedProxies) : undefined,
+      }),
+    )
+    const ops =
+      opsPort === undefined
+        ? undefined
+        : await opens(
+            openOpsServer({ ...common, ...operations, port: opsPort, trustedProxies: [] }),
+          )
+    return { http, grpc, ops }
   } catch (error) {
-    await http.close(0)
+    await Promise.all(opened.map((server) => server.close(0)))
     throw error
   }
+}
+
+function isForBusinesses({ method }: Invoker): boolean {
+  return readPolicy(method).credential === 'secret key'
 }
 
 function trustedOf(cidrs: readonly string[]): Proxies {

@@ -141,12 +141,16 @@ async function serveByWorkers(serving: Serving): Promise<Running> {
 }
 
 /** Replaces port 0 by a free port: all workers, replacements too, must listen on the same ports. */
-async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<Ports> {
-  const free = await freePorts(host, 2).catch((error: unknown) => {
+async function choosePorts({ host, httpPort, grpcPort, opsPort }: Config): Promise<Ports> {
+  const free = await freePorts(host, 3).catch((error: unknown) => {
     throw listenFault('HTTP_PORT', { host, port: 0 }, error)
   })
-  const [http = 0, grpc = 0] = free
-  return { httpPort: httpPort || http, grpcPort: grpcPort || grpc }
+  const [http = 0, grpc = 0, ops = 0] = free
+  return {
+    httpPort: httpPort || http,
+    grpcPort: grpcPort || grpc,
+    opsPort: opsPort === undefined ? undefined : opsPort || ops,
+  }
 }
 
 function connectionSettings(config: Config): Readonly<Record<string, string>> {
@@ -174,6 +178,7 @@ function urlsOf(config: Config, service: Ports) {
   return {
     http_url: `${scheme}://${host}:${service.httpPort}`,
     grpc_url: `${scheme}://${host}:${service.grpcPort}`,
+    ...(service.opsPort !== undefined && { ops_url: `${scheme}://${host}:${service.opsPort}` }),
   }
 }
 
@@ -224,12 +229,12 @@ function closeOnSignal(
 }
 
 function readyText(
-  urls: Pick<Credentials, 'http_url' | 'grpc_url'>,
+  urls: Pick<Credentials, 'http_url' | 'grpc_url' | 'ops_url'>,
   credentials: Credentials | undefined,
 ): string {
-  const lines = [
-    `Inflow is ready: HTTP ${urls.http_url}, gRPC ${urls.grpc_url.replace('http://', '')}`,
-  ]
+  const operations = urls.ops_url === undefined ? '' : `, operations ${urls.ops_url}`
+  const grpc = urls.grpc_url.replace('http://', '')
+  const lines = [`Inflow is ready: HTTP ${urls.http_url}, gRPC ${grpc}${operations}`]
   if (credentials !== undefined) {
     const body = {
       reference: 'order-1',

@@ -4,7 +4,7 @@ import { newId } from '../core/ids.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
-import { registerServerMetrics } from '../server/metrics.ts'
+import { createExposition, registerServerMetrics } from '../server/metrics.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
@@ -20,6 +20,8 @@ const DRAIN_MS = 3_000
 export interface Service {
   readonly httpPort: number
   readonly grpcPort: number
+  /** Undefined: /metrics and /readyz are at the HTTP port. */
+  readonly opsPort: number | undefined
   /** The metrics of this process, without those of the database. */
   readonly metrics: Registry
   /** Begins the work that one worker does for all. Without other workers it has begun. */
@@ -50,11 +52,11 @@ export async function startService(given: ServiceOptions): Promise<Service> {
     openServers({
       ...{ config, log, tls, notifications: payments.notifications },
       invokers: composeInvokers({ options, domains, encrypter, draining }),
-      exposition: channel?.exposition(metrics, common) ?? metrics,
+      exposition: channel?.exposition(metrics, common) ?? createExposition(metrics),
       ready: createReady(database, payments.batches, draining),
       notes: () => [clock.note()].filter((note) => note !== undefined),
     })
-  const { http, grpc } = await clock
+  const { http, grpc, ops } = await clock
     .start()
     .then(limits.known.load)
     .then(open)
@@ -62,7 +64,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await Promise.all([keyHeartbeat.stop(), clock.stop()])
       throw error
     })
-  registerServerMetrics(metrics, { http, grpc }, clock)
+  registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
   const { recordingPool } = database
   const connected = Array.from({ length: recordingPool.options.max }, () =>
     recordingPool.query('select 1'),
@@ -75,6 +77,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   return {
     httpPort: http.port,
     grpcPort: grpc.port,
+    opsPort: ops?.port,
     metrics,
     startBackground: background.start,
     onCommit: events.sequence,
@@ -84,7 +87,8 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       const servers = [http, grpc].map((server) => server.close(DRAIN_MS))
       await Promise.all([...servers, webhooks.stop(), settlements.stop()])
       await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.stop()])
-      await Promise.all([keyHeartbeat.stop(), exchange.stop(), clock.stop()])
+      // Last, so that an operator sees the stop.
+      await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
     },
   }
 }

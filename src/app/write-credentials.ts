@@ -15,6 +15,8 @@ export interface Credentials {
   readonly admin_token: string
   readonly http_url: string
   readonly grpc_url: string
+  /** With OPS_PORT. */
+  readonly ops_url?: string
 }
 
 const FILE = 'credentials.json'
@@ -34,7 +36,7 @@ export async function writeCredentials(
   database: Database,
   clock: Clock,
   actor: Actor,
-  fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url'>,
+  fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url' | 'ops_url'>,
 ): Promise<Credentials> {
   const stored = await readCredentials(dataDir)
   const business =
@@ -42,8 +44,7 @@ export async function writeCredentials(
       ? stored
       : await demo(database, clock, actor)
   const { business_id, secret_key } = business
-  const { admin_token, http_url, grpc_url } = fresh
-  const credentials = { business_id, secret_key, admin_token, http_url, grpc_url }
+  const credentials = { business_id, secret_key, ...fresh }
   await writePrivate(dataDir, FILE, `${JSON.stringify(credentials, undefined, 2)}\n`)
   return credentials
 }

@@ -11,6 +11,8 @@ export interface ServiceAddress {
   readonly token: string
   /** The URL of the HTTP server; undefined unless the service is local. */
   readonly httpUrl: string | undefined
+  /** The URL that has /readyz; undefined unless the service is local. */
+  readonly opsUrl: string | undefined
   /** The demo business; undefined unless the service is local. */
   readonly businessId: string | undefined
 }
@@ -20,6 +22,7 @@ interface Credentials {
   readonly url: string
   readonly token: string
   readonly httpUrl: string | undefined
+  readonly opsUrl: string | undefined
   readonly businessId: string | undefined
 }
 
@@ -48,7 +51,10 @@ export function findService(
         `no token for ${url}: set INFLOW_TOKEN or INFLOW_TOKEN_FILE, or pass --token-file`,
       )
     }
-    return { url, token: found, httpUrl: same?.httpUrl, businessId: same?.businessId }
+    return {
+      ...{ url, token: found, httpUrl: same?.httpUrl, opsUrl: same?.opsUrl },
+      businessId: same?.businessId,
+    }
   }
   const local = readCredentials(path)
   if (!local) {
@@ -72,14 +78,16 @@ function readCredentials(path: string, onError?: 'ignore errors'): Credentials |
   try {
     const found: Record<string, unknown> = { ...JSON.parse(readFileSync(path, 'utf8')) }
     const { grpc_url: url, admin_token: token, business_id: businessId } = found
-    const httpUrl = found['http_url']
+    const httpUrl = typeof found['http_url'] === 'string' ? found['http_url'] : undefined
+    const opsUrl = found['ops_url']
     if (typeof url !== 'string' || typeof token !== 'string') {
       throw new Error('grpc_url or admin_token is missing')
     }
     return {
       url: checkUrl(url, `grpc_url in ${path}`),
       token,
-      httpUrl: typeof httpUrl === 'string' ? httpUrl : undefined,
+      httpUrl,
+      opsUrl: typeof opsUrl === 'string' ? opsUrl : httpUrl,
       businessId: typeof businessId === 'string' ? businessId : undefined,
     }
   } catch (error) {

@@ -68,6 +68,7 @@ function composeConfig(
     tlsCert: cert,
     tlsKey: key,
     tlsClientCa: clientCa,
+    httpInternal,
     connectionsPerAddressMax,
     rateLimitKey,
     rateLimitToken,
@@ -99,6 +100,8 @@ function composeConfig(
     webhookLeaseMs: webhookLeaseSeconds * 1_000,
     /** Undefined: the servers use plain text. gRPC clients need a certificate signed by `clientCa`. */
     tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,
+    /** Off by default where the gRPC server asks for certificates, so that a token alone opens nothing. */
+    httpInternal: httpInternal === undefined ? clientCa === undefined : httpInternal === 'on',
     connectionsPerAddressMax: connectionsPerAddressMax ?? (embedded ? 10_000 : 1_000),
     /** Rate limits of keys, tokens and addresses; undefined: unlimited. */
     rateLimits: {

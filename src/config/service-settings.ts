@@ -38,6 +38,10 @@ export const SERVICE_SETTINGS = z
       .default('127.0.0.1'),
     HTTP_PORT: port.default(8080),
     GRPC_PORT: port.default(50_051),
+    /** Of /metrics, /readyz and /healthz; undefined: they are at the HTTP port. */
+    OPS_PORT: port.optional(),
+    /** Whether methods that need a token are served at the HTTP port; undefined: see `Config`. */
+    HTTP_INTERNAL: choice(['on', 'off']).optional(),
     /** Whether the start migrates the schema. */
     MIGRATE: onOff,
     /** How many processes listen on the same ports. */
@@ -138,6 +142,12 @@ export const SERVICE_SETTINGS = z
       // Undefined if it is invalid itself.
       const proxied = (given.TRUSTED_PROXIES as readonly string[] | undefined)?.length !== 0
       rule(proxied || !given.PROXY_PROTOCOL, 'PROXY_PROTOCOL', 'requires TRUSTED_PROXIES')
+      const ports = [given.HTTP_PORT, given.GRPC_PORT]
+      rule(
+        !given.OPS_PORT || !ports.includes(given.OPS_PORT),
+        'OPS_PORT',
+        'must differ from HTTP_PORT and GRPC_PORT',
+      )
       const scoped = given.TLS_CLIENT_SCOPES.size !== 0
       rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'requires TLS_CLIENT_CA')
     },

@@ -13,6 +13,8 @@ interface Servers {
   readonly grpcUrl: string
   /** Undefined: unknown. */
   readonly httpUrl: string | undefined
+  /** Of /readyz. */
+  readonly opsUrl: string | undefined
   /** For https URLs. */
   readonly tls: ClientTls
 }
@@ -24,14 +26,14 @@ export async function checkService(servers: Servers | undefined): Promise<readon
     findings.warn('no running service was found', 'start one: npm start, or inflow serve')
     return findings.all
   }
-  const { grpcUrl, httpUrl, tls } = servers
+  const { grpcUrl, httpUrl, opsUrl, tls } = servers
   const fault = await checkHealth(grpcUrl, tls)
   if (fault === undefined) findings.ok(`gRPC at ${grpcUrl} is healthy`)
   else {
     findings.fail(`gRPC at ${grpcUrl} is not healthy: ${fault}`, 'start it, or check its log')
   }
-  if (httpUrl !== undefined) {
-    const notReady = await checkReadiness(httpUrl, tls)
+  if (httpUrl !== undefined && opsUrl !== undefined) {
+    const notReady = await checkReadiness(opsUrl, tls)
     if (notReady === undefined) findings.ok(`HTTP at ${httpUrl} is ready`)
     else
       findings.fail(
@@ -68,11 +70,11 @@ function checkHealth(grpcUrl: string, tls: ClientTls): Promise<string | undefine
 }
 
 /** @returns what is wrong; undefined: nothing */
-async function checkReadiness(httpUrl: string, tls: ClientTls): Promise<string | undefined> {
+async function checkReadiness(opsUrl: string, tls: ClientTls): Promise<string | undefined> {
   const dispatcher = new Agent({ connect: tls })
   try {
     const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
-    const { statusCode, body } = await request(new URL('/readyz', httpUrl), { dispatcher, signal })
+    const { statusCode, body } = await request(new URL('/readyz', opsUrl), { dispatcher, signal })
     const text = await body.text()
     return statusCode === 200 ? undefined : `status ${statusCode} ${text.slice(0, 300)}`
   } catch (error) {

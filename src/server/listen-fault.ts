@@ -2,7 +2,7 @@ import { ConfigError } from '../config/config.ts'
 
 /** Names the setting to change when a server cannot listen at an address. */
 export function listenFault(
-  setting: 'HTTP_PORT' | 'GRPC_PORT',
+  setting: 'HTTP_PORT' | 'GRPC_PORT' | 'OPS_PORT',
   { host, port }: { readonly host: string; readonly port: number },
   cause: unknown,
 ): ConfigError {

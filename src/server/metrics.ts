@@ -1,7 +1,20 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { shareResult } from '../core/shared-result.ts'
 
 interface MeasuredServer {
   connections(): number
+}
+
+/** Rendering costs as much as hundreds of look-ups, so it is done at most this often. */
+export const RENDER_INTERVAL_MS = 1_000
+
+/** Renders metrics at most once a second. */
+export function createExposition(metrics: Registry) {
+  const read = shareResult(async () => {
+    const atMs = performance.now()
+    return { value: await metrics.metrics(), atMs }
+  }, RENDER_INTERVAL_MS)
+  return { contentType: metrics.contentType, metrics: async () => (await read()).value }
 }
 
 /** The metrics of this process. */

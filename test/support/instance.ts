@@ -18,6 +18,8 @@ export interface Instance {
   readonly grpcUrl: string
   /** A client of the gRPC server with the admin token. */
   client<S extends DescService>(service: S): Client<S>
+  /** Of OPS_PORT, if it is set. */
+  readonly opsUrl: string
   reloadTls(): void
   close(): Promise<void>
 }
@@ -47,6 +49,7 @@ export async function startInstance(
   return {
     httpUrl: `${scheme}://127.0.0.1:${service.httpPort}`,
     grpcUrl,
+    opsUrl: `${scheme}://127.0.0.1:${service.opsPort}`,
     client: (desc) => createClient(desc, createGrpcTransport({ baseUrl: grpcUrl, interceptors })),
     reloadTls: () => tls?.reload(),
     async close() {

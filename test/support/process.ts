@@ -71,7 +71,10 @@ export async function startProcess(
   const [httpUrl, address] = await new Promise<string[]>((resolve, reject) => {
     setTimeout(() => reject(new Error(`the service is not ready: ${errors}`)), READY_MS).unref()
     createInterface({ input: child.stdout }).on('line', (line) => {
-      const match = /^Inflow is ready: HTTP (\S+), gRPC (?:https:\/\/)?(\S+)$/.exec(line)
+      const match =
+        /^Inflow is ready: HTTP (\S+), gRPC (?:https:\/\/)?([^\s,]+)(?:, operations \S+)?$/.exec(
+          line,
+        )
       if (match) resolve(match.slice(1))
     })
     exited.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)

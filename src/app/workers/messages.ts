@@ -8,11 +8,12 @@ export type ToWorker =
   /** Webhooks are due. */
   | { readonly kind: 'deliveries-due' }
   | { readonly kind: 'report-metrics'; readonly id: number }
-  /** The response to `collect-metrics`: the metrics of each worker. */
+  /** The response to `collect-metrics`: the aggregated metrics of all workers, and how old they are. */
   | {
       readonly kind: 'collected-metrics'
       readonly id: number
-      readonly parts: readonly WorkerMetrics[]
+      readonly text: string
+      readonly ageMs: number
     }
   /** Read certificates again. */
   | { readonly kind: 'reload' }
@@ -36,13 +37,14 @@ export interface StartOrder {
   readonly adminToken: string | undefined
   /** Whether webhooks may go to this machine over http. */
   readonly localWebhooks: boolean
-  /** Where to listen: neither is 0. */
+  /** Where to listen: none is 0. */
   readonly ports: Ports
 }
 
 export interface Ports {
   readonly httpPort: number
   readonly grpcPort: number
+  readonly opsPort: number | undefined
 }
 
 /** A metric with its values, as prom-client writes it for aggregation. */

@@ -1,6 +1,8 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
-import { createMetricsAggregator } from './aggregate-metrics.ts'
+import { shareResult } from '../../core/shared-result.ts'
+import { RENDER_INTERVAL_MS } from '../../server/metrics.ts'
+import { createMetricsAggregator, expose } from './aggregate-metrics.ts'
 import type { StartOrder, ToPrimary } from './messages.ts'
 import { type Unstartable, WorkerPool } from './worker-pool.ts'
 
@@ -53,9 +55,11 @@ export async function startWorkers({ workers, order, log, onFailure }: Options):
         metrics.onReport(number, message.id, message.metrics)
         break
       case 'collect-metrics':
-        void metrics
-          .collect()
-          .then((parts) => pool.send(number, { kind: 'collected-metrics', id: message.id, parts }))
+        void collect()
+          .then(({ value: text, atMs }) => {
+            const ageMs = performance.now() - atMs
+            pool.send(number, { kind: 'collected-metrics', id: message.id, text, ageMs })
+          })
           .catch((error: unknown) => log.warn({ err: error }, 'cannot collect metrics'))
         break
     }
@@ -79,6 +83,11 @@ export async function startWorkers({ workers, order, log, onFailure }: Options):
     workers: () => pool.ready(),
     request: (number, id) => pool.send(number, { kind: 'report-metrics', id }),
   })
+  // Scrapes of all workers share one collection.
+  const collect = shareResult(async () => {
+    const atMs = performance.now()
+    return { value: await expose(await metrics.collect()), atMs }
+  }, RENDER_INTERVAL_MS)
   try {
     await pool.start()
     return { reload: () => pool.broadcast({ kind: 'reload' }), close: () => pool.stop() }

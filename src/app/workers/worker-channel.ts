@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client'
-import { expose } from './aggregate-metrics.ts'
+import { type Dated, shareResult } from '../../core/shared-result.ts'
+import { createExposition, RENDER_INTERVAL_MS } from '../../server/metrics.ts'
 import type { StartOrder, ToPrimary, ToWorker, WorkerMetrics } from './messages.ts'
 import { endpointShare } from './share-limits.ts'
 
@@ -62,20 +63,20 @@ function once(send: () => void): () => void {
 
 export function createPrimaryChannel(options: ChannelOptions): PrimaryChannel {
   const { order, workers, send, onMessage, collectTimeoutMs = COLLECT_TIMEOUT_MS } = options
-  const collecting = new Map<number, (parts: readonly WorkerMetrics[]) => void>()
+  const collecting = new Map<number, (collected: Dated<string> | undefined) => void>()
   let ids = 0
 
-  /** @returns no metrics if there is no response in time */
-  const collect = (): Promise<readonly WorkerMetrics[]> =>
+  /** @returns undefined if there is no response in time */
+  const collect = (): Promise<Dated<string> | undefined> =>
     new Promise((resolve) => {
       ids += 1
       const id = ids
-      const done = (parts: readonly WorkerMetrics[]): void => {
+      const done = (collected: Dated<string> | undefined): void => {
         clearTimeout(timer)
         collecting.delete(id)
-        resolve(parts)
+        resolve(collected)
       }
-      const timer = setTimeout(done, collectTimeoutMs, [])
+      const timer = setTimeout(done, collectTimeoutMs, undefined)
       collecting.set(id, done)
       send({ kind: 'collect-metrics', id })
     })
@@ -84,8 +85,10 @@ export function createPrimaryChannel(options: ChannelOptions): PrimaryChannel {
     else if (message.kind === 'committed') handlers.onCommit()
     else if (message.kind === 'deliveries-due') handlers.deliveriesDue()
     else if (message.kind === 'reload') handlers.reload()
-    else if (message.kind === 'collected-metrics') collecting.get(message.id)?.(message.parts)
-    else if (message.kind === 'report-metrics') {
+    else if (message.kind === 'collected-metrics') {
+      const { id, text, ageMs } = message
+      collecting.get(id)?.({ value: text, atMs: performance.now() - ageMs })
+    } else if (message.kind === 'report-metrics') {
       void handlers
         .collectMetrics()
         .then((metrics) =>
@@ -98,14 +101,16 @@ export function createPrimaryChannel(options: ChannelOptions): PrimaryChannel {
     deliveriesDue: once(() => send({ kind: 'deliveries-due' })),
     concurrencyOf: (endpointId, concurrency) =>
       endpointShare({ number: order.number, workers }, endpointId, concurrency),
-    exposition: (own, common) => ({
-      contentType: own.contentType,
-      async metrics() {
-        const parts = await collect()
-        const sums = parts.length > 0 ? await expose(parts) : await own.metrics()
-        return `${sums}\n${await common.metrics()}`
-      },
-    }),
+    exposition: (own, common) => {
+      const rendered = createExposition(common)
+      // The sums age from their collection on, so that scrapes of several workers agree.
+      const read = shareResult(async () => {
+        const askedMs = performance.now()
+        const sums = (await collect()) ?? { value: await own.metrics(), atMs: askedMs }
+        return { value: `${sums.value}\n${await rendered.metrics()}`, atMs: sums.atMs }
+      }, RENDER_INTERVAL_MS)
+      return { contentType: own.contentType, metrics: async () => (await read()).value }
+    },
     ready(handlers) {
       onMessage((message) => handle(message, handlers))
       send({ kind: 'ready' })

@@ -94,8 +94,8 @@ async function findAndCheckService(serviceUrl: string | undefined): Promise<read
   try {
     // The health check needs no token.
     const options = { token: '-', ...(serviceUrl !== undefined && { serviceUrl }) }
-    const { url, httpUrl } = findService(options, process.env)
-    return await checkService({ grpcUrl: url, httpUrl, tls: readTlsOptions(process.env) })
+    const { url, httpUrl, opsUrl } = findService(options, process.env)
+    return await checkService({ grpcUrl: url, httpUrl, opsUrl, tls: readTlsOptions(process.env) })
   } catch (error) {
     if (error instanceof Failure && error.exitCode === EXIT.unreachable) {
       return checkService(undefined)

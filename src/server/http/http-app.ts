@@ -42,7 +42,7 @@ export interface HttpApp {
    * @param posts the paths that accept only POST
    * @throws ConfigError when the server cannot listen at the address
    */
-  listen(setting: 'HTTP_PORT', posts: ReadonlySet<string>): Promise<HttpServer>
+  listen(setting: 'HTTP_PORT' | 'OPS_PORT', posts: ReadonlySet<string>): Promise<HttpServer>
 }
 
 export interface HttpServer {

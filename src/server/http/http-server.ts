@@ -4,13 +4,15 @@ import type { Invoker } from '../rpc/invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
 import { allowOrigins } from './headers.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
-import { type Operations, registerOperations } from './operations.ts'
+import { type Operations, registerHealth, registerOperations } from './operations.ts'
 
-interface HttpServerOptions<Bank> extends HttpAppOptions, Operations {
+interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
   /** The origins whose scripts may call from a browser. */
   readonly corsOrigins: readonly string[]
+  /** Undefined: they have a port of their own. */
+  readonly operations: Operations | undefined
 }
 
 /** Opens the HTTP server: REST, Connect, gRPC-Web, bank notifications, health, metrics. */
@@ -20,6 +22,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   const paths = await gateway(app, options.invokers)
   await registerConnect(app, options.invokers)
   await registerBankNotifications(app, options.notifications)
-  registerOperations(app, options)
+  registerHealth(app)
+  if (options.operations) registerOperations(app, options.operations)
   return listen('HTTP_PORT', paths)
 }

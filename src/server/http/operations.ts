@@ -9,15 +9,19 @@ export interface Operations {
   readonly notes: () => readonly string[]
 }
 
-/** The response of `/metrics`. */
+/** The response of `/metrics`, which is rendered at most once a second. */
 export interface Exposition {
   readonly contentType: string
   metrics(): Promise<string>
 }
 
-/** `/healthz`, `/readyz` and `/metrics`. */
-export function registerOperations(app: FastifyInstance, options: Operations): void {
+/** `/healthz`: whether the process lives. */
+export function registerHealth(app: FastifyInstance): void {
   app.get('/healthz', async () => ({ status: 'ok' }))
+}
+
+/** `/readyz` and `/metrics`. */
+export function registerOperations(app: FastifyInstance, options: Operations): void {
   app.get('/readyz', async (_request, reply) => {
     const reasons = await options.ready()
     const found = options.notes()
@@ -26,13 +30,8 @@ export function registerOperations(app: FastifyInstance, options: Operations): v
     return reply.code(503).send({ status: 'not ready', reasons, ...notes })
   })
   const { metrics } = options
-  // Rendering costs as much as hundreds of look-ups, so concurrent requests share one result.
-  let text: Promise<string> | undefined
-  app.get('/metrics', async (_request, reply) => {
+  app.get('/metrics', (_request, reply) => {
     reply.header('content-type', metrics.contentType)
-    text ??= metrics.metrics().finally(() => {
-      text = undefined
-    })
-    return text
+    return metrics.metrics()
   })
 }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { allMethods, nameOf, PROTOCOLS } from '../matrix/protocols.ts'
 import { asJson, creation, GENERATE, GET_TRANSACTION, send, until } from '../rest/rest.ts'
 
 const service = useService()
@@ -60,10 +61,11 @@ test('/healthz succeeds while the process lives, /readyz while it can serve', as
   expect(await get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ready"}' })
   await wire.cut()
   expect(await get('/healthz')).toMatchObject({ status: 200 })
-  expect(await get('/readyz')).toMatchObject({
-    status: 503,
-    text: '{"status":"not ready","reasons":["the database does not respond"]}',
-  })
+  const failed = await until(
+    () => get('/readyz'),
+    (answer) => answer.status === 503,
+  )
+  expect(failed.text).toBe('{"status":"not ready","reasons":["the database does not respond"]}')
   await wire.mend()
   await until(
     () => get('/readyz'),
@@ -74,12 +76,83 @@ test('/healthz succeeds while the process lives, /readyz while it can serve', as
 test('an instance that is older than the schema is not ready', async () => {
   const { pool } = service.database
   await pool.query("insert into schema_migration (name) values ('Migration20991231000000_next')")
-  expect(await get('/readyz')).toMatchObject({
-    status: 503,
-    text: '{"status":"not ready","reasons":["the schema is newer than this version"]}',
-  })
+  const failed = await until(
+    () => get('/readyz'),
+    (answer) => answer.status === 503,
+  )
+  expect(failed.text).toBe(
+    '{"status":"not ready","reasons":["the schema is newer than this version"]}',
+  )
   await pool.query("delete from schema_migration where name like '%_next'")
-  expect(await get('/readyz')).toMatchObject({ status: 200 })
+  await until(
+    () => get('/readyz'),
+    (answer) => answer.status === 200,
+  )
+})
+
+test('a flood of scrapes and probes is served one result', async () => {
+  const scrapes = await Promise.all(Array.from({ length: 50 }, () => get('/metrics')))
+  const next = await get('/metrics')
+  // Computed again, the CPU time and the connections would differ; a second may pass in between once.
+  expect(new Set([...scrapes, next].map(({ text }) => text)).size).toBeLessThanOrEqual(2)
+  const probes = await Promise.all(Array.from({ length: 50 }, () => get('/readyz')))
+  expect(new Set(probes.map(({ status }) => status))).toEqual(new Set([200]))
+})
+
+describe('an instance with OPS_PORT and HTTP_INTERNAL=off', () => {
+  let apart: Instance
+
+  beforeAll(async () => {
+    apart = await startInstance(service.url, { opsPort: 0, httpInternal: false })
+  })
+  afterAll(() => apart?.close())
+
+  const unknownPath = (requestId: unknown) =>
+    `{"status":false,"message":"There is nothing at this path","code":"unknown_path","request_id":"${requestId}"}`
+
+  test('has metrics and readiness at a port of their own, and nothing else there', async () => {
+    const at = (url: string, path: string) => send(url, { method: 'GET', path })
+    expect(await at(apart.opsUrl, '/metrics')).toMatchObject({
+      status: 200,
+      headers: { 'content-type': expect.stringContaining('text/plain') },
+      text: expect.stringContaining('inflow_connections{server="ops"} '),
+    })
+    expect(await at(apart.opsUrl, '/readyz')).toMatchObject({ text: '{"status":"ready"}' })
+    for (const url of [apart.opsUrl, apart.httpUrl]) {
+      expect(await at(url, '/healthz')).toMatchObject({ text: '{"status":"ok"}' })
+    }
+    const elsewhere = [
+      await at(apart.httpUrl, '/metrics'),
+      await at(apart.httpUrl, '/readyz'),
+      await send(apart.opsUrl, { headers: asJson('any'), body: '{}' }),
+    ]
+    for (const answer of elsewhere) {
+      const text = unknownPath(answer.headers['x-request-id'])
+      expect(answer).toMatchObject({ status: 404, text })
+    }
+  })
+
+  test('serves tokens at the gRPC port only: their paths are unknown to HTTP', async () => {
+    const methods = await allMethods()
+    const statuses = new Map<string, number>()
+    for (const method of methods) {
+      const path = `/${method.parent.typeName}/${method.name}`
+      for (const contentType of ['application/json', 'application/grpc-web+proto']) {
+        const headers = { ...asJson(ADMIN_TOKEN), 'content-type': contentType }
+        const answer = await send(apart.httpUrl, { path, headers, body: '{}' })
+        statuses.set(`${method.parent.name} ${contentType}`, answer.status)
+        if (method.parent.name === 'ThirdPartyService') continue
+        const text = unknownPath(answer.headers['x-request-id'])
+        expect([path, answer.status, answer.text]).toEqual([path, 404, text])
+      }
+    }
+    expect(statuses.get('ThirdPartyService application/json')).toBe(401)
+    expect(statuses.get('ThirdPartyService application/grpc-web+proto')).toBe(200)
+    const { id } = await service.business()
+    const method = methods.find((each) => nameOf(each) === 'BusinessService.GetBusiness')!
+    const call = { method, request: { businessId: id }, authorization: `Bearer ${ADMIN_TOKEN}` }
+    expect(await PROTOCOLS['gRPC from grpc-js']!(apart, call)).toHaveProperty('messages')
+  })
 })
 
 describe('the log', () => {
