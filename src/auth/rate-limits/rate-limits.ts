@@ -24,6 +24,9 @@ export interface DefaultLimits {
  */
 export type Form = 'well-formed' | 'malformed'
 
+/** The buckets of failed authentications from an address; none before the first failure of a form. */
+export type Failures = Readonly<Partial<Record<Form, TokenBucket>>>
+
 /** The buckets of one instance. Their number is bounded: the least recently used are evicted. */
 export interface RateLimits {
   /** Returns the bucket of authenticated requests from an address; undefined: no limit. */
@@ -32,12 +35,10 @@ export interface RateLimits {
   anonymous(address: string): SharedBucket | undefined
   /** Whether failed authentications are limited. */
   readonly limitsFailures: boolean
-  /** Returns the bucket of failed authentications from an address; undefined before the first. */
-  failures(address: string, form: Form): TokenBucket | undefined
+  /** Returns the buckets of failed authentications from an address; undefined before the first. */
+  failures(address: string): Failures | undefined
   /** Counts a failed authentication from an address. */
   fail(address: string, form: Form, credential: string): void
-  /** Whether there was a failed authentication that still counts. */
-  readonly hasFailures: boolean
   /** The credentials that are looked up after any number of failures. */
   readonly known: KnownCredentials
   /**
@@ -78,7 +79,7 @@ const FAILED: Readonly<Record<Form, string>> = { 'well-formed': 'failed', malfor
  */
 export function createRateLimits({ defaults, known, clock, report }: Options): RateLimits {
   const max = BUCKETS_MAX
-  const failures = new LRUCache<string, SharedBucket>({ max })
+  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>({ max })
   const callers = new LRUCache<string, KnownCaller>({ max })
   const createBucket = (name: string, limit: RateLimit) =>
     new SharedBucket(name, limit, clock.now(), report)
@@ -98,17 +99,15 @@ export function createRateLimits({ defaults, known, clock, report }: Options): R
     address: perAddress('address'),
     anonymous: perAddress('anonymous'),
     limitsFailures: defaults.failed !== undefined,
-    get hasFailures() {
-      return failures.size > 0
-    },
-    failures: (address, form) => failures.get(`${FAILED[form]} ${addressGroup(address)}`),
+    failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),
     fail(address, form, credential) {
       if (defaults.failed === undefined) return
       if (form === 'well-formed') known.forget(credential)
-      const name = `${FAILED[form]} ${addressGroup(address)}`
-      const bucket = failures.get(name) ?? createBucket(name, defaults.failed)
-      failures.set(name, bucket)
-      bucket.debit(1, clock.now())
+      const group = addressGroup(address)
+      const buckets = failures.get(group) ?? {}
+      buckets[form] ??= createBucket(`${FAILED[form]} ${group}`, defaults.failed)
+      failures.set(group, buckets)
+      buckets[form].debit(1, clock.now())
     },
     known,
     caller(caller, credentialOf) {

@@ -1,7 +1,7 @@
 import type { Interceptor } from '@connectrpc/connect'
 import { callerKey } from '../../auth/caller.ts'
 import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
-import type { Form, RateLimits } from '../../auth/rate-limits/rate-limits.ts'
+import type { Failures, Form, RateLimits } from '../../auth/rate-limits/rate-limits.ts'
 import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
@@ -32,14 +32,15 @@ export function limitArrivals(
     const kind = policyOf(request.method).credential
     const given = authorizationOf(request) !== null
     if (kind === 'secret key') limitAddress(limits, clock, context, given)
-    if (given && limits.hasFailures) {
+    const failures = given ? limits.failures(context.address) : undefined
+    if (failures !== undefined && isExhausted(failures, clock)) {
       const credential = credentialOf(request) ?? ''
       const form = formOf(credentialIdOf, kind, credential)
-      const failures = limits.failures(context.address, form)
-      if (failures !== undefined && !failures.has(clock.now()) && !limits.known.has(credential)) {
+      const bucket = failures[form]
+      if (bucket !== undefined && !bucket.has(clock.now()) && !limits.known.has(credential)) {
         // It may have been issued a moment ago.
         if (form === 'well-formed') limits.known.refresh()
-        throw refuse(context, failures, 'failed authentications from this address')
+        throw refuse(context, bucket, 'failed authentications from this address')
       }
     }
     return next(request).catch((error: unknown) => {
@@ -63,6 +64,12 @@ function limitAddress(limits: RateLimits, clock: Clock, context: CallContext, gi
   if (bucket === undefined) return
   const admitted = given ? bucket.has(clock.now()) : bucket.take(clock.now())
   if (!admitted) throw refuse(context, bucket, FROM_ADDRESS)
+}
+
+/** Whether a limit of failures is reached; only then the form of a credential matters. */
+function isExhausted(failures: Failures, clock: Clock): boolean {
+  const nowMs = clock.now()
+  return Object.values(failures).some((bucket) => !bucket.has(nowMs))
 }
 
 function formOf(
