@@ -188,7 +188,8 @@ test('checks a service over TLS with the CA certificate of INFLOW_CA', async () 
   const TLS_KEY = file('key.pem', key)
   const INFLOW_CA = file('ca.pem', authority.cert)
   const DATA_DIR = join(folder, 'data')
-  const running = await startProcess({ DATA_DIR, TLS_CERT, TLS_KEY, MASTER_KEY: undefined })
+  const settings = { DATA_DIR, TLS_CERT, TLS_KEY, MASTER_KEY: undefined, OPS_PORT: '0' }
+  const running = await startProcess(settings)
   onTestFinished(async () => void (await running.stop()))
   const reported = async (env: Record<string, string>) => {
     const { stdout } = await runHere(['doctor', '--json'], { DATA_DIR, ...env })

@@ -52,7 +52,7 @@ test('the workers end when the primary process is killed', async () => {
 })
 
 test('replacements listen on the same ports after all workers die at once', async () => {
-  const service = await start(2)
+  const service = await start(2, { OPS_PORT: '0' })
   for (let round = 0; round < 2; round++) {
     const before = pidsOf(service)
     for (const pid of before) process.kill(pid, 'SIGKILL')
@@ -60,8 +60,11 @@ test('replacements listen on the same ports after all workers die at once', asyn
       () => expect(pidsOf(service).filter((pid) => !before.includes(pid))).toHaveLength(2),
       WAIT_MS,
     )
-    // On the ports that were free at the start, of both servers.
-    expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200)
+    // On the ports that were free at the start, of all servers.
+    expect((await fetch(`${service.httpUrl}/healthz`)).status).toBe(200)
+    expect((await fetch(`${service.opsUrl}/readyz`)).status).toBe(200)
+    const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text()
+    expect(metrics).toMatch(/^inflow_connections\{server="ops"\} [1-9]/m)
     await publish(service)
     expect(isAlive(workersOf(service).get(backgroundOf(service))!)).toBe(true)
   }

@@ -15,6 +15,8 @@ export interface ServiceProcess {
   readonly grpcUrl: string
   /** `host:port` of the gRPC server. */
   readonly grpcAddress: string
+  /** Of OPS_PORT; empty without one. */
+  readonly opsUrl: string
   readonly child: ChildProcess
   /** Its output so far, standard output and error. Only kept with `keepOutput`. */
   output(): string
@@ -68,17 +70,19 @@ export async function startProcess(
   child.stderr.on('data', (text) => {
     errors = (errors + text).slice(-10_000)
   })
-  const [httpUrl, address] = await new Promise<string[]>((resolve, reject) => {
-    setTimeout(() => reject(new Error(`the service is not ready: ${errors}`)), READY_MS).unref()
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const match =
-        /^Inflow is ready: HTTP (\S+), gRPC (?:https:\/\/)?([^\s,]+)(?:, operations \S+)?$/.exec(
-          line,
-        )
-      if (match) resolve(match.slice(1))
-    })
-    exited.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)
-  }).catch((error: unknown) => {
+  const [httpUrl, address, opsUrl = ''] = await new Promise<(string | undefined)[]>(
+    (resolve, reject) => {
+      setTimeout(() => reject(new Error(`the service is not ready: ${errors}`)), READY_MS).unref()
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const match =
+          /^Inflow is ready: HTTP (\S+), gRPC (?:https:\/\/)?([^\s,]+)(?:, operations (\S+))?$/.exec(
+            line,
+          )
+        if (match) resolve(match.slice(1))
+      })
+      exited.then(() => reject(new Error(`the service did not start: ${errors}`)), reject)
+    },
+  ).catch((error: unknown) => {
     reap()
     throw error
   })
@@ -86,6 +90,7 @@ export async function startProcess(
     httpUrl: httpUrl!,
     grpcUrl: `${new URL(httpUrl!).protocol}//${address}`,
     grpcAddress: address!,
+    opsUrl,
     child,
     output: () => output,
     async kill() {
