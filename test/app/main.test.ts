@@ -6,6 +6,7 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { auditSettings } from '../../src/app/audit-settings.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { useDatabase } from '../support/database.ts'
+import { MASTER_KEY as KEY } from '../support/master-key.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { startProcess } from '../support/process.ts'
 
@@ -21,7 +22,7 @@ beforeAll(async () => {
 })
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
-const MASTER_KEY = Buffer.alloc(32, 1).toString('base64')
+const MASTER_KEY = KEY.toString('base64')
 
 /** Runs the service with settings that it rejects. */
 async function start(env: NodeJS.ProcessEnv) {
