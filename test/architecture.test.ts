@@ -44,7 +44,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'transactions',
     'webhooks',
   ],
-  server: ['auth', 'config', 'postgres'],
+  server: ['auth', 'config', 'net', 'postgres'],
   'fake-banks': ['banks'],
   client: [],
   console: [],

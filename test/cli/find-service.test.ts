@@ -61,6 +61,7 @@ test('options override the environment, which overrides the file', () => {
     url: LOCAL,
     token: 'admin',
     httpUrl: 'http://127.0.0.1:8080',
+    opsUrl: 'http://127.0.0.1:8080',
     businessId: 'biz_demo',
   })
   expect(findService({ token: 'mine' }, env)).toMatchObject({ url: LOCAL, token: 'mine' })

@@ -13,8 +13,8 @@ interface Frame {
 const KEY_CHARS_MAX = 100
 
 /**
- * Refuses JSON in which an object has a key twice: of two values JSON.parse would keep the last, and
- * what checked the request before Inflow may have read the first.
+ * Refuses JSON in which an object has a key twice: of two values JSON.parse would keep the last, and a
+ * proxy that checked the request before Inflow may have read the first.
  *
  * @param text may be invalid JSON, which is refused here or by the parser
  * @throws Fault malformed_json that names the key; SyntaxError
