@@ -20,7 +20,10 @@ export const common = (name: string) => ({
 
 /** Files that take half a minute each: `npm run test:faults` runs them, so that `npm test` stays quick. */
 export const SLOW_FILES = [
+  'test/accounts/live-openings.test.ts',
   'test/app/workers/limits.test.ts',
+  'test/cli/reconcile.test.ts',
+  'test/client/subscribe.test.ts',
   'test/crypto/master-key.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/tls/tls-process.test.ts',

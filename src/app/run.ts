@@ -89,8 +89,8 @@ async function serve(config: Config, log: Logger): Promise<void> {
     const urls = urlsOf(config, service)
     const credentials = embedded
       ? await writeCredentials(config.dataDir, database, systemClock, system, {
-          ...urls,
           admin_token: adminToken as string,
+          ...urls,
         })
       : undefined
     restoreSignals()
