@@ -34,10 +34,21 @@ const resolve = inFile(
 )
 const ninePsb = inFile('src/banks/9psb/notification.ts', 'test/banks/9psb-notification.test.ts')
 const palmPay = inFile('src/banks/palmpay/signature.ts', 'test/banks/palmpay-signature.test.ts')
-const palmPayNotice = inFile('src/banks/palmpay/notification.ts', 'test/banks/palmpay.test.ts')
-const order = inFile('src/banks/palmpay/order.ts', 'test/banks/palmpay.test.ts')
+const palmPayNotice = inFile(
+  'src/banks/palmpay/notification.ts',
+  'test/banks/palmpay/notification.test.ts',
+)
+const order = inFile(
+  'src/banks/palmpay/order.ts',
+  'test/banks/palmpay/notification.test.ts',
+  'test/banks/palmpay/payments.test.ts',
+)
 const providus = inFile('src/banks/providus/requery.ts', 'test/banks/providus-payments.test.ts')
-const transfer = inFile('src/banks/safehaven/transfer.ts', 'test/banks/safehaven.test.ts')
+const transfer = inFile(
+  'src/banks/safehaven/transfer.ts',
+  'test/banks/safehaven/notification.test.ts',
+  'test/banks/safehaven/payments.test.ts',
+)
 const amount = inFile('src/banks/amount.ts', 'test/banks/9psb-notification.test.ts')
 
 export const BANKING = [

@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
+import type { AccountOrder, BankNotification } from '../../../src/banks/bank.ts'
+import { createPalmPay } from '../../../src/banks/palmpay/palmpay.ts'
+import { readPalmPaySettings } from '../../../src/banks/palmpay/settings.ts'
+import { systemClock } from '../../../src/core/clock.ts'
+import { generatePalmPayCredentials } from '../../../src/fake-banks/palmpay/keys.ts'
+import { type FakePalmPay, startFakePalmPay } from '../../../src/fake-banks/palmpay/palmpay.ts'
+import { httpTo, readSettingsOf } from '../fixture.ts'
+
+export const signal = new AbortController().signal
+
+/** A fake PalmPay for the tests of one file, and connectors to it. */
+export function usePalmPay() {
+  const credentials = generatePalmPayCredentials()
+  let fake: FakePalmPay
+  let orders = 0
+
+  beforeAll(async () => {
+    fake = await startFakePalmPay({ port: 0, credentials })
+  })
+  afterAll(() => fake.close())
+  beforeEach(() => fake.faults.clear())
+
+  function settings(environment: NodeJS.ProcessEnv = {}) {
+    return readSettingsOf(readPalmPaySettings, 'PALMPAY', { ...fake.environment, ...environment })
+  }
+
+  function connector(environment: NodeJS.ProcessEnv = {}, url = fake.url, timeoutMs = 5_000) {
+    const warnings: string[] = []
+    const { found, faults } = settings(environment)
+    expect(faults).toEqual([])
+    const bank = createPalmPay({
+      settings: found!,
+      http: httpTo(url, timeoutMs),
+      clock: systemClock,
+      random: randomBytes,
+      warn: (text) => warnings.push(text),
+    })
+    return { ...bank, warnings }
+  }
+
+  function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
+    orders += 1
+    return {
+      bank: 'PALMPAY',
+      reference: `R-PALMPAY${orders}`,
+      accountName: 'Acme/Ada Obi',
+      firstName: 'Ada',
+      lastName: 'Obi',
+      email: 'ada@example.com',
+      phone: '08012345678',
+      idType: 'bvn',
+      idNumber: '22212345678',
+      attempt: 1,
+      repeated: false,
+      ...overrides,
+    }
+  }
+
+  const opened = (reference: string) =>
+    [...fake.accounts.values()].filter(({ accountReference }) => accountReference === reference)
+
+  return {
+    get fake() {
+      return fake
+    },
+    ...{ credentials, settings, connector, order, opened },
+  }
+}
+
+export const notificationOf = (body: string): BankNotification => ({
+  headers: {},
+  rawBody: Buffer.from(body),
+  pathSecret: '',
+})

@@ -1,0 +1,171 @@
+import { describe, expect, test } from 'vitest'
+import { startFakePalmPay } from '../../../src/fake-banks/palmpay/palmpay.ts'
+import { signal, usePalmPay } from './fixture.ts'
+
+const palm = usePalmPay()
+const { connector, order, opened } = palm
+
+describe('opening an account', () => {
+  test('uses our reference and name', async () => {
+    const request = order({ idType: 'nin' })
+    const result = await connector().openAccount(request, signal)
+    const [account] = opened(request.reference)
+    expect(result).toEqual({
+      kind: 'opened',
+      accountNumber: account?.virtualAccountNo,
+      accountName: 'Acme/Ada Obi',
+      bankAccountId: '',
+    })
+  })
+
+  test('sends the operator’s fields, signed', async () => {
+    const environment = {
+      BANK_PALMPAY_CREATE_FIELDS: '{"virtualAccountName":"Shop","more":{"a":1}}',
+    }
+    const result = await connector(environment).openAccount(order(), signal)
+    expect(result).toMatchObject({ kind: 'opened', accountName: 'Shop' })
+  })
+
+  test.each([
+    ['00012345678', 'was not verified by the bank'],
+    ['11112345678', 'is already used for an account at the bank'],
+  ])('rejects identity %s', async (idNumber, message) => {
+    const result = await connector().openAccount(order({ idNumber }), signal)
+    expect(result).toEqual({ kind: 'rejected', fields: [{ field: 'idNumber', message }] })
+  })
+
+  test.each(['OPEN_GW_000008', 'OPEN_GW_000012', 'OPEN_GW_000020'])(
+    'opens nothing after %s and can be retried',
+    async (code) => {
+      palm.fake.faults.add('create', `code ${code}`)
+      const result = await connector().openAccount(order(), signal)
+      expect(result).toMatchObject({ kind: 'unavailable', cause: `${code} fault` })
+    },
+  )
+
+  test('opens nothing with a signature of another key', async () => {
+    const other = await startFakePalmPay({ port: 0 })
+    const environment = { BANK_PALMPAY_PRIVATE_KEY: other.environment['BANK_PALMPAY_PRIVATE_KEY'] }
+    await other.close()
+    const request = order()
+    const result = await connector(environment).openAccount(request, signal)
+    expect(result).toMatchObject({ kind: 'unavailable' })
+    expect(opened(request.reference)).toEqual([])
+  })
+
+  test('opens nothing if the bank is unreachable', async () => {
+    const gone = await startFakePalmPay({ port: 0 })
+    await gone.close()
+    const result = await connector({}, gone.url).openAccount(order(), signal)
+    expect(result).toMatchObject({ kind: 'unavailable' })
+  })
+
+  test.each(['hang', 'cut', '500', 'page', 'code AC100003'] as const)(
+    'after "%s" finds no account, and a retry opens one',
+    async (fault) => {
+      const request = order()
+      const bank = connector({}, palm.fake.url, 300)
+      palm.fake.faults.add('create', fault)
+      expect(await bank.openAccount(request, signal)).toMatchObject({
+        kind: 'unknown',
+        next: 'requery',
+      })
+      expect(await bank.findOpened?.(request, signal)).toMatchObject({ kind: 'unavailable' })
+      const repeated = await bank.openAccount({ ...request, attempt: 2, repeated: true }, signal)
+      expect(repeated.kind).toBe('opened')
+      expect(opened(request.reference)).toHaveLength(1)
+    },
+  )
+
+  test.each(['hang after', 'cut after', '500 after', 'page after', 'done, code AC100003'] as const)(
+    'after "%s" finds the account',
+    async (fault) => {
+      const request = order()
+      const bank = connector({}, palm.fake.url, 300)
+      palm.fake.faults.add('create', fault)
+      expect(await bank.openAccount(request, signal)).toMatchObject({
+        kind: 'unknown',
+        next: 'requery',
+      })
+      const [account, ...others] = opened(request.reference)
+      expect(others).toEqual([])
+      expect(await bank.findOpened?.(request, signal)).toMatchObject({
+        kind: 'opened',
+        accountNumber: account?.virtualAccountNo,
+      })
+    },
+  )
+
+  test('stays unknown if the lookup fails too', async () => {
+    const bank = connector({}, palm.fake.url, 300)
+    for (const fault of ['hang', '500', 'code AC100003'] as const) {
+      palm.fake.faults.add('queryOne', fault)
+      const found = await bank.findOpened?.(order(), signal)
+      expect(found).toMatchObject({ kind: 'unknown', next: 'requery' })
+    }
+  })
+
+  test('needs manual review if accounts cannot be looked up by reference', async () => {
+    const bank = connector({ BANK_PALMPAY_FIND_BY: 'none' })
+    expect(bank.findOpened).toBeUndefined()
+    palm.fake.faults.add('create', '500')
+    const result = await bank.openAccount(order(), signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
+  })
+
+  test('needs manual review if the bank returns another reference', async () => {
+    const request = order()
+    // Queried by a field that it does not know, the bank may return any account.
+    const other = palm.fake.openAccount('Other Customer', 'R-OTHER')
+    const environment = {
+      BANK_PALMPAY_CREATE_FIELDS: JSON.stringify({ accountReference: other.accountReference }),
+    }
+    const result = await connector(environment).openAccount(request, signal)
+    expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
+  })
+
+  test('finds the account if our own first attempt used the identity', async () => {
+    const request = order()
+    const bank = connector()
+    const account = palm.fake.openAccount('Acme/Ada Obi', request.reference)
+    palm.fake.faults.add('create', 'code AC100009')
+    expect(
+      await bank.openAccount({ ...request, attempt: 2, repeated: true }, signal),
+    ).toMatchObject({
+      kind: 'opened',
+      accountNumber: account.virtualAccountNo,
+    })
+    const other = order({ attempt: 2, repeated: true })
+    palm.fake.faults.add('create', 'code AC100009')
+    expect(await bank.openAccount(other, signal)).toMatchObject({ kind: 'rejected' })
+    palm.fake.faults.add('create', 'code AC100009')
+    palm.fake.faults.add('queryOne', '500')
+    expect(await bank.openAccount(other, signal)).toMatchObject({
+      kind: 'unknown',
+      next: 'requery',
+    })
+  })
+})
+
+describe('closing an account', () => {
+  const close = (accountNumber: string) =>
+    connector({}, palm.fake.url, 300).closeAccount?.(
+      { reference: '', accountNumber, bankAccountId: '' },
+      signal,
+    )
+
+  test('disables the account and can be repeated', async () => {
+    const account = palm.fake.openAccount('Ada Obi')
+    palm.fake.faults.add('update', 'hang after')
+    expect(await close(account.virtualAccountNo)).toMatchObject({ kind: 'unavailable' })
+    expect(await close(account.virtualAccountNo)).toEqual({ kind: 'closed' })
+    expect(account.status).toBe('Disabled')
+  })
+
+  test('reports the bank’s error for an unknown account', async () => {
+    expect(await close('0000000000')).toEqual({
+      kind: 'unavailable',
+      cause: 'AC100001 record not found',
+    })
+  })
+})
