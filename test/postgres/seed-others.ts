@@ -62,6 +62,7 @@ const credentials = [
       case when n % 2 = 0 then 'key.issue' else 'key.revoke' end, 'key', case when n <= 200 then 'key_rare' else 'key_' || n % 50 end,
       case when n % 3 = 0 then ${anyBusiness('n')} else ${BUSINESS} end, '{}', '', ''
     from generate_series(1, $1::int) n`,
+  "insert into audit_mac (number, mac) select number, decode(repeat('00', 48), 'hex') from audit_entry",
   'update audit_head set number = (select max(number) from audit_entry)',
 ]
 
