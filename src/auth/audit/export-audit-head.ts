@@ -33,8 +33,9 @@ export function createAuditExport({ pool, keys, log, metrics }: Options): Loop {
     async turn() {
       const head = await readHead(pool)
       const line = { number: Number(head.number), hash: head.hash, mac: head.mac.toString('hex') }
-      if (isAuthenticHead(keys, head)) log.info(line, 'audit head')
-      else log.error(line, 'the audit head was changed in the database: run `inflow audit verify`')
+      if (!isAuthenticHead(keys, head))
+        log.error(line, 'the audit head was changed in the database: run `inflow audit verify`')
+      else if (head.number > 0n) log.info(line, 'audit head')
       entries.set(line.number)
       return undefined
     },
