@@ -146,6 +146,7 @@ export const WEBHOOKS = [
     'a redelivery does not end a claim',
     'leased_until = null, claims = d.claims + 1`',
     'leased_until = null`',
+    'Whatever ended the claim before has raised the fence already.',
   ),
   resend(
     'recovering sends what was delivered',

@@ -227,6 +227,28 @@ describe('of a business with a cut-off', () => {
     })
     expect(await preview()).toMatchObject({ transactionCount: 0n, grossMinor: 0n })
   })
+
+  test('a preview counts only payments of its mode', async () => {
+    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    const [inTest, id] = [`8${accountNumber.slice(1)}`, newId('acc', atMs)]
+    const other = { id, reference: `R-${id}`, live: false, account_number: inTest }
+    await instance.pool.query(
+      `insert into account select (jsonb_populate_record(a, $2)).* from account a
+        where account_number = $1`,
+      [accountNumber, other],
+    )
+    clock.set(atMs)
+    await pay(accountNumber, 1, atMs)
+    await pay(inTest, 2, atMs)
+    const dependencies = { ...instance, database: db.database }
+    for (const [live, count] of [
+      [true, 1n],
+      [false, 2n],
+    ] as const) {
+      const preview = await previewSettlement(dependencies, { businessId, live, force: true })
+      expect([live, preview.transactionCount]).toEqual([live, count])
+    }
+  })
 })
 
 test('starting a settlement reads few of the events that are not due yet', async () => {

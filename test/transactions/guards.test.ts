@@ -122,6 +122,14 @@ describe('the database allows only the legal transitions of a transaction', () =
     else await refuses(...change(id, to))
   })
 
+  test('a failed transaction stays failed, even with the posting of a payment', async () => {
+    const id = await insertAt({ status: 'FAILED', settled: false })
+    await sql(...post(id))
+    await expect(sql(...change(id, { status: 'SUCCESS', settled: false }))).rejects.toThrow(
+      'a transaction cannot go from FAILED to SUCCESS',
+    )
+  })
+
   test.each(
     TRANSITIONS.flatMap((transition) =>
       transition.postings.map((kind) => [kind, transition] as const),

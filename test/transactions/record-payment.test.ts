@@ -45,6 +45,23 @@ const POSTING = {
 }
 const EVENT = { kind: 'PAYMENT_NOTIFICATION' }
 
+test('a reversal posts the opposite of the payment', async () => {
+  const { record, stored } = await session()
+  const { transaction } = await record()
+  const client = transactionsOf(service)
+  await client.reverseTransaction({ transactionId: transaction!.id, reason: 'recalled' })
+  const reversal = { kind: 'payment_reversal', debit_account: 'pending' }
+  const { postings, events } = await stored()
+  expect(postings).toHaveLength(2)
+  expect(postings).toEqual(
+    expect.arrayContaining([
+      POSTING,
+      { ...POSTING, ...reversal, credit_account: POSTING.debit_account },
+    ]),
+  )
+  expect(events).toEqual([EVENT, { kind: 'PAYMENT_REVERSED' }])
+})
+
 describe('a payment', () => {
   test('is recorded with all its fields, one posting and one event', async () => {
     const { account, sessionId, record, stored } = await session()
