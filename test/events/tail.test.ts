@@ -4,7 +4,7 @@ import type { Cursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { Tail } from '../../src/events/tail.ts'
 import type { Database } from '../../src/postgres/orm.ts'
-import { useDatabase } from '../support/database.ts'
+import { tamper, useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase(4)
@@ -69,6 +69,40 @@ test('a reader that overtakes a refresh leaves positions dense for all readers',
   } finally {
     held.release()
     cancel.abort()
+    await tail.stop()
+  }
+})
+
+test('a reader whose event is not in the log is refused, from memory as from the database', async () => {
+  await publish(3)
+  const { end, epoch } = await readLogState(db.database.pool)
+  const tail = new Tail(db.database, pino({ level: 'silent' }))
+  const position = end.position - 1n
+  try {
+    const stale = tail.read({ epoch, position, tag: 'abcdef' })
+    await expect(stale).rejects.toMatchObject({ reason: 'stale_cursor' })
+    const { entries } = await tail.read({ epoch, position: position - 1n, tag: '' })
+    expect(entries.at(-1)?.position).toBe(end.position)
+    const again = tail.read({ epoch, position, tag: 'abcdef' })
+    await expect(again).rejects.toMatchObject({ reason: 'stale_cursor' })
+  } finally {
+    await tail.stop()
+  }
+})
+
+test('a reader whose next events were deleted for their age is refused', async () => {
+  await publish(3)
+  const { pool } = db.database
+  const { end, epoch } = await readLogState(pool)
+  await tamper(pool, 'delete from event_log where position < $1', [end.position])
+  await tamper(pool, 'update sequencer set floor = $1', [end.position - 1n])
+  const tail = new Tail(db.database, pino({ level: 'silent' }))
+  try {
+    const late = tail.read({ epoch, position: end.position - 3n, tag: '' })
+    await expect(late).rejects.toMatchObject({ reason: 'expired_cursor' })
+    const { entries } = await tail.read({ epoch, position: end.position - 1n, tag: '' })
+    expect(entries.map((entry) => entry.position)).toEqual([end.position])
+  } finally {
     await tail.stop()
   }
 })

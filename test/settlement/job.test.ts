@@ -202,6 +202,15 @@ describe('of a business with a cut-off', () => {
     })
   })
 
+  test('a settlement leaves out a payment that was recorded at its cut-off', async () => {
+    const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+    clock.set(cutOffAtMs + 60_000)
+    await pay(accountNumber, 1, cutOffAtMs - 1)
+    await pay(accountNumber, 2, cutOffAtMs)
+    const started = await startSettlement(instance, { businessId, ...input })
+    expect(await settleRunning(started?.id)).toMatchObject({ transactionCount: 1n })
+  })
+
   test('a preview counts neither reversed nor settled payments, and agrees with the settlement', async () => {
     const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
     clock.set(atMs)

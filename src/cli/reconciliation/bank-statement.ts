@@ -5,8 +5,8 @@ import type { StatementRowSchema } from '../../../gen/inflow/reconciliation/v1/s
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { createTimeText } from '../../core/clock.ts'
 import { AMOUNT_MINOR_MAX, parseAmount } from '../../core/money.ts'
-import { CsvError, readCsv } from '../read-csv.ts'
 import { EXIT, Failure } from '../failure.ts'
+import { CsvError, readCsv } from '../read-csv.ts'
 import {
   findColumns,
   type StatementColumn,

@@ -118,3 +118,13 @@ test('a process that released a delivery records no attempt of it', async () => 
   })
   expect(await claim(endpointId, nowMs)).toMatchObject({ id: released.id, attempts: 0 })
 })
+
+test('a delivery of a deleted endpoint is not claimed', async () => {
+  const endpointId = await createDelivery()
+  const change = (at: string) =>
+    pool().query(`update webhook_endpoint set deleted_at = ${at} where id = $1`, [endpointId])
+  await change('now()')
+  expect(await claim(endpointId, nowMs)).toBeUndefined()
+  await change('null')
+  expect(await claim(endpointId, nowMs)).toBeDefined()
+})
