@@ -8,7 +8,7 @@ const SETTLEMENT = 'test/settlement/settlement.test.ts'
 const SEQUENCES = 'test/settlement/sequences.test.ts'
 
 const fee = inFile(MIGRATION, 'test/settlement/fee.test.ts')
-const guard = inFile(MIGRATION, 'test/transactions/guards.test.ts', SEQUENCES)
+const guard = inFile(MIGRATION, JOB, 'test/transactions/guards.test.ts', SEQUENCES)
 const batch = inFile('src/settlement/runs/batch-store.ts', JOB, SEQUENCES)
 const store = inFile('src/settlement/runs/store.ts', JOB, SEQUENCES)
 const due = inFile('src/settlement/runs/due-store.ts', JOB, SETTLEMENT)

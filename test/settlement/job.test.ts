@@ -260,6 +260,28 @@ describe('of a business with a cut-off', () => {
   })
 })
 
+test.each(['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence'])(
+  'the database refuses a lower %s of a running settlement',
+  async (column) => {
+    const { id: businessId } = await insertPaidBusiness(1)
+    const started = await start(businessId)
+    const client = await instance.pool.connect()
+    try {
+      await client.query('begin')
+      const change = (column: string, by: number) =>
+        client.query(`update settlement set ${column} = ${column} + $2 where id = $1`, [
+          ...[started?.id, by],
+        ])
+      for (const raised of ['gross_minor', column]) await change(raised, 2)
+      await expect(change(column, -1)).rejects.toThrow('its totals never decrease')
+    } finally {
+      await client.query('rollback')
+      client.release()
+    }
+    await settleRunning(started?.id)
+  },
+)
+
 test('starting a settlement reads few of the events that are not due yet', async () => {
   const { id, accountNumber } = await insertBusiness(instance.pool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
