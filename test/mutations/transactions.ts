@@ -94,6 +94,7 @@ export const TRANSACTIONS = [
     'a pending payment has an event',
     "payment.status === 'SUCCESS'\n        ? encode",
     "payment.status !== 'FAILED'\n        ? encode",
+    'The statement appends only events of successful payments.',
   ),
   batch(
     'a payment that was not inserted is acknowledged as recorded',
