@@ -1,7 +1,8 @@
-import type { AccountOrder, AccountResult, BankOf } from '../../banks/bank.ts'
+import type { AccountResult, BankOf } from '../../banks/bank.ts'
 import { plainText } from '../../banks/plain-text.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
-import { accountNameOf, type StoredAccount } from '../account.ts'
+import type { StoredAccount } from '../account.ts'
+import { orderOf } from './open-at-bank.ts'
 
 const BANK_TIMEOUT_MS = 10_000
 
@@ -35,7 +36,12 @@ export async function confirmOpening(
     )
   }
   const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
-  const found = await served.connector.findOpened?.(orderOf(account, alias), signal)
+  const order = orderOf(account, alias, {
+    // A query needs no identity number.
+    ...{ idType: undefined, idNumber: undefined },
+    ...{ attempt: account.attempts, repeated: true },
+  })
+  const found = await served.connector.findOpened?.(order, signal)
   if (found === undefined) return undefined
   if (found.kind === 'opened' && found.accountNumber === accountNumber) return found
   if (found.kind === 'unknown') {
@@ -50,22 +56,4 @@ export async function confirmOpening(
       ? 'is not the number that the bank has for this account'
       : 'is not confirmed: the bank says that it opened no account'
   throw invalidFields([{ field: 'opened.accountNumber', message }])
-}
-
-/** A query needs no identity number. */
-function orderOf(account: StoredAccount, alias: string): AccountOrder {
-  const { bank, reference, firstName, lastName, email, phone, attempts } = account
-  return {
-    bank,
-    reference,
-    accountName: accountNameOf(alias, firstName, lastName),
-    firstName,
-    lastName,
-    email,
-    phone,
-    idType: undefined,
-    idNumber: undefined,
-    attempt: attempts,
-    repeated: true,
-  }
 }

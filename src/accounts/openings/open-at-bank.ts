@@ -139,7 +139,9 @@ async function askBank(
   priorState: PriorState,
 ): Promise<BankResponse> {
   const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
-  const order = orderOf(request, priorState)
+  const { account, alias, idType, idNumber, attempt } = request
+  const repeated = priorState !== 'RETRYABLE'
+  const order = orderOf(account, alias, { idType, idNumber, attempt, repeated })
   try {
     if (priorState === 'REQUERYING') {
       const found = await findOpened(connector, order, signal)
@@ -171,22 +173,13 @@ function findOpened(
   return Promise.resolve({ kind: 'unknown', cause, next: 'manual review' })
 }
 
-function orderOf(
-  { account, idType, idNumber, alias, attempt }: OpeningRequest,
-  priorState: PriorState,
+/** What a bank needs to open an account, or to find it. */
+export function orderOf(
+  account: RequestedAccount,
+  alias: string,
+  attempt: Pick<AccountOrder, 'idType' | 'idNumber' | 'attempt' | 'repeated'>,
 ): AccountOrder {
   const { bank, reference, firstName, lastName, email, phone } = account
-  return {
-    bank,
-    reference,
-    accountName: accountNameOf(alias, firstName, lastName),
-    firstName,
-    lastName,
-    email,
-    phone,
-    idType,
-    idNumber,
-    attempt,
-    repeated: priorState !== 'RETRYABLE',
-  }
+  const accountName = accountNameOf(alias, firstName, lastName)
+  return { bank, reference, accountName, firstName, lastName, email, phone, ...attempt }
 }
