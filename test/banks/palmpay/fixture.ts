@@ -6,7 +6,7 @@ import { readPalmPaySettings } from '../../../src/banks/palmpay/settings.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { generatePalmPayCredentials } from '../../../src/fake-banks/palmpay/keys.ts'
 import { type FakePalmPay, startFakePalmPay } from '../../../src/fake-banks/palmpay/palmpay.ts'
-import { httpTo, readSettingsOf } from '../fixture.ts'
+import { accountOrder, httpTo, readSettingsOf } from '../fixture.ts'
 
 export const signal = new AbortController().signal
 
@@ -42,20 +42,13 @@ export function usePalmPay() {
 
   function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
     orders += 1
-    return {
+    return accountOrder({
       bank: 'PALMPAY',
       reference: `R-PALMPAY${orders}`,
-      accountName: 'Acme/Ada Obi',
-      firstName: 'Ada',
-      lastName: 'Obi',
-      email: 'ada@example.com',
-      phone: '08012345678',
       idType: 'bvn',
       idNumber: '22212345678',
-      attempt: 1,
-      repeated: false,
       ...overrides,
-    }
+    })
   }
 
   const opened = (reference: string) =>

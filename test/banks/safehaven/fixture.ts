@@ -10,7 +10,7 @@ import {
   type FakeSafeHavenOptions,
   startFakeSafeHaven,
 } from '../../../src/fake-banks/safehaven/safehaven.ts'
-import { httpTo, readSettingsOf } from '../fixture.ts'
+import { accountOrder, httpTo, readSettingsOf } from '../fixture.ts'
 
 export const SECRET = 'a-secret-of-the-path-0123456789'
 export const VIRTUAL = { BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual', BANK_SAFEHAVEN_POLL_MS: '10' }
@@ -74,20 +74,11 @@ export function useSafeHaven() {
 
   function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
     orders += 1
-    return {
+    return accountOrder({
       bank: 'SAFEHAVEN',
       reference: `R-SAFEHAVEN${orders}`,
-      accountName: 'Acme/Ada Obi',
-      firstName: 'Ada',
-      lastName: 'Obi',
-      email: 'ada@example.com',
-      phone: '08012345678',
-      idType: undefined,
-      idNumber: undefined,
-      attempt: 1,
-      repeated: false,
       ...overrides,
-    }
+    })
   }
 
   const opened = (reference: string, bank = fake) =>
