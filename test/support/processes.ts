@@ -27,10 +27,14 @@ export function descendantsOf(pid: number, all = listProcesses()): Process[] {
   return children.flatMap((child) => [child, ...descendantsOf(child.pid, all)])
 }
 
-/** Processes that name one of the paths in their command, and have outlived their parent. */
+/**
+ * Processes that name one of the paths in their command, and have outlived their parent. The keeper of
+ * another run is none: it outlives that run to clean up after it.
+ */
 export function orphansOf(...paths: readonly string[]): Process[] {
   return listProcesses().filter(
-    ({ parent, command }) => parent === 1 && paths.some((path) => command.includes(path)),
+    ({ parent, command }) =>
+      parent === 1 && paths.some((path) => command.includes(path)) && !/keeper\.ts /.test(command),
   )
 }
 
