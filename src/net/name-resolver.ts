@@ -25,6 +25,8 @@ interface NameResolverOptions {
   /** Nameservers as "address:port"; default: those of the system. */
   readonly servers?: readonly string[]
   readonly hostsPath?: string
+  /** The most concurrent lookups. Further names are not resolved. */
+  readonly lookupsMax?: number
 }
 
 /** Per nameserver. Node checks its timeouts once a second, so this means 2 s. */
@@ -33,7 +35,6 @@ const SERVER_TIMEOUT_MS = 1_900
 /** For all nameservers together. */
 const LOOKUP_TIMEOUT_MS = 4_000
 
-/** Concurrent lookups. Further names are not resolved. */
 const LOOKUPS_MAX = 256
 
 const LOOPBACK: readonly LookupAddress[] = [
@@ -51,7 +52,7 @@ const NO_ADDRESS_CODES = new Set(['ENODATA', 'ENOTFOUND'])
  * share one lookup.
  */
 export function createNameResolver(options: NameResolverOptions = {}): Resolve {
-  const { servers } = options
+  const { servers, lookupsMax = LOOKUPS_MAX } = options
   const hosts = createHostsFile(options.hostsPath)
   const inProgress = new Map<string, Promise<readonly LookupAddress[]>>()
 
@@ -66,7 +67,7 @@ export function createNameResolver(options: NameResolverOptions = {}): Resolve {
     if (name === 'localhost' || name.endsWith('.localhost')) return LOOPBACK
     const current = inProgress.get(name)
     if (current) return current
-    if (inProgress.size >= LOOKUPS_MAX) throw new NameError(name, 'EAI_AGAIN')
+    if (inProgress.size >= lookupsMax) throw new NameError(name, 'EAI_AGAIN')
     const lookup = find(name).finally(() => inProgress.delete(name))
     inProgress.set(name, lookup)
     return lookup

@@ -145,6 +145,20 @@ describe('a requery', () => {
     },
   )
 
+  test('has an unknown result if an error of the bank says that something was not found', async () => {
+    const failing = await startReceiver()
+    onTestFinished(() => failing.close())
+    const { connector } = await providusFixture({}, { BANK_PROVIDUS_BASE_URL: failing.url })
+    const body = JSON.stringify({ tranRemarks: 'Database not found' })
+    for (const [status, kind] of [
+      [503, 'unknown'],
+      [200, 'denied'],
+    ] as const) {
+      failing.answer({ status, body })
+      expect(await connector.requery(bankPayment(), signal)).toMatchObject({ kind })
+    }
+  })
+
   test('has an unknown result after a timeout, without a second request', async () => {
     const { bank, connector, reported } = await received()
     bank.faults.add('settlement', 'hang')

@@ -158,7 +158,7 @@ export const EVENTS = [
   state(
     'a cursor before deleted events is accepted',
     '  if (place.position < state.floor) throw expiredCursor',
-    '  if (place.position < state.floor - 1_000n) throw expiredCursor',
+    '  if (place.position < state.floor - 1n) throw expiredCursor',
   ),
   state(
     'another event at the place of a cursor is not noticed',

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { SLOW_FILES } from '../vitest.config.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
 
@@ -78,7 +79,9 @@ function startTests(folder: string, report: string, tests: readonly string[], li
     dirname(fileURLToPath(import.meta.resolve('vitest/package.json'))),
     'vitest.mjs',
   )
-  const options = ['--config', 'test/vitest.config.ts', '--bail', '1']
+  const isSlow = tests.some((test) => SLOW_FILES.includes(test) || test.startsWith('test/faults/'))
+  const config = `test/${isSlow ? 'faults/' : ''}vitest.config.ts`
+  const options = ['--config', config, '--bail', '1']
   const reporting = ['--reporter', 'json', '--outputFile', report]
   const child = spawn(process.execPath, [vitest, 'run', ...options, ...reporting, ...tests], {
     cwd: folder,

@@ -148,6 +148,26 @@ describe('a row of a bank’s statement', () => {
     expect(await reconcile([rowOf(order)])).toEqual([[Finding.MATCHED, Action.NONE]])
   })
 
+  test('is rightly not recorded once an operator has returned its payment', async () => {
+    const unknown = palmPay.openAccount('Unknown')
+    const order = palmPay.receive(unknown.virtualAccountNo, '34', old())
+    await notify(order)
+    const client = service.client(ReconciliationService)
+    const { payments } = await client.listUnmatchedPayments({ pageSize: 100 })
+    const { id = '' } = payments.find(({ sessionId }) => sessionId === order.sessionId) ?? {}
+    await client.returnUnmatchedPayment({ unmatchedPaymentId: id, note: 'sent back' })
+    expect(await reconcile([rowOf(order)])).toEqual([[Finding.MATCHED, Action.NONE]])
+  })
+
+  test('is found by the bank’s key if it names another session than the notification', async () => {
+    const account = await payee(service, Bank.BANK_PALMPAY)
+    const order = palmPay.receive(account.accountNumber, '35', old())
+    await notify(order)
+    const row = rowOf(order, { sessionId: `other-${order.sessionId}` })
+    expect(await reconcile([row])).toEqual([[Finding.MATCHED, Action.NONE]])
+    expect(await recordedIn(service, account)).toHaveLength(1)
+  })
+
   test('is recorded although a test transaction has its session', async () => {
     const account = await payee(service, Bank.BANK_PALMPAY)
     const order = palmPay.receive(account.accountNumber, '32', old())

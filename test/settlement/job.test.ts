@@ -57,6 +57,18 @@ async function insertPaidBusiness(count: number) {
   return { id, accountNumber, transactionIds: await pay(accountNumber, count, clock.now()) }
 }
 
+/** Opens a test account for the business of a live one. @returns its number */
+async function openTestAccount(liveNumber: string): Promise<string> {
+  const [number, id] = [`8${liveNumber.slice(1)}`, newId('acc', clock.now())]
+  const changes = { id, reference: `R-${id}`, live: false, account_number: number }
+  await instance.pool.query(
+    `insert into account select (jsonb_populate_record(a, $2)).* from account a
+      where account_number = $1`,
+    [liveNumber, changes],
+  )
+  return number
+}
+
 const availableOf = async (businessId: string) =>
   (await readBalance(instance.pool, { businessId, live: true })).availableMinor
 
@@ -239,13 +251,7 @@ describe('of a business with a cut-off', () => {
 
   test('a preview counts only payments of its mode', async () => {
     const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
-    const [inTest, id] = [`8${accountNumber.slice(1)}`, newId('acc', atMs)]
-    const other = { id, reference: `R-${id}`, live: false, account_number: inTest }
-    await instance.pool.query(
-      `insert into account select (jsonb_populate_record(a, $2)).* from account a
-        where account_number = $1`,
-      [accountNumber, other],
-    )
+    const inTest = await openTestAccount(accountNumber)
     clock.set(atMs)
     await pay(accountNumber, 1, atMs)
     await pay(inTest, 2, atMs)
@@ -258,6 +264,40 @@ describe('of a business with a cut-off', () => {
       expect([live, preview.transactionCount]).toEqual([live, count])
     }
   })
+})
+
+test('a settlement whose payments are all reversed after it started moves no money and has no event', async () => {
+  const { id: businessId, transactionIds } = await insertPaidBusiness(2)
+  const started = await start(businessId)
+  for (const transactionId of transactionIds) {
+    await reverseTransaction(instance, { transactionId, reason: 'recalled' }, SYSTEM)
+  }
+  expect(await settleRunning(started?.id)).toMatchObject({
+    status: 'COMPLETED',
+    transactionCount: 0n,
+    grossMinor: 0n,
+  })
+  const { rows } = await instance.pool.query(
+    'select kind from outbox where business_id = $1 order by seq',
+    [businessId],
+  )
+  expect(rows.map(({ kind }) => kind)).toEqual([
+    ...['PAYMENT_NOTIFICATION', 'PAYMENT_NOTIFICATION'],
+    ...['PAYMENT_REVERSED', 'PAYMENT_REVERSED'],
+  ])
+})
+
+test('a settlement of one mode takes no payment of the other, and does not stand in its way', async () => {
+  const { id: businessId, accountNumber } = await insertPaidBusiness(1)
+  await pay(await openTestAccount(accountNumber), 3, clock.now())
+  const inLive = await start(businessId)
+  const inTest = await startSettlement(instance, {
+    ...{ businessId, live: false, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
+    ...NO_FEE,
+  })
+  expect(inTest?.id).not.toBe(inLive?.id)
+  expect(await settleRunning(inTest?.id)).toMatchObject({ live: false, grossMinor: 300n })
+  expect(await settleRunning(inLive?.id)).toMatchObject({ live: true, grossMinor: 100n })
 })
 
 test.each(['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence'])(

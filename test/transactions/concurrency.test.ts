@@ -2,7 +2,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { createClient, type Transport } from '@connectrpc/connect'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
@@ -113,6 +113,41 @@ test('finalizes a transaction once when many final reports arrive at the same ti
     const credited = transactions[0].status === 'SUCCESS' ? 1 : 0
     expect([postings.length, events.length]).toEqual([credited, credited])
   }
+})
+
+test('of two final reports that wait for the same transaction, one finalizes it and one is a duplicate', async () => {
+  const { number } = await openAccount(service)
+  const [final, pool] = [paymentInto(number, { sessionId: 'waited' }), service.database.pool]
+  const pending = { ...final, status: TransactionStatus.PENDING }
+  await transactionsOf(service).recordPayment(pending)
+  const holder = await pool.connect()
+  try {
+    await holder.query('begin')
+    await holder.query(`select from transaction where session_id = 'waited' for update`)
+    const reports = [service, second].map((at) => recordAt(at, [final]))
+    await vi.waitUntil(
+      async () => {
+        const waiting = `select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`
+        return (await pool.query(waiting)).rowCount === reports.length
+      },
+      { timeout: 10_000 },
+    )
+    await holder.query('commit')
+    const results = (await Promise.all(reports)).flatMap((batch) => batch.results)
+    expect(results.map(({ error }) => error)).toEqual(['', ''])
+    expect(results.map(({ outcome }) => outcome).sort()).toEqual([
+      RecordOutcome.RECORDED,
+      RecordOutcome.DUPLICATE,
+    ])
+  } finally {
+    holder.release()
+  }
+  expect(await storedOf(pool, 'waited')).toMatchObject({
+    transactions: [{ status: 'SUCCESS' }],
+    postings: [{ kind: 'payment' }],
+    events: [{ kind: 'PAYMENT_NOTIFICATION' }],
+  })
 })
 
 test('overlapping batches in any order never deadlock and never record a payment twice', async () => {

@@ -2,6 +2,7 @@ import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import {
   RecordOutcome,
@@ -108,6 +109,20 @@ test('simulated transfers reach only test accounts if real banks are connected',
     outcome: RecordOutcome.RECORDED,
     transaction: { live: false },
   })
+})
+
+test('a payment into a test account is recorded although a live one of its session was returned', async () => {
+  const { id } = await service.business()
+  const inTest = await open(id, true)
+  const sessionId = newSession()
+  await transactions().recordPayment(payment('0000000000', sessionId))
+  const client = service.client(ReconciliationService)
+  const { payments } = await client.listUnmatchedPayments({ pageSize: 100 })
+  const returned = payments.find((each) => each.sessionId === sessionId)
+  await client.returnUnmatchedPayment({ unmatchedPaymentId: returned?.id ?? '', note: 'sent back' })
+  expect(
+    await transactions().recordPayment(payment(inTest.accountNumber, sessionId)),
+  ).toMatchObject({ outcome: RecordOutcome.RECORDED, transaction: { live: false } })
 })
 
 test('a report of a real bank never credits a test account', async () => {

@@ -174,7 +174,12 @@ describe('a payment', () => {
     const { account_number: accountNumber } = other.body.data.account[0]
     const second = await record({ bank: Bank.BANK_PROVIDUS, accountNumber })
     expect(second.outcome).toBe(RECORDED)
-    expect((await storedOf(service.database.pool, sessionId)).transactions).toHaveLength(2)
+    expect((await record()).outcome).toBe(DUPLICATE)
+    expect((await record({ bank: Bank.BANK_PROVIDUS, accountNumber })).outcome).toBe(DUPLICATE)
+    expect(await storedOf(service.database.pool, sessionId)).toMatchObject({
+      transactions: [{}, {}],
+      conflicts: [],
+    })
   })
 
   test('is recorded although one of the same session was returned at another bank', async () => {
