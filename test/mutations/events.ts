@@ -19,6 +19,7 @@ const state = inFile('src/events/log-state.ts', 'test/events/subscribe.test.ts')
 const stream = inFile('src/events/subscribe.ts', 'test/events/subscribe.test.ts')
 const retention = inFile(
   'src/events/retention.ts',
+  'test/events/retention.test.ts',
   'test/events/kept.test.ts',
   'test/events/subscribe.test.ts',
 )
