@@ -13,7 +13,7 @@ export const common = (name: string) => ({
   maxWorkers: 2,
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  expect: { poll: { timeout: 15_000 } },
+  expect: { poll: { timeout: 30_000 } },
   reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
   outputFile: { json: `node_modules/.vitest/${name}.json` },
 })

@@ -1,11 +1,12 @@
 import pg from 'pg'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { useDatabase } from '../support/database.ts'
 import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase(6)
 const service = useService({}, undefined, db)
@@ -23,8 +24,8 @@ test('lists cannot take the connections that record payments', async () => {
     await locker.query('lock table audit_head in access exclusive mode')
     const admin = service.client(AdminService)
     const lists = Array.from({ length: 6 }, () => admin.listAuditEntries({}))
-    await vi.waitFor(() => expect(db.database.pool.idleCount).toBe(0))
-    await vi.waitFor(() => expect(db.database.pool.totalCount).toBe(6))
+    await waitFor(() => expect(db.database.pool.idleCount).toBe(0))
+    await waitFor(() => expect(db.database.pool.totalCount).toBe(6))
     const payment = { bank: Bank.BANK_PROVIDUS, accountNumber: account!.accountNumber }
     const recorded = await service
       .client(TransactionService)

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   createAccount,
   ENV,
@@ -11,6 +11,7 @@ import {
   ROOT,
   useEmbeddedService,
 } from '../support/embedded-service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { isAlive } from '../support/workers.ts'
 
 const { at, start, credentials, postmaster } = useEmbeddedService()
@@ -64,7 +65,7 @@ test('SIGTERM to npm alone ends the service and its database', async () => {
   expect(service).not.toBe(child.pid)
   expect([service, server].filter(isAlive)).toEqual([service, server])
   process.kill(child.pid!, 'SIGTERM')
-  await vi.waitFor(() => expect([service, server].filter(isAlive)).toEqual([]), 20_000)
+  await waitFor(() => expect([service, server].filter(isAlive)).toEqual([]))
   expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
 }, 60_000)
 

@@ -15,7 +15,7 @@ import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/eve
 import { startInstance } from '../support/instance.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { freePort, startProxy } from './proxy.ts'
 
 const service = useService()
@@ -130,7 +130,7 @@ test('without a start, starts at the time of the call, even if the first attempt
   await publish(3)
   // Timestamps have millisecond resolution: the earlier events must be of an earlier millisecond.
   const publishedMs = Date.now()
-  await vi.waitUntil(() => Date.now() > publishedMs, { interval: 1 })
+  await waitUntil(() => Date.now() > publishedMs)
   const { stream, interruptions } = open({ addresses: [proxy.address] })
   const first = take(stream, 3)
   await waitFor(() => expect(interruptions.length).toBeGreaterThan(1))

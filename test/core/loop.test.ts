@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { createLoop, type Loop } from '../../src/core/loop.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const HOUR_MS = 3_600_000
 const lines: Record<string, unknown>[] = []
@@ -23,9 +24,9 @@ function start(turn: (count: number, signal: AbortSignal) => Promise<number | un
 
 test('the next turn starts at once when there is more to do, or on a wake', async () => {
   const turns = start(async (count) => (count < 3 ? 0 : undefined))
-  await vi.waitFor(() => expect(turns()).toBe(3))
+  await waitFor(() => expect(turns()).toBe(3))
   loop?.wake()
-  await vi.waitFor(() => expect(turns()).toBe(4))
+  await waitFor(() => expect(turns()).toBe(4))
 })
 
 test('wakes during a turn cause one more turn', async () => {
@@ -33,9 +34,9 @@ test('wakes during a turn cause one more turn', async () => {
     if (count === 1) for (let i = 0; i < 10; i++) loop?.wake()
     return undefined
   })
-  await vi.waitFor(() => expect(turns()).toBe(2))
+  await waitFor(() => expect(turns()).toBe(2))
   loop?.wake()
-  await vi.waitFor(() => expect(turns()).toBe(3))
+  await waitFor(() => expect(turns()).toBe(3))
 })
 
 test('jitter shortens the longest wait, but not a requested wait', async () => {
@@ -43,10 +44,10 @@ test('jitter shortens the longest wait, but not a requested wait', async () => {
   onTestFinished(() => setTimer.mockRestore())
   const waits = () => setTimer.mock.calls.map(([, ms]) => ms)
   start(async (count) => (count === 1 ? undefined : 1_234))
-  await vi.waitFor(() => expect(waits()).toContain(HOUR_MS * 0.9))
+  await waitFor(() => expect(waits()).toContain(HOUR_MS * 0.9))
   expect(waits()).not.toContain(1_234)
   loop?.wake()
-  await vi.waitFor(() => expect(waits()).toContain(1_234))
+  await waitFor(() => expect(waits()).toContain(1_234))
 })
 
 test('logs and repeats a failed turn, and logs the recovery', async () => {
@@ -54,8 +55,8 @@ test('logs and repeats a failed turn, and logs the recovery', async () => {
     if (count <= 2) throw new Error('away')
     return undefined
   })
-  await vi.waitFor(() => expect(turns()).toBe(3))
-  await vi.waitFor(() =>
+  await waitFor(() => expect(turns()).toBe(3))
+  await waitFor(() =>
     expect(lines.map(({ msg, failures, waitMs }) => [msg, failures, waitMs])).toEqual([
       ['loop failed: retrying', 1, 100],
       ['loop failed: retrying', 2, 200],
@@ -71,7 +72,7 @@ test('stopping aborts the signal of the turn, waits for it and starts no other',
         signal.addEventListener('abort', () => reject(new Error('stopped')))
       }),
   )
-  await vi.waitFor(() => expect(turns()).toBe(1))
+  await waitFor(() => expect(turns()).toBe(1))
   await loop?.stop()
   loop?.wake()
   expect(turns()).toBe(1)

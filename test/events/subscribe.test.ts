@@ -17,6 +17,7 @@ import { readBalance } from '../../src/settlement/balances/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase()
 const log = pino({ level: 'silent' })
@@ -105,7 +106,7 @@ test('since starts at the first event logged at or after that time', async () =>
   await publish(4)
   // Log times are rounded to milliseconds: the next one is later than all events so far.
   const sinceMs = Math.ceil(await serverMs()) + 1
-  await vi.waitFor(async () => expect(await serverMs()).toBeGreaterThan(sinceMs), { interval: 1 })
+  await waitFor(async () => expect(await serverMs()).toBeGreaterThan(sinceMs))
   const ids = await publish(2)
   const since = open({ start: { case: 'since', value: timestampFromMs(sinceMs) } })
   expect((await take(since, 2)).map((event) => event.id)).toEqual(ids)
@@ -334,7 +335,7 @@ test('a stream ends when its credential is revoked, but not while the database i
   })
   await running.next()
   const next = running.next()
-  await vi.waitFor(() => expect(asked).toBeGreaterThan(1), 10_000)
+  await waitFor(() => expect(asked).toBeGreaterThan(1))
   const [id] = await publish(1)
   expect((await next).value.item.value.id).toBe(id)
   stands = async () => false
@@ -367,7 +368,7 @@ test('a stream that has ended no longer checks its credential', async () => {
     end,
   })
   await stream.next()
-  await vi.waitFor(() => expect(asked).toBeGreaterThan(0), 5_000)
+  await waitFor(() => expect(asked).toBeGreaterThan(0))
   await stream.return(undefined)
   const askedThen = asked
   const other = open({}, TIMING, { isValid: async () => false, end })

@@ -15,6 +15,7 @@ import {
   start,
   untilGone,
 } from '../postgres/embedded/embedded-fixture.ts'
+import { waitUntil } from '../support/wait-for.ts'
 
 describe('after a crash', () => {
   test('of the service, the next start replaces the orphan and keeps committed data', async () => {
@@ -38,7 +39,7 @@ describe('after a crash', () => {
     const first = await start({ folder, log: (line) => lines.push(line) })
     await query(first.url, 'create table kept as select 42 as answer')
     process.kill(postmasterId(folder), 'SIGKILL')
-    await vi.waitUntil(() => lines.some((line) => line.includes('ended by itself (SIGKILL)')))
+    await waitUntil(() => lines.some((line) => line.includes('ended by itself (SIGKILL)')))
     await first.stop()
     const second = await start({ folder })
     expect(await query(second.url, 'table kept')).toEqual([{ answer: 42 }])

@@ -12,6 +12,7 @@ import {
   ROOT,
   useEmbeddedService,
 } from '../support/embedded-service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { isAlive } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
@@ -60,7 +61,7 @@ test.each([
       const server = await vi.waitFor(postmaster, { timeout: 20_000, interval: 5 })
       child.kill(signal)
       await exited
-      await vi.waitFor(() => expect(isAlive(server)).toBe(false), 20_000)
+      await waitFor(() => expect(isAlive(server)).toBe(false))
       await rm(at('.inflow'), { recursive: true })
     }
   },
@@ -81,10 +82,10 @@ test.skipIf(!has('script'))(
       const server = await postmaster()
       const service = ownerOf(server)
       const request = env === tls ? undefined : createAccount(await credentials(), SLOW_PHONE)
-      if (request) await vi.waitFor(async () => expect(await countAccounts()).toBe(1), 20_000)
+      if (request) await waitFor(async () => expect(await countAccounts()).toBe(1))
       process.kill(child.pid!, 'SIGKILL')
       await request
-      await vi.waitFor(() => expect([service, server].filter(isAlive)).toEqual([]), 20_000)
+      await waitFor(() => expect([service, server].filter(isAlive)).toEqual([]))
       expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
     }
   },

@@ -27,6 +27,7 @@ import { makeFolder } from '../support/folder.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { answeredBy, isAlive, logOf, workersOf } from '../support/workers.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
@@ -271,7 +272,7 @@ test('sends each webhook once, within the concurrency of each endpoint', async (
   const events = new Set(rows.map((row) => row.event_id))
   expect(events.size).toBe(PAYMENTS + 1 + 30)
   for (const { seen } of receivers) {
-    await vi.waitFor(() => expect(seen.length).toBe(events.size), 30_000)
+    await waitFor(() => expect(seen.length).toBe(events.size))
     expect(new Set(seen)).toEqual(events)
   }
   // The shares of all workers add up to the endpoint’s concurrency.
@@ -341,7 +342,7 @@ describe('a worker that hangs (SIGSTOP)', () => {
     await scrape()
     process.kill(stopped, 'SIGKILL')
     await vi.waitFor(() => expect(before.every(({ closed }) => closed)).toBe(true), WAIT_MS)
-    await vi.waitUntil(() => workersOf(service).get(2) !== stopped, 20_000)
+    await waitUntil(() => workersOf(service).get(2) !== stopped)
     for (const { request } of later) request()
     await vi.waitFor(
       () => expect(later.every(({ responses }) => responses === 2)).toBe(true),

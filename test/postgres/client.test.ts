@@ -5,6 +5,7 @@ import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { isRetryable } from '../../src/postgres/is-retryable.ts'
 import { startProxy } from '../client/proxy.ts'
 import { useDatabase } from '../support/database.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase()
 
@@ -77,5 +78,5 @@ test('connections that fail are closed, and opened again one at a time with back
   }
   expect(attempts.mock.calls.length).toBeGreaterThan(1)
   expect(proxy.accepted()).toBeLessThan(10 + 2 * attempts.mock.calls.length)
-  await vi.waitFor(() => expect(proxy.connections()).toBe(0))
+  await waitFor(() => expect(proxy.connections()).toBe(0))
 })

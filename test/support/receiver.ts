@@ -44,7 +44,7 @@ export interface Receiver {
   close(): Promise<void>
 }
 
-const LIMIT_MS = 10_000
+const LIMIT_MS = 30_000
 
 /** @param certificate absent: without TLS */
 export async function startReceiver(certificate?: {

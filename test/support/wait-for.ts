@@ -1,9 +1,14 @@
 import { vi } from 'vitest'
 
-/** How long a quick operation may take on a busy machine. */
-const LIMIT_MS = 15_000
+/** How long a quick operation may take on a busy machine. A condition that holds is noticed at once. */
+export const WAIT_LIMIT_MS = 30_000
 
 /** Retries a check until it does not throw. @returns its result */
 export function waitFor<T>(look: () => T | Promise<T>): Promise<T> {
-  return vi.waitFor(look, { timeout: LIMIT_MS, interval: 20 })
+  return vi.waitFor(look, { timeout: WAIT_LIMIT_MS, interval: 20 })
+}
+
+/** Waits until a condition holds. @returns what it returned */
+export function waitUntil<T>(condition: () => T | Promise<T>) {
+  return vi.waitUntil(condition, { timeout: WAIT_LIMIT_MS, interval: 20 })
 }

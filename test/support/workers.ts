@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { vi } from 'vitest'
 import type { ServiceProcess } from './process.ts'
+import { waitUntil } from './wait-for.ts'
 
 /** A line of the service's log. */
 export interface LogLine {
@@ -33,7 +33,7 @@ export function backgroundOf(service: ServiceProcess): number {
 export async function killWorker(service: ServiceProcess, number: number): Promise<void> {
   const pid = workersOf(service).get(number)!
   process.kill(pid, 'SIGKILL')
-  await vi.waitUntil(() => workersOf(service).get(number) !== pid, 30_000)
+  await waitUntil(() => workersOf(service).get(number) !== pid)
 }
 
 /** Which workers served calls of a method, or of all. The service must log at level debug. */

@@ -17,6 +17,7 @@ import type { Database } from '../../src/postgres/orm.ts'
 import { CONCURRENCY_LIMITS } from '../../src/webhooks/deliveries/concurrency-limiter.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { sequence } from '../support/events.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
 
@@ -150,7 +151,10 @@ export async function logEvents({ pool }: Database, events: readonly TestEvent[]
 }
 
 /** Polls until the result is truthy, and returns it. */
-export async function until<T>(poll: () => Promise<T>, limitMs = 10_000): Promise<NonNullable<T>> {
+export async function until<T>(
+  poll: () => Promise<T>,
+  limitMs = WAIT_LIMIT_MS,
+): Promise<NonNullable<T>> {
   const endMs = Date.now() + limitMs
   for (;;) {
     const found = await poll()

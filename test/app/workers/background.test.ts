@@ -6,6 +6,7 @@ import { systemClock } from '../../../src/core/clock.ts'
 import { useDatabase } from '../../support/database.ts'
 import { writeEvents } from '../../support/events.ts'
 import { MASTER_KEY } from '../../support/service.ts'
+import { waitFor, waitUntil } from '../../support/wait-for.ts'
 
 const db = useDatabase()
 const messages: string[] = []
@@ -42,13 +43,13 @@ test('a worker sequences no events before it starts the background work', async 
   worker.onCommit()
   // The webhook sender polls as often as a running sequencer would.
   const queries = vi.spyOn(db.database.relaxedPool, 'query')
-  await vi.waitUntil(() => queries.mock.calls.length > 2, 10_000)
+  await waitUntil(() => queries.mock.calls.length > 2)
   expect(await sequencedCount()).toBe(0)
 
   worker.startBackground()
   worker.startBackground()
-  await vi.waitFor(async () => expect(await sequencedCount()).toBe(3))
+  await waitFor(async () => expect(await sequencedCount()).toBe(3))
   await writeEvents(db.database.pool, 2)
   worker.onCommit()
-  await vi.waitFor(async () => expect(await sequencedCount()).toBe(5), 900)
+  await waitFor(async () => expect(await sequencedCount()).toBe(5))
 })

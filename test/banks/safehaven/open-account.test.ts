@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { waitUntil } from '../../support/wait-for.ts'
 import { SECRET, signal, useSafeHaven, VIRTUAL } from './fixture.ts'
 
 const haven = useSafeHaven()
@@ -151,10 +152,12 @@ describe('an expiring account', () => {
     const result = await connector(polls, { bank }).openAccount(order(), signal)
     expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
     expect(bank.requests.get).toBe(3)
-    const abort = AbortSignal.timeout(50)
-    const slow = { ...VIRTUAL, BANK_SAFEHAVEN_POLL_MS: '10000' }
-    const given = await connector(slow, { bank }).openAccount(order(), abort)
-    expect(given).toMatchObject({ kind: 'unknown', next: 'manual review' })
+    const abort = new AbortController()
+    const slow = { ...VIRTUAL, BANK_SAFEHAVEN_POLLS: '100', BANK_SAFEHAVEN_POLL_MS: '200' }
+    const opening = connector(slow, { bank }).openAccount(order(), abort.signal)
+    await waitUntil(() => bank.requests.get > 4)
+    abort.abort()
+    expect(await opening).toMatchObject({ kind: 'unknown', next: 'manual review' })
   })
 
   test('is closed by deleting it, which can be repeated', async () => {

@@ -2,9 +2,10 @@ import type { EventEmitter } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect as dial, type Socket } from 'node:net'
 import { status } from '@grpc/grpc-js'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { callUnary, openClient, openRawCall, openTestServer } from './fixture.ts'
 import { FRAME, frame, literals, openRaw } from './http2-frames.ts'
 
@@ -80,7 +81,7 @@ test('rapid reset: a client that opens and resets streams in a loop is disconnec
   await meanwhile(look, attack)
   // The allowed burst, and what was in progress when it was used up.
   expect(await attack).toBeLessThan(500)
-  await vi.waitFor(() => expect(server.connections()).toBe(1))
+  await waitFor(() => expect(server.connections()).toBe(1))
 })
 
 test('MadeYouReset: a client that makes the server reset its streams is disconnected', async () => {
@@ -96,7 +97,7 @@ test('MadeYouReset: a client that makes the server reset its streams is disconne
     return Buffer.concat(streams.flat())
   })
   await meanwhile(look, attack)
-  await vi.waitFor(() => expect(server.connections()).toBe(1))
+  await waitFor(() => expect(server.connections()).toBe(1))
 })
 
 test.each([
@@ -110,7 +111,7 @@ test.each([
     look,
     raw.flood(() => many),
   )
-  await vi.waitFor(() => expect(server.connections()).toBe(1))
+  await waitFor(() => expect(server.connections()).toBe(1))
 })
 
 test('a client whose headers never end is disconnected', async () => {
@@ -125,7 +126,7 @@ test('a client whose headers never end is disconnected', async () => {
   const count = await meanwhile(look, attack)
   expect(await attack).toBeLessThan(10_000)
   expect(called()).toBe(before + count + 1)
-  await vi.waitFor(() => expect(server.connections()).toBe(1))
+  await waitFor(() => expect(server.connections()).toBe(1))
 })
 
 test('a client with a closed window holds a bounded number of calls, and delays no other client', async () => {
@@ -148,11 +149,11 @@ test('a client with a closed window holds a bounded number of calls, and delays 
   }
   for (let count = 0; count < 70; count++) open()
   // The well-behaved client has the same address here: the first to go are those over the bound.
-  await vi.waitFor(() => expect(codes.length).toBeGreaterThanOrEqual(20))
+  await waitFor(() => expect(codes.length).toBeGreaterThanOrEqual(20))
   expect(new Set(codes)).toEqual(new Set([11]))
   session.destroy()
-  await vi.waitFor(() => expect(server.connections()).toBe(1))
-  await vi.waitFor(look)
+  await waitFor(() => expect(server.connections()).toBe(1))
+  await waitFor(look)
 })
 
 test('an incomplete request is ended in time, a complete one is not', async () => {
@@ -223,7 +224,7 @@ test('a client that keeps exceeding limits loses its connection', async () => {
   }
   for (let count = 0; count < 10; count++) again()
   await meanwhile(look, closed)
-  await vi.waitFor(() => expect(server.connections()).toBe(1))
+  await waitFor(() => expect(server.connections()).toBe(1))
 })
 
 test('a connection that sends nothing, or no HTTP/2, is closed', async () => {
@@ -245,14 +246,14 @@ test('a connection that sends nothing, or no HTTP/2, is closed', async () => {
     Array.from({ length: 200 }, (_, index) => open(texts[index % 4] ?? '')),
   )
   await meanwhile(look, attack)
-  await vi.waitFor(() => expect(server.connections()).toBeLessThanOrEqual(1))
+  await waitFor(() => expect(server.connections()).toBeLessThanOrEqual(1))
 })
 
 test('an idle connection is closed, and the next call opens another', async () => {
   const { look, server } = await openLookUps({
     grpcLimits: { idleMs: 50 },
   })
-  await vi.waitFor(() => expect(server.connections()).toBe(0))
+  await waitFor(() => expect(server.connections()).toBe(0))
   await look()
 })
 
@@ -342,13 +343,13 @@ test('responses that wait for one client are bounded in bytes', async () => {
     stream.on('response', (headers) => codes.push(String(headers['grpc-status'] ?? 'waits')))
     stream.end(Buffer.alloc(5))
   }
-  await vi.waitFor(() => expect(codes).toHaveLength(30))
+  await waitFor(() => expect(codes).toHaveLength(30))
   expect(codes.filter((code) => code === 'waits').length).toBeLessThan(10)
   expect(codes.filter((code) => code === String(status.RESOURCE_EXHAUSTED)).length).toBeGreaterThan(
     20,
   )
   session.destroy()
-  await vi.waitFor(() => expect(server.connections()).toBe(0))
+  await waitFor(() => expect(server.connections()).toBe(0))
 })
 
 test('a subscriber that reads nothing is ended, and its source freed', async () => {
@@ -396,6 +397,6 @@ test('a connection is replaced at its maximum age, with a grace period for calls
   expect(updates).toBe(1)
   // A well-behaved client opens another connection, and loses no call.
   await meanwhile(look, closing(watch))
-  await vi.waitFor(() => expect(server.connections()).toBe(0))
+  await waitFor(() => expect(server.connections()).toBe(0))
   await look()
 })

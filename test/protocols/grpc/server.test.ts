@@ -14,7 +14,7 @@ import {
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { status } from '@grpc/grpc-js'
 import { pino } from 'pino'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import {
   BadRequestSchema,
   ErrorInfoSchema,
@@ -29,6 +29,7 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
 import { openGrpcServer } from '../../../src/server/grpc/server.ts'
 import { type CallContext, callContextKey } from '../../../src/server/rpc/call-context.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { callUnary, metadataOf, openClient, openRawCall, openTestServer } from './fixture.ts'
 
 const { recordPayment, recordPayments, getTransaction } = TransactionService.method
@@ -305,15 +306,15 @@ describe('the signal of a call', () => {
     const controller = new AbortController()
     const call = connectClient(address).getTransaction(LOOK_UP, { signal: controller.signal })
     const cancelled = expect(call).rejects.toMatchObject({ code: Code.Canceled })
-    await vi.waitFor(() => expect(signals).toHaveLength(1))
+    await waitFor(() => expect(signals).toHaveLength(1))
     controller.abort()
     await cancelled
     expect(await ended).toMatchObject({ reason: 'cancelled' })
 
     const raw = openRawCall(address, getTransaction, LOOK_UP)
-    await vi.waitFor(() => expect(signals).toHaveLength(2))
+    await waitFor(() => expect(signals).toHaveLength(2))
     raw.session?.destroy()
-    await vi.waitFor(() => expect(signals[1]?.aborted).toBe(true))
+    await waitFor(() => expect(signals[1]?.aborted).toBe(true))
   })
 
   test('does not abort after the response', async () => {

@@ -9,6 +9,7 @@ import {
   SubscribeResponseSchema,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import {
   callStream,
   metadataOf,
@@ -216,7 +217,7 @@ describe('a client that disconnects', () => {
     expect(pulled).toBeLessThanOrEqual(32)
     expect(seen.returned).toBe(0)
     call.close(8)
-    await vi.waitFor(() => expect(seen.returned).toBe(1))
+    await waitFor(() => expect(seen.returned).toBe(1))
     expect(seen.pulled).toBeLessThanOrEqual(pulled + 1)
   })
 
@@ -242,7 +243,7 @@ describe('a client that disconnects', () => {
     const call = callStream(openClient(address), subscribe, {}, { deadline: Date.now() + 200 })
     call.pause()
     expect((await statusOf(call)).code).toBe(status.DEADLINE_EXCEEDED)
-    await vi.waitFor(() => expect(seen.returned).toBe(1))
+    await waitFor(() => expect(seen.returned).toBe(1))
   })
 
   test('while it is being authorised never starts the source', async () => {
@@ -269,7 +270,7 @@ describe('a client that disconnects', () => {
     for (const ended of await Promise.all(calls.map(statusOf))) {
       expect(ended.code).toBe(status.DEADLINE_EXCEEDED)
     }
-    await vi.waitFor(() => expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]))
+    await waitFor(() => expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]))
     held.resolve()
     await server.close(1_000)
     expect(seen.pulled).toBe(0)

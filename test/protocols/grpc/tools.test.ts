@@ -3,10 +3,11 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { credentials, loadPackageDefinition, status } from '@grpc/grpc-js'
 import { service as healthService } from 'grpc-health-check'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SubscribeResponse } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import {
   callStream,
   callUnary,
@@ -67,9 +68,9 @@ describe('health', () => {
     const statuses: string[] = []
     watch.on('data', (response: { status: string }) => statuses.push(response.status))
     watch.on('error', () => undefined)
-    await vi.waitFor(() => expect(statuses).toEqual(['SERVING']))
+    await waitFor(() => expect(statuses).toEqual(['SERVING']))
     await server.close(60_000)
-    await vi.waitFor(() => expect(statuses).toEqual(['SERVING', 'NOT_SERVING']))
+    await waitFor(() => expect(statuses).toEqual(['SERVING', 'NOT_SERVING']))
   })
 })
 
@@ -144,7 +145,7 @@ describe('closing the server', () => {
     })
     const client = openClient(address)
     const underWay = callUnary(client, getTransaction, LOOK_UP)
-    await vi.waitFor(() => expect(calls).toBe(1))
+    await waitFor(() => expect(calls).toBe(1))
     const closed = server.close(60_000)
     const refused = await callUnary(openClient(address), getTransaction, LOOK_UP)
     expect(refused.error?.code).toBe(status.UNAVAILABLE)
@@ -204,9 +205,9 @@ describe('closing the server', () => {
     })
     openRawCall(address, subscribe, {})
     const endless = callUnary(openClient(address), getTransaction, LOOK_UP)
-    await vi.waitFor(() => expect([pulled > 1, called]).toEqual([true, 1]))
+    await waitFor(() => expect([pulled > 1, called]).toEqual([true, 1]))
     await server.close(20)
     expect((await endless).error).toBeDefined()
-    await vi.waitFor(() => expect(aborted).toBe(1))
+    await waitFor(() => expect(aborted).toBe(1))
   })
 })

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
+import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 
 /** An answer as it came over the wire. */
 export interface WireAnswer {
@@ -100,7 +101,7 @@ export function creation(overrides: Readonly<Record<string, unknown>> = {}) {
 export async function until<T>(
   look: () => Promise<T>,
   holds: (seen: T) => boolean,
-  limitMs = 5_000,
+  limitMs = WAIT_LIMIT_MS,
 ): Promise<T> {
   const endMs = Date.now() + limitMs
   for (;;) {

@@ -17,6 +17,7 @@ import { startWire, type Wire } from '../../support/instance.ts'
 import { type ServiceProcess, startProcess } from '../../support/process.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
 import { bearer } from '../../support/service.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { asJson, exchange, GENERATE, GET_TRANSACTION, send } from '../rest/rest.ts'
 import { dumpDatabase, findSecrets, type Secret } from './secrets-fixture.ts'
 
@@ -176,11 +177,11 @@ async function playScene() {
     businessId,
   })
   // What cannot be sent is tried again later: the first attempt is all that is waited for.
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     const { deliveries } = await webhooks.listDeliveries({ endpointId: endpoint!.id })
     expect(deliveries.length).toBeGreaterThan(0)
     expect(deliveries.some(({ attemptCount }) => attemptCount > 0)).toBe(true)
-  }, 15_000)
+  })
   return { key, businessId, revoked: issued.secretKey }
 }
 
