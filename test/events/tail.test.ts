@@ -1,11 +1,11 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
-import type { Cursor } from '../../src/events/cursor.ts'
+import { type Cursor, tagOf } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { Tail } from '../../src/events/tail.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import { tamper, useDatabase } from '../support/database.ts'
-import { sequence, writeEvents } from '../support/events.ts'
+import { beginTimeline, loseEvents, sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase(4)
 
@@ -102,6 +102,32 @@ test('a reader whose next events were deleted for their age is refused', async (
     await expect(late).rejects.toMatchObject({ reason: 'expired_cursor' })
     const { entries } = await tail.read({ epoch, position: end.position - 1n, tag: '' })
     expect(entries.map((entry) => entry.position)).toEqual([end.position])
+  } finally {
+    await tail.stop()
+  }
+})
+
+test('after a failover that lost events, readers get those that took their positions', async () => {
+  const { pool } = db.database
+  await publish(1)
+  const before = await readLogState(pool)
+  const { position } = before.end
+  const tail = new Tail(db.database, pino({ level: 'silent' }))
+  try {
+    const lost = await writeEvents(pool, 3)
+    await sequence(pool)
+    await tail.read({ epoch: before.epoch, position, tag: '' })
+    await loseEvents(pool, lost)
+    await beginTimeline(pool)
+    const written = await writeEvents(pool, 3)
+    await sequence(pool)
+    const { epoch } = await readLogState(pool)
+    expect(epoch).toBe(before.epoch + 1)
+    // From the database first, then from memory.
+    for (const _ of ['database', 'memory']) {
+      const { entries } = await tail.read({ epoch, position, tag: '' })
+      expect(entries.map(({ tag }) => tag)).toEqual(written.map(tagOf))
+    }
   } finally {
     await tail.stop()
   }

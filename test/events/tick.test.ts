@@ -48,6 +48,34 @@ test('ticks of many instances do not queue: all but one return at once', async (
   }
 })
 
+test('the rest of a large snapshot leaves out what an earlier tick numbered', async () => {
+  const { pool } = db.database
+  const late = await pool.connect()
+  const write = `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+    values ($1, 'biz_test', true, 'TEST', now(), '')`
+  try {
+    await late.query('begin')
+    await late.query(write, ['evt_late_1'])
+    await late.query(write, ['evt_late_2'])
+    const [early] = await writeEvents(pool, 1)
+    expect((await pool.query(TICK)).rows).toEqual([{ numbered: 1, more: false }])
+    await late.query('commit')
+    const [last] = await writeEvents(pool, 1)
+    for (const numbered of [1, 1, 1, 0]) {
+      const { rows } = await pool.query('select numbered from sequence_events(1)')
+      expect(rows).toEqual([{ numbered }])
+    }
+    const { rows } = await pool.query(
+      'select event_id from event_log order by position desc limit 4',
+    )
+    const ids = rows.map((row) => row.event_id)
+    expect(ids).toEqual([last, 'evt_late_2', 'evt_late_1', early])
+  } finally {
+    await late.query('rollback')
+    late.release()
+  }
+})
+
 test('an event that commits while a tick runs is numbered once, by the next tick', async () => {
   const { pool } = db.database
   const [writer, holder] = [await pool.connect(), await pool.connect()]

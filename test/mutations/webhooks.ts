@@ -13,6 +13,10 @@ const health = inFile(
 )
 const end = inFile('src/webhooks/deliveries/end-claims.ts', CLAIMS)
 const claim = inFile('src/webhooks/deliveries/claim-deliveries.ts', CLAIMS, DELIVER)
+const secrets = inFile(
+  'src/webhooks/deliveries/claim-deliveries.ts',
+  'test/webhooks/endpoints/update-endpoint.test.ts',
+)
 const dispatch = inFile(
   'src/webhooks/deliveries/dispatch-events.ts',
   CLAIMS,
@@ -94,7 +98,11 @@ export const WEBHOOKS = [
     'where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e',
     'where id = a.endpoint_id and disabled_at is null offset 0) e',
   ),
-  claim('an expired secret still signs', '(s.expires_at is null or s.expires_at > ${now})', 'true'),
+  secrets(
+    'an expired secret still signs',
+    '(s.expires_at is null or s.expires_at > ${now})',
+    'true',
+  ),
   dispatch(
     'an endpoint receives the events of another business',
     'where business_id = n.business_id and live = n.live and',

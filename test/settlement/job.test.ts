@@ -287,6 +287,29 @@ test('a settlement whose payments are all reversed after it started moves no mon
   ])
 })
 
+test('no settlement starts of payments that are reversed, or of the other mode', async () => {
+  const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+  const [reversed = ''] = await pay(accountNumber, 1, clock.now())
+  await reverseTransaction(instance, { transactionId: reversed, reason: 'recalled' }, SYSTEM)
+  await pay(await openTestAccount(accountNumber), 1, clock.now())
+  expect(await start(businessId)).toBeUndefined()
+  const all = { businessId: '', live: true, requestId: '', force: true }
+  const { settlements } = await settle(instance, all, CALLER)
+  expect(settlements.filter((settlement) => settlement.businessId === businessId)).toEqual([])
+  const inTest = { businessId, live: false }
+  expect(await readBalance(instance.pool, inTest)).toMatchObject({ availableMinor: 0n })
+})
+
+test('the database refuses any change of a completed settlement', async () => {
+  const { id: businessId } = await insertPaidBusiness(1)
+  const started = await start(businessId)
+  const change = 'update settlement set gross_minor = gross_minor + 1 where id = $1'
+  await settleRunning(started?.id)
+  await expect(instance.pool.query(change, [started?.id])).rejects.toThrow(
+    'a completed settlement cannot be changed',
+  )
+})
+
 test('a settlement of one mode takes no payment of the other, and does not stand in its way', async () => {
   const { id: businessId, accountNumber } = await insertPaidBusiness(1)
   await pay(await openTestAccount(accountNumber), 3, clock.now())
