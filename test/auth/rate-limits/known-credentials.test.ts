@@ -9,10 +9,10 @@ import {
 const digest = (credential: string) => hash('sha256', credential, 'base64')
 
 function setUp(stored: readonly CredentialHashes[] = [], fixed?: string) {
-  const state = { nowMs: 10_000_000, warnings: 0 }
+  const state = { nowMs: 10_000_000, warnings: [] as unknown[] }
   const log = pino({ level: 'silent' })
-  log.warn = () => {
-    state.warnings += 1
+  log.warn = (context: unknown) => {
+    state.warnings.push(context)
   }
   const known = createKnownCredentials({ stored, fixed, clock: { now: () => state.nowMs }, log })
   return { state, known }
@@ -134,12 +134,12 @@ describe('credentials that were issued lately', () => {
     const { known, state } = setUp([failing])
     state.nowMs += 1_000
     known.refresh()
-    await vi.waitFor(() => expect(state.warnings).toBe(1))
+    await vi.waitFor(() => expect(state.warnings).toEqual([{ err: new Error('unavailable') }]))
     await new Promise(setImmediate)
     expect(known.has('new')).toBe(false)
     known.refresh()
     await vi.waitFor(() => expect(known.has('new')).toBe(true))
     expect(asked[1]).toEqual(asked[0])
-    expect(state.warnings).toBe(1)
+    expect(state.warnings).toHaveLength(1)
   })
 })

@@ -20,17 +20,27 @@ describe('an address is grouped', () => {
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['::1', '::1'],
     ['0:0:0:0:0:0:0:1', '::1'],
+    ['::2', '::/64'],
+    ['::1:0:0:0:1', '0:0:0:1::/64'],
     ['unknown', 'unknown'],
+    ['un:known', 'un:known'],
     ['', ''],
   ])('%s as %s', (address, group) => {
     expect(addressGroup(address)).toBe(group)
   })
 
   test('as loopback, in any spelling', () => {
-    for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1']) {
+    for (const address of ['127.0.0.1', '127.19.190.255', '::1', '::ffff:127.0.0.1']) {
       expect(isLoopback(addressGroup(address))).toBe(true)
     }
-    for (const address of ['128.0.0.1', '::2', '127.example.com', '']) {
+    for (const address of [
+      '128.0.0.1',
+      '::2',
+      '127.example.com',
+      '127.0.0.1.x',
+      'x127.0.0.1',
+      '',
+    ]) {
       expect(isLoopback(addressGroup(address))).toBe(false)
     }
   })

@@ -9,6 +9,11 @@ interface Explained {
 
 const RECORDER = "const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []"
 const PAID_AT = 'paidAtMs: paidAtMs !== undefined && canBePaidAt(paidAtMs) ? paidAtMs : undefined,'
+const LOADED =
+  'if (!known.has(digest)) known.set(digest, { authenticatedAtMs: Number.NEGATIVE_INFINITY })'
+const FAILURES =
+  'failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),'
+const OWN_LIMIT = "const limit = caller.kind === 'business' ? caller.rateLimit : undefined"
 const DROP = 'if (drop > 0) this.#entries = this.#entries.slice(drop)'
 
 export const EXPLAINED: readonly Explained[] = [
@@ -57,5 +62,45 @@ export const EXPLAINED: readonly Explained[] = [
     file: 'src/notifications/raw-notification.ts',
     why: 'a function that ends without a return returns undefined',
     mutations: [['} catch {', '} catch {}']],
+  },
+  {
+    file: 'src/auth/credential-cache.ts',
+    why: 'an expired credential is not returned either way; the purge frees its memory sooner',
+    mutations: [['ttlAutopurge: true,', 'ttlAutopurge: false,']],
+  },
+  {
+    file: 'src/auth/rate-limits/address-group.ts',
+    why: 'a shortcut: what has no colon is its own group by the rest too',
+    mutations: [["if (!text.includes(':')) return text", 'if (false) return text']],
+  },
+  {
+    file: 'src/auth/rate-limits/known-credentials.ts',
+    why: 'nothing reads when a credential that was loaded was authenticated',
+    mutations: [[LOADED, LOADED.replace('{ authenticatedAtMs: Number.NEGATIVE_INFINITY }', '{}')]],
+  },
+  {
+    file: 'src/auth/rate-limits/known-credentials.ts',
+    why: 'a shortcut: among none is none to forget',
+    mutations: [['if (known.size === 0) return', 'if (false) return']],
+  },
+  {
+    file: 'src/auth/rate-limits/rate-limits.ts',
+    why: 'a shortcut: among no failures are none of an address',
+    mutations: [[FAILURES, FAILURES.replace('failures.size === 0', 'false')]],
+  },
+  {
+    file: 'src/auth/rate-limits/rate-limits.ts',
+    why: 'an internal caller has no limit of its own',
+    mutations: [[OWN_LIMIT, OWN_LIMIT.replace("caller.kind === 'business'", 'true')]],
+  },
+  {
+    file: 'src/auth/rate-limits/rate-limits.ts',
+    why: 'setting the limit that a bucket has changes nothing',
+    mutations: [['if (found === undefined || found.limit !== limit) {', 'if (true) {']],
+  },
+  {
+    file: 'src/auth/rate-limits/token-bucket.ts',
+    why: 'in no time nothing is gained',
+    mutations: [['if (nowMs !== this.#atMs) this.#refill(nowMs)', 'if (true) this.#refill(nowMs)']],
   },
 ]
