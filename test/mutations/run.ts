@@ -29,6 +29,7 @@ interface Result {
 /** @returns the exit code: 1 if a mutation survives that is not explained, or cannot be applied */
 async function main(): Promise<number> {
   const options = readOptions()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
   if (options.rules) return runRules(options.name, options.jobs)
   const selected = select(options)
   const faults = (await Promise.all(selected.map(faultOf))).filter((fault) => fault !== undefined)
@@ -39,7 +40,6 @@ async function main(): Promise<number> {
   process.once('exit', () => {
     for (const tree of trees) tree.remove()
   })
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
   for (let job = 0; job < options.jobs; job++) trees.push(await copyTree())
   const tests = [...new Set(selected.flatMap((mutation) => mutation.tests))]
   const unbroken: TestRun = options['skip-first-run']

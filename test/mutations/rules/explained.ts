@@ -14,6 +14,8 @@ const LOADED =
 const FAILURES =
   'failures: (address) => (failures.size === 0 ? undefined : failures.get(addressGroup(address))),'
 const OWN_LIMIT = "const limit = caller.kind === 'business' ? caller.rateLimit : undefined"
+const FULL_PAGE = 'const last = page.length < pageMax ? undefined : page.at(-1)?.id'
+const SCHEME = String.raw`const scheme = /^(https?):\/\/(?!\/)/i.exec(text)?.[1]?.toLowerCase()`
 const DROP = 'if (drop > 0) this.#entries = this.#entries.slice(drop)'
 
 export const EXPLAINED: readonly Explained[] = [
@@ -102,5 +104,51 @@ export const EXPLAINED: readonly Explained[] = [
     file: 'src/auth/rate-limits/token-bucket.ts',
     why: 'in no time nothing is gained',
     mutations: [['if (nowMs !== this.#atMs) this.#refill(nowMs)', 'if (true) this.#refill(nowMs)']],
+  },
+  {
+    file: 'src/webhooks/deliveries/concurrency-limiter.ts',
+    why: 'a degraded endpoint, whose limit is one, gets more only when it has none',
+    mutations: [
+      [
+        '? Math.min(base - current, degradedCapacity)',
+        '? Math.min(base + current, degradedCapacity)',
+      ],
+    ],
+  },
+  {
+    file: 'src/webhooks/deliveries/concurrency-limiter.ts',
+    why: 'without a failure the pause has no length',
+    mutations: [
+      ['const isPaused = state.failures > 0', 'const isPaused = true'],
+      ['const isPaused = state.failures > 0', 'const isPaused = state.failures >= 0'],
+    ],
+  },
+  {
+    file: 'src/webhooks/deliveries/retry.ts',
+    why: 'a missing header, as a text, is no date',
+    mutations: [['if (text === undefined) return undefined', 'if (false) return undefined']],
+  },
+  {
+    file: 'src/webhooks/deliveries/round-robin.ts',
+    why: 'a full page has a last endpoint',
+    mutations: [[FULL_PAGE, FULL_PAGE.replace('?.id', '.id')]],
+  },
+  {
+    file: 'src/webhooks/endpoints/endpoint-url.ts',
+    why: 'a match has the group',
+    mutations: [[SCHEME, SCHEME.replace('[1]?.', '[1].')]],
+  },
+  {
+    file: 'src/webhooks/sender/send-delivery.ts',
+    why: 'signing with no secret fails too',
+    mutations: [["assert(newest, 'an endpoint has a secret that signs')", ';']],
+  },
+  {
+    file: 'src/webhooks/sender/send-delivery.ts',
+    why: 'without the cache the same body is encoded again',
+    mutations: [
+      ['if (found?.eventId === eventId) return found.body', 'if (false) return found.body'],
+      ['known.set(position, { eventId, body })', 'known.set(position, {})'],
+    ],
   },
 ]

@@ -108,12 +108,28 @@ function report(folder: string, mutants: readonly Mutant[], seconds: string): nu
   for (const { file, before, after } of unexplained) {
     console.log(`survivor: ${file}\n  - ${before}\n  + ${after}`)
   }
-  return unexplained.length
+  const stale = staleExplanations(mutants)
+  for (const { file, before } of stale) console.log(`nothing to explain: ${file}\n  - ${before}`)
+  return unexplained.length + stale.length
 }
 
-function isExplained({ file, before, after }: Mutant): boolean {
-  return EXPLAINED.some(
-    (each) =>
-      each.file === file && each.mutations.some(([from, to]) => from === before && to === after),
+const explanations = EXPLAINED.flatMap(({ file, mutations }) =>
+  mutations.map(([before, after]) => ({ file, before, after })),
+)
+
+type Change = Pick<Mutant, 'file' | 'before' | 'after'>
+
+const isSame = (a: Change, b: Change): boolean =>
+  a.file === b.file && a.before === b.before && a.after === b.after
+
+function isExplained(mutant: Mutant): boolean {
+  return explanations.some((each) => isSame(each, mutant))
+}
+
+/** The explanations of mutations that do not exist (any more), in the files that were broken. */
+function staleExplanations(mutants: readonly Mutant[]): readonly Change[] {
+  const files = new Set(mutants.map(({ file }) => file))
+  return explanations.filter(
+    (each) => files.has(each.file) && !mutants.some((mutant) => isSame(each, mutant)),
   )
 }

@@ -17,8 +17,8 @@ type Sent = { readonly body: string; readonly headers: Readonly<Record<string, s
 /** Sends events to one endpoint, whose secret is encrypted for it unless stated otherwise. */
 function setUp() {
   const sent: Sent[] = []
-  const logged: string[] = []
-  const log = pino({ level: 'error' }, { write: (line) => void logged.push(JSON.parse(line).msg) })
+  const logged: { msg: string; delivery: string; err: object }[] = []
+  const log = pino({ level: 'error' }, { write: (line) => void logged.push(JSON.parse(line)) })
   const httpClient: HttpClient = {
     async post(_url, headers, body) {
       sent.push({ body: body.toString(), headers })
@@ -87,7 +87,11 @@ test('a request that cannot be built is a failed attempt, is logged and is not s
     retryAfter: undefined,
   }
   expect(outcomes).toEqual([failed, failed, failed])
-  expect(logged).toEqual(Array(3).fill('webhook request could not be built'))
+  expect(logged).toHaveLength(3)
+  for (const entry of logged) {
+    expect(entry).toMatchObject({ msg: 'webhook request could not be built', err: {} })
+    expect(entry.delivery).toMatch(/^dlv_/)
+  }
   expect(sent).toEqual([])
 })
 
