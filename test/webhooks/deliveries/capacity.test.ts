@@ -49,6 +49,7 @@ describe('an endpoint', () => {
   })
 
   test('may start as many attempts as its limit and its setting allow', () => {
+    limiter.allot([{ id: 'ep', concurrency: 4 }], none)
     start('ep')
     expect(limiter.mayStart('ep')).toBe(true)
     start('ep')
