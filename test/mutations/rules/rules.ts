@@ -78,16 +78,4 @@ export const RULES: readonly Rules[] = [
       'sender/{body,body-kinds,failure-text,send-delivery,sign}.test.ts',
     ],
   },
-  {
-    folder: 'banks',
-    files: [
-      '{amount,bank-fields,create-fields,equal-secrets,get-path,lagos-time,nuban,plain-text}.ts',
-      '{9psb,palmpay,providus,safehaven}/{notification,signature}.ts',
-    ],
-    tests: [
-      '{9psb,providus}-notification.test.ts',
-      '{bank-fields,lagos-time,nuban,palmpay-signature,plain-text}.test.ts',
-      '{palmpay,safehaven}/notification.test.ts',
-    ],
-  },
 ]
