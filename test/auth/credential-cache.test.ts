@@ -128,3 +128,34 @@ test('reports a failed look-up to all waiting calls, and does not cache it', asy
   await expect(Promise.all([fail(), fail()])).rejects.toThrow('unavailable')
   expect(await lookUp()).toBe('ada')
 })
+
+test('a look-up that outlives the cache disturbs neither its own callers nor those of the next one', async () => {
+  let nowMs = 1_000_000
+  const cache = createCredentialCache<string>({ now: () => nowMs })
+  const lookups: PromiseWithResolvers<Found<string>>[] = []
+  const lookUp = async () =>
+    cache('d', () => {
+      const lookup = Promise.withResolvers<Found<string>>()
+      lookups.push(lookup)
+      return lookup.promise
+    })
+  const finish = (at: number) => lookups[at]?.resolve({ value: `${at}`, expiresAtMs: undefined })
+  const first = lookUp()
+  nowMs += 800
+  const second = lookUp()
+  finish(0)
+  expect(await first).toBe('0')
+  // The second look-up is still the one that is shared.
+  const shared = lookUp()
+  expect(lookups).toHaveLength(2)
+  finish(1)
+  expect(await Promise.all([second, shared])).toEqual(['1', '1'])
+  nowMs += 800
+  const third = lookUp()
+  nowMs += 800
+  const fourth = lookUp()
+  finish(3)
+  expect(await fourth).toBe('3')
+  finish(2)
+  expect(await third).toBe('2')
+})

@@ -9,16 +9,21 @@ import {
   Resource,
   type TenantScopeSchema,
 } from '../../gen/inflow/auth/v1/policy_pb.ts'
-import { readPolicy } from '../../src/auth/method-policy.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { readPolicies, readPolicy } from '../../src/auth/method-policy.ts'
 
-const { createAccount } = AccountService.method
+const { createAccount, getAccount } = AccountService.method
+const { subscribe } = EventService.method
 const TOKEN = { credential: Credential.TOKEN, scopes: ['read'] }
 
 /** The method CreateAccount with another policy. */
-function withPolicy(stated: MessageInitShape<typeof PolicySchema>): DescMethod {
+function withPolicy(
+  stated: MessageInitShape<typeof PolicySchema>,
+  method: DescMethod = createAccount,
+): DescMethod {
   const options = create(MethodOptionsSchema)
   setExtension(options, policy, create(PolicySchema, stated))
-  return { ...createAccount, proto: { ...createAccount.proto, options } }
+  return { ...method, proto: { ...method.proto, options } }
 }
 
 function withRule(rule?: MessageInitShape<typeof TenantScopeSchema>['rule']): DescMethod {
@@ -55,6 +60,28 @@ test('reads the policy of a method', () => {
   const restricted = { ...TOKEN, tenantScope: { rule: { case: 'businessFilter', value: '' } } }
   const method = withPolicy({ ...restricted, unrestrictedFields: ['bank'] } as never)
   expect(readPolicy(method)).toMatchObject({ unrestrictedFields: [{ name: 'bank' }] })
+})
+
+test('reads a field that lists businesses', () => {
+  const rule = { case: 'businessesField', value: 'business_ids' } as const
+  const method = withPolicy({ ...TOKEN, tenantScope: { rule } }, subscribe)
+  expect(readPolicy(method)).toMatchObject({
+    tenantScope: { by: 'businesses', field: 'businessIds' },
+  })
+})
+
+test('refuses a method without a policy, naming it', () => {
+  const bare = { ...createAccount, proto: { ...createAccount.proto, options: undefined } }
+  expect(() => readPolicy(bare as DescMethod)).toThrow(
+    'inflow.account.v1.AccountService.CreateAccount has no option (inflow.auth.v1.policy)',
+  )
+  expect(() => readPolicies([getAccount, bare as DescMethod])).toThrow('has no option')
+})
+
+test('knows the policies of the methods that are served, and of no others', () => {
+  const policyOf = readPolicies([createAccount])
+  expect(policyOf(createAccount)).toEqual(readPolicy(createAccount))
+  expect(() => policyOf(getAccount)).toThrow('every method that is served')
 })
 
 test.each([

@@ -14,23 +14,23 @@ const confirm = inFile(
 const process = inFile(
   'src/notifications/process-notification.ts',
   NOTIFICATIONS,
-  'test/notifications/unmatched.test.ts',
+  'test/transactions/unmatched.test.ts',
 )
 const reversal = inFile(
   'src/notifications/process-notification.ts',
   'test/notifications/reversal.test.ts',
 )
 const match = inFile('src/reconciliation/match-payments.ts', STATEMENT)
-const found = inFile('src/transactions/find-reported.ts', STATEMENT)
+const found = inFile('src/transactions/find-reported.ts', 'test/transactions/find-reported.test.ts')
 const reconcile = inFile('src/reconciliation/reconcile-statement.ts', STATEMENT)
 const missing = inFile('src/reconciliation/record-missing.ts', 'test/reconciliation/job.test.ts')
 const unmatched = inFile(
   'src/transactions/unmatched/store.ts',
-  'test/notifications/unmatched.test.ts',
+  'test/transactions/unmatched.test.ts',
 )
 const resolve = inFile(
   'src/transactions/unmatched/resolve-unmatched.ts',
-  'test/notifications/unmatched.test.ts',
+  'test/transactions/unmatched.test.ts',
 )
 const ninePsb = inFile('src/banks/9psb/notification.ts', 'test/banks/9psb-notification.test.ts')
 const palmPay = inFile('src/banks/palmpay/signature.ts', 'test/banks/palmpay-signature.test.ts')

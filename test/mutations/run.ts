@@ -4,16 +4,19 @@ import { parseArgs } from 'node:util'
 import { generator } from '../support/random.ts'
 import type { Mutation } from './mutation.ts'
 import { MUTATIONS } from './mutations.ts'
+import { runRules } from './rules/run-rules.ts'
 import { copyTree, ROOT, type TestRun, type Tree } from './tree.ts'
 
 const USAGE = `npm run test:mutations -- [--share 0.1] [--seed 7] [--name TEXT]… [--jobs 2] [--check | --skip-first-run]
+npm run test:mutations -- --rules [--name TEXT]… [--jobs 2]
 
 Breaks one rule after the other in a copy of the project, and runs the tests that must notice.
   --share   only this share of the mutations, chosen by the seed
   --name    only mutations whose name or file contains the text
   --jobs    how many copies run at a time
   --check   runs no test: only checks that each mutation can be applied
-  --skip-first-run   does not run the tests without a mutation first`
+  --skip-first-run   does not run the tests without a mutation first
+  --rules   breaks the rules that need no database in every way that Stryker knows; --name: of a folder or file`
 
 /** All tests together, on a busy machine. */
 const ALL_TESTS_MAX_MS = 1_800_000
@@ -26,6 +29,8 @@ interface Result {
 /** @returns the exit code: 1 if a mutation survives that is not explained, or cannot be applied */
 async function main(): Promise<number> {
   const options = readOptions()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+  if (options.rules) return runRules(options.name, options.jobs)
   const selected = select(options)
   const faults = (await Promise.all(selected.map(faultOf))).filter((fault) => fault !== undefined)
   for (const fault of faults) console.log(fault)
@@ -35,7 +40,6 @@ async function main(): Promise<number> {
   process.once('exit', () => {
     for (const tree of trees) tree.remove()
   })
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
   for (let job = 0; job < options.jobs; job++) trees.push(await copyTree())
   const tests = [...new Set(selected.flatMap((mutation) => mutation.tests))]
   const unbroken: TestRun = options['skip-first-run']
@@ -65,6 +69,7 @@ function readOptions() {
       jobs: { type: 'string', default: '2' },
       check: { type: 'boolean', default: false },
       'skip-first-run': { type: 'boolean', default: false },
+      rules: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })

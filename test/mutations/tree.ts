@@ -37,6 +37,7 @@ export type TestRun =
 
 /** A copy of the project, in which files are changed and tests run. */
 export interface Tree {
+  readonly folder: string
   /** Writes a file. @returns a function that restores it */
   change(file: string, text: string): Promise<() => Promise<void>>
   run(tests: readonly string[], limitMs?: number): Promise<TestRun>
@@ -53,6 +54,7 @@ export async function copyTree(): Promise<Tree> {
   const report = join(folder, 'report.json')
   let end = () => {}
   return {
+    folder,
     async change(file, text) {
       const before = await readFile(join(folder, file), 'utf8')
       await writeFile(join(folder, file), text)

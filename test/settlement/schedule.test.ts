@@ -107,6 +107,26 @@ test('exactly the payments recorded before the cut-off are due', () => {
   )
 })
 
+test('a payment is due at its due time and not a millisecond earlier', () => {
+  fc.assert(
+    fc.property(schedule, fc.array(day, { maxLength: 20 }), time, (terms, holidays, recorded) => {
+      const { settlesAt, cutOffAt } = createCalendar(terms, holidays)
+      const due = settlesAt(recorded)
+      expect(cutOffAt(due)).toBeGreaterThan(recorded)
+      expect(cutOffAt(due - 1)).toBeLessThanOrEqual(recorded)
+    }),
+  )
+})
+
+test('holidays without end delay no payment for more than a thousand days', () => {
+  const from = Date.UTC(2026, 10, 20)
+  const holidays = Array.from({ length: 2_000 }, (_, days) =>
+    show(from + days * 86_400_000).slice(0, 10),
+  )
+  const { settlesAt } = createCalendar(workingDays(1), holidays)
+  expect(show(settlesAt(from) + 3_600_000)).toBe(show(from + 1_001 * 86_400_000))
+})
+
 test('a later payment is never due earlier, and no payment is due before it was recorded', () => {
   fc.assert(
     fc.property(schedule, fc.array(day), time, time, (terms, holidays, a, b) => {

@@ -25,3 +25,10 @@ test('pages continue after the last one, and a full round without a claim ends t
   expect(roundRobin.advance(pending('c'), undefined)).toBe(false)
   expect(roundRobin.after()).toBe('')
 })
+
+test('a first round without a claim ends the work', () => {
+  const roundRobin = createRoundRobin(3)
+  expect(roundRobin.advance(pending('a', 'b', 'c'), undefined)).toBe(true)
+  expect(roundRobin.after()).toBe('c')
+  expect(roundRobin.advance(pending('d'), undefined)).toBe(false)
+})

@@ -37,6 +37,7 @@ describe('a webhook URL', () => {
     'https://[64:ff9b::8.8.8.8]/',
     'https://localhost.example.com/',
     'https://example.com/a@b?c=@d',
+    'https://example.com/a//b@c',
     `https://example.com/${'a'.repeat(1_980)}`,
   ])('may be %s', (url) => {
     expect(urlRefusal(url, strict)).toBeUndefined()
@@ -51,6 +52,7 @@ describe('a webhook URL', () => {
     ['https://', 'must be a URL'],
     ['https://exa mple.com', 'must not contain spaces'],
     ['https://example.com/\n', 'must not contain spaces'],
+    ['https://localhost../', 'must be a public address'],
     ['https://example.com\\@10.0.0.1/', 'must not contain spaces'],
     ['http://example.com', 'must be an https URL'],
     ['ftp://example.com', 'must be a URL'],

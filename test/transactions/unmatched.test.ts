@@ -15,11 +15,11 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { checkBankWork } from '../../src/doctor/check-banks.ts'
+import { notify, type Payee, payee, payment, recordedIn } from '../notifications/scene.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'
-import { notify, type Payee, payee, payment, recordedIn } from './scene.ts'
 
 const bank = useFakeBank()
 const service = useService({ BANKS: '9PSB=live,PROVIDUS=live' }, bank.connectors)

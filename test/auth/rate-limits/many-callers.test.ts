@@ -1,0 +1,113 @@
+import pino from 'pino'
+import { describe, expect, test } from 'vitest'
+import { URGENT_MS } from '../../../src/auth/rate-limits/exchange.ts'
+import { createKnownCredentials } from '../../../src/auth/rate-limits/known-credentials.ts'
+import { createRateLimits } from '../../../src/auth/rate-limits/rate-limits.ts'
+import { EXCHANGE_MS, SharedBucket } from '../../../src/auth/rate-limits/shared-bucket.ts'
+import { TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
+
+describe('instances that exchange what they spend', () => {
+  const limit = { perSecond: 1_000, burst: 2_000 }
+
+  /** Simulates instances under constant demand, in steps of 1 ms. @returns admissions per ms */
+  function simulate(instances: number, durationMs: number, demandPerMs: number): number[] {
+    const shared = new TokenBucket(limit, 0)
+    const urgent = new Set<SharedBucket>()
+    const buckets = Array.from(
+      { length: instances },
+      () => new SharedBucket('b', limit, 0, (bucket, soon) => void (soon && urgent.add(bucket))),
+    )
+    const exchange = (bucket: SharedBucket, nowMs: number): void => {
+      shared.debit(bucket.collect(), nowMs)
+      const level = shared.remaining > 0 ? shared.remaining : -debtOf(shared)
+      bucket.applyLevel(level, nowMs)
+    }
+    const admittedAt = Array<number>(durationMs).fill(0)
+    for (let nowMs = 0; nowMs < durationMs; nowMs++) {
+      for (const bucket of buckets) {
+        for (let each = 0; each < demandPerMs; each++)
+          if (bucket.take(nowMs)) admittedAt[nowMs]! += 1
+      }
+      for (const [index, bucket] of buckets.entries()) {
+        const regular = (nowMs + index * 17) % EXCHANGE_MS === 0
+        if (regular || (nowMs % URGENT_MS === 0 && urgent.delete(bucket))) exchange(bucket, nowMs)
+      }
+    }
+    return admittedAt
+  }
+
+  /** The debt of a bucket, derived from its reset time. */
+  function debtOf(bucket: TokenBucket): number {
+    return bucket.resetSeconds * limit.perSecond - limit.burst
+  }
+
+  test.each([2, 3, 8])('%i of them together admit about as much as one', (instances) => {
+    const demandPerMs = 20
+    const admittedAt = simulate(instances, 30_000, demandPerMs)
+    const admitted = (fromMs: number, toMs: number) => sum(admittedAt.slice(fromMs, toMs))
+    // What the others spend before their first exchange.
+    const excess = (instances - 1) * (limit.burst / 4 + demandPerMs * URGENT_MS)
+    expect(admitted(0, 30_000)).toBeLessThanOrEqual(limit.burst + limit.perSecond * 30 + excess)
+    // From then on the rate holds.
+    expect(admitted(10_000, 30_000) / limit.perSecond).toBeGreaterThan(18)
+    expect(admitted(10_000, 30_000) / limit.perSecond).toBeLessThan(21)
+  })
+})
+
+const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+
+const knownAt = (now: () => number) =>
+  createKnownCredentials({
+    stored: [],
+    fixed: undefined,
+    clock: { now },
+    log: pino({ level: 'silent' }),
+  })
+
+test('evicts the oldest of 200,000 address buckets', () => {
+  const limit = { perSecond: 1, burst: 1 }
+  const defaults = { key: limit, token: undefined, address: limit, failed: limit }
+  const now = () => 0
+  const known = knownAt(now)
+  const limits = createRateLimits({ defaults, known, clock: { now }, report: () => undefined })
+  const first = limits.address('10.0.0.0')
+  expect(first?.take(0)).toBe(true)
+  for (let each = 0; each < 200_000; each++) {
+    const address = `10.${each >> 16}.${(each >> 8) & 255}.${each & 255}`
+    expect(limits.address(address)).toBeDefined()
+    limits.fail(address, 'well-formed', 'x')
+  }
+  expect(limits.address('10.0.0.0')).not.toBe(first)
+  expect(limits.failures('10.0.0.0')).toBeUndefined()
+  expect(limits.failures('10.3.13.63')).toBeDefined()
+})
+
+test('a caller that keeps calling stays authenticated, however many others call', () => {
+  let nowMs = 0
+  const limit = { perSecond: 1, burst: 1 }
+  const defaults = { key: undefined, token: undefined, address: undefined, failed: limit }
+  const known = knownAt(() => nowMs)
+  const limits = createRateLimits({
+    defaults,
+    known,
+    clock: { now: () => nowMs },
+    report: () => undefined,
+  })
+  const call = (keyId: string): void => {
+    const caller = {
+      kind: 'business',
+      businessId: 'b',
+      live: true,
+      keyId,
+      rateLimit: undefined,
+    } as const
+    limits.caller(caller, () => keyId)
+  }
+  for (let each = 0; each < 120_000; each++) {
+    call('busy')
+    call(`key-${each}`)
+    nowMs += 10
+  }
+  expect(known.has('busy')).toBe(true)
+  expect(known.has('key-0')).toBe(false)
+})

@@ -1,0 +1,135 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseNaira } from '../../src/banks/amount.ts'
+import { fieldsOf, isAccountNumber, isPaymentKey, textOf } from '../../src/banks/bank-fields.ts'
+import { createFields, mergeFields } from '../../src/banks/create-fields.ts'
+import { equalSecrets } from '../../src/banks/equal-secrets.ts'
+import { getPath } from '../../src/banks/get-path.ts'
+
+describe('the text at a path of a bank’s JSON', () => {
+  const body = { a: { b: { c: ' x ' } }, list: ['y'], number: 7, nothing: null }
+
+  test.each([
+    ['a.b.c', ' x '],
+    ['list.0', 'y'],
+    ['a', ''],
+    ['a.b', ''],
+    ['a.b.c.d', ''],
+    ['a.x', ''],
+    ['number', ''],
+    ['nothing', ''],
+    ['nothing.x', ''],
+    ['', ''],
+    ['toString', ''],
+    ['constructor.name', ''],
+    ['list.length', ''],
+  ])('%s is "%s"', (path, text) => {
+    expect(getPath(body, path)).toBe(text)
+    expect(textOf(body, path)).toBe(text.trim())
+  })
+
+  test.each([undefined, null, 'text', 7])('is empty if the JSON is %s', (json) => {
+    expect(getPath(json, 'length')).toBe('')
+  })
+
+  test('is read of objects alone', () => {
+    expect(fieldsOf(body)).toBe(body)
+    for (const json of [null, undefined, 'text', 7, ['list']]) {
+      expect(fieldsOf(json)).toBeUndefined()
+    }
+  })
+})
+
+test('naira are parsed as banks write them, to the kobo and without floats', () => {
+  const kobo = fc.bigInt({ min: 0n, max: 10n ** 17n - 1n })
+  fc.assert(
+    fc.property(kobo, (minor) => {
+      const [whole, cents] = [minor / 100n, minor % 100n]
+      expect(parseNaira(`${whole}.${String(cents).padStart(2, '0')}`)).toBe(minor)
+      expect(parseNaira(`${whole}`)).toBe(whole * 100n)
+      expect(parseNaira(`${whole}.${cents / 10n}`)).toBe(whole * 100n + (cents / 10n) * 10n)
+    }),
+  )
+  const refused = ['', '.5', '1.', '1.005', '1e3', '-1', '+1', ' 1', '1 ', '1,000', '1x00', '1.5\n']
+  for (const text of [...refused, '1'.repeat(16)]) expect(parseNaira(text), text).toBeUndefined()
+})
+
+test.each([
+  ['a'.repeat(64), true],
+  ['090286261120100000123456789012', true],
+  ['A_b.c/d-9', true],
+  ['', false],
+  ['a'.repeat(65), false],
+  ['a b', false],
+  ['é', false],
+  ['a\n', false],
+  [' a', false],
+])('"%s" is a key of a payment: %s', (text, isKey) => {
+  expect(isPaymentKey(text)).toBe(isKey)
+})
+
+test.each([
+  ['5010000001', true],
+  ['501000000', false],
+  ['50100000011', false],
+  ['501000000x', false],
+  ['٠010000001', false],
+  [' 5010000001', false],
+  ['5010000001\n', false],
+])('"%s" is an account number: %s', (text, isNumber) => {
+  expect(isAccountNumber(text)).toBe(isNumber)
+})
+
+test('secrets are equal if their texts are', () => {
+  const texts = fc.string({ maxLength: 3 })
+  fc.assert(
+    fc.property(texts, texts, (one, other) => {
+      expect(equalSecrets(one, other)).toBe(one === other)
+      expect(equalSecrets(one, one)).toBe(true)
+    }),
+  )
+  expect(equalSecrets('secret', 'secre')).toBe(false)
+})
+
+describe('the extra fields of a bank’s create request', () => {
+  test.each([
+    ['a field is added', { a: 1 }, { b: 2 }, { a: 1, b: 2 }],
+    ['a field is replaced', { a: 1 }, { a: 2 }, { a: 2 }],
+    [
+      'objects are merged',
+      { a: { b: 1, c: { d: 1 } } },
+      { a: { c: { e: 2 } } },
+      { a: { b: 1, c: { d: 1, e: 2 } } },
+    ],
+    ['an object replaces a text', { a: 'x' }, { a: { b: 1 } }, { a: { b: 1 } }],
+    ['a text replaces an object', { a: { b: 1 } }, { a: 'x' }, { a: 'x' }],
+    ['lists are replaced', { a: [1, 2] }, { a: [3] }, { a: [3] }],
+    ['an object replaces a list', { a: [1] }, { a: { b: 1 } }, { a: { b: 1 } }],
+    ['null replaces an object', { a: { b: 1 } }, { a: null }, { a: null }],
+    ['an object replaces null', { a: null }, { a: { b: 1 } }, { a: { b: 1 } }],
+  ])('%s', (_what, fields, overrides, merged) => {
+    const before = structuredClone(fields)
+    expect(mergeFields(fields, overrides)).toEqual(merged)
+    expect(fields).toEqual(before)
+  })
+
+  test('cannot change what objects inherit, and stay ordinary fields', () => {
+    const merged = mergeFields({}, JSON.parse('{"__proto__":{"polluted":1}}'))
+    expect(Object.keys(merged)).toEqual(['__proto__'])
+    expect(({} as { polluted?: number }).polluted).toBeUndefined()
+    expect(Object.getOwnPropertyDescriptor(mergeFields({}, { a: 1 }), 'a')).toEqual({
+      value: 1,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    })
+  })
+
+  test('are a JSON object, none if the setting is not made', () => {
+    expect(createFields.parse('{"order":{"country":"NGA"}}')).toEqual({ order: { country: 'NGA' } })
+    expect(createFields.parse(undefined)).toEqual({})
+    for (const text of ['[]', 'null', '"text"', '7', '{', 'x']) {
+      expect(createFields.safeParse(text).success, text).toBe(false)
+    }
+  })
+})

@@ -1,0 +1,97 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseLagosTime } from '../../src/banks/lagos-time.ts'
+
+const HOUR_MS = 3_600_000
+const parsed = (text: string) => {
+  const ms = parseLagosTime(text)
+  return ms === undefined ? undefined : new Date(ms).toISOString()
+}
+
+describe('a time of a bank', () => {
+  test('without a zone is in Lagos, an hour ahead of UTC, in each format', () => {
+    const time = fc.date({
+      min: new Date('2000-01-01T00:00:00Z'),
+      max: new Date('2099-12-31T23:59:59Z'),
+      noInvalidDate: true,
+    })
+    fc.assert(
+      fc.property(time, (date) => {
+        const wholeMs = Math.floor(date.getTime() / 1_000) * 1_000
+        const text = new Date(wholeMs).toISOString().slice(0, 19)
+        expect(parseLagosTime(text)).toBe(wholeMs - HOUR_MS)
+        expect(parseLagosTime(text.replace('T', ' '))).toBe(wholeMs - HOUR_MS)
+        expect(parseLagosTime(`${text}Z`)).toBe(wholeMs)
+        const [year, month, day, hour, minute, second] = text.split(/\D/).map(Number)
+        const rest = [minute, second].map((part) => String(part).padStart(2, '0')).join(':')
+        const half = hour! < 12 ? 'AM' : 'pm'
+        expect(parseLagosTime(`${month}/${day}/${year} ${hour! % 12 || 12}:${rest} ${half}`)).toBe(
+          wholeMs - HOUR_MS,
+        )
+      }),
+    )
+  })
+
+  test.each([
+    ['2023-06-07T09:35:29', '2023-06-07T08:35:29.000Z'],
+    ['2021-03-01 18:06:20.0', '2021-03-01T17:06:20.000Z'],
+    ['2021-03-01 18:06:20.1', '2021-03-01T17:06:20.100Z'],
+    ['2021-03-01 18:06:20.123456789', '2021-03-01T17:06:20.123Z'],
+    ['2021-03-01T18:06:20.12Z', '2021-03-01T18:06:20.120Z'],
+    ['2021-03-01T18:06:20+01:30', '2021-03-01T16:36:20.000Z'],
+    ['2021-03-01T18:06:20-02:15', '2021-03-01T20:21:20.000Z'],
+    ['2021-03-01T18:06:20+14:59', '2021-03-01T03:07:20.000Z'],
+    ['1/19/2024 10:12:53 AM', '2024-01-19T09:12:53.000Z'],
+    ['1/9/2024 1:02 PM', '2024-01-09T12:02:00.000Z'],
+    ['01/19/2024 12:00:00 AM', '2024-01-18T23:00:00.000Z'],
+    ['01/19/2024 12:00:00 PM', '2024-01-19T11:00:00.000Z'],
+    ['2024-02-29T00:00:00', '2024-02-28T23:00:00.000Z'],
+    ['2000-01-01T00:00:00Z', '2000-01-01T00:00:00.000Z'],
+    ['2099-12-31T23:59:59Z', '2099-12-31T23:59:59.000Z'],
+  ])('%s is %s', (text, iso) => {
+    expect(parsed(text)).toBe(iso)
+  })
+
+  test.each([
+    '',
+    'yesterday',
+    '2023-02-30T00:00:00',
+    '2023-13-01T00:00:00',
+    '2023-00-01T00:00:00',
+    '2023-01-00T00:00:00',
+    '2023-01-01T24:00:00',
+    '2023-01-01T00:60:00',
+    '2023-01-01T00:00:60',
+    '1999-12-31T23:59:59Z',
+    '2100-01-01T00:00:00Z',
+    '2023-01-01',
+    '2023-01-01T00:00',
+    '2023-01-01X00:00:00',
+    '2023-01-01T00:00:00.',
+    '2023-01-01T00:00:00.1234567890',
+    '2023-01-01T00:00:00 01:00',
+    '2023-01-01T00:00:00+0100',
+    '2023-01-01T00:00:00+15:00',
+    '2023-01-01T00:00:00+01:60',
+    ' 2023-01-01T00:00:00',
+    '2023-01-01T00:00:00 ',
+    'a2023-01-01T00:00:00',
+    '12023-01-01T00:00:00',
+    '1/19/2024 0:12:53 AM',
+    '1/19/2024 13:12:53 PM',
+    '1/19/2024 10:12:53',
+    '1/19/2024 10:12:53 XM',
+    '2/30/2024 10:12:53 AM',
+    '13/1/2024 10:12:53 AM',
+    '111/1/2024 10:12:53 AM',
+    '1/111/2024 10:12:53 AM',
+    '1/1/24 10:12:53 AM',
+    '1/1/2024 110:12:53 AM',
+    '1/1/2024 10:1:53 AM',
+    '1/1/2024 10:12:5 AM',
+    '1/1/2024 10:12:53 AM.',
+    '1/1/1999 10:12:53 AM',
+  ])('"%s" is none', (text) => {
+    expect(parsed(text)).toBeUndefined()
+  })
+})

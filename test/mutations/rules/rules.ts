@@ -1,0 +1,81 @@
+/** The rules of one folder that need no database, and the tests of this folder that must notice each mutation. */
+export interface Rules {
+  /** The name below `src/` and below `test/`. */
+  readonly folder: string
+  /** Files or globs in the folder of the source. */
+  readonly files: readonly string[]
+  /** Files or globs in the folder of the tests. They start no database. */
+  readonly tests: readonly string[]
+}
+
+export const RULES: readonly Rules[] = [
+  {
+    folder: 'transactions',
+    files: ['transaction.ts', 'message.ts', 'ledger/ledger.ts'],
+    tests: ['classify-repeat.test.ts', 'message.test.ts', 'ledger.test.ts'],
+  },
+  {
+    folder: 'settlement',
+    files: ['settlement.ts', 'message.ts', 'terms/schedule.ts'],
+    tests: ['percent-done.test.ts', 'message.test.ts', 'schedule.test.ts'],
+  },
+  {
+    folder: 'events',
+    files: ['cursor.ts', 'message.ts', 'tail-window.ts'],
+    tests: ['cursor.test.ts', 'message.test.ts', 'tail-window.test.ts'],
+  },
+  {
+    folder: 'crypto',
+    files: ['encryption.ts', 'key-files.ts'],
+    tests: ['encryption.test.ts', 'key-ring.test.ts', 'key-files.test.ts'],
+  },
+  {
+    folder: 'auth',
+    files: [
+      'caller.ts',
+      'credential-cache.ts',
+      'method-policy.ts',
+      'audit/audit-hash.ts',
+      'audit/audit-mac.ts',
+      'rate-limits/address-group.ts',
+      'rate-limits/known-credentials.ts',
+      'rate-limits/rate-limits.ts',
+      'rate-limits/shared-bucket.ts',
+      'rate-limits/token-bucket.ts',
+      'tokens/token-secret.ts',
+    ],
+    tests: [
+      '{audit-chain,caller,credential-cache,method-policy,token-secret}.test.ts',
+      'rate-limits/{known-credentials,limits,rate-limits,shared-bucket,token-bucket}.test.ts',
+    ],
+  },
+  {
+    folder: 'notifications',
+    files: ['confirm-payment.ts', 'raw-notification.ts'],
+    tests: ['confirm-payment.test.ts', 'raw-notification.test.ts'],
+  },
+  { folder: 'reconciliation', files: ['message.ts'], tests: ['message.test.ts'] },
+  {
+    folder: 'webhooks',
+    files: [
+      'message.ts',
+      'deliveries/concurrency-limiter.ts',
+      'deliveries/retry.ts',
+      'deliveries/round-robin.ts',
+      'endpoints/endpoint.ts',
+      'endpoints/endpoint-url.ts',
+      'endpoints/signing-secret.ts',
+      'sender/address-guard.ts',
+      'sender/body.ts',
+      'sender/failure-text.ts',
+      'sender/send-delivery.ts',
+      'sender/sign.ts',
+    ],
+    tests: [
+      'message.test.ts',
+      'deliveries/{capacity,concurrency-limiter,retry,round-robin}.test.ts',
+      'endpoints/{endpoint,endpoint-url,signing-secret}.test.ts',
+      'sender/{body,body-kinds,failure-text,send-delivery,sign}.test.ts',
+    ],
+  },
+]

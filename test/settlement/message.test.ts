@@ -1,0 +1,155 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { Schedule, SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import {
+  encodeSettlementEvent,
+  toBalanceMessage,
+  toEntryMessage,
+  toSettlementMessage,
+  toTerms,
+  toTermsMessage,
+} from '../../src/settlement/message.ts'
+import type { Terms } from '../../src/settlement/terms/terms.ts'
+import { settlement } from './settlement-fixture.ts'
+
+const amount = fc.bigInt({ min: 0n, max: 10n ** 15n })
+const terms: fc.Arbitrary<Terms> = fc
+  .tuple(
+    fc.oneof(
+      fc.constant({ schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }),
+      fc.record({
+        schedule: fc.constant('DAILY' as const),
+        workingDays: fc.constant(0),
+        cutOffMinutes: fc.nat({ max: 1439 }),
+      }),
+      fc.record({
+        schedule: fc.constant('WORKING_DAYS' as const),
+        workingDays: fc.integer({ min: 1, max: 30 }),
+        cutOffMinutes: fc.nat({ max: 1439 }),
+      }),
+    ),
+    fc.record({
+      feeFlatMinor: amount,
+      feeBasisPoints: fc.nat({ max: 10_000 }),
+      feeCapMinor: amount,
+    }),
+  )
+  .map(([schedule, fee]) => ({ ...schedule, ...fee }))
+
+describe('terms', () => {
+  test('are read from a message as they were written to it', () => {
+    fc.assert(
+      fc.property(terms, (each) => {
+        expect(toTerms(toTermsMessage(each))).toEqual(each)
+      }),
+    )
+  })
+
+  test.each([
+    ['DAILY', 0, '00:00'],
+    ['DAILY', 9 * 60 + 5, '09:05'],
+    ['WORKING_DAYS', 23 * 60 + 59, '23:59'],
+    ['INSTANT', 0, ''],
+  ] as const)(
+    'of %s with %i minutes after midnight show the cut-off "%s"',
+    (schedule, minutes, cutOff) => {
+      const fee = { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n }
+      const shown = toTermsMessage({ schedule, workingDays: 0, cutOffMinutes: minutes, ...fee })
+      expect(shown.cutOff).toBe(cutOff)
+    },
+  )
+
+  test('are not read without a schedule', () => {
+    const message = toTermsMessage({
+      ...settlement,
+      schedule: 'DAILY',
+      workingDays: 0,
+      cutOffMinutes: 1,
+    })
+    expect(() => toTerms({ ...message, schedule: Schedule.UNSPECIFIED })).toThrow('a schedule')
+  })
+
+  test('without a cut-off mean midnight', () => {
+    const message = toTermsMessage({
+      ...settlement,
+      schedule: 'DAILY',
+      workingDays: 0,
+      cutOffMinutes: 1,
+    })
+    expect(toTerms({ ...message, cutOff: '' }).cutOffMinutes).toBe(0)
+  })
+})
+
+describe('a settlement', () => {
+  const completedAtMs = Date.UTC(2026, 10, 21, 1)
+  const completed = { ...settlement, status: 'COMPLETED', completedAtMs } as const
+
+  test('shows what it pays out, and its progress', () => {
+    const message = toSettlementMessage(settlement)
+    expect(message).toMatchObject({
+      id: 'set_1',
+      businessId: 'biz_1',
+      live: true,
+      requestId: 'monday',
+      status: SettlementStatus.RUNNING,
+      forced: true,
+      transactionCount: 7n,
+      grossMinor: 10_000n,
+      feesMinor: 150n,
+      netMinor: 9_850n,
+      currency: 'NGN',
+      percentDone: 50,
+    })
+    expect(timestampMs(message.cutOffAt!)).toBe(settlement.cutOffAtMs)
+    expect(timestampMs(message.startedAt!)).toBe(settlement.startedAtMs)
+    expect(message.completedAt).toBeUndefined()
+  })
+
+  test('shows when it was completed', () => {
+    const message = toSettlementMessage(completed)
+    expect(message).toMatchObject({ status: SettlementStatus.COMPLETED, percentDone: 100 })
+    expect(timestampMs(message.completedAt!)).toBe(completedAtMs)
+  })
+
+  test('is the payload of its event', () => {
+    const event = fromBinary(EventSchema, encodeSettlementEvent(completed, 'evt_1', completedAtMs))
+    const { payload, ...rest } = event
+    expect(rest).toMatchObject({
+      id: 'evt_1',
+      businessId: 'biz_1',
+      kind: 'SETTLEMENT_COMPLETED',
+      live: true,
+    })
+    expect(timestampMs(event.occurredAt!)).toBe(completedAtMs)
+    expect(payload).toEqual({ case: 'settlement', value: toSettlementMessage(completed) })
+  })
+})
+
+test('a balance is in naira', () => {
+  const balance = { pendingMinor: 1n, availableMinor: 2n, feesMinor: 3n }
+  expect(toBalanceMessage(balance)).toMatchObject({ ...balance, currency: 'NGN' })
+})
+
+describe('an entry of a statement', () => {
+  const entry = {
+    sequence: 5n,
+    bookedAtMs: 1_000,
+    sessionId: 's-1',
+    pendingMinor: -3n,
+    availableMinor: 2n,
+    feesMinor: 1n,
+  }
+  test.each([
+    ['SETTLEMENT_COMPLETED', 'set_1', { transactionId: '', settlementId: 'set_1' }],
+    ['PAYMENT_NOTIFICATION', 'txn_1', { transactionId: 'txn_1', settlementId: '' }],
+    ['PAYMENT_REVERSED', 'txn_1', { transactionId: 'txn_1', settlementId: '' }],
+  ])('of a %s names its subject once', (kind, subjectId, ids) => {
+    const { bookedAtMs, ...rest } = entry
+    const message = toEntryMessage({ ...entry, kind, subjectId })
+    expect(message).toMatchObject({ ...rest, ...ids, kind })
+    expect(timestampMs(message.bookedAt!)).toBe(bookedAtMs)
+  })
+})
