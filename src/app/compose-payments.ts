@@ -13,6 +13,7 @@ import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createNotifications, type Notifications } from '../notifications/notifications.ts'
+import { createAssignSession } from '../notifications/payment-sessions.ts'
 import { createRecordConfirmed } from '../notifications/record-confirmed.ts'
 import { createReversePayment } from '../notifications/reverse-payment.ts'
 import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
@@ -25,6 +26,7 @@ import {
   type RecordPayment,
   type RecordTokenPayment,
 } from '../transactions/record-payment.ts'
+import { createIsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
 import type { UnmatchedPayment } from '../transactions/unmatched/unmatched-payment.ts'
 
 interface Options {
@@ -60,7 +62,7 @@ export interface Payments {
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
 export function composePayments(options: Options): Payments {
   const { config, database, encrypter, clock, log, metrics, aliasOf, onCommit } = options
-  const { pool, recordingPool, orm } = database
+  const { pool, recordingPool, relaxedPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
   const isSimulated: IsSimulated = (bank) =>
@@ -88,6 +90,8 @@ export function composePayments(options: Options): Payments {
   const { live } = served
   const reconciling = {
     ...{ live, isSimulated, pool, orm, clock, log, recordPayment, reversePayment, onConflict },
+    assignSession: createAssignSession(pool, clock),
+    isReturned: createIsReturned(pool),
   }
   const reconciliation = createReconciliationJob({
     ...reconciling,
@@ -97,6 +101,7 @@ export function composePayments(options: Options): Payments {
   })
   const notifications = createNotifications({
     ...reconciling,
+    relaxedPool,
     encrypter,
     retentionDays: config.notificationRetentionDays,
     observe: (bank, outcome) => bankMetrics.notification(bank, outcome, clock.now()),

@@ -1,11 +1,14 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
+import type { Pool } from 'pg'
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop } from '../core/loop.ts'
 import { addressRanges, parseAddress } from '../net/address-ranges.ts'
+import { createFinishProcessing } from './finish-processing.ts'
 import { createReceiveNotification, type ReceiveDependencies } from './receive-notification.ts'
 import { createRetryNotifications } from './retry-notifications.ts'
 import { deleteOldNotifications } from './store.ts'
+import { createStoreNotification } from './store-notification.ts'
 
 /** Receives the notifications of live banks. */
 export interface Notifications {
@@ -19,7 +22,10 @@ export interface Notifications {
   stop(): Promise<void>
 }
 
-interface Options extends Omit<ReceiveDependencies, 'observe'> {
+interface Options
+  extends Omit<ReceiveDependencies, 'observe' | 'storeNotification' | 'finishProcessing'> {
+  /** Its commits do not wait for the disk. */
+  readonly relaxedPool: Pool
   readonly orm: MikroORM
   readonly live: ReadonlyMap<BankCode, ServedBank>
   /** How long raw notifications are stored. */
@@ -33,9 +39,14 @@ const ROWS_MAX = 1_000
 const DELETE_EVERY_MS = 600_000
 
 export function createNotifications(options: Options): Notifications {
-  const { live, observe } = options
-  const receive = createReceiveNotification(options)
-  const loops = live.size > 0 ? [createRetryNotifications(options, live)] : []
+  const { live, observe, pool, relaxedPool } = options
+  const dependencies: ReceiveDependencies = {
+    ...options,
+    storeNotification: createStoreNotification(pool),
+    finishProcessing: createFinishProcessing(relaxedPool),
+  }
+  const receive = createReceiveNotification(dependencies)
+  const loops = live.size > 0 ? [createRetryNotifications(dependencies, live)] : []
   const jobs = [...loops, createRetention(options)]
   const allowed = new Map(
     [...live].map(([code, { allowedCidrs }]) => [

@@ -5,9 +5,10 @@ import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
 import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/transaction.ts'
-import { isReturned } from '../transactions/unmatched/resolve-unmatched.ts'
+import type { IsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
 import { confirmPayment, type MoneyReading } from './confirm-payment.ts'
-import { assignSession, findSession, type Processed } from './store.ts'
+import { type AssignSession, findSession } from './payment-sessions.ts'
+import type { Processed } from './store.ts'
 
 /** Reverses a recorded payment that its bank has reversed. A repeat is safe. */
 export type ReversePayment = (
@@ -19,6 +20,8 @@ export type ReversePayment = (
 export interface ProcessDependencies {
   readonly pool: Pool
   readonly clock: Clock
+  readonly assignSession: AssignSession
+  readonly isReturned: IsReturned
   readonly recordPayment: RecordPayment
   /** Undefined: reversals are queued for manual review. */
   readonly reversePayment: ReversePayment | undefined
@@ -120,12 +123,12 @@ export async function confirmAndRecord(
 }
 
 async function record(
-  { pool, clock, recordPayment }: ProcessDependencies,
+  { assignSession, isReturned, recordPayment }: ProcessDependencies,
   { bank, receivedAtMs, recordedBy }: Report,
   payment: BankPayment,
 ): Promise<TryResult> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = payment
-  const sessionId = await assignSession(pool, bank, payment, clock.now())
+  const sessionId = await assignSession({ ...payment, bank })
   if (sessionId === undefined) {
     const cause = `session ${payment.sessionId} belongs to another payment than ${bankKey}`
     return { outcome: 'MANUAL_REVIEW', cause }
@@ -142,7 +145,7 @@ async function record(
     narration,
     recordedBy,
   } as const
-  if (await isReturned(pool, incoming)) {
+  if (await isReturned(incoming)) {
     const recorded = { outcome: 'UNMATCHED', transaction: undefined } as const
     return { outcome: 'DUPLICATE', cause: 'it was returned to its payer', recorded }
   }

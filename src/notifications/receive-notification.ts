@@ -11,13 +11,15 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { newId } from '../core/ids.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import type { FinishProcessing } from './finish-processing.ts'
 import {
   failedProcessing,
   type ProcessDependencies,
   processNotification,
 } from './process-notification.ts'
 import { encryptNotification } from './raw-notification.ts'
-import { finishProcessing, type StoredNotification, storeNotification } from './store.ts'
+import type { StoredNotification } from './store.ts'
+import type { StoreNotification } from './store-notification.ts'
 
 /** How long a bank waits for the response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
@@ -29,6 +31,8 @@ const IN_PROGRESS_MAX = 1_024
 const PROCESSING_LEASE_MS = 60_000
 
 export interface ReceiveDependencies extends ProcessDependencies {
+  readonly storeNotification: StoreNotification
+  readonly finishProcessing: FinishProcessing
   readonly encrypter: Encrypter
   readonly log: Logger
   /** Called with the outcome of each notification. */
@@ -86,7 +90,7 @@ async function serve(
   served: ServedBank,
   notification: BankNotification,
 ): Promise<NotificationOutcome> {
-  const { pool, clock, log } = dependencies
+  const { clock, log, finishProcessing } = dependencies
   const reading = served.connector.read(notification)
   if (reading.kind === 'unauthenticated') return 'UNAUTHENTICATED'
   const receivedAtMs = clock.now()
@@ -102,7 +106,11 @@ async function serve(
     log.error({ err: error, bank, id }, 'processing a notification failed')
     return failedProcessing(tries, clock.now())
   })
-  await finishProcessing(pool, id, processed)
+  // What must last is committed, so it is acknowledged. Without its result the notification is still
+  // pending, and is processed again.
+  await finishProcessing(id, processed).catch((error: unknown) => {
+    log.error({ err: error, bank, id }, 'the result of a notification could not be stored')
+  })
   const { state, outcome, cause } = processed
   const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
   if (state === 'MANUAL_REVIEW') log.warn(line, 'notification queued for manual review')
@@ -111,14 +119,14 @@ async function serve(
 }
 
 function store(
-  { pool, encrypter }: ReceiveDependencies,
+  { storeNotification, encrypter }: ReceiveDependencies,
   bank: BankCode,
   notification: BankNotification,
   reading: Exclude<Reading, { kind: 'unauthenticated' }>,
   nowMs: number,
 ): Promise<StoredNotification> {
   const id = newId('ntf', nowMs)
-  return storeNotification(pool, {
+  return storeNotification({
     id,
     bank,
     bodyDigest: hash('sha256', notification.rawBody, 'buffer'),

@@ -76,14 +76,15 @@ function keyOf({ bank, bankKey, sessionId, status }: TokenPayment): string {
 }
 
 async function confirm(
-  { pool, clock, recordPayment, log }: Dependencies,
+  dependencies: Dependencies,
   served: ServedBank,
   payment: TokenPayment,
 ): Promise<RecordResult> {
+  const { log } = dependencies
   const { bank, sessionId, recordedBy } = payment
   const { outcome, cause, recorded } = await confirmAndRecord(
     // A token that may record payments may not reverse them; the bank's own notification does.
-    { pool, clock, recordPayment, reversePayment: undefined },
+    { ...dependencies, reversePayment: undefined },
     {
       bank,
       served,

@@ -4,7 +4,7 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { failedProcessing, processNotification } from './process-notification.ts'
 import { decryptNotification } from './raw-notification.ts'
 import type { ReceiveDependencies } from './receive-notification.ts'
-import { claimDueNotifications, type DueNotification, finishProcessing } from './store.ts'
+import { claimDueNotifications, type DueNotification } from './store.ts'
 
 /** How many notifications one turn processes, all of them concurrently. */
 const NOTIFICATIONS_MAX = 16
@@ -42,7 +42,7 @@ async function retryNotification(
   live: ReadonlyMap<BankCode, ServedBank>,
   { id, bank, rawEncrypted, receivedAtMs, tries }: DueNotification,
 ): Promise<void> {
-  const { pool, clock, log, encrypter } = dependencies
+  const { clock, log, encrypter, finishProcessing } = dependencies
   const served = live.get(bank)
   if (served === undefined) return
   try {
@@ -52,13 +52,13 @@ async function retryNotification(
     const recordedBy = 'notification'
     const notification = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
     const processed = await processNotification(dependencies, notification)
-    await finishProcessing(pool, id, processed)
+    await finishProcessing(id, processed)
     const { outcome, cause } = processed
     log.info({ bank, id, outcome, ...(cause !== '' && { cause }) }, 'notification retried')
   } catch (error) {
     log.error({ err: error, bank, id }, 'retrying a notification failed')
     // If this fails too, the notification is retried when its lease ends.
-    await finishProcessing(pool, id, failedProcessing(tries, clock.now())).catch(() => undefined)
+    await finishProcessing(id, failedProcessing(tries, clock.now())).catch(() => undefined)
   }
 }
 

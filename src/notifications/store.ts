@@ -1,8 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
+import { byteaArray, integerArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
+import { runStatement } from '../postgres/run-statement.ts'
 import type { NotificationEntity, NotificationState } from './notification.entity.ts'
 
 /** A notification to be stored. */
@@ -26,38 +28,63 @@ export interface StoredNotification {
   readonly tries: number
 }
 
-/** Stores a notification as pending. @returns the one stored for this body; a new one has no tries */
-export async function storeNotification(
+/**
+ * Stores notifications as pending, in one commit, unless one is stored for the same body.
+ *
+ * @returns the ids of the new rows
+ */
+export async function insertNotifications(
   pool: Pool,
-  row: NewNotification,
-): Promise<StoredNotification> {
-  const inserted = await pool.query<{ id: string }>({
+  rows: readonly NewNotification[],
+): Promise<ReadonlySet<string>> {
+  const result = await runStatement<{ id: string }>(pool, {
     name: 'notification-store',
     text: `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key,
         state, outcome, cause, tries, next_try_at)
-      values ($1, $2, $3, $4, $5, $6, 'PENDING', 'RETRY', '', 0, $7)
+      select id, bank, body_digest, received_at, raw_encrypted, bank_key, 'PENDING', 'RETRY', '', 0,
+        next_try_at
+      from unnest($1::text[], $2::text[], $3::bytea[], $4::timestamptz[], $5::bytea[], $6::text[],
+        $7::timestamptz[])
+        as i(id, bank, body_digest, received_at, raw_encrypted, bank_key, next_try_at)
+      -- Every batch inserts index entries in the same order, to prevent deadlocks.
+      order by bank, body_digest
       on conflict (bank, body_digest) do nothing returning id`,
     values: [
-      row.id,
-      row.bank,
-      row.bodyDigest,
-      new Date(row.receivedAtMs),
-      row.rawEncrypted,
-      row.bankKey,
-      new Date(row.nextTryAtMs),
+      textArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.bank)),
+      byteaArray(rows.map((row) => row.bodyDigest)),
+      timestampArray(rows.map((row) => row.receivedAtMs)),
+      byteaArray(rows.map((row) => row.rawEncrypted)),
+      textArray(rows.map((row) => row.bankKey)),
+      timestampArray(rows.map((row) => row.nextTryAtMs)),
     ],
   })
-  if (inserted.rows.length === 1) {
-    return { id: row.id, state: 'PENDING', outcome: 'RETRY', tries: 0 }
-  }
-  const found = await pool.query<StoredNotification>({
-    name: 'notification-find-body',
-    text: `select id, state, outcome, tries from bank_notification
-      where bank = $1 and body_digest = $2`,
-    values: [row.bank, row.bodyDigest],
+  return new Set(result.rows.map((row) => row.id))
+}
+
+/** @returns the notifications stored for these bodies, in order; undefined where there is none */
+export async function findNotifications(
+  pool: Pool,
+  bodies: readonly Pick<NewNotification, 'bank' | 'bodyDigest'>[],
+): Promise<readonly (StoredNotification | undefined)[]> {
+  const result = await pool.query<{
+    [Key in keyof StoredNotification]: StoredNotification[Key] | null
+  }>({
+    name: 'notification-find-bodies',
+    text: `select n.id, n.state, n.outcome, n.tries
+      from unnest($1::text[], $2::bytea[]) with ordinality as i(bank, body_digest, at)
+        -- With a limit: the planner may read the whole table for a join while that is small.
+        left join lateral (
+          select * from bank_notification b
+          where b.bank = i.bank and b.body_digest = i.body_digest limit 1
+        ) n on true
+      order by i.at`,
+    values: [
+      textArray(bodies.map(({ bank }) => bank)),
+      byteaArray(bodies.map(({ bodyDigest }) => bodyDigest)),
+    ],
   })
-  // Only the retention can have deleted it between the two statements.
-  return found.rows[0] ?? { id: row.id, state: 'PENDING', outcome: 'RETRY', tries: 0 }
+  return result.rows.map((row) => (row.id === null ? undefined : (row as StoredNotification)))
 }
 
 /** The result of processing a notification. */
@@ -69,19 +96,44 @@ export interface Processed {
   readonly nextTryAtMs: number | undefined
 }
 
-/** Stores the result of processing a notification, unless it is already processed. */
-export async function finishProcessing(
+/** The result of a notification, and how many tries led to it. */
+export interface Finished extends Processed {
+  readonly id: string
+  readonly tries: number
+}
+
+/**
+ * Stores the results of processing notifications, in one commit, unless one is already processed.
+ *
+ * @param finished each notification once
+ */
+export async function finishNotifications(
   pool: Pool,
-  id: string,
-  processed: Processed,
+  finished: readonly Finished[],
 ): Promise<void> {
-  const { state, outcome, cause, nextTryAtMs } = processed
-  await pool.query({
+  await runStatement(pool, {
     name: 'notification-finish',
-    text: `update bank_notification set state = $2, outcome = $3, cause = $4, next_try_at = $5,
-        tries = tries + 1
-      where id = $1 and (state <> 'PROCESSED' or outcome = 'UNCONFIRMED')`,
-    values: [id, state, outcome, cause, nextTryAtMs === undefined ? null : new Date(nextTryAtMs)],
+    text: `with input as (
+        select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[],
+          $6::integer[])
+          as i(id, new_state, new_outcome, new_cause, new_next_try_at, new_tries)
+      ), locked as (
+        -- Every statement locks in this order, to prevent deadlocks.
+        select id from bank_notification
+        where id = any ($1::text[]) and (state <> 'PROCESSED' or outcome = 'UNCONFIRMED')
+        order by id for no key update
+      )
+      update bank_notification n set state = new_state, outcome = new_outcome, cause = new_cause,
+        next_try_at = new_next_try_at, tries = tries + new_tries
+      from input join locked using (id) where n.id = input.id and n.id = any ($1::text[])`,
+    values: [
+      textArray(finished.map(({ id }) => id)),
+      textArray(finished.map(({ state }) => state)),
+      textArray(finished.map(({ outcome }) => outcome)),
+      textArray(finished.map(({ cause }) => cause)),
+      finished.map(({ nextTryAtMs: ms }) => (ms === undefined ? null : new Date(ms))),
+      integerArray(finished.map(({ tries }) => tries)),
+    ],
   })
 }
 
@@ -119,45 +171,6 @@ export async function claimDueNotifications(
     receivedAtMs: received_at_ms,
     rawEncrypted: raw_encrypted,
   }))
-}
-
-/**
- * Assigns the session id under which a bank's payment is recorded: the first one reported for it.
- *
- * @returns the session id; undefined if another payment of the bank has this one
- */
-export async function assignSession(
-  pool: Pool,
-  bank: BankCode,
-  key: { readonly bankKey: string; readonly sessionId: string },
-  nowMs: number,
-): Promise<string | undefined> {
-  const result = await pool.query<{ session_id: string }>({
-    name: 'payment-key-assign',
-    text: `with assigned as (
-        insert into bank_payment_key (bank, bank_key, session_id, created_at)
-        values ($1, $2, $3, $4) on conflict do nothing returning session_id
-      )
-      select session_id from assigned
-      union all select session_id from bank_payment_key where bank = $1 and bank_key = $2`,
-    values: [bank, key.bankKey, key.sessionId, new Date(nowMs)],
-  })
-  if (result.rows[0]) return result.rows[0].session_id
-  return findSession(pool, bank, key.bankKey)
-}
-
-/** The session id under which a bank's payment is recorded; undefined if it was not reported yet. */
-export async function findSession(
-  pool: Pool,
-  bank: BankCode,
-  bankKey: string,
-): Promise<string | undefined> {
-  const result = await pool.query<{ session_id: string }>({
-    name: 'payment-key-find',
-    text: 'select session_id from bank_payment_key where bank = $1 and bank_key = $2',
-    values: [bank, bankKey],
-  })
-  return result.rows[0]?.session_id
 }
 
 /** Deletes processed notifications received before a time. @returns how many */

@@ -27,3 +27,8 @@ export function isRetryable(error: unknown): boolean {
 export function isDeadline(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout'
 }
+
+/** Whether the database ended a statement because it and another one waited for each other's locks. */
+export function isDeadlock(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '40P01'
+}

@@ -5,7 +5,6 @@ import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
 import { KEYED_BY_SESSION } from '../banks/payment-key.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { assignPaymentSession } from '../notifications/payment-sessions.ts'
 import {
   confirmAndRecord,
   type ProcessDependencies,
@@ -209,13 +208,12 @@ const OUTCOMES: Readonly<Record<RecordOutcome, StatementAction>> = {
 
 /** There is no live bank to requery: the operator's statement is trusted, and the log says so. */
 async function recordUnconfirmed(
-  { pool, clock, log, recordPayment }: ReconcileDependencies,
+  { assignSession, clock, log, recordPayment }: ReconcileDependencies,
   { bank, row, recordedBy }: AppliedRow,
 ): Promise<Applied> {
   const { bankKey, accountNumber, amountMinor, payer, narration } = row
   const nowMs = clock.now()
-  const sessionId =
-    bankKey === '' ? row.sessionId : await assignPaymentSession(pool, bank, row, nowMs)
+  const sessionId = bankKey === '' ? row.sessionId : await assignSession({ ...row, bank })
   if (sessionId === undefined) {
     return { action: 'REJECTED', cause: `its session belongs to another payment than ${bankKey}` }
   }

@@ -68,7 +68,11 @@ function toResult(
   return { name, what, unit: '/s', ours, yardstick, target, notes: detailNotes(ours, yardstick) }
 }
 
-async function openOurs(bench: Bench, comparison: IngestComparison): Promise<Contender> {
+/** A service of its own that records payments over gRPC. */
+export async function openOurs(
+  bench: Bench,
+  comparison: Pick<IngestComparison, 'call' | 'paymentsPerCall' | 'inFlight'>,
+): Promise<Contender> {
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
   const service = await startServiceProcess(bench, databaseUrl)
@@ -112,7 +116,7 @@ async function openPool(bench: Bench, databaseUrl: string): Promise<Contender> {
 }
 
 /** Waits until every event has its position in the log. @returns how many seconds that took */
-async function drainOutbox(database: pg.Client): Promise<number> {
+export async function drainOutbox(database: pg.Client): Promise<number> {
   const started = performance.now()
   const waitedMs = () => performance.now() - started
   while (waitedMs() < SEQUENCED_LIMIT_MS) {

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
+import { bankIngest } from './bank-ingest.ts'
 import { openBench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
 import { create } from './create.ts'
@@ -23,6 +24,7 @@ import { webhooks } from './webhooks.ts'
 const BENCHMARKS: readonly Benchmark[] = [
   ingest,
   ingestBatch,
+  bankIngest,
   lookup,
   lookupCeiling,
   lookupLimits,

@@ -2,10 +2,13 @@
 import { inFile } from './mutation.ts'
 
 const NOTIFICATIONS = 'test/notifications/notifications.test.ts'
+const BATCHES = 'test/notifications/batches.test.ts'
 const STATEMENT = 'test/reconciliation/statement.test.ts'
 
-const receive = inFile('src/notifications/receive-notification.ts', NOTIFICATIONS)
+const receive = inFile('src/notifications/receive-notification.ts', NOTIFICATIONS, BATCHES)
 const stored = inFile('src/notifications/store.ts', NOTIFICATIONS)
+const sessions = inFile('src/notifications/payment-sessions.ts', NOTIFICATIONS, BATCHES)
+const finish = inFile('src/notifications/finish-processing.ts', BATCHES)
 const confirm = inFile(
   'src/notifications/confirm-payment.ts',
   'test/notifications/reversal.test.ts',
@@ -63,10 +66,25 @@ export const BANKING = [
     "if (reading.kind === 'unauthenticated' && reading.cause === '') return 'UNAUTHENTICATED'",
   ),
   stored('the end of a repeated notification is not stored', " or outcome = 'UNCONFIRMED')", ')'),
-  stored(
+  sessions(
     'a payment has a session for each report',
-    'select session_id from assigned\n      union all select',
-    'select $3 as session_id union all select',
+    'select coalesce(a.session_id, ${SESSION_OF_KEY}) as session_id',
+    'select i.session_id',
+  ),
+  sessions(
+    'a deadlock over sessions fails all payments of its batch',
+    'if (isDeadlock(error)) throw new Error',
+    'if (isDeadlock(error)) throw error\n    else throw new Error',
+  ),
+  finish(
+    'a later result replaces that of a processed notification',
+    'else if (!isFinal(earlier))',
+    'else',
+  ),
+  receive(
+    'a recorded payment is refused because its result is not stored',
+    "log.error({ err: error, bank, id }, 'the result of a notification could not be stored')",
+    'throw error',
   ),
   confirm(
     'another amount than the bank has is credited',
@@ -86,8 +104,8 @@ export const BANKING = [
   confirm('an amount of zero is credited', 'if (amountMinor <= 0n ||', 'if (amountMinor < 0n ||'),
   process(
     'a payment that was returned to its payer is recorded',
-    'if (await isReturned(pool, incoming)) {',
-    'if (await isReturned(pool, { ...incoming, sessionId: "" })) {',
+    'if (await isReturned(incoming)) {',
+    'if (await isReturned({ ...incoming, sessionId: "" })) {',
   ),
   process(
     'an unclear response of the bank counts as a denial',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { encryptNotification } from '../../src/notifications/raw-notification.ts'
 import { encryptedNotifications } from '../../src/notifications/re-encrypt-notifications.ts'
-import { storeNotification } from '../../src/notifications/store.ts'
+import { insertNotifications } from '../../src/notifications/store.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
@@ -15,17 +15,16 @@ test('re-encrypts the notifications that are not under the current key, in pages
   const table = encryptedNotifications(db.database)
   const previous = createEncrypter(MASTER_KEY)
   expect(await table.matchesKeys(previous)).toBeUndefined()
-  for (const id of ['ntf_1', 'ntf_2', 'ntf_3']) {
-    await storeNotification(pool, {
-      id,
-      bank: '9PSB',
-      bodyDigest: Buffer.from(id),
-      receivedAtMs: 0,
-      rawEncrypted: encryptNotification(previous, id, raw),
-      bankKey: id,
-      nextTryAtMs: 0,
-    })
-  }
+  const rows = ['ntf_1', 'ntf_2', 'ntf_3'].map((id) => ({
+    id,
+    bank: '9PSB' as const,
+    bodyDigest: Buffer.from(id),
+    receivedAtMs: 0,
+    rawEncrypted: encryptNotification(previous, id, raw),
+    bankKey: id,
+    nextTryAtMs: 0,
+  }))
+  await insertNotifications(pool, rows)
   await pool.query("update bank_notification set raw_encrypted = 'unreadable' where id = 'ntf_3'")
   expect(await table.matchesKeys(previous)).toBe(true)
   const next = createEncrypter(Buffer.alloc(32, 9), [MASTER_KEY])

@@ -258,6 +258,8 @@ test('a payment that waited too long for its requery is refused, and the bank is
     log: pino({ level: 'silent' }),
     live: new Map([['9PSB', { connector, allowedCidrs: [], requery: true }]]),
     findOpenAccounts: async (keys) => keys.map(() => undefined),
+    assignSession: () => expect.fail('nothing is confirmed'),
+    isReturned: () => expect.fail('nothing is confirmed'),
     recordPayment: () => expect.fail('nothing is confirmed'),
   })
   const reports = Array.from({ length: 40 }, (_, index): TokenPayment => {

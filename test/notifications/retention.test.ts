@@ -2,7 +2,7 @@ import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createNotifications } from '../../src/notifications/notifications.ts'
-import { finishProcessing, storeNotification } from '../../src/notifications/store.ts'
+import { finishNotifications, insertNotifications } from '../../src/notifications/store.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/service.ts'
@@ -20,18 +20,17 @@ async function store(
 ): Promise<void> {
   const { pool } = db.database
   const receivedAtMs = NOW_MS - days * DAY_MS
-  await storeNotification(pool, {
-    id,
-    bank: '9PSB',
-    bodyDigest: Buffer.from(id),
-    receivedAtMs,
-    rawEncrypted: Buffer.from('encrypted'),
-    bankKey: id,
-    nextTryAtMs: receivedAtMs,
-  })
+  const row = { id, bank: '9PSB', bodyDigest: Buffer.from(id), bankKey: id } as const
+  const rawEncrypted = Buffer.from('encrypted')
+  await insertNotifications(pool, [
+    { ...row, receivedAtMs, rawEncrypted, nextTryAtMs: receivedAtMs },
+  ])
   if (!state) return
-  await finishProcessing(pool, id, { state, outcome: 'IGNORED', cause: '', nextTryAtMs: undefined })
+  const processed = { state, outcome: 'IGNORED', cause: '', nextTryAtMs: undefined } as const
+  await finishNotifications(pool, [{ ...processed, id, tries: 1 }])
 }
+
+const unused = () => Promise.reject(new Error('not to be called'))
 
 test('deletes processed notifications after the retention and keeps the others', async () => {
   await store('young', 89, 'PROCESSED')
@@ -45,7 +44,10 @@ test('deletes processed notifications after the retention and keeps the others',
     encrypter: createEncrypter(MASTER_KEY),
     clock: { now: () => NOW_MS },
     log: pino({ level: 'silent' }),
-    recordPayment: () => Promise.reject(new Error('not to be called')),
+    relaxedPool: db.database.relaxedPool,
+    assignSession: unused,
+    isReturned: unused,
+    recordPayment: unused,
     reversePayment: undefined,
     retentionDays: 90,
     observe: () => undefined,

@@ -1,14 +1,15 @@
 import { expect, test } from 'vitest'
 import type { BankPayment, LiveConnector, Requery } from '../../src/banks/bank.ts'
+import { createAssignSession } from '../../src/notifications/payment-sessions.ts'
 import {
   type ProcessDependencies,
   processNotification,
   type ReversePayment,
 } from '../../src/notifications/process-notification.ts'
-import { assignSession } from '../../src/notifications/store.ts'
 import { useDatabase } from '../support/database.ts'
 
 const db = useDatabase()
+const clock = { now: () => 1_000_000 }
 
 const PAYMENT: BankPayment = {
   bankKey: 'order-9',
@@ -19,6 +20,8 @@ const PAYMENT: BankPayment = {
   payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
   narration: '',
 }
+
+const records = () => Promise.reject(new Error('a reversal records nothing'))
 
 /** Processes a reversal with the given response to its requery. */
 function processReversal(
@@ -31,8 +34,10 @@ function processReversal(
   const connector = { requery } as unknown as LiveConnector
   const dependencies: ProcessDependencies = {
     pool: db.database.pool,
-    clock: { now: () => 1_000_000 },
-    recordPayment: () => Promise.reject(new Error('a reversal records nothing')),
+    clock,
+    assignSession: records,
+    isReturned: records,
+    recordPayment: records,
     reversePayment,
   }
   return processNotification(dependencies, {
@@ -46,7 +51,8 @@ function processReversal(
 }
 
 test('reverses the payment under the session id with which it was recorded', async () => {
-  await assignSession(db.database.pool, 'PALMPAY', { bankKey: 'order-9', sessionId: 'SESSION' }, 0)
+  const assignSession = createAssignSession(db.database.pool, clock)
+  await assignSession({ bank: 'PALMPAY', bankKey: 'order-9', sessionId: 'SESSION' })
   const reversed: string[][] = []
   const reverse: ReversePayment = async (...call) => {
     reversed.push(call)

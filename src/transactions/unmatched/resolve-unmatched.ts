@@ -7,6 +7,7 @@ import type { BankCode, IsSimulated } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { createBatcher } from '../../postgres/batcher.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import { readPage } from '../../postgres/page-token.ts'
@@ -21,7 +22,7 @@ import {
   resolutionsOf,
   returnOpen,
 } from './store.ts'
-import type { PaymentKey, StoredUnmatched } from './unmatched-payment.ts'
+import type { PaymentKey, Resolution, StoredUnmatched } from './unmatched-payment.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -197,9 +198,15 @@ export async function returnUnmatched(
 }
 
 /** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
-export async function isReturned(pool: Pool, payment: PaymentKey): Promise<boolean> {
-  const [resolution] = await resolutionsOf(pool, [payment])
-  return resolution === 'RETURNED'
+export type IsReturned = (payment: PaymentKey) => Promise<boolean>
+
+/** Creates a function whose look-ups share a statement if they arrive while another one runs. */
+export function createIsReturned(pool: Pool): IsReturned {
+  const find = createBatcher<PaymentKey, Resolution | undefined>({
+    run: (payments) => resolutionsOf(pool, payments),
+    ...{ itemsMax: 256, batchesMax: 2, queueMax: 20_000 },
+  })
+  return async (payment) => (await find(payment)) === 'RETURNED'
 }
 
 async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {

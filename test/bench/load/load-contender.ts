@@ -9,7 +9,7 @@ const GRACE_MS = 30_000
 
 interface LoadContenderOptions {
   readonly name: string
-  readonly load: ChildProcess<undefined, LoadCommand, LoadResult>
+  readonly load: ChildProcess<unknown, LoadCommand, LoadResult>
   /** Process id of the server under load; undefined: the generator does the work itself. */
   readonly server?: number
   /** How many units one call counts as. */
