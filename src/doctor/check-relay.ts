@@ -95,7 +95,7 @@ function checkConfig({ config }: StreamInfo, eventRetentionDays: number, finding
   if (hours > 0 && hours < eventRetentionDays * 24) {
     findings.warn(
       `the stream keeps messages for ${hours.toFixed(1)} hours, EVENT_RETENTION_DAYS is ${eventRetentionDays}`,
-      'a consumer that is away for longer reads the rest over gRPC',
+      'a consumer that stops for longer reads the rest over gRPC',
     )
   }
   if (findings.all.length === before) findings.ok('the settings of the stream keep every event')

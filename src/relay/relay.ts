@@ -43,7 +43,7 @@ export interface Relay extends Pick<Loop, 'start' | 'stop'> {
 
 /**
  * Any number of instances may relay: the broker stores an event only after the one before it, so the stream
- * is the same whoever publishes. An instance that meets another one follows it, and takes over when the
+ * is the same whichever of them publishes. An instance that meets another one follows it, and takes over when the
  * stream stands still.
  */
 export function createRelay(options: Options): Relay {

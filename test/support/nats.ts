@@ -35,6 +35,9 @@ export interface NatsServer {
   stop(): Promise<void>
 }
 
+/** How much of its output is shown if it ends by itself. */
+const OUTPUT_MAX = 10_000
+
 /** @param extra arguments of the command line */
 export async function startNats(...extra: readonly string[]): Promise<NatsServer> {
   const folder = await makeFolder('nats')
@@ -45,7 +48,17 @@ export async function startNats(...extra: readonly string[]): Promise<NatsServer
   let child: ChildProcess
   const start = async (): Promise<void> => {
     const options = ['--jetstream', '--store_dir', store, '--addr', '127.0.0.1', '--port', port]
-    const started = spawn('nats-server', [...options, ...extra], { stdio: 'ignore' })
+    const started = spawn('nats-server', [...options, ...extra], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let output = ''
+    started.stderr.on('data', (text) => {
+      output = (output + text).slice(-OUTPUT_MAX)
+    })
+    started.once('exit', (code, signal) => {
+      if (signal !== 'SIGKILL')
+        console.error(`nats-server ended with ${code ?? signal}:\n${output}`)
+    })
     child = started
     await waitFor(async () => {
       if (started.exitCode !== null) throw new Error('nats-server ended')

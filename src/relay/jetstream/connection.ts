@@ -22,8 +22,8 @@ export interface NatsSettings {
 }
 
 /**
- * Connects to the first server that responds. The connection does not reconnect: whoever uses it connects
- * again, and looks at the stream first.
+ * Connects to the first server that responds. The connection does not reconnect: its user connects again,
+ * and compares the stream first.
  */
 export async function connectNats(settings: NatsSettings): Promise<NatsConnection> {
   const { servers, tls, user, password, token, credentialsFile, caFile } = settings
