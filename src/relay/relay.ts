@@ -155,8 +155,9 @@ class Relaying {
         reading.catch(() => undefined)
       }
       for (const entry of entries) {
+        if (window.isFull) await window.room()
         const message = toMessage(entry, epoch, format)
-        await window.add(sink.append(stream, message).then(() => this.#onStored(message.position)))
+        window.add(sink.append(stream, message).then(() => this.#onStored(message.position)))
       }
       more = !isEnd
       if (isLast) break

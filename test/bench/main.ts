@@ -13,6 +13,7 @@ import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
 import { memory } from './memory.ts'
+import { relay } from './relay.ts'
 import { settlement } from './settlement.ts'
 import { soak } from './soak.ts'
 import { start } from './start.ts'
@@ -30,6 +31,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   grpcLookup,
   fanout,
   latency,
+  relay,
   webhooks,
   webhookLatency,
   settlement,

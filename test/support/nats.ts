@@ -12,7 +12,6 @@ import {
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { makeFolder } from './folder.ts'
 import { freePort } from './free-port.ts'
-import { waitFor } from './wait-for.ts'
 
 /** Whether this machine has the server. Debian: `apt-get install nats-server`. */
 export const hasNats = spawnSync('nats-server', ['--version']).status === 0
@@ -38,6 +37,10 @@ export interface NatsServer {
 /** How much of its output is shown if it ends by itself. */
 const OUTPUT_MAX = 10_000
 
+/** A start takes tenths of a second, also on a busy machine. */
+const TRIES = 300
+const RETRY_MS = 50
+
 /** @param extra arguments of the command line */
 export async function startNats(...extra: readonly string[]): Promise<NatsServer> {
   const folder = await makeFolder('nats')
@@ -60,18 +63,10 @@ export async function startNats(...extra: readonly string[]): Promise<NatsServer
         console.error(`nats-server ended with ${code ?? signal}:\n${output}`)
     })
     child = started
-    await waitFor(async () => {
-      if (started.exitCode !== null) throw new Error('nats-server ended')
-      const probe = await connect({
-        servers: address,
-        reconnect: false,
-        ignoreAuthErrorAbort: true,
-      })
-      await probe.close()
-    }).catch((error: unknown) => {
-      // With authentication, the probe is refused.
-      if (!/authorization/i.test(String(error))) throw error
-    })
+    for (let tries = 1; !(await responds(address)); tries++) {
+      if (tries === TRIES || started.exitCode !== null) throw new Error(`nats-server: ${output}`)
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    }
   }
   const kill = async (): Promise<void> => {
     if (child.exitCode !== null || child.signalCode !== null) return
@@ -100,6 +95,17 @@ export async function startNats(...extra: readonly string[]): Promise<NatsServer
       await kill()
       await rm(folder, { recursive: true, force: true })
     },
+  }
+}
+
+/** Whether a server accepts connections, or refuses this one for want of a password. */
+async function responds(address: string): Promise<boolean> {
+  try {
+    const probe = await connect({ servers: address, reconnect: false })
+    await probe.close()
+    return true
+  } catch (error) {
+    return /authorization/i.test(String(error))
   }
 }
 
