@@ -25,7 +25,12 @@ export function toMessage(entry: LogEntry, epoch: number, format: RelayFormat): 
   const { eventId: id, position, businessId, kind } = entry
   const cursor = encodeCursor({ epoch, position, tag: tagOf(id) })
   return {
-    ...{ id, position, businessId, kind, cursor, epoch },
+    id,
+    position,
+    businessId,
+    kind,
+    cursor,
+    epoch,
     mode: entry.live ? 'live' : 'test',
     contentType: CONTENT_TYPES[format],
     body:

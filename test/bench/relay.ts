@@ -63,7 +63,7 @@ export const relay: Benchmark = {
           },
         },
         bare: {
-          name: 'a bare publisher',
+          name: 'a bare publisher of such messages',
           measure: () => measured(bare.run({ count }, ROUND_LIMIT_MS), bare.pid),
         },
       },

@@ -1,9 +1,12 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { connect } from '@nats-io/transport-node'
+import { connect, headers } from '@nats-io/transport-node'
 import { WINDOW_MAX } from '../../../src/relay/publish-window.ts'
 import { childProcessMain } from '../child-process-main.ts'
 
-/** A program that publishes one message again and again, with the window of the relay. */
+/**
+ * A program that publishes messages like the relay's, with its window: as many bytes, the same headers, each
+ * expecting the one before it. It reads and encodes nothing.
+ */
 export interface BarePublisherOptions {
   /** `host:port` of the NATS server. */
   readonly server: string
@@ -17,6 +20,8 @@ export interface BarePublisherCommand {
 }
 
 const STREAM = 'BARE'
+/** As long as that of an event. */
+const CURSOR = 'djIuMS4xMDAwMDAuMDAwMDAx'
 const SUBJECT = 'bare.live.biz_bench.PAYMENT_NOTIFICATION'
 
 childProcessMain<BarePublisherOptions, undefined, BarePublisherCommand, { perSecond: number }>(
@@ -36,7 +41,16 @@ childProcessMain<BarePublisherOptions, undefined, BarePublisherCommand, { perSec
           while (left > 0) {
             left -= 1
             ids += 1
-            await client.publish(SUBJECT, body, { msgID: `evt_${ids}` })
+            const header = headers()
+            header.set('Content-Type', 'application/protobuf; proto=inflow.event.v1.Event')
+            header.set('Inflow-Position', `${ids}`)
+            header.set('Inflow-Epoch', '1')
+            header.set('Inflow-Cursor', CURSOR)
+            await client.publish(SUBJECT, body, {
+              msgID: `evt_01${String(ids).padStart(24, '0')}`,
+              headers: header,
+              expect: { lastSequence: ids - 1, streamName: STREAM },
+            })
           }
         }
         await Promise.all(Array.from({ length: WINDOW_MAX }, publish))
