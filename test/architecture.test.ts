@@ -32,6 +32,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'transactions',
   ],
   webhooks: ['auth', 'banks', 'businesses', 'crypto', 'events', 'net', 'postgres'],
+  relay: ['events'],
   // The layer above the domains; only `app` imports it.
   sandbox: ['accounts', 'auth', 'banks', 'transactions'],
   thirdparty: [
@@ -57,6 +58,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'events',
     'notifications',
     'postgres',
+    'relay',
     'settlement',
     'transactions',
     'webhooks',

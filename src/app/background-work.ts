@@ -23,7 +23,7 @@ interface BackgroundWork {
 export function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
   const { options, domains, encrypter, draining } = dependencies
   const { database, log } = options
-  const { events, webhooks, settlements, payments } = domains
+  const { events, webhooks, relay, settlements, payments } = domains
   const { metrics } = domains
   const auditExport = createAuditExport({ pool: database.pool, keys: encrypter, log, metrics })
   let started = false
@@ -40,9 +40,10 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
       auditExport.start()
       events.startBackground()
       webhooks.startBackground()
+      relay?.start()
       settlements.start()
       payments.start()
     },
-    stop: () => Promise.all([hashing, auditExport.stop()]),
+    stop: () => Promise.all([hashing, auditExport.stop(), relay?.stop()]),
   }
 }

@@ -14,6 +14,7 @@ import { createSettlements } from '../settlement/settlements.ts'
 import { createWebhooks, type Webhooks } from '../webhooks/webhooks.ts'
 import { composeEvents } from './compose-events.ts'
 import { composePayments } from './compose-payments.ts'
+import { composeRelay } from './compose-relay.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 /** This machine's own addresses. */
@@ -33,9 +34,13 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
   // With several workers, metrics that are the same in each come from the worker that is scraped.
   const common = channel ? new Registry() : metrics
   const webhooks = composeWebhooks(options, encrypter, timeText, () => events.onCommit())
+  const relay = composeRelay({ config, database, clock, log, metrics })
   const events = composeEvents({
     ...{ config, database, clock, log, metrics, common, channel },
-    wakeWebhooks: webhooks.wake,
+    wakeReaders() {
+      webhooks.wake()
+      relay?.wake()
+    },
   })
   const { onCommit } = events
   const keyUses = createKeyUses({ pool: database.relaxedPool, log })
@@ -56,7 +61,7 @@ export function composeDomains(options: ServiceOptions, encrypter: Encrypter) {
     report: exchange.report,
   })
   return {
-    ...{ timeText, metrics, common, webhooks, events, keyUses, aliasOf, payments },
+    ...{ timeText, metrics, common, webhooks, relay, events, keyUses, aliasOf, payments },
     ...{ settlements, exchange, limits },
   }
 }

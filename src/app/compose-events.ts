@@ -21,7 +21,7 @@ interface Options {
   readonly common: Registry
   readonly channel: WorkerChannel | undefined
   /** Called when the event log has new events. */
-  readonly wakeWebhooks: () => void
+  readonly wakeReaders: () => void
 }
 
 /** The event log of this process. */
@@ -39,12 +39,12 @@ export interface Events {
 
 /** Composes the tail, the sequencer, the listener and the retention of events. */
 export function composeEvents(options: Options): Events {
-  const { config, database, clock, log, metrics, common, channel, wakeWebhooks } = options
+  const { config, database, clock, log, metrics, common, channel, wakeReaders } = options
   const { pool } = database
   const tail = new Tail(database, log)
   const onAdvance = (): void => {
     tail.wake()
-    wakeWebhooks()
+    wakeReaders()
   }
   const sequencer = createSequencer({ pool: database.recordingPool, log, onAdvance })
   let background = false

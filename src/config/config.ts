@@ -69,6 +69,11 @@ function composeConfig(
     tlsKey: key,
     tlsClientCa: clientCa,
     httpInternal,
+    relayUrl,
+    relayFormat,
+    relayCredentials,
+    relayTlsCa,
+    relayReplicas,
     connectionsPerAddressMax,
     rateLimitKey,
     rateLimitToken,
@@ -102,6 +107,14 @@ function composeConfig(
     tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,
     /** Off by default where the gRPC server asks for certificates, so that a token alone opens nothing. */
     httpInternal: httpInternal === undefined ? clientCa === undefined : httpInternal === 'on',
+    /** Where the event log is published; undefined: nowhere. */
+    relay: relayUrl && {
+      ...relayUrl,
+      format: relayFormat,
+      credentialsFile: relayCredentials,
+      caFile: relayTlsCa,
+      replicas: relayReplicas,
+    },
     connectionsPerAddressMax: connectionsPerAddressMax ?? (embedded ? 10_000 : 1_000),
     /** Rate limits of keys, tokens and addresses; undefined: unlimited. */
     rateLimits: {

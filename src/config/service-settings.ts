@@ -4,6 +4,7 @@ import { SCOPES, type Scope } from '../auth/caller.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
+import { RELAY_FIELDS } from './relay-settings.ts'
 import { choice, cidrs, integer, list, offOn, onOff, parsed, type Settings } from './settings.ts'
 
 const KEY = 'base64 of 32 bytes (openssl rand -base64 32)'
@@ -90,6 +91,7 @@ export const SERVICE_SETTINGS = z
         error: 'must be a URL such as http://user:password@proxy.example:3128, without a path',
       })
       .optional(),
+    ...RELAY_FIELDS,
     /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */
     TRUSTED_PROXIES: cidrs,
     /** Whether those proxies name their clients to the gRPC server by the PROXY protocol. */
@@ -132,6 +134,9 @@ export const SERVICE_SETTINGS = z
         'requires DATABASE_URL',
       )
       rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'requires MASTER_KEY')
+      for (const name of ['RELAY_CREDENTIALS', 'RELAY_TLS_CA'] as const) {
+        rule(given.RELAY_URL || !given[name], name, 'requires RELAY_URL')
+      }
       rule(TLS_KEY || !TLS_CERT, 'TLS_CERT', 'requires TLS_KEY')
       rule(TLS_CERT || !TLS_KEY, 'TLS_KEY', 'requires TLS_CERT')
       rule(

@@ -8,6 +8,7 @@ export type Area =
   | 'Database'
   | 'Encryption'
   | 'Events'
+  | 'Relay'
   | 'Banks'
   | 'Settlement'
   | 'Service'

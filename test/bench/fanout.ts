@@ -76,10 +76,20 @@ async function subscribers(
   }
 }
 
-/** Fills the log with `count` events. @returns the messages of a subscriber, for the yardstick to send */
-export async function seedEvents(databaseUrl: string, count: number): Promise<Uint8Array[]> {
-  const events = Array.from({ length: count }, (_, i) =>
-    create(EventSchema, {
+/**
+ * Adds `count` events to the log.
+ *
+ * @param from how many it has
+ * @returns the messages of a subscriber, for the yardstick to send
+ */
+export async function seedEvents(
+  databaseUrl: string,
+  count: number,
+  from = 0,
+): Promise<Uint8Array[]> {
+  const events = Array.from({ length: count }, (_, index) => {
+    const i = from + index
+    return create(EventSchema, {
       id: `evt_01${String(i).padStart(24, '0')}`,
       businessId: 'biz_bench',
       kind: 'PAYMENT_NOTIFICATION',
@@ -100,8 +110,8 @@ export async function seedEvents(databaseUrl: string, count: number): Promise<Ui
           merchantReference: `order-${i}`,
         },
       },
-    }),
-  )
+    })
+  })
   const payloads = events.map((event) => Buffer.from(toBinary(EventSchema, event)))
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
@@ -119,7 +129,7 @@ export async function seedEvents(databaseUrl: string, count: number): Promise<Ui
     await client.end()
   }
   return payloads.map((payload, i) => {
-    const position = BigInt(i + 1)
+    const position = BigInt(from + i + 1)
     const event = fromBinary(EventSchema, payload)
     const cursor = encodeCursor({ epoch: 1, position, tag: tagOf(event.id) })
     Object.assign(event, { position, cursor, epoch: 1 })

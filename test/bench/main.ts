@@ -14,6 +14,7 @@ import { lookup } from './lookup.ts'
 import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
 import { memory } from './memory.ts'
+import { relay } from './relay.ts'
 import { settlement } from './settlement.ts'
 import { soak } from './soak.ts'
 import { start } from './start.ts'
@@ -32,6 +33,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   grpcLookup,
   fanout,
   latency,
+  relay,
   webhooks,
   webhookLatency,
   settlement,

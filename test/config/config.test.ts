@@ -84,6 +84,12 @@ test('the configuration is frozen', () => {
 })
 
 const PROXY = 'http://user:hidden@proxy.example:3128'
+const RELAYING = { RELAY_URL: 'nats://user:hid%40den@a:4222,nats://user:hid%40den@b:4223' }
+const RELAY = {
+  ...{ servers: ['a:4222', 'b:4223'], tls: false },
+  ...{ user: 'user', password: 'hid@den', token: undefined },
+  ...{ format: 'protobuf' as const, replicas: 1, credentialsFile: undefined, caFile: undefined },
+}
 const TLS = { cert: '/c', key: '/k', clientCa: undefined }
 const PAIR = { TLS_CERT: '/c', TLS_KEY: '/k' }
 const limited = (changed: Partial<Config['rateLimits']>): Config['rateLimits'] => {
@@ -151,6 +157,22 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
   ['WEBHOOK_PROXY_URL', PROXY, { webhookProxyUrl: PROXY }],
   ['TRUSTED_PROXIES', '10.0.0.0/8,::1/128', { trustedProxies: ['10.0.0.0/8', '::1/128'] }],
   ['WEBHOOK_LEASE_SECONDS', '90', { webhookLeaseMs: 90_000 }],
+  ['RELAY_URL', 'nats://user:hid%40den@a:4222, nats://b:4223', { relay: RELAY }],
+  [
+    'RELAY_URL',
+    'tls://token@[fd00::1]:4222/',
+    {
+      relay: {
+        ...RELAY,
+        ...{ servers: ['[fd00::1]:4222'], tls: true, token: 'token' },
+        ...{ user: undefined, password: undefined },
+      },
+    },
+  ],
+  ['RELAY_FORMAT', 'json', { relay: { ...RELAY, format: 'json' } }, RELAYING],
+  ['RELAY_REPLICAS', '3', { relay: { ...RELAY, replicas: 3 } }, RELAYING],
+  ['RELAY_CREDENTIALS', '/c', { relay: { ...RELAY, credentialsFile: '/c' } }, RELAYING],
+  ['RELAY_TLS_CA', '/ca', { relay: { ...RELAY, caFile: '/ca' } }, RELAYING],
   ['WEBHOOK_PROXY_URL', 'http://proxy:3128', { webhookProxyUrl: 'http://proxy:3128' }],
   [
     'WEBHOOK_PROXY_URL',
@@ -206,6 +228,8 @@ const NO_PORT = 'must be a port, 0 to 65535'
 const NO_URL = 'must be a URL such as postgres://user:password@host:5432/database'
 const NO_KEY = 'must be base64 of 32 bytes (openssl rand -base64 32)'
 const NO_TOKEN = 'must be 32 to 200 printable ASCII characters without spaces'
+const NO_NATS =
+  'must be one or more URLs such as nats://user:password@host:4222, or tls://, with the same user'
 const NO_PROXY = 'must be a URL such as http://user:password@proxy.example:3128, without a path'
 const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
 
@@ -280,6 +304,14 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'http://user:hidden@proxy.example/path', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'http://user:hidden%@proxy.example', NO_PROXY],
+  ['RELAY_URL', 'http://user:hidden@host:4222', NO_NATS],
+  ['RELAY_URL', 'nats://user:hidden@host:4222/path', NO_NATS],
+  ['RELAY_URL', 'nats://user:hidden@a,nats://other:hidden@b', NO_NATS],
+  ['RELAY_URL', 'nats://user:hidden%@a', NO_NATS],
+  ['RELAY_FORMAT', 'xml', 'must be one of protobuf, json'],
+  ['RELAY_REPLICAS', '6', 'must be 1 to 5 replicas'],
+  ['RELAY_CREDENTIALS', '/nats.creds', 'requires RELAY_URL'],
+  ['RELAY_TLS_CA', '/ca.pem', 'requires RELAY_URL'],
   ['TLS_CERT', '/tls/cert.pem', 'requires TLS_KEY'],
   ['TLS_KEY', '/tls/key.pem', 'requires TLS_CERT'],
   ['OPS_PORT', '8080', 'must differ from HTTP_PORT and GRPC_PORT'],
@@ -314,7 +346,8 @@ describe('an invalid setting', () => {
 
   test('is reported with all others, and no line shows a secret', () => {
     // A missing half of a pair is reported only when the other half is valid.
-    const settings = Object.fromEntries(WRONG.filter(([name]) => name !== 'TLS_KEY'))
+    const halves = ['TLS_KEY', 'RELAY_CREDENTIALS', 'RELAY_TLS_CA']
+    const settings = Object.fromEntries(WRONG.filter(([name]) => !halves.includes(name)))
     const faults = faultsOf(settings)
     const names = new Set(Object.keys(settings))
     expect(faults.map((fault) => fault.split(' ', 1)[0]).sort()).toEqual([...names].sort())

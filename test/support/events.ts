@@ -60,3 +60,14 @@ export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<vo
 export async function beginTimeline(pool: Pool): Promise<void> {
   await pool.query('update sequencer set timeline = timeline - 1')
 }
+
+/** Deletes the oldest events, up to a position, as retention does. */
+export async function expireEvents(pool: Pool, upTo: bigint): Promise<void> {
+  await tamper(pool, 'update sequencer set floor = $1', [upTo])
+  await tamper(
+    pool,
+    `with expired as (delete from event_log where position <= $1 returning outbox_seq)
+      delete from outbox where seq in (select outbox_seq from expired)`,
+    [upTo],
+  )
+}

@@ -9,6 +9,7 @@ import { checkDatabase } from '../../doctor/check-database.ts'
 import { checkEncryption } from '../../doctor/check-encryption.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
 import { checkFolder } from '../../doctor/check-folder.ts'
+import { checkRelay } from '../../doctor/check-relay.ts'
 import { checkService } from '../../doctor/check-service.ts'
 import { checkSettings } from '../../doctor/check-settings.ts'
 import { checkSettlement } from '../../doctor/check-settlement.ts'
@@ -70,10 +71,12 @@ async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
 function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
     const { pool, orm } = database
+    const { relay, eventRetentionDays } = config
     return [
       ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Encryption', () => checkKeys(config, database))),
-      ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
+      ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
+      ...(relay ? await guard('Relay', () => checkRelay(pool, relay, eventRetentionDays)) : []),
       ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
       ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),
     ]
