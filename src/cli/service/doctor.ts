@@ -9,6 +9,7 @@ import { checkDatabase } from '../../doctor/check-database.ts'
 import { checkEncryption } from '../../doctor/check-encryption.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
 import { checkFolder } from '../../doctor/check-folder.ts'
+import { checkReplicas } from '../../doctor/check-replicas.ts'
 import { checkService } from '../../doctor/check-service.ts'
 import { checkSettings } from '../../doctor/check-settings.ts'
 import { checkSettlement } from '../../doctor/check-settlement.ts'
@@ -72,6 +73,7 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
     const { pool, orm } = database
     return [
       ...(await checkDatabase(database, Date.now, config)),
+      ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, config.eventRetentionDays))),
       ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
