@@ -154,7 +154,7 @@ export async function openDatabase(
 
 /**
  * Opens the pool of a replica. The reads that go there are hot, or a page; none waits for a server that
- * is away.
+ * does not respond.
  */
 export function openReadPool(url: string, pooler: PoolerOptions, max: number): Pool {
   return openPool(url, pooler, {

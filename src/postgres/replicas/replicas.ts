@@ -11,7 +11,7 @@ import { type PrimaryState, readPrimary } from './server-state.ts'
 
 /**
  * Runs a read that changes nothing: on a replica that has every commit that was acknowledged or visible
- * before the call, or on the primary. So what a caller was told of, in whatever way and by whichever
+ * before the call, or on the primary. So what was reported, in whatever way and by whichever
  * instance, is found. The read may run twice.
  */
 export type Read = <Result>(run: Run<Result>) => Promise<Result>
@@ -83,7 +83,7 @@ export function createReplicas({ pool, pools, loggedTimeline, log, onRead }: Opt
     start: () => loop.start(),
     async stop() {
       await loop.stop()
-      // A server that is away does not hold up the stop.
+      // A server that does not respond does not hold up the stop.
       await withTimeout(Promise.all(all.map((replica) => replica.close())), REPLICA_TIMEOUT_MS)
     },
   }

@@ -2,7 +2,7 @@ import type { Queryable } from '../in-transaction.ts'
 
 /** How far the primary's write-ahead log has come. */
 export interface PrimaryState {
-  /** Every commit that anybody was told of is before this byte of the log. */
+  /** Every commit that was acknowledged or visible is before this byte of the log. */
   readonly bytes: bigint
   readonly timeline: number
   readonly systemIdentifier: string
