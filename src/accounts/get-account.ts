@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { BANK_CODES } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
 import { findByEitherReference, findByNumbers } from './store.ts'
 
@@ -18,7 +19,7 @@ export interface AccountKey {
  *
  * @throws Fault not_found if it does not exist, or belongs to another business or the other mode
  */
-export async function getAccount(pool: Pool, key: AccountKey): Promise<StoredAccount> {
+export async function getAccount(pool: Queryable, key: AccountKey): Promise<StoredAccount> {
   const account = await findByEitherReference(pool, key.businessId, key.live, key.reference)
   if (account === undefined) throw new Fault('not_found', 'There is no such virtual account')
   return account

@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
@@ -16,7 +16,7 @@ interface AccountFilter {
 
 /** Returns accounts, newest first, and one more than the page holds if there are more. */
 export async function listAccounts(
-  pool: Pool,
+  pool: Queryable,
   filter: AccountFilter,
   page: Page,
 ): Promise<StoredAccount[]> {

@@ -30,7 +30,7 @@ interface Dependencies {
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
   const { database, createAccount, encrypter } = dependencies
-  const { pool } = database
+  const { pool, read } = database
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
     // Banks that do not require the kind may have received a number without one.
@@ -57,7 +57,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
-      const account = await getAccount(pool, key)
+      const account = await read((on) => getAccount(on, key))
       return { account: toAccountMessage(account) }
     },
     async listAccounts(request, context) {
@@ -68,11 +68,8 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const allowed = restrictionOf(context.values)
       const status = toAccountStatus(request.status)
       const idNumberHashes = hashesOf(request)
-      const found = await listAccounts(
-        pool,
-        { businessId, allowed, live, status, idNumberHashes },
-        page,
-      )
+      const filter = { businessId, allowed, live, status, idNumberHashes }
+      const found = await read((on) => listAccounts(on, filter, page))
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
       return { accounts: rows.map(toAccountMessage), nextPageToken }
     },

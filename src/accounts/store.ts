@@ -3,6 +3,7 @@ import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
@@ -106,7 +107,7 @@ export async function findByMerchantReference(
  * @param live the mode; undefined: either, the live account preferred
  */
 export async function findByEitherReference(
-  pool: Pool,
+  pool: Queryable,
   businessId: string,
   live: boolean | undefined,
   reference: string,

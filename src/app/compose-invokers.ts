@@ -67,7 +67,6 @@ function paymentServices(
   check: Check,
 ): readonly Implementation[] {
   const { database, clock } = options
-  const { pool } = database
   const { timeText, aliasOf, settlements } = domains
   const { bankOf, createAccount, recordTokenPayment } = domains.payments
   const { onCommit } = domains.events
@@ -83,7 +82,7 @@ function paymentServices(
         database,
         clock,
         recordPayment: recordTokenPayment,
-        getTransaction: createGetTransaction(pool),
+        getTransaction: createGetTransaction(database.read),
         onCommit,
         settlesAtOf: settlements.settlesAtOf,
         checkPayment: (payment) => check(RecordPaymentRequestSchema, payment),
@@ -116,7 +115,10 @@ function operatorServices({
   const { onCommit } = domains.events
   return [
     implement(SettlementService, domains.settlements.rpc),
-    implement(ReconciliationService, createReconciliationRpc({ ...reconciling, onCommit })),
+    implement(
+      ReconciliationService,
+      createReconciliationRpc({ ...reconciling, read: database.read, onCommit }),
+    ),
     implement(BusinessService, createBusinessRpc(database, clock)),
     implement(AdminService, createAdminRpc(database, clock, encrypter)),
     implement(

@@ -8,6 +8,7 @@ import { createExposition, registerServerMetrics } from '../server/metrics.ts'
 import { createBackgroundWork } from './background-work.ts'
 import { composeDomains } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
+import { composeReplicas } from './compose-replicas.ts'
 import { encryptedTables } from './encrypted-tables.ts'
 import { openServers } from './open-servers.ts'
 import { createReady } from './ready.ts'
@@ -38,7 +39,8 @@ export interface Service {
 export async function startService(given: ServiceOptions): Promise<Service> {
   const { config, database, log, tls, channel } = given
   const clock = createDatabaseClock({ pool: database.pool, clock: given.clock, log })
-  const options: ServiceOptions = { ...given, clock }
+  const replicas = composeReplicas(given)
+  const options: ServiceOptions = { ...given, database: replicas?.database ?? database, clock }
   const encrypter = createEncrypter(options.masterKey, options.otherKeys)
   const keyHeartbeat = keysOf(options, encrypter)
   await keyHeartbeat.start()
@@ -64,6 +66,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       await Promise.all([keyHeartbeat.stop(), clock.stop()])
       throw error
     })
+  replicas?.start(metrics)
   registerServerMetrics(metrics, { http, grpc, ...(ops && { ops }) }, clock)
   const { recordingPool } = database
   const connected = Array.from({ length: recordingPool.options.max }, () =>
@@ -87,6 +90,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       const servers = [http, grpc].map((server) => server.close(DRAIN_MS))
       await Promise.all([...servers, webhooks.stop(), settlements.stop()])
       await Promise.all([events.stop(), keyUses.stop(), payments.stop(), background.stop()])
+      await replicas?.stop()
       // Last, so that an operator sees the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
     },

@@ -50,12 +50,8 @@ export function createAdminRpc(
         oldestFirst: request.oldestFirst,
       }
       const { pageSize, pageToken } = request
-      const { rows, nextPageToken, head } = await listAuditEntries(
-        database.pool,
-        auditKeys,
-        filter,
-        pageSize,
-        pageToken,
+      const { rows, nextPageToken, head } = await database.read((on) =>
+        listAuditEntries(on, auditKeys, filter, pageSize, pageToken),
       )
       return {
         entries: rows.map(toAuditEntryMessage),

@@ -5,13 +5,11 @@ import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-buck
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
 import { RELAY_FIELDS } from './relay-settings.ts'
+import { postgresUrl, replicaUrls } from './replica-urls.ts'
 import { choice, cidrs, integer, list, offOn, onOff, parsed, type Settings } from './settings.ts'
 
 const KEY = 'base64 of 32 bytes (openssl rand -base64 32)'
-const postgresUrl = z.url({
-  protocol: /^postgres(ql)?$/,
-  error: 'must be a URL such as postgres://user:password@host:5432/database',
-})
+const databaseUrl = postgresUrl('must be a URL such as postgres://user:password@host:5432/database')
 const port = integer(0, 65_535, 'a port, 0 to 65535')
 const days = integer(1, 3_650, '1 to 3650 days')
 const connections = integer(1, 999_999, '1 to 999999 connections')
@@ -24,10 +22,12 @@ const rateLimit = parsed(
 export const SERVICE_SETTINGS = z
   .object({
     /** The PostgreSQL server; undefined: the embedded one. */
-    DATABASE_URL: postgresUrl.optional(),
+    DATABASE_URL: databaseUrl.optional(),
     /** The connections of each process's pools; undefined: by the number of workers. */
     /** The server itself, for LISTEN, if DATABASE_URL is a pooler; undefined: see DATABASE_POOLING. */
-    DATABASE_LISTEN_URL: postgresUrl.optional(),
+    DATABASE_LISTEN_URL: databaseUrl.optional(),
+    /** Standbys that reads go to. */
+    DATABASE_READ_URLS: replicaUrls,
     /** How a pooler such as PgBouncer assigns its connections to those of the service. */
     DATABASE_POOLING: choice(['session', 'transaction']).default('session'),
     DATABASE_PREPARED_STATEMENTS: onOff,
@@ -132,6 +132,18 @@ export const SERVICE_SETTINGS = z
         given.DATABASE_URL || !given.DATABASE_LISTEN_URL,
         'DATABASE_LISTEN_URL',
         'requires DATABASE_URL',
+      )
+      // Undefined if it is invalid itself.
+      const readUrls = (given.DATABASE_READ_URLS as readonly string[] | undefined) ?? []
+      rule(
+        given.DATABASE_URL || readUrls.length === 0,
+        'DATABASE_READ_URLS',
+        'requires DATABASE_URL',
+      )
+      rule(
+        !readUrls.includes(given.DATABASE_URL ?? ''),
+        'DATABASE_READ_URLS',
+        'names the primary, which DATABASE_URL names',
       )
       rule(MASTER_KEY || !previous, 'MASTER_KEY_PREVIOUS', 'requires MASTER_KEY')
       for (const name of ['RELAY_CREDENTIALS', 'RELAY_TLS_CA'] as const) {

@@ -1,6 +1,10 @@
 import type { Pool } from 'pg'
 import { Fault } from '../core/errors.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { type Cursor, decodeCursor, encodeCursor, tagOf } from './cursor.ts'
+
+/** SQL: the timeline of the last tick. */
+export const LOGGED_TIMELINE = 'select timeline from sequencer where id = 1'
 
 /** The current epoch and range of the log. */
 export interface LogState {
@@ -12,7 +16,7 @@ export interface LogState {
   readonly floor: bigint
 }
 
-export async function readLogState(pool: Pool): Promise<LogState> {
+export async function readLogState(pool: Queryable): Promise<LogState> {
   const result = await pool.query<{
     epoch: number
     position: string

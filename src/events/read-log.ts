@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 
 /** A stored event of the log. */
 export interface LogEntry {
@@ -68,7 +69,7 @@ export async function readPositions(pool: Pool, positions: readonly bigint[]): P
 
 /** Events of one business and mode after a sequence number, in order of the sequence. */
 export async function readBusinessLog(
-  pool: Pool,
+  pool: Queryable,
   businessId: string,
   live: boolean,
   afterSequence: bigint,

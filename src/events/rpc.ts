@@ -25,17 +25,13 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
     subscribe: (request, { signal, values }) =>
       subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
-      const { pool } = dependencies.database
+      const { businessId, test, after } = request
       const limit = request.limit || LIMIT_DEFAULT
-      const entries = await readBusinessLog(
-        pool,
-        request.businessId,
-        !request.test,
-        request.after,
-        limit,
-      )
-      const { epoch } = await readLogState(pool)
-      return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch }
+      return dependencies.database.read(async (on) => {
+        const entries = await readBusinessLog(on, businessId, !test, after, limit)
+        const { epoch } = await readLogState(on)
+        return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch }
+      })
     },
     bumpEpoch: (_request, context) => bumpEpoch(dependencies.database.pool, actorOf(context)),
   }

@@ -4,6 +4,8 @@ import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
 import pg, { type Pool } from 'pg'
 import { createClientClass, DEADLINES } from './client.ts'
+import { REPLICA_TIMEOUT_MS } from './replicas/replica.ts'
+import type { Read } from './replicas/replicas.ts'
 
 /** The connections to the database. */
 export interface Database {
@@ -22,6 +24,8 @@ export interface Database {
    * each has a deadline of 5 s. Lists and verification cannot take its connections.
    */
   readonly recordingPool: Pool
+  /** For look-ups and pages of lists, which may then run on a replica. */
+  readonly read: Read
   close(): Promise<void>
 }
 
@@ -144,7 +148,21 @@ export async function openDatabase(
   const close = async (): Promise<void> => {
     await Promise.all([relaxedPool.end(), recordingPool.end(), orm.close()])
   }
-  return { url, orm, pool, relaxedPool, recordingPool, close }
+  const read: Read = (run) => run(pool)
+  return { url, orm, pool, relaxedPool, recordingPool, read, close }
+}
+
+/**
+ * Opens the pool of a replica. The reads that go there are hot, or a page; none waits for a server that
+ * does not respond.
+ */
+export function openReadPool(url: string, pooler: PoolerOptions, max: number): Pool {
+  return openPool(url, pooler, {
+    max,
+    connectionTimeoutMillis: REPLICA_TIMEOUT_MS,
+    ...(!pooler.transactionPooling && { statement_timeout: DEADLINES.hot - 500 }),
+    query_timeout: DEADLINES.hot,
+  })
 }
 
 function connectionOptions({ transactionPooling, preparedStatements }: PoolerOptions) {

@@ -7,6 +7,7 @@ import { actorOf } from '../auth/caller.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
+import type { Read } from '../postgres/replicas/replicas.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
 import { toTransactionMessage, toUnmatchedMessage } from '../transactions/message.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
@@ -21,6 +22,7 @@ import { type ReconcileDependencies, reconcileStatement } from './reconcile-stat
 interface Dependencies extends ReconcileDependencies {
   readonly pool: Pool
   readonly clock: Clock
+  readonly read: Read
   /** Called after a commit that added events. */
   readonly onCommit: () => void
 }
@@ -30,11 +32,10 @@ export function createReconciliationRpc(
 ): ServiceImpl<typeof ReconciliationService> {
   return {
     async listUnmatchedPayments({ bank, pageSize, pageToken }) {
-      const { rows, nextPageToken } = await listUnmatched(dependencies.pool, {
-        bank: bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank),
-        pageSize,
-        pageToken,
-      })
+      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      const { rows, nextPageToken } = await dependencies.read((on) =>
+        listUnmatched(on, { bank: code, pageSize, pageToken }),
+      )
       return { payments: rows.map(toUnmatchedMessage), nextPageToken }
     },
     async reconcile({ bank, rows, apply }, context) {
@@ -55,13 +56,14 @@ export function createReconciliationRpc(
     async listRecordedPayments({ bank, from, to, pageSize, pageToken }) {
       const faults = [...timeFault('from', from), ...timeFault('to', to)]
       if (faults.length > 0) throw invalidFields(faults)
-      const { payments, nextPageToken } = await listRecorded(dependencies.pool, {
+      const listing = {
         bank: toBankCode(bank),
         fromMs: from ? timestampMs(from) : 0,
         toMs: to ? timestampMs(to) : 0,
         pageSize,
         pageToken,
-      })
+      }
+      const { payments, nextPageToken } = await dependencies.read((on) => listRecorded(on, listing))
       return { payments: payments.map(toListedMessage), nextPageToken }
     },
     async assignUnmatchedPayment(request, context) {

@@ -54,10 +54,8 @@ export function createSettlementRpc(
     },
     async listSettlements({ businessId, live, pageSize, pageToken }, { values }) {
       const request = { businessId, live, pageSize, pageToken }
-      const { rows, nextPageToken } = await listSettlements(
-        database.pool,
-        request,
-        restrictionOf(values),
+      const { rows, nextPageToken } = await database.read((on) =>
+        listSettlements(on, request, restrictionOf(values)),
       )
       return { settlements: rows.map(toSettlementMessage), nextPageToken }
     },

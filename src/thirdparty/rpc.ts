@@ -9,7 +9,11 @@ import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { getBalance } from '../settlement/balances/get-balance.ts'
-import { createGetShown, listTransactions } from '../transactions/find-transactions.ts'
+import {
+  createGetShown,
+  type ListTransactions,
+  listTransactions,
+} from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
@@ -29,8 +33,8 @@ export function createThirdPartyRpc({
   timeText,
   createAccount,
 }: Dependencies): ServiceImpl<typeof ThirdPartyService> {
-  const { pool } = database
-  const getTransaction = createGetShown(pool)
+  const { read } = database
+  const getTransaction = createGetShown(read)
   const toEventBody = createToEventBody(timeText)
   return {
     async generateVirtualAccount(request, context) {
@@ -55,13 +59,14 @@ export function createThirdPartyRpc({
     },
     async getVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const account = await getAccount(pool, { businessId, live, reference: request.reference })
+      const key = { businessId, live, reference: request.reference }
+      const account = await read((on) => getAccount(on, key))
       const data = toVirtualAccount(account, timeText)
       return { status: true, message: 'Account retrieved', data }
     },
     async listTransactions(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const { rows, nextPageToken } = await listTransactions(pool, {
+      const list: ListTransactions = {
         businessId,
         live,
         reference: request.reference,
@@ -70,7 +75,8 @@ export function createThirdPartyRpc({
         pageSize: request.pageSize,
         pageToken: request.pageToken,
         pageTokenField: 'page_token',
-      })
+      }
+      const { rows, nextPageToken } = await read((on) => listTransactions(on, list))
       const transactions = rows.map((row) => toTransaction(row, timeText))
       return {
         status: true,
@@ -81,9 +87,11 @@ export function createThirdPartyRpc({
     async listEvents(request, context) {
       const { businessId, live } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
-      const entries = await readBusinessLog(pool, businessId, live, request.after, limit)
-      const { epoch } = await readLogState(pool)
-      const data = { events: entries.map(toEventBody), epoch }
+      const data = await read(async (on) => {
+        const entries = await readBusinessLog(on, businessId, live, request.after, limit)
+        const { epoch } = await readLogState(on)
+        return { events: entries.map(toEventBody), epoch }
+      })
       return { status: true, message: 'Events retrieved', data }
     },
     async getBalance(_request, context) {

@@ -5,7 +5,9 @@ import { getAccount } from '../accounts/get-account.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
+import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
 import {
   findBySessions,
@@ -25,13 +27,13 @@ export type GetTransaction<Transaction = StoredTransaction> = (
 ) => Promise<Transaction>
 
 /** Looks up transactions with all fields. */
-export function createGetTransaction(pool: Pool): GetTransaction {
-  return createLookUp((keys) => findBySessions(pool, keys))
+export function createGetTransaction(read: Read): GetTransaction {
+  return createLookUp((keys) => read((on) => findBySessions(on, keys)))
 }
 
 /** Looks up transactions with the fields that a business sees. */
-export function createGetShown(pool: Pool): GetTransaction<ShownTransaction> {
-  return createLookUp((keys) => findShownBySessions(pool, keys))
+export function createGetShown(read: Read): GetTransaction<ShownTransaction> {
+  return createLookUp((keys) => read((on) => findShownBySessions(on, keys)))
 }
 
 /** Batches look-ups: those that arrive while a statement runs share the next one. */
@@ -100,7 +102,7 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
 }
 
 /** One page, the latest payment first. An unknown reference has no transactions. */
-export async function listTransactions(pool: Pool, request: ListTransactions) {
+export async function listTransactions(pool: Queryable, request: ListTransactions) {
   const { pageSize, pageToken, pageTokenField } = request
   const page = readPage(pageSize, pageToken, 2, pageTokenField)
   const after = page.after && readKey(page.after, pageTokenField)
@@ -117,7 +119,7 @@ function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenFiel
 
 /** The account's id; undefined for any account, null if there is no such account. */
 async function accountOf(
-  pool: Pool,
+  pool: Queryable,
   { businessId, live, reference }: ListTransactions,
 ): Promise<string | undefined | null> {
   if (reference === '') return undefined

@@ -1,9 +1,9 @@
-import type { Pool } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../core/ids.ts'
 import { boundedScan, cutScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { readPage } from '../postgres/page-token.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { RecordedPayment } from './find-reported.ts'
@@ -34,7 +34,7 @@ const CLOCKS_APART_MS = 86_400_000
  * payment; ids are in time order, so this reads the primary key.
  */
 export async function listRecorded(
-  pool: Pool,
+  pool: Queryable,
   { bank, fromMs, toMs, pageSize, pageToken }: Listing,
 ): Promise<{ readonly payments: readonly ListedPayment[]; readonly nextPageToken: string }> {
   const page = readPage(pageSize, pageToken, 1)
@@ -72,7 +72,7 @@ const SCAN = boundedScan({
   rowsMax: SCANNED_MAX,
 })
 
-async function scan(pool: Pool, values: readonly unknown[]): Promise<Row[]> {
+async function scan(pool: Queryable, values: readonly unknown[]): Promise<Row[]> {
   const result = await pool.query<Row>({
     name: 'transaction-list-recorded',
     text: `with ${SCAN}

@@ -4,6 +4,7 @@ import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
@@ -41,7 +42,7 @@ export interface SessionKey {
  * session id, the later transaction is returned.
  */
 export async function findBySessions(
-  pool: Pool,
+  pool: Queryable,
   keys: readonly SessionKey[],
 ): Promise<readonly (StoredTransaction | undefined)[]> {
   const result = await pool.query<Row & { at: number }>({
@@ -67,7 +68,7 @@ type ShownRow = [
  * this is the most frequent query of businesses.
  */
 export async function findShownBySessions(
-  pool: Pool,
+  pool: Queryable,
   keys: readonly SessionKey[],
 ): Promise<readonly (ShownTransaction | undefined)[]> {
   const result = await pool.query<ShownRow>({
@@ -204,7 +205,7 @@ export interface TransactionFilter {
  * @param after time and id of the last transaction of the previous page
  */
 export async function listBy(
-  pool: Pool,
+  pool: Queryable,
   filter: TransactionFilter,
   after: { readonly paidAtMs: number; readonly id: string } | undefined,
   limit: number,

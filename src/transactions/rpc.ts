@@ -53,7 +53,7 @@ export function createTransactionRpc({
   settlesAtOf,
   checkPayment,
 }: Dependencies): ServiceImpl<typeof TransactionService> {
-  const { pool, orm } = database
+  const { pool, orm, read } = database
   const semaphore = createSemaphore(REVERSALS_MAX)
   const recordOne = async (
     request: RecordPaymentRequest,
@@ -103,16 +103,18 @@ export function createTransactionRpc({
       return { transaction: toTransactionMessage(transaction, { settlesAtMs, recorder }) }
     },
     async listTransactions(request, context) {
-      const { rows, nextPageToken } = await listTransactions(pool, {
-        businessId: request.businessId,
-        live: request.live,
-        reference: request.reference,
-        status: toStatus(request.status),
-        fromMs: request.from && timestampMs(request.from),
-        toMs: request.to && timestampMs(request.to),
-        pageSize: request.pageSize,
-        pageToken: request.pageToken,
-      })
+      const { rows, nextPageToken } = await read((on) =>
+        listTransactions(on, {
+          businessId: request.businessId,
+          live: request.live,
+          reference: request.reference,
+          status: toStatus(request.status),
+          fromMs: request.from && timestampMs(request.from),
+          toMs: request.to && timestampMs(request.to),
+          pageSize: request.pageSize,
+          pageToken: request.pageToken,
+        }),
+      )
       const settlesAt = rows.some(awaitsSettlement)
         ? await settlesAtOf(request.businessId)
         : undefined

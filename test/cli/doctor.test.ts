@@ -123,6 +123,20 @@ test('fails for a database that may lose commits, and for an unreachable one', a
   expect(JSON.stringify(unreachable)).not.toContain('hidden')
 })
 
+test('warns of replicas that cannot be read, and of those that are none', async () => {
+  const { lines } = await runDoctor({
+    DATABASE_READ_URLS: `${service.url},postgres://inflow:hidden@127.0.0.1:1/x`,
+  })
+  const { host, pathname } = new URL(service.url)
+  expect(lines).toContain(
+    `warn: the replica ${host}${pathname} is not used, because it is not a standby: reads go to the primary`,
+  )
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^warn: the replica 127\.0\.0\.1:1\/x cannot be read \(.*ECONNREFUSED/),
+  )
+  expect(JSON.stringify(lines)).not.toContain('hidden')
+})
+
 test('fails for a master key that is not the database’s, and warns of an unneeded one', async () => {
   const other = Buffer.from(Array.from({ length: 32 }, (_, i) => i * 7)).toString('base64')
   const wrong = await runDoctor({ DATABASE_URL: service.url, MASTER_KEY: other })

@@ -30,6 +30,7 @@ test('every setting has a default', () => {
   expect(readConfig({})).toEqual({
     databaseUrl: undefined,
     databaseListenUrl: undefined,
+    databaseReadUrls: [],
     databasePoolSize: undefined,
     pooler: { transactionPooling: false, preparedStatements: true },
     dataDir: '.inflow',
@@ -83,6 +84,7 @@ test('the configuration is frozen', () => {
   expect(Object.isFrozen(readConfig({}))).toBe(true)
 })
 
+const READ_URL = 'postgres://user:hidden@standby.example:5432/inflow'
 const PROXY = 'http://user:hidden@proxy.example:3128'
 const RELAYING = { RELAY_URL: 'nats://user:hid%40den@a:4222,nats://user:hid%40den@b:4223' }
 const RELAY = {
@@ -104,6 +106,12 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     'DATABASE_LISTEN_URL',
     DATABASE,
     { databaseListenUrl: DATABASE },
+    { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
+  ],
+  [
+    'DATABASE_READ_URLS',
+    `${READ_URL}, postgres://h/inflow_ro`,
+    { databaseReadUrls: [READ_URL, 'postgres://h/inflow_ro'] },
     { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
   ],
   [
@@ -247,6 +255,25 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   ['DATABASE_URL', 'mysql://user:hidden@db.example/inflow', NO_URL, { MASTER_KEY: KEY }],
   ['DATABASE_LISTEN_URL', DATABASE, 'requires DATABASE_URL'],
   ['DATABASE_LISTEN_URL', 'db.example', NO_URL, { DATABASE_URL: DATABASE, MASTER_KEY: KEY }],
+  ['DATABASE_READ_URLS', READ_URL, 'requires DATABASE_URL'],
+  [
+    'DATABASE_READ_URLS',
+    `${READ_URL},${READ_URL.replace('user', 'other')}`,
+    'names standby.example:5432/inflow twice',
+    { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
+  ],
+  [
+    'DATABASE_READ_URLS',
+    `${READ_URL},${DATABASE}`,
+    'names the primary, which DATABASE_URL names',
+    { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
+  ],
+  [
+    'DATABASE_READ_URLS',
+    `${READ_URL},standby.example`,
+    'must be URLs such as postgres://user:password@host:5432/database',
+    { DATABASE_URL: DATABASE, MASTER_KEY: KEY },
+  ],
   ['DATABASE_POOLING', 'statement', 'must be one of session, transaction'],
   ['DATABASE_PREPARED_STATEMENTS', 'no', 'must be one of on, off'],
   ['DATABASE_POOL_SIZE', '10', 'must be 11 to 1000 connections'],

@@ -22,6 +22,8 @@ const SETTINGS = {
 export interface Pair {
   readonly primary: EmbeddedPostgres
   readonly standby: EmbeddedPostgres
+  /** Starts another standby of the primary. */
+  addStandby(): Promise<EmbeddedPostgres>
   /** Resolves when the standby has replayed all that the primary has committed. */
   caughtUp(): Promise<void>
   /** Cuts the standby off from the primary: what is committed from now on is lost at a failover. */
@@ -95,18 +97,32 @@ async function ownAlike(from: string, to: string, name: string): Promise<void> {
 /** Starts a server on a folder that `copyCluster` made. */
 export const startCopy = start
 
-export async function startPair(): Promise<Pair> {
-  const { server: primary, folder } = await startPrimary()
-  const copy = `${folder}-standby`
+function replicationUrl(primary: EmbeddedPostgres): string {
+  return primary.url.replace(/\/[^/]*$/, '/postgres')
+}
+
+async function startStandby(
+  primary: EmbeddedPostgres,
+  folder: string,
+  name: string,
+): Promise<EmbeddedPostgres> {
+  const copy = `${folder}-${name}`
   await copyCluster(primary.url, folder, copy)
-  const from = primary.url.replace(/\/[^/]*$/, '/postgres')
-  await appendFile(join(copy, 'postgresql.auto.conf'), `primary_conninfo = '${from}'\n`)
+  const conninfo = `primary_conninfo = '${replicationUrl(primary)}'\n`
+  await appendFile(join(copy, 'postgresql.auto.conf'), conninfo)
   await writeFile(join(copy, 'standby.signal'), '')
   await ownAlike(folder, copy, 'standby.signal')
-  const standby = await start(copy)
+  return start(copy)
+}
+
+export async function startPair(): Promise<Pair> {
+  const { server: primary, folder } = await startPrimary()
+  const from = replicationUrl(primary)
+  const standby = await startStandby(primary, folder, 'standby')
   return {
     primary,
     standby,
+    addStandby: () => startStandby(primary, folder, 'second-standby'),
     async caughtUp() {
       const [row] = await query<{ lsn: string }>(
         primary.url,

@@ -4,6 +4,7 @@ import type { DescService } from '@bufbuild/protobuf'
 import { type Client, createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import pino, { type Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { startService } from '../../src/app/start-service.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
@@ -20,6 +21,8 @@ export interface Instance {
   client<S extends DescService>(service: S): Client<S>
   /** Of OPS_PORT, if it is set. */
   readonly opsUrl: string
+  /** Its metrics as they are now: /metrics renders them at most once a second. */
+  readonly metrics: Registry
   reloadTls(): void
   close(): Promise<void>
 }
@@ -51,6 +54,7 @@ export async function startInstance(
     grpcUrl,
     opsUrl: `${scheme}://127.0.0.1:${service.opsPort}`,
     client: (desc) => createClient(desc, createGrpcTransport({ baseUrl: grpcUrl, interceptors })),
+    metrics: service.metrics,
     reloadTls: () => tls?.reload(),
     async close() {
       await service.close()

@@ -23,8 +23,8 @@ test('a look-up finds only the transactions of its business and mode', async () 
   const [{ businessId, number }, other] = [await openAccount(service), await openAccount(service)]
   const sessionId = 'of-one-business'
   await record([paymentInto(number, { sessionId })])
-  const { pool } = service.database
-  for (const find of [createGetTransaction(pool), createGetShown(pool)]) {
+  const { read } = service.database
+  for (const find of [createGetTransaction(read), createGetShown(read)]) {
     for (const live of [true, undefined]) {
       expect(await find({ businessId, live, sessionId })).toMatchObject({ sessionId })
     }

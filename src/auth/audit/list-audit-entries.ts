@@ -1,6 +1,6 @@
-import type { Pool } from 'pg'
 import { boundedScan, cutScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import { auditHash, type HashedEntry, NO_HASH } from './audit-hash.ts'
 import { type AuditKeys, entryText, isAuthenticHead } from './audit-mac.ts'
@@ -56,7 +56,7 @@ export const ENTRY_COLUMNS = `e.number, ${epochMs('e.at')} as "atMs", e.actor_ki
 
 /** Returns one page, and the last entry of the whole log at the time of reading. */
 export async function listAuditEntries(
-  pool: Pool,
+  pool: Queryable,
   keys: AuditKeys,
   filter: AuditFilter,
   pageSize: number,
@@ -84,7 +84,7 @@ interface Bounds {
 }
 
 /** Finds the numbers around a period. Times rise with numbers, except when a clock is set back. */
-async function readBounds(pool: Pool, { fromMs, toMs }: AuditFilter): Promise<Bounds> {
+async function readBounds(pool: Queryable, { fromMs, toMs }: AuditFilter): Promise<Bounds> {
   if (fromMs === undefined && toMs === undefined) return { above: 0n, below: undefined }
   const { rows } = await pool.query<{ number: string }>('select number from audit_head')
   const end = BigInt(rows[0]?.number ?? 0) + 1n
@@ -96,7 +96,7 @@ async function readBounds(pool: Pool, { fromMs, toMs }: AuditFilter): Promise<Bo
 }
 
 /** Finds the first entry at a time or later, by binary search. @param end after the last entry */
-async function firstNumberAt(pool: Pool, atMs: number, end: bigint): Promise<bigint> {
+async function firstNumberAt(pool: Queryable, atMs: number, end: bigint): Promise<bigint> {
   let low = 1n
   let high = end
   while (low < high) {
@@ -114,7 +114,7 @@ async function firstNumberAt(pool: Pool, atMs: number, end: bigint): Promise<big
 
 /** Reads entries and head in one statement, so that both are of one snapshot. */
 async function readEntries(
-  pool: Pool,
+  pool: Queryable,
   filter: AuditFilter,
   { above, below }: Bounds,
   after: string | undefined,

@@ -10,6 +10,7 @@ import { checkEncryption } from '../../doctor/check-encryption.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
 import { checkFolder } from '../../doctor/check-folder.ts'
 import { checkRelay } from '../../doctor/check-relay.ts'
+import { checkReplicas } from '../../doctor/check-replicas.ts'
 import { checkService } from '../../doctor/check-service.ts'
 import { checkSettings } from '../../doctor/check-settings.ts'
 import { checkSettlement } from '../../doctor/check-settlement.ts'
@@ -74,6 +75,7 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
     const { relay, eventRetentionDays } = config
     return [
       ...(await checkDatabase(database, Date.now, config)),
+      ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
       ...(relay ? await guard('Relay', () => checkRelay(pool, relay, eventRetentionDays)) : []),

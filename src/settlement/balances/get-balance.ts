@@ -11,7 +11,7 @@ import { readBalance } from './store.ts'
  */
 export async function getBalance(database: Database, key: BalanceKey): Promise<Balance> {
   await getBusiness(database, key.businessId)
-  const { isCurrent, ...balance } = await readBalance(database.pool, key)
+  const { isCurrent, ...balance } = await database.read((on) => readBalance(on, key))
   if (!isCurrent) {
     throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
       retryAfterSeconds: 1,

@@ -1,5 +1,5 @@
-import type { Pool, PoolClient } from 'pg'
 import { committedChanges } from '../../events/balance-changes/balance-changes.sql.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Balance, BalanceKey } from '../settlement.ts'
 
 interface Row {
@@ -17,7 +17,7 @@ interface Row {
  * @returns `isCurrent`: false after a restore, as long as the second part is unknown
  */
 export async function readBalance(
-  client: Pool | PoolClient,
+  client: Queryable,
   { businessId, live }: BalanceKey,
 ): Promise<Balance & { readonly isCurrent: boolean }> {
   const { rows } = await client.query<Row>({

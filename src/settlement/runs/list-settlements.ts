@@ -1,10 +1,10 @@
-import type { Pool } from 'pg'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import { listSettlementsBy } from './store.ts'
 
 /** One page of settlements, newest first. @throws Fault validation_failed (the page token) */
 export async function listSettlements(
-  pool: Pool,
+  pool: Queryable,
   request: {
     /** Empty: all businesses. */
     readonly businessId: string

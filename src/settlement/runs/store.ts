@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { BalanceKey, Settlement, SettlementStatus } from '../settlement.ts'
 import type { Fee } from '../terms/terms.ts'
 import { firstUnsettled } from './first-unsettled.sql.ts'
@@ -98,7 +99,7 @@ export async function findByRequest(
 
 /** Settlements, newest first. @param after the id of the last settlement of the previous page */
 export async function listSettlementsBy(
-  pool: Pool,
+  pool: Queryable,
   filter: {
     readonly businessId: string | undefined
     readonly live: boolean | undefined

@@ -1,10 +1,10 @@
-import type { Pool } from 'pg'
 import { getBusiness } from '../../businesses/get-business.ts'
 import {
   findSequenceBounds,
   lastSequenceBefore,
 } from '../../events/balance-changes/business-sequences.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { invalidPageToken, readPage } from '../../postgres/page-token.ts'
 import { type Balance, type BalanceKey, BEFORE_ALL } from '../settlement.ts'
@@ -40,9 +40,12 @@ const ZERO_BALANCE: Balance = { pendingMinor: 0n, availableMinor: 0n, feesMinor:
 
 /** @throws Fault validation_failed (the page token), not_found (the business) */
 export async function listEntries(database: Database, request: ListEntries): Promise<EntryPage> {
-  const { pool } = database
+  await getBusiness(database, request.businessId)
+  return database.read((on) => readEntries(on, request))
+}
+
+async function readEntries(pool: Queryable, request: ListEntries): Promise<EntryPage> {
   const { businessId, live } = request
-  await getBusiness(database, businessId)
   const page = readPage(request.pageSize, request.pageToken, 5)
   const { after, upTo, opening } = page.after
     ? parsePageStart(page.after)
@@ -64,7 +67,7 @@ export async function listEntries(database: Database, request: ListEntries): Pro
 
 /** The opening balance is the latest known balance before the period plus the events since it. */
 async function findPageStart(
-  pool: Pool,
+  pool: Queryable,
   { businessId, live, fromMs, toMs }: ListEntries,
 ): Promise<PageStart> {
   const key = { businessId, live }

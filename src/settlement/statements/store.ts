@@ -1,10 +1,10 @@
-import type { Pool } from 'pg'
 import {
   ENTRIES_IN_RANGE,
   lastBalanceSnapshot,
   MONEY_EVENTS,
 } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import { joinTransaction } from '../../transactions/transaction.sql.ts'
 import type { Balance, BalanceKey } from '../settlement.ts'
 
@@ -42,7 +42,7 @@ interface Range extends BalanceKey {
  * @returns `readUpTo`: the last scanned sequence number, if the scan limit ended the page
  */
 export async function listRange(
-  pool: Pool,
+  pool: Queryable,
   range: Range,
   limit: number,
 ): Promise<{ readonly entries: Entry[]; readonly readUpTo: bigint | undefined }> {
@@ -73,7 +73,7 @@ function toEntry(row: Row): Entry {
 }
 
 /** The sum of the balance changes in a range. */
-export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
+export async function sumRange(pool: Queryable, range: Range): Promise<Balance> {
   const { rows } = await pool.query<Row>(
     `select coalesce(sum(pending_minor), 0) as pending_minor,
         coalesce(sum(available_minor), 0) as available_minor,
@@ -87,7 +87,7 @@ export async function sumRange(pool: Pool, range: Range): Promise<Balance> {
 
 /** The latest settlement or balance snapshot at or below a sequence number, with its balance. */
 export async function findKnownBalance(
-  pool: Pool,
+  pool: Queryable,
   { businessId, live }: BalanceKey,
   upTo: bigint,
 ): Promise<{ readonly sequence: bigint; readonly balance: Balance } | undefined> {

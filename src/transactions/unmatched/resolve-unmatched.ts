@@ -9,7 +9,7 @@ import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { createBatcher } from '../../postgres/batcher.ts'
 import { cutScan } from '../../postgres/bounded-scan.ts'
-import { inTransaction } from '../../postgres/in-transaction.ts'
+import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import { readPage } from '../../postgres/page-token.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { findRecorded } from '../queries.ts'
@@ -34,7 +34,7 @@ interface Dependencies {
 
 /** One page of the unmatched payments that wait for an operator's decision, newest first. */
 export async function listUnmatched(
-  pool: Pool,
+  pool: Queryable,
   request: {
     readonly bank: BankCode | undefined
     readonly pageSize: number

@@ -53,7 +53,7 @@ const ROWS_MAX = 1_000
  * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
  */
 export async function listOpenUnmatched(
-  pool: Pool,
+  pool: Queryable,
   bank: BankCode | undefined,
   afterId: string | undefined,
   limit: number,

@@ -71,6 +71,9 @@ export function useTls(mutual: boolean, log?: Logger): TlsInstance {
     get grpcUrl() {
       return instance.grpcUrl
     },
+    get metrics() {
+      return instance.metrics
+    },
     get opsUrl() {
       return instance.opsUrl
     },

@@ -1,0 +1,142 @@
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { generator } from '../../support/random.ts'
+import { type ReceivedRequest, startReceiver } from '../../support/receiver.ts'
+import { startPair } from '../standby.ts'
+import {
+  migrated,
+  openBusiness,
+  pause,
+  pay,
+  readsOf,
+  resume,
+  startReader,
+  untilUsed,
+  WAIT,
+} from './scene.ts'
+
+vi.setConfig({ testTimeout: 420_000 })
+
+const INSTANCES = 3
+const PAYMENTS = Number(process.env['PAYMENTS'] ?? 240)
+const AT_ONCE = 4
+/** How many payments there are between a pause of the replay and its end. */
+const PAUSE_EVERY = 25
+const REVERSE_EVERY = 10
+const SETTLE_EVERY = 60
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+
+/** What a look-up by a session id returns. */
+interface Shown {
+  readonly status: string
+  readonly is_settled: boolean
+}
+
+const isSettled = (shown: Shown) => shown.is_settled
+
+test('a webhook, an answer and a settlement are never ahead of the next look-up at any instance', async () => {
+  console.log(`webhooks and replicas: SEED=${seed}`)
+  const random = generator(seed)
+  const pair = await startPair()
+  await migrated(pair.primary.url)
+  const readers = await Promise.all(
+    Array.from({ length: INSTANCES }, () => startReader(pair.primary.url, pair.standby.url)),
+  )
+  const any = () => readers[Math.floor(random() * INSTANCES)]!
+  const { businessId, secretKey, accountNumber } = await openBusiness(any())
+  const receiver = await startReceiver()
+  onTestFinished(receiver.close)
+  for (const reader of readers) await untilUsed(reader, true)
+
+  const wrong: string[] = []
+  const look = async (sessionId: string, why: string, isRight: (shown: Shown) => boolean) => {
+    const response = await fetch(`${any().httpUrl}/v2/thirdparty/getTransaction/`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${secretKey}` },
+      body: JSON.stringify({ session_id: sessionId }),
+    })
+    const body = (await response.json()) as { readonly data?: Shown }
+    if (body.data === undefined || !isRight(body.data)) {
+      wrong.push(`${why} of ${sessionId}: ${response.status} ${JSON.stringify(body)}`)
+    }
+  }
+  const recorded: string[] = []
+  let reversed = 0
+  /** Payments that the settlement in progress settles. */
+  let due: string[] = []
+  let settlements = 0
+  const completed = new Set<string>()
+  const looks: Promise<void>[] = []
+  const onWebhook = ({ rawBody }: ReceivedRequest) => {
+    const { event, data } = JSON.parse(rawBody)
+    if (event === 'PAYMENT_NOTIFICATION') {
+      looks.push(look(data.transaction_ref, event, () => true))
+    } else if (event === 'PAYMENT_REVERSED') {
+      looks.push(look(data.transaction_ref, event, ({ status }) => status === 'REVERSED'))
+    } else {
+      looks.push(...due.map((sessionId) => look(sessionId, event, isSettled)))
+      completed.add(data.event_id)
+    }
+    return { status: 200 } as const
+  }
+  receiver.answer(onWebhook)
+  const kinds = ['PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED', 'SETTLEMENT_COMPLETED']
+  await any().client(WebhookService).createEndpoint({ businessId, url: receiver.url, kinds })
+
+  const reverse = async (transactionId: string, sessionId: string) => {
+    reversed += 1
+    await any().client(TransactionService).reverseTransaction({ transactionId, reason: 'test' })
+    await look(sessionId, 'reversal', ({ status }) => status === 'REVERSED')
+  }
+  const settle = async () => {
+    due = recorded.slice(-5)
+    settlements += 1
+    const requestId = `request-${settlements}`
+    await vi.waitFor(async () => {
+      const request = { businessId, requestId, force: true }
+      expect((await any().client(SettlementService).settle(request)).completed).toBe(true)
+    }, WAIT)
+    await Promise.all(due.map((sessionId) => look(sessionId, 'settlement', isSettled)))
+    await vi.waitFor(() => expect(completed.size).toBe(settlements), WAIT)
+  }
+  let settling = Promise.resolve()
+  let started = 0
+  let paused = false
+  const payNext = async (): Promise<void> => {
+    const number = started++
+    const sessionId = `session-${number}`
+    if (number % PAUSE_EVERY === PAUSE_EVERY - 1) {
+      paused = !paused
+      await (paused ? pause : resume)(pair.standby.url)
+    }
+    const transactionId = await pay(any(), accountNumber, sessionId)
+    await look(sessionId, 'answer', ({ status }) => status === 'SUCCESS')
+    if (number % REVERSE_EVERY === 0) await reverse(transactionId, sessionId)
+    else recorded.push(sessionId)
+    if (number % SETTLE_EVERY === SETTLE_EVERY - 1) {
+      settling = settling.then(settle)
+      await settling
+    }
+  }
+  const payAll = async () => {
+    while (started < PAYMENTS) await payNext()
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, payAll))
+  await resume(pair.standby.url)
+  await vi.waitFor(() => {
+    expect(receiver.requests.length).toBeGreaterThanOrEqual(PAYMENTS + reversed + settlements)
+  }, WAIT)
+  await Promise.all(looks)
+  expect(wrong).toEqual([])
+  const reads = await Promise.all(readers.map(readsOf))
+  const total = reads.reduce((sum, { primary, replica }) => ({
+    primary: sum.primary + primary,
+    replica: sum.replica + replica,
+  }))
+  console.log(`${total.replica} reads by the replica, ${total.primary} by the primary`)
+  expect(total.replica).toBeGreaterThan(PAYMENTS / 10)
+  expect(total.primary).toBeGreaterThan(0)
+})
