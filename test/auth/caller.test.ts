@@ -91,7 +91,7 @@ describe('the audit log names', () => {
     expect(systemActor(auditKeys)).toEqual({ kind: 'system', ...empty, auditKeys })
   })
 
-  test('nobody for a call without a caller or a source: it is not served', () => {
+  test('no caller for a call without a credential or a source: it is not served', () => {
     expect(() => actorOf(contextOf(undefined))).toThrow('has a caller')
     expect(() => actorOf(contextOf(business, false))).toThrow('has a caller')
     const values = createContextValues().set(callerKey, business).set(callSourceKey, source)

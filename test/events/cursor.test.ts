@@ -50,7 +50,7 @@ describe('a cursor', () => {
     ' v2.0.0.',
     'v2.0.0. ',
     'v2.0.0.\n',
-  ])('of the form "%s" is refused, and the caller is told which field', (text) => {
+  ])('of the form "%s" is refused, and the error names the field', (text) => {
     const fields = [{ field: 'cursor', message: expect.any(String) }]
     expect(() => decodeCursor(encoded(text))).toThrow(
       expect.objectContaining({ reason: 'invalid_cursor', fields }),

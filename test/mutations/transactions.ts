@@ -6,6 +6,7 @@ const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
 const RECORD = 'test/transactions/record-payment.test.ts'
 
 const store = inFile('src/transactions/store.ts', RECORD, 'test/transactions/guards.test.ts')
+const final = inFile('src/transactions/store.ts', 'test/transactions/concurrency.test.ts')
 const modes = inFile('src/transactions/store.ts', 'test/transactions/modes.test.ts')
 const batch = inFile(
   'src/transactions/record-payment.ts',
@@ -65,7 +66,7 @@ export const TRANSACTIONS = [
     '${appendEvents(PAYMENT_EVENT, "from finalized where status = \'SUCCESS\'")}',
     '${appendEvents(PAYMENT_EVENT, "from finalized")}',
   ),
-  store(
+  final(
     'a final transaction is finalized again',
     "where id = any ($1::text[]) and status = 'PENDING'\n        order by id for no key update",
     'where id = any ($1::text[])\n        order by id for no key update',

@@ -25,7 +25,7 @@ const recorded = {
 const shown = { ...recorded, sessionId: 's-1', status: TransactionStatus.REVERSED }
 
 describe('a row of a statement', () => {
-  test('is a payment that succeeded, at no known time by nobody known, unless it states otherwise', () => {
+  test('is a payment that succeeded, at an unknown time by an unknown payer, unless it states otherwise', () => {
     expect(toStatementRow(row)).toEqual({
       ...facts,
       status: 'SUCCESS',

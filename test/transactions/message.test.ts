@@ -230,7 +230,7 @@ describe('a payment that an internal service reports', () => {
   const facts = { accountNumber: '5010000001', sessionId: 's-3', amountMinor: 9n }
   const request = { bank: Bank.BANK_9PSB, ...facts }
 
-  test('is SUCCESS, paid now by nobody known, unless it states otherwise', () => {
+  test('is SUCCESS, paid now by an unknown payer, unless it states otherwise', () => {
     const payment = toTokenPayment(create(RecordPaymentRequestSchema, request), 77, 'token:tok_1')
     expect(payment).toEqual({
       bank: '9PSB',

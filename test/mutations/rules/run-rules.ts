@@ -55,7 +55,7 @@ async function mutate({ folder, files, tests }: Rules, jobs: number): Promise<Mu
     coverageAnalysis: 'perTest',
     // What a file computes as it is loaded is not computed again for each mutation.
     ignoreStatic: true,
-    // Texts are for people, and the tests need not repeat them.
+    // The tests need not repeat texts.
     mutator: { excludedMutations: ['StringLiteral'] },
     disableTypeChecks: false,
     // TypeScript 7 lacks the API that reads it, so it must not exist.

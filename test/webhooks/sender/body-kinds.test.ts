@@ -121,7 +121,7 @@ describe('the body of', () => {
     })
   })
 
-  test('a payment by nobody known, at no known time, has empty texts', () => {
+  test('a payment by an unknown payer, at an unknown time, has empty texts', () => {
     const value = {
       ...account,
       accountReference: 'R-1',
