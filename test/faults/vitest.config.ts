@@ -5,7 +5,8 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 const COUNTS = {
   MATRIX: 'full',
   SCHEDULES: '3000',
-  SEQUENCES: '500',
+  SEQUENCES: '250',
+  RELAY_EVENTS: '30000',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.

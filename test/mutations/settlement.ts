@@ -223,5 +223,6 @@ export const SETTLEMENT_RULES = [
     'a settled payment is settled again',
     '"t.status = \'SUCCESS\' and t.settled_at is null"',
     '"t.status = \'SUCCESS\'"',
+    'The ranges of settlements do not overlap, and the database refuses to settle a payment twice.',
   ),
 ]
