@@ -16,13 +16,15 @@
  */
 export type PartitionedTable = NumberedTable | MonthlyTable
 
-/** A table whose key is a number that increases. A partition has about a day's rows. */
+/** A table whose key is a number that increases. A partition has about the rows of some days. */
 export interface NumberedTable {
   readonly kind: 'number'
   readonly table: string
   readonly key: string
   /** The numbers that were used in the last day. */
   readonly perDay: () => Promise<number>
+  /** The days whose rows a partition takes; absent: one. */
+  readonly days?: number
   /** The fewest numbers of a partition; absent: 100,000. */
   readonly widthMin?: number
 }
