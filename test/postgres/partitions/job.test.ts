@@ -45,7 +45,7 @@ beforeEach(async () => {
   await sql(
     'create table monthly_rest partition of monthly for values from (minvalue) to (maxvalue)',
   )
-  await sql(`create or replace function is_disposable(parent text, lower text, upper text)
+  await sql(`create or replace function is_disposable(parent text, upper text, is_locked boolean)
       returns boolean language sql as 'select upper::bigint <= 21'`)
 })
 
@@ -174,7 +174,7 @@ describe('the functions of the database', () => {
 
   test('refuse other tables and odd names', async () => {
     const { pool } = db.database
-    await sql(`create or replace function is_disposable(parent text, lower text, upper text)
+    await sql(`create or replace function is_disposable(parent text, upper text, is_locked boolean)
         returns boolean language plpgsql as $$ begin
           if parent <> 'numbered' then raise exception 'not a table whose partitions are cut'; end if;
           return false; end $$`)
