@@ -112,16 +112,6 @@ export const EVENTS = [
     'and false',
   ),
   dropped(
-    'a partition of the log is dropped before the content of its events',
-    'where position < before and outbox_seq >= first_seq);',
-    'where false);',
-  ),
-  dropped(
-    'the last event of the log is dropped',
-    'or before > (select position from sequencer)',
-    '',
-  ),
-  dropped(
     'an archived event counts twice until it is dropped',
     ' AND l.position > (SELECT archived FROM event_retention WHERE id = 1)',
     '',
