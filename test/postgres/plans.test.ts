@@ -26,7 +26,10 @@ const SMALL = new Set([
   'master_key_holder',
   'reconciliation_run',
   'schema_migration',
-  'sequencer',
+  'sequencer_tick',
+  'event_retention',
+  // One row for each partition.
+  'pg_inherits',
   'webhook_dispatcher',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',
