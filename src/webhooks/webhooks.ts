@@ -83,7 +83,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     proxyUrl: options.proxyUrl,
     resolve: options.resolve,
   })
-  const background = { pool, clock, log, leaseMs }
+  // As long as retries last.
+  const pausedMaxMs = scheduleMs.reduce((sum, ms) => sum + ms, 0)
+  const background = { pool, clock, log, leaseMs, pausedMaxMs }
   const onFailure = createHealthWatch({ orm, clock, log, onCommit })
   const worker = new Worker({
     ...background,
@@ -102,7 +104,6 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const retention = createDeliveryRetention({
     ...background,
     retentionDays: options.retentionDays,
-    pausedMaxMs: scheduleMs.reduce((sum, ms) => sum + ms, 0),
   })
   return {
     rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }),

@@ -11,7 +11,7 @@ import { ENTITIES } from '../../src/app/entities.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
-import { deliveredUpTo } from '../../src/webhooks/deliveries/backlog.ts'
+import { dispatchedUpTo } from '../../src/webhooks/deliveries/dispatcher-position.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -151,7 +151,7 @@ describe('a service whose role owns nothing', () => {
       clock: { now: () => Date.now() + 30 * DAY_MS },
       log: silent,
       retentionDays: 1,
-      deliveredUpTo: () => deliveredUpTo(database.pool),
+      deliveredUpTo: () => dispatchedUpTo(database.pool),
     })
     expect(await retention.run()).toBeGreaterThan(PAYMENTS)
     const { rows } = await database.pool.query('select count(*)::int as count from archived_entry')

@@ -117,18 +117,18 @@ export const WEBHOOKS = [
   ),
   dispatch(
     'an event is passed over without deliveries',
-    'position = (select max(position) from next)',
-    'position = (select max(position) + 1 from next)',
+    'select max(position) from next having',
+    'select max(position) + 1 from next having',
   ),
   dispatch(
     'events are dispatched again',
-    'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 1 and',
-    'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 2 and',
+    'select max(position) from next having count(*) > 0',
+    'select max(position) from next having false',
   ),
   dispatch(
     'two instances dispatch the same events',
-    'where id = 1 for update skip locked',
-    'where id = 1',
+    "lastPosition('(select held from lock)')",
+    'lastPosition()',
     'A unique index of event and endpoint keeps each delivery once.',
   ),
   about(

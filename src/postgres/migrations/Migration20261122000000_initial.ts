@@ -220,8 +220,12 @@ create table settlement (
 create index settlement_business_id_live_id_index on settlement (business_id, live, id);
 create index settlement_live_id_index on settlement (live, id);
 create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
+-- A row for each move, of which the highest counts. Thresholds are absolute, as it has no size to take a share of:
+-- vacuumed once a page or two is dead; analysed often, so that no plan of when it had one page scans it when it has many.
 create table webhook_dispatcher (
-  id int primary key, "position" bigint not null, constraint webhook_dispatcher_one_row check (id = 1));
+  "position" bigint primary key)
+  with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_insert_threshold=-1,
+  autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=500);
 create table webhook_endpoint (
   id text primary key, business_id text not null, url text not null, kinds text[] not null,
   description text not null, concurrency int not null, after_position bigint not null,
@@ -656,5 +660,5 @@ insert into audit_head (id, number, hash, mac) values (1, 0, decode(repeat('00',
 insert into event_epoch (epoch, start_position, started_at) values (1, 0, now());
 insert into sequencer (id, epoch, position, snapshot, done_seq, floor, system_identifier, timeline, base_seq)
   select 1, 1, 0, pg_current_snapshot(), 0, 0, system_identifier, timeline, 0 from current_cluster();
-insert into webhook_dispatcher (id, position) values (1, 0);
+insert into webhook_dispatcher (position) values (0);
 `

@@ -75,13 +75,15 @@ export const AttemptEntity = defineEntity({
   },
 })
 
-/** One row: the last position of the event log for which deliveries were created. */
+/**
+ * The positions of the event log up to which deliveries were created: a row for each move, of which
+ * the highest counts. Rows are inserted and deleted, never updated: the versions of an updated row
+ * would all be read for as long as any snapshot is open.
+ */
 export const DispatcherEntity = defineEntity({
   name: 'Dispatcher',
   tableName: 'webhook_dispatcher',
   properties: {
-    id: p.integer().primary().autoincrement(false),
-    position: p.bigint(),
+    position: p.bigint().primary().autoincrement(false),
   },
-  checks: [{ name: 'webhook_dispatcher_one_row', expression: 'id = 1' }],
 })

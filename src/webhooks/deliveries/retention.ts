@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import { deleteSupersededPositions } from './dispatcher-position.ts'
 
 interface RetentionOptions {
   readonly pool: Pool
@@ -56,6 +57,7 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
       after = page.last
     }
     if (!signal?.aborted) await purgeEndpoints(pool, beforeMs)
+    await deleteSupersededPositions(pool, signal)
     return { expired, deleted }
   }
   const loop = createLoop({

@@ -11,7 +11,7 @@ export async function snapshotOf({ database: { pool } }: TestService): Promise<u
     () =>
       pool.query<{ quiet: boolean }>(
         `select (select count(*) from outbox) = (select count(*) from event_log)
-        and (select max(position) from event_log) = (select position from webhook_dispatcher)
+        and (select max(position) from event_log) = (select max(position) from webhook_dispatcher)
         as quiet`,
       ),
     ({ rows }) => rows[0]!.quiet,

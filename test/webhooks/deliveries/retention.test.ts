@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deliveredUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
+import { dispatchedUpTo } from '../../../src/webhooks/deliveries/dispatcher-position.ts'
 import { RETRY_SCHEDULE_MS } from '../../../src/webhooks/deliveries/retry.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
@@ -107,9 +107,8 @@ describe('deliveries', () => {
 })
 
 describe('a pending delivery', () => {
-  test('keeps its event in the log until it completes or its endpoint is deleted', async () => {
+  test('to an endpoint that does not respond holds back no retention of events', async () => {
     const webhooks = harness.started({ retryScheduleMs: [DAY_MS] })
-    const client = clientOf(webhooks)
     const peer = await harness.receiver()
     peer.answer({ status: 500 })
     const business = await harness.business()
@@ -118,10 +117,7 @@ describe('a pending delivery', () => {
     await until(
       async () => (await harness.deliveries(id)).filter((row) => row.attempts === 1).length === 2,
     )
-    const last = await lastPosition()
-    await until(async () => (await deliveredUpTo(harness.database.pool)) === last - 2n)
-    await client.deleteEndpoint({ endpointId: id })
-    expect(await deliveredUpTo(harness.database.pool)).toBe(last)
+    expect(await dispatchedUpTo(harness.database.pool)).toBe(await lastPosition())
   })
 
   test('to a deleted endpoint fails, and the endpoint is purged later', async () => {
@@ -167,10 +163,8 @@ describe('a pending delivery', () => {
     await harness.allCompleted(otherId)
     clock.advance(PAUSED_MAX_MS - 60_000)
     expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
-    expect(await deliveredUpTo(harness.database.pool)).toBeLessThan(await lastPosition())
     clock.advance(120_000)
     expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
-    expect(await deliveredUpTo(harness.database.pool)).toBe(await lastPosition())
     expect((await harness.deliveries(id))[0]?.failure).toBe(
       'the endpoint was disabled for longer than the retry period',
     )
@@ -179,5 +173,34 @@ describe('a pending delivery', () => {
     const since = { seconds: 0n, nanos: 0 }
     expect(await client.recover({ endpointId: id, since })).toMatchObject({ recovered: 1n })
     expect((await peer.next()).headers['webhook-id']).toBe(event.id)
+  })
+})
+
+describe('a disabled endpoint', () => {
+  test('gets no deliveries once it was disabled for longer than they are paused, and then the next ones', async () => {
+    const clock = movableClock()
+    const webhooks = harness.started({ clock, retryScheduleMs: RETRY_SCHEDULE_MS })
+    const client = clientOf(webhooks)
+    const [peer, other] = [await harness.receiver(), await harness.receiver()]
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url)
+    await addEndpoint(webhooks, business, other.url)
+    await client.updateEndpoint({ endpointId: id, enabled: false })
+    const [held, skipped, next] = [1n, 2n, 3n].map((amount) => paymentEvent(business, amount))
+    clock.advance(PAUSED_MAX_MS - 60_000)
+    await harness.publish(held!)
+    await other.next()
+    expect(await harness.deliveries(id)).toHaveLength(1)
+    clock.advance(120_000)
+    await harness.publish(skipped!)
+    await other.next()
+    expect(await harness.deliveries(id)).toHaveLength(1)
+
+    await client.updateEndpoint({ endpointId: id, enabled: true })
+    await harness.publish(next!)
+    const received = [await peer.next(), await peer.next()].map(
+      ({ headers }) => headers['webhook-id'],
+    )
+    expect(received).toEqual([held!.id, next!.id])
   })
 })
