@@ -38,7 +38,8 @@ export const OutboxEntity = defineEntity({
 
 /**
  * Events in their final order. `position` has no gaps; `businessSequence` has no gaps within each
- * mode of a business.
+ * mode of a business. Each partition has unique indexes on `eventId`, and on `businessId`, `live` and
+ * `businessSequence`.
  */
 export const EventLogEntity = defineEntity({
   name: 'EventLog',
@@ -46,7 +47,7 @@ export const EventLogEntity = defineEntity({
   properties: {
     position: p.bigint().primary().autoincrement(false),
     outboxSeq: p.bigint(),
-    eventId: p.text().unique(),
+    eventId: p.text(),
     businessId: p.text(),
     live: p.boolean(),
     businessSequence: p.bigint(),
@@ -54,7 +55,6 @@ export const EventLogEntity = defineEntity({
     /** The epoch in which it got its numbers. */
     epoch: p.integer(),
   },
-  uniques: [{ properties: ['businessId', 'live', 'businessSequence'] }],
 })
 
 /** What remains of an event that changed balances, once retention has deleted the event. */

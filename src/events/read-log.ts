@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
+import { readLogState } from './log-state.ts'
 
 /** A stored event of the log. */
 export interface LogEntry {
@@ -135,4 +136,14 @@ export async function readPositionBefore(
     else to = middle - 1n
   }
   return from
+}
+
+const DAY_MS = 86_400_000
+
+/** The number of events that were logged in the last day. */
+export async function eventsPerDay(pool: Pool, nowMs: number): Promise<number> {
+  const { floor, end } = await readLogState(pool)
+  return Number(
+    end.position - (await readPositionBefore(pool, nowMs - DAY_MS, floor, end.position)),
+  )
 }

@@ -8,9 +8,13 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
+import { partitionedTables } from '../../src/app/partitioned-tables.ts'
+import { systemClock } from '../../src/core/clock.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
+import { createPartitionJob } from '../../src/postgres/partitions/job.ts'
+import { listPartitions } from '../../src/postgres/partitions/store.ts'
 import { dispatchedUpTo } from '../../src/webhooks/deliveries/dispatcher-position.ts'
 import { runHere } from '../cli/run-inflow.ts'
 import { startProcess } from '../support/process.ts'
@@ -160,6 +164,19 @@ describe('a service whose role owns nothing', () => {
     await payOnce('after-retention')
   })
 
+  test('makes partitions ahead', async () => {
+    const { pool } = database
+    const tables = partitionedTables(pool, systemClock)
+    const { locked } = await createPartitionJob({
+      ...{ pool, clock: systemClock, log: silent, tables },
+    }).run()
+    expect(locked).toEqual([])
+    for (const { table } of tables) {
+      expect((await listPartitions(pool, table)).length, table).toBeGreaterThan(2)
+    }
+    await payOnce('after-cuts')
+  })
+
   test('starts with MIGRATE=off, and also without: nothing is pending', async () => {
     expect((await runHere(['migrate', 'status'], direct())).code).toBe(0)
     const owner = await runHere(['migrate', 'up'], { DATABASE_URL: urlAs('owner') })
@@ -207,6 +224,10 @@ describe('the role of the service', () => {
       'delete from event_log where position > (select floor from sequencer)',
       /after their retention/,
     ],
+    ['insert into event_log_rest select * from event_log', /permission denied for table/],
+    ['delete from outbox_rest', /permission denied for table/],
+    ['delete from event_log_rest', /permission denied for table/],
+    ['select drop_partition($$business$$, $$business$$)', /not a table whose partitions/],
     ['update ledger_posting set amount_minor = 1', /never changed or removed/],
     ['update transaction set amount_minor = 1', /cannot be changed/],
     ['delete from transaction', /never changed or removed/],

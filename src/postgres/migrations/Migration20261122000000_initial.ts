@@ -152,8 +152,9 @@ create table outbox (
   "kind" text not null, occurred_at timestamptz(3) not null, payload bytea not null, subject_id text,
   xid xid8 not null default pg_current_xact_id(), live boolean not null, pending_minor bigint not null default 0,
   available_minor bigint not null default 0, fees_minor bigint not null default 0,
-  constraint outbox_payment check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0));
+  constraint outbox_payment check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)) partition by range (seq);
 create index outbox_xid_index on outbox (xid);
+create table outbox_rest partition of outbox for values from (minvalue) to (maxvalue);
 create table event_epoch (
   epoch int primary key, start_position bigint not null, started_at timestamptz(3) not null);
 create table sequencer (
@@ -169,8 +170,11 @@ create table event_business_counter (
 create table event_log (
   "position" bigint not null, outbox_seq bigint not null, event_id text not null, business_id text not null,
   business_sequence bigint not null, logged_at timestamptz(3) not null, live boolean not null, epoch int not null,
-  constraint event_log_business_id_live_business_sequence_unique unique (business_id, live, business_sequence),
-  constraint event_log_event_id_unique unique (event_id), primary key ("position"));
+  primary key ("position")) partition by range ("position");
+create table event_log_rest partition of event_log for values from (minvalue) to (maxvalue);
+-- Unique in each partition: a unique index of the whole table would have to contain the position.
+create unique index event_log_rest_business_sequence on event_log_rest (business_id, live, business_sequence);
+create unique index event_log_rest_event_id on event_log_rest (event_id);
 create table archived_entry (
   business_id text not null, live boolean not null, business_sequence bigint not null, "kind" text not null,
   subject_id text not null, occurred_at timestamptz(3) not null, logged_at timestamptz(3) not null,
@@ -411,6 +415,99 @@ create function bump_event_epoch(OUT new_epoch integer) language plpgsql
     insert into event_epoch (epoch, start_position, started_at)
       values (new_epoch, state.position, clock_timestamp());
     perform pg_notify('inflow_event_log', state.position::text);
+  end $$;
+-- The partitions of a table; one without a lower or upper bound has null there.
+create function list_partitions(parent text, OUT name text, OUT lower text, OUT upper text)
+  returns setof record language sql stable as $$
+  select c.relname, substring(b.bound from 'FROM [(]''([^'']*)''[)]'), substring(b.bound from 'TO [(]''([^'']*)''[)]')
+  from pg_inherits i join pg_class c on c.oid = i.inhrelid,
+    lateral (select pg_get_expr(c.relpartbound, c.oid) as bound) b
+  where i.inhparent = to_regclass(parent) $$;
+-- Whether nobody needs the rows of a partition any more. Tables that are not named here are neither cut nor
+-- dropped by the functions below.
+create function is_disposable(parent text, lower text, upper text) returns boolean language plpgsql stable as $$
+  begin
+    case parent
+      when 'outbox' then return false;
+      when 'event_log' then return false;
+      else raise exception '% is not a table whose partitions are cut', parent using errcode = 'invalid_parameter_value';
+    end case;
+  end $$;
+-- The service may cut and drop partitions although it owns no table: they run as the owner. They are for
+-- roles that may insert into the table.
+create function check_partition_caller(parent text) returns void language plpgsql as $$
+  begin
+    perform is_disposable(parent, null, null);
+    if not has_table_privilege(session_user, parent, 'insert') then
+      raise exception 'permission denied for table %', parent using errcode = 'insufficient_privilege';
+    end if;
+  end $$;
+-- Takes all rights on a partition from other roles: through it they would evade the triggers of its parent.
+create function protect_partition(part regclass) returns void language plpgsql as $$
+  declare
+    grantee oid;
+  begin
+    for grantee in select distinct a.grantee from pg_class c, aclexplode(c.relacl) a
+        where c.oid = part and a.grantee <> c.relowner loop
+      execute format('revoke all on %s from %s', part,
+        case when grantee = 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end);
+    end loop;
+  end $$;
+-- Ends the last partition of a table, <parent>_rest, at a boundary; it becomes <parent>_<suffix>, and what
+-- follows goes to a new <parent>_rest, which gets its indexes and storage parameters. False: another instance
+-- is at it, or it was done. Inserts queue behind the wait for the lock, so it is short.
+create function cut_partition(parent text, boundary text, suffix text) returns boolean
+  language plpgsql security definer set search_path to public, pg_temp set lock_timeout to '200ms' as $$
+  declare
+    rest text := parent || '_rest';
+    part text := parent || '_' || suffix;
+    first_key text;
+    is_number boolean;
+    options text;
+  begin
+    perform check_partition_caller(parent);
+    if suffix !~ '^[0-9][0-9_]*$' then
+      raise exception 'not the suffix of a partition: %', suffix using errcode = 'invalid_parameter_value';
+    end if;
+    if not pg_try_advisory_xact_lock(4736352, 1) then
+      return false;
+    end if;
+    execute format('lock table only %I in access exclusive mode', parent);
+    select p.lower into strict first_key from list_partitions(parent) p where p.name = rest;
+    select a.atttypid = 'bigint'::regtype into strict is_number
+      from pg_partitioned_table p join pg_attribute a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
+      where p.partrelid = to_regclass(parent);
+    if is_number then
+      if boundary::bigint <= first_key::bigint then return false; end if;
+    elsif boundary collate "C" <= first_key collate "C" then
+      return false;
+    end if;
+    select ' with (' || array_to_string(reloptions, ', ') || ')' into options
+      from pg_class where oid = to_regclass(rest) and reloptions is not null;
+    execute format('alter table %I detach partition %I', parent, rest);
+    execute format('alter table %I rename to %I', rest, part);
+    execute format('create table %I (like %I including all excluding identity)', rest, part) || coalesce(options, '');
+    execute format('alter table %I attach partition %I for values from (%s) to (%L)',
+      parent, part, coalesce(quote_literal(first_key), 'minvalue'), boundary);
+    execute format('alter table %I attach partition %I for values from (%L) to (maxvalue)', parent, rest, boundary);
+    perform protect_partition(to_regclass(rest));
+    return true;
+  end $$;
+-- Drops a partition that nobody needs any more. False: it is needed.
+create function drop_partition(parent text, part text) returns boolean
+  language plpgsql security definer set search_path to public, pg_temp set lock_timeout to '200ms' as $$
+  declare
+    found_lower text;
+    found_upper text;
+  begin
+    perform check_partition_caller(parent);
+    select p.lower, p.upper into found_lower, found_upper from list_partitions(parent) p where p.name = part;
+    if found_upper is null or not is_disposable(parent, found_lower, found_upper) then
+      return false;
+    end if;
+    execute format('lock table only %I in access exclusive mode', parent);
+    execute format('drop table %I', part);
+    return true;
   end $$;
 -- The legal transitions of a transaction: see src/transactions/ledger/ledger.ts.
 create function transaction_guard() returns trigger language plpgsql as $$
@@ -661,4 +758,5 @@ insert into event_epoch (epoch, start_position, started_at) values (1, 0, now())
 insert into sequencer (id, epoch, position, snapshot, done_seq, floor, system_identifier, timeline, base_seq)
   select 1, 1, 0, pg_current_snapshot(), 0, 0, system_identifier, timeline, 0 from current_cluster();
 insert into webhook_dispatcher (position) values (0);
+select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `

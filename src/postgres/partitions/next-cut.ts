@@ -1,0 +1,91 @@
+import { firstIdAt } from '../../core/ids.ts'
+import type { MonthlyTable, NumberedTable, PartitionedTable } from './partitioned-table.ts'
+
+/** Where a table has its last, open-ended partition, and how fast it grows. */
+export interface TableState {
+  /** The first key of the open-ended partition; undefined: it was never cut, and has every key. */
+  readonly restFrom: string | undefined
+  /** The first and the last key of the table; undefined: it is empty. */
+  readonly firstKey: string | undefined
+  readonly lastKey: string | undefined
+  /** For numbered tables: the numbers used in a day. */
+  readonly perDay: number
+  readonly nowMs: number
+}
+
+/** Where to end the open-ended partition, and the suffix of the name that it gets. */
+export interface Cut {
+  readonly boundary: string
+  readonly suffix: string
+}
+
+/** Small tables should not have many partitions: a query on all of them opens each. */
+const WIDTH_MIN = 100_000
+
+/** Partitions for this many days, or months after the present one, are made ahead. */
+const DAYS_AHEAD = 2
+const MONTHS_AHEAD = 1
+
+const DAY_SECONDS = 86_400
+
+/** In the first hour of a table, the job may not have run yet. */
+const NEW_MS = 3_600_000
+
+/** The next cut that a table needs; undefined: enough partitions are made ahead. */
+export function nextCut(table: PartitionedTable, state: TableState): Cut | undefined {
+  return table.kind === 'number' ? nextNumber(table, state) : nextMonth(table, state)
+}
+
+/**
+ * How long the partitions that are made ahead will last at the present rate.
+ *
+ * @returns seconds; 0: rows go to the open-ended partition
+ */
+export function secondsAhead(table: PartitionedTable, state: TableState): number {
+  if (state.lastKey === undefined) return Number.POSITIVE_INFINITY
+  return Math.max(
+    0,
+    table.kind === 'number' ? numberAhead(table, state) : monthsAhead(table, state),
+  )
+}
+
+function nextNumber(table: NumberedTable, state: TableState): Cut | undefined {
+  const width = BigInt(Math.max(table.widthMin ?? WIDTH_MIN, Math.ceil(state.perDay)))
+  const last = BigInt(state.lastKey ?? 0)
+  const from = BigInt(state.restFrom ?? 0)
+  if (state.restFrom !== undefined && from - last > width * BigInt(DAYS_AHEAD)) return undefined
+  return { boundary: `${(from > last ? from : last) + width}`, suffix: `${from}` }
+}
+
+function numberAhead({ widthMin = WIDTH_MIN }: NumberedTable, state: TableState): number {
+  const rows = Number(state.restFrom ?? widthMin) - Number(state.lastKey)
+  return (rows / Math.max(1, state.perDay)) * DAY_SECONDS
+}
+
+function nextMonth({ prefix }: MonthlyTable, { restFrom, nowMs }: TableState): Cut | undefined {
+  for (let months = 1; months <= 1 + MONTHS_AHEAD; months++) {
+    const boundary = firstIdAt(prefix, monthStart(nowMs, months))
+    if (restFrom !== undefined && boundary <= restFrom) continue
+    const last = new Date(monthStart(nowMs, months - 1))
+    return { boundary, suffix: last.toISOString().slice(0, 7).replace('-', '_') }
+  }
+  return undefined
+}
+
+function monthsAhead({ prefix }: MonthlyTable, state: TableState): number {
+  const { restFrom, firstKey = '', nowMs } = state
+  if (restFrom === undefined) {
+    return firstKey >= firstIdAt(prefix, nowMs - NEW_MS) ? Number.POSITIVE_INFINITY : 0
+  }
+  let endMs = 0
+  for (let months = 1; firstIdAt(prefix, monthStart(nowMs, months)) <= restFrom; months++) {
+    endMs = monthStart(nowMs, months)
+  }
+  return (endMs - nowMs) / 1_000
+}
+
+/** The start of a month in UTC. @param months after the present one */
+function monthStart(nowMs: number, months: number): number {
+  const now = new Date(nowMs)
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months)
+}
