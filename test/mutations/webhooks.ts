@@ -18,6 +18,7 @@ const dispatch = inFile(
   CLAIMS,
   DELIVER,
   'test/webhooks/deliveries/modes.test.ts',
+  RETENTION,
 )
 const about = inFile(
   'src/webhooks/deliveries/dispatch-events.ts',
@@ -25,7 +26,11 @@ const about = inFile(
   'test/webhooks/endpoints/health.test.ts',
 )
 const resend = inFile('src/webhooks/deliveries/resend-deliveries.ts', DELIVERIES)
-const retention = inFile('src/webhooks/deliveries/retention.ts', RETENTION)
+const drop = inFile('src/webhooks/deliveries/drop-deliveries.ts', RETENTION)
+const keys = inFile(
+  'src/webhooks/deliveries/delivery-keys.ts',
+  'test/webhooks/deliveries/partitions.test.ts',
+)
 const record = inFile('src/webhooks/deliveries/record-attempt.ts', DELIVER)
 const retry = inFile('src/webhooks/deliveries/retry.ts', 'test/webhooks/deliveries/retry.test.ts')
 const sign = inFile('src/webhooks/sender/sign.ts', 'test/webhooks/sender/sign.test.ts')
@@ -164,15 +169,20 @@ export const WEBHOOKS = [
     'const EVENT_KEPT = `exists (select',
     'const EVENT_KEPT = `true or exists (select',
   ),
-  retention(
-    'pending deliveries are deleted',
-    "and state <> 'PENDING' and completed_at < $3",
-    'and coalesce(completed_at, created_at) < $3',
+  drop(
+    'a partition is dropped while it has deliveries that are not old enough',
+    'order by id desc limit 1',
+    'order by id limit 1',
   ),
-  retention(
-    'a late completion is deleted early',
-    "and state <> 'PENDING' and completed_at < $3",
-    "and state <> 'PENDING' and $3::timestamptz is not null",
+  dispatch(
+    'a disabled endpoint gets deliveries for ever',
+    'and (disabled_at is null or disabled_at >= $7)',
+    'and $7::timestamptz is not null',
+  ),
+  keys(
+    'deliveries of the first partition alone are recorded',
+    'return [sorted[0] ?? 0n, sorted.at(-1) ?? 0n]',
+    'return [sorted[0] ?? 0n, sorted[0] ?? 0n]',
   ),
   record(
     'a failed attempt is recorded as delivered',

@@ -244,23 +244,30 @@ create table webhook_secret (
   endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),
   constraint webhook_secret_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id));
--- A claim rewrites its row; with room in the same page, no index changes.
+-- No foreign key from here to webhook_endpoint: to drop a partition would wait for, and hold up, all that use endpoints.
+-- Deliveries are made of endpoints read by the same statement, and an endpoint is purged after its last delivery.
 create table webhook_delivery (
-  id text primary key, endpoint_id text not null, "position" bigint not null, state text not null,
+  id text not null, endpoint_id text not null, "position" bigint not null, state text not null,
   attempts int not null, schedule_from int not null default 0, due_at timestamptz(3) not null, claims int not null,
   created_at timestamptz(3) not null, completed_at timestamptz(3), failure text, leased_until timestamptz(3),
   started_at timestamptz(3), latency_ms int, status int, response_body text, error text,
   constraint webhook_delivery_endpoint_id_position_unique unique (endpoint_id, "position"),
-  constraint webhook_delivery_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id),
   constraint webhook_delivery_completed check (((completed_at is null) = (state = 'PENDING')) and ((failure is null) =
     (state <> 'FAILED'))),
-  constraint webhook_delivery_state check (state in ('PENDING', 'DELIVERED', 'FAILED'))) with (fillfactor=50);
+  constraint webhook_delivery_state check (state in ('PENDING', 'DELIVERED', 'FAILED')),
+  primary key (id, "position")) partition by range ("position");
 create index webhook_delivery_due_index on webhook_delivery (endpoint_id, due_at) where (state = 'PENDING');
 create index webhook_delivery_failed_index on webhook_delivery (endpoint_id, "position") where (state = 'FAILED');
+-- A claim rewrites its row; with room in the same page, no index changes.
+create table webhook_delivery_rest partition of webhook_delivery for values from (minvalue) to (maxvalue)
+  with (fillfactor=50);
+-- No foreign key to webhook_delivery, for the same reason: an attempt is written by the statement that writes to its
+-- delivery, at the same position, and partitions of attempts are dropped after those of deliveries.
 create table webhook_attempt (
-  delivery_id text not null, "number" int not null, started_at timestamptz(3) not null, latency_ms int not null,
-  status int, response_body text not null, error text not null, primary key (delivery_id, number),
-  constraint webhook_attempt_delivery_id_foreign foreign key (delivery_id) references webhook_delivery(id));
+  delivery_id text not null, "number" int not null, "position" bigint not null, started_at timestamptz(3) not null,
+  latency_ms int not null, status int, response_body text not null, error text not null,
+  primary key (delivery_id, number, "position")) partition by range ("position");
+create table webhook_attempt_rest partition of webhook_attempt for values from (minvalue) to (maxvalue);
 `
 
 const FUNCTIONS = `
@@ -430,6 +437,10 @@ create function is_disposable(parent text, lower text, upper text) returns boole
     case parent
       when 'outbox' then return false;
       when 'event_log' then return false;
+      -- No more rows come before the dispatcher's position.
+      when 'webhook_delivery' then return upper::bigint <= 1 + (select max(position) from webhook_dispatcher);
+      when 'webhook_attempt' then return not exists (select from list_partitions('webhook_delivery') d
+        where d.lower is null or d.lower::bigint < is_disposable.upper::bigint);
       else raise exception '% is not a table whose partitions are cut', parent using errcode = 'invalid_parameter_value';
     end case;
   end $$;
@@ -493,7 +504,7 @@ create function cut_partition(parent text, boundary text, suffix text) returns b
     perform protect_partition(to_regclass(rest));
     return true;
   end $$;
--- Drops a partition that nobody needs any more. False: it is needed.
+-- Drops a partition that nobody needs any more. False: it is needed, or another instance is at it.
 create function drop_partition(parent text, part text) returns boolean
   language plpgsql security definer set search_path to public, pg_temp set lock_timeout to '200ms' as $$
   declare
@@ -501,6 +512,9 @@ create function drop_partition(parent text, part text) returns boolean
     found_upper text;
   begin
     perform check_partition_caller(parent);
+    if not pg_try_advisory_xact_lock(4736352, 1) then
+      return false;
+    end if;
     select p.lower, p.upper into found_lower, found_upper from list_partitions(parent) p where p.name = part;
     if found_upper is null or not is_disposable(parent, found_lower, found_upper) then
       return false;

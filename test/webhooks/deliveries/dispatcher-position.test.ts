@@ -1,13 +1,14 @@
-import pg, { type Pool } from 'pg'
+import type { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { dispatchEvents } from '../../../src/webhooks/deliveries/dispatch-events.ts'
 import {
   deleteSupersededPositions,
   dispatchedUpTo,
 } from '../../../src/webhooks/deliveries/dispatcher-position.ts'
-import { nodesOf, type PlanNode } from '../../postgres/explained-database.ts'
+import { nodesOf } from '../../postgres/explained-database.ts'
 import { useDatabase } from '../../support/database.ts'
 import { sequence, writeEvents } from '../../support/events.ts'
+import { explain } from '../../support/explained-client.ts'
 
 const TICKS = 2_000
 
@@ -23,32 +24,11 @@ const tick = (pool: Pool) =>
     ...{ allotments: [], pausedBeforeMs: 0 },
   })
 
-const EXPLAINED = [
-  'session_preload_libraries=auto_explain',
-  'auto_explain.log_min_duration=0',
-  'auto_explain.log_analyze=on',
-  'auto_explain.log_buffers=on',
-  'auto_explain.log_format=json',
-  'auto_explain.log_level=notice',
-]
-
 /** @returns the most pages that a part of the statement reads to find or move the position */
 async function buffersOfTick(): Promise<number> {
-  const client = new pg.Client({
-    connectionString: db.url,
-    options: EXPLAINED.map((setting) => `-c ${setting}`).join(' '),
+  const plans = await explain(db.url, async (pool) => {
+    expect(await tick(pool)).toMatchObject({ events: 1 })
   })
-  const plans: PlanNode[] = []
-  client.on('notice', ({ message = '' }) => {
-    const text = message.slice(message.indexOf('{'))
-    if (message.startsWith('duration: ')) plans.push(JSON.parse(text).Plan)
-  })
-  await client.connect()
-  try {
-    expect(await tick(client as unknown as Pool)).toMatchObject({ events: 1 })
-  } finally {
-    await client.end()
-  }
   const buffers = plans
     .flatMap((plan) => [...nodesOf(plan)])
     .filter((node) => node['Relation Name'] === 'webhook_dispatcher')

@@ -29,6 +29,7 @@ test('a position reused by another event after a restore gets that event’s bod
       startedTickMs: 0,
       claim: {
         id: `dlv_${id}`,
+        position: 7n,
         endpointId: 'ep_1',
         attempts: 0,
         fence: 1,
