@@ -8,7 +8,7 @@ import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
 import type { Database } from '../postgres/orm.ts'
-import { dispatchedUpTo } from '../webhooks/deliveries/dispatcher-position.ts'
+import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
 
 interface Options {

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import type { Clock } from '../core/clock.ts'
 import { eventsPerDay } from '../events/read-log.ts'
 import type { PartitionedTable } from '../postgres/partitions/partitioned-table.ts'
-import { dispatchedUpTo } from '../webhooks/deliveries/dispatcher-position.ts'
+import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 
 /** The tables that are partitioned by range: see `PartitionedTable`. */
 export function partitionedTables(pool: Pool, clock: Clock): readonly PartitionedTable[] {

@@ -224,8 +224,8 @@ create table settlement (
 create index settlement_business_id_live_id_index on settlement (business_id, live, id);
 create index settlement_live_id_index on settlement (live, id);
 create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
--- A row for each move, of which the highest counts. Thresholds are absolute, as it has no size to take a share of:
--- vacuumed once a page or two is dead; analysed often, so that no plan of when it had one page scans it when it has many.
+-- A row for each move, of which the highest counts. Thresholds are absolute, as it has no size to take a share of: it
+-- is vacuumed once a page or two is dead, and analysed often, so that no plan of when it was one page scans many.
 create table webhook_dispatcher (
   "position" bigint primary key)
   with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_insert_threshold=-1,
@@ -244,7 +244,7 @@ create table webhook_secret (
   endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),
   constraint webhook_secret_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id));
--- No foreign key from here to webhook_endpoint: to drop a partition would wait for, and hold up, all that use endpoints.
+-- No foreign key to webhook_endpoint: to drop a partition would wait for, and hold up, all that use endpoints.
 -- Deliveries are made of endpoints read by the same statement, and an endpoint is purged after its last delivery.
 create table webhook_delivery (
   id text not null, endpoint_id text not null, "position" bigint not null, state text not null,
@@ -258,16 +258,21 @@ create table webhook_delivery (
   primary key (id, "position")) partition by range ("position");
 create index webhook_delivery_due_index on webhook_delivery (endpoint_id, due_at) where (state = 'PENDING');
 create index webhook_delivery_failed_index on webhook_delivery (endpoint_id, "position") where (state = 'FAILED');
--- A claim rewrites its row; with room in the same page, no index changes.
+-- Claims and completions rewrite a row. With room in its page, a delivery writes a tenth less to the log than without
+-- (966 bytes, not 1,070), and one with a retry two fifths less (1,647, not 2,663), as its claims change no index.
+-- Each delivery leaves a dead entry in the index of the pending ones, which claims pass: they are vacuumed by number,
+-- as a share would grow with the partition.
 create table webhook_delivery_rest partition of webhook_delivery for values from (minvalue) to (maxvalue)
-  with (fillfactor=50);
+  with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=50000);
 -- No foreign key to webhook_delivery, for the same reason: an attempt is written by the statement that writes to its
 -- delivery, at the same position, and partitions of attempts are dropped after those of deliveries.
 create table webhook_attempt (
   delivery_id text not null, "number" int not null, "position" bigint not null, started_at timestamptz(3) not null,
   latency_ms int not null, status int, response_body text not null, error text not null,
   primary key (delivery_id, number, "position")) partition by range ("position");
-create table webhook_attempt_rest partition of webhook_attempt for values from (minvalue) to (maxvalue);
+-- Only added to, so pages are full; frozen while they are in memory, and not again before the partition is dropped.
+create table webhook_attempt_rest partition of webhook_attempt for values from (minvalue) to (maxvalue)
+  with (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=50000);
 `
 
 const FUNCTIONS = `

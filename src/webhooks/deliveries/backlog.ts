@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { lastPosition } from './dispatcher-position.ts'
 
 /** The maximum number of due deliveries that are counted. */
 const ROWS_COUNTED_MAX = 100_000
@@ -26,4 +27,16 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
     [ROWS_COUNTED_MAX],
   )
   return result.rows[0] ?? { due: 0, oldestSeconds: 0 }
+}
+
+/**
+ * The position up to which deliveries exist. Events after it are not deleted, however old they are. Pending
+ * deliveries hold back nothing: an event that has expired is not delivered any more.
+ */
+export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
+  const result = await pool.query<{ position: string }>({
+    name: 'webhook-dispatched-up-to',
+    text: lastPosition(),
+  })
+  return BigInt(result.rows[0]?.position ?? 0)
 }

@@ -5,15 +5,6 @@ export const tryLock = (name: string) => `lock as materialized (
     select pg_try_advisory_xact_lock(hashtextextended('${name}', 0)) as held
   )`
 
-/** The last position of the event log for which deliveries were created. */
-export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
-  const result = await pool.query<{ position: string }>({
-    name: 'webhook-dispatched-up-to',
-    text: lastPosition(),
-  })
-  return BigInt(result.rows[0]?.position ?? 0)
-}
-
 /**
  * SQL: the last position for which deliveries were created, one row. Read from the end of the
  * index, where nothing was ever deleted, so that it costs the same under a snapshot that has been

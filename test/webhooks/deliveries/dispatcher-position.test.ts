@@ -1,10 +1,8 @@
 import type { Pool } from 'pg'
 import { expect, test } from 'vitest'
+import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
 import { dispatchEvents } from '../../../src/webhooks/deliveries/dispatch-events.ts'
-import {
-  deleteSupersededPositions,
-  dispatchedUpTo,
-} from '../../../src/webhooks/deliveries/dispatcher-position.ts'
+import { deleteSupersededPositions } from '../../../src/webhooks/deliveries/dispatcher-position.ts'
 import { nodesOf } from '../../postgres/explained-database.ts'
 import { useDatabase } from '../../support/database.ts'
 import { sequence, writeEvents } from '../../support/events.ts'

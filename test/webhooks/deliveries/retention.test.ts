@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { dropPartition, listPartitions } from '../../../src/postgres/partitions/store.ts'
-import { dispatchedUpTo } from '../../../src/webhooks/deliveries/dispatcher-position.ts'
+import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
 import { RETRY_SCHEDULE_MS } from '../../../src/webhooks/deliveries/retry.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
