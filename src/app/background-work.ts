@@ -25,12 +25,12 @@ interface BackgroundWork {
 
 export function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
   const { options, domains, encrypter, draining } = dependencies
-  const { database, clock, log } = options
+  const { config, database, clock, log } = options
   const { pool } = database
   const { events, webhooks, settlements, payments } = domains
   const { metrics, common } = domains
   const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
-  const tables = partitionedTables(pool, clock)
+  const tables = partitionedTables(pool, clock, config)
   const partitions = createPartitionJob({ pool, clock, log, tables })
   registerPartitionMetrics(common, pool, clock, tables)
   let started = false

@@ -63,7 +63,7 @@ export function composeEvents(options: Options): Events {
     clock,
     log,
     retentionDays: config.eventRetentionDays,
-    deliveredUpTo: () => dispatchedUpTo(pool),
+    dispatchedUpTo: () => dispatchedUpTo(pool),
   })
   registerEventMetrics({ own: metrics, common }, pool, tail)
   return {

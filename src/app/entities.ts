@@ -7,12 +7,12 @@ import { KeyEntity } from '../businesses/key.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
 import {
   ArchivedEntryEntity,
-  BalanceSnapshotEntity,
   BusinessCounterEntity,
   EpochEntity,
   EventLogEntity,
   OutboxEntity,
-  SequencerEntity,
+  RetentionEntity,
+  SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
@@ -53,9 +53,9 @@ export const ENTITIES: Entities = [
   OutboxEntity,
   EventLogEntity,
   BusinessCounterEntity,
-  BalanceSnapshotEntity,
   ArchivedEntryEntity,
-  SequencerEntity,
+  SequencerTickEntity,
+  RetentionEntity,
   EpochEntity,
   EndpointEntity,
   SecretEntity,

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { AHEAD_WARN_SECONDS } from '../postgres/partitions/job.ts'
 import { secondsAhead } from '../postgres/partitions/next-cut.ts'
 import type { PartitionedTable } from '../postgres/partitions/partitioned-table.ts'
-import { readTableState } from '../postgres/partitions/store.ts'
+import { readTableState } from '../postgres/partitions/partitions.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 const HOUR_SECONDS = 3_600

@@ -52,7 +52,7 @@ const AUDIT_FROM_OLDEST_AT = tokenAt('number::text', 'audit_entry', 'number asc'
 
 const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   const { rows } = await pool.query<{ last: string }>(
-    `select last_sequence as last from event_business_counter where ${OF_BUSINESS}`,
+    `select max(last_sequence) as last from event_business_counter where ${OF_BUSINESS}`,
   )
   return { after: BigInt(Math.floor(Number(rows[0]!.last) * part)) }
 }

@@ -17,9 +17,9 @@ test('the migrations create the schema of the entities, and what entities cannot
     /^alter table "outbox" alter column "seq" drop default$/,
     // Triggers and functions belong to no entity.
     /^drop trigger if exists "(transaction_guard|transaction_kept|ledger_posting_append_only|\w+_mode_guard|audit_entry_chain|audit_entry_append_only|audit_head_guard|audit_head_kept|audit_mac_kept)"/,
-    /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_delete_guard|archived_entry_append_only|reversal_append_only|balance_snapshot(_append_only)?)"/,
-    /^drop trigger if exists "(account_id_guard|account_delete_guard|account_not_truncated|transaction_account_guard|posting_transaction_guard|(event_log|outbox)_(append_only|kept))"/,
-    /^drop view if exists "money_event"/,
+    /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_delete_guard|archived_entry_append_only|reversal_append_only|event_business_counter_append_only)"/,
+    /^drop trigger if exists "(account_id_guard|account_delete_guard|account_not_truncated|transaction_account_guard|posting_transaction_guard|(event_log|outbox)_append_only)"/,
+    /^drop view if exists "(money_event|sequencer)"/,
     /^drop function if exists "/,
     // PostgreSQL stores BETWEEN as two comparisons.
     /^alter table "webhook_endpoint" (drop|add) constraint "webhook_endpoint_concurrency"/,
@@ -61,7 +61,8 @@ test('creates every foreign key, check, trigger and function', async () => {
   const names = rows.map((row) => row.what)
   for (const name of [
     'function append_only',
-    'function balance_snapshot',
+    'function cut_partition',
+    'function drop_partition',
     'function mode_guard',
     'function sequence_events',
     'function settlement_fee',
@@ -84,12 +85,9 @@ test('creates every foreign key, check, trigger and function', async () => {
     'trigger audit_head_kept',
     'trigger ledger_posting_append_only',
     'trigger outbox_append_only',
-    'trigger outbox_kept',
     'trigger event_log_append_only',
-    'trigger event_log_kept',
     'trigger reversal_append_only',
-    'trigger balance_snapshot',
-    'trigger balance_snapshot_append_only',
+    'trigger event_business_counter_append_only',
     'trigger settlement_guard',
     'trigger settlement_delete_guard',
     'trigger transaction_guard',

@@ -29,7 +29,10 @@ const SMALL = new Set([
   'pg_partitioned_table',
   'reconciliation_run',
   'schema_migration',
-  'sequencer',
+  'sequencer_tick',
+  'event_retention',
+  // One row for each partition.
+  'pg_inherits',
   'webhook_dispatcher',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',

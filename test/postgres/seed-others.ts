@@ -83,7 +83,8 @@ const books = [
       logged_at, pending_minor, available_minor, fees_minor)
     select 'biz_gone', true, n, 'PAYMENT_NOTIFICATION', 'txn', now(), now(), 1, 0, 0
     from generate_series(1, $1::int) n`,
-  `insert into balance_snapshot (business_id, live, business_sequence, pending_minor, available_minor, fees_minor)
+  `insert into event_business_counter
+      (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
     select 'biz_gone', true, n * 1024, n, 0, 0 from generate_series(1, $1::int) n`,
   `insert into holiday (day, name) select date '2026-01-01' + n, 'day'
     from generate_series(1, least($1::int, 500)) n`,

@@ -73,7 +73,7 @@ async function runChecks({ serviceUrl, json }: DoctorOptions): Promise<void> {
 function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
     const { pool, orm } = database
-    const tables = partitionedTables(pool, systemClock)
+    const tables = partitionedTables(pool, systemClock, config)
     return [
       ...(await checkDatabase(database, Date.now, config)),
       ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),

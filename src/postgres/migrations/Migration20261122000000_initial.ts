@@ -147,31 +147,53 @@ create table reconciliation_run (
   bank text not null, scope text not null, in_progress boolean not null, from_at timestamptz(3) not null,
   to_at timestamptz(3) not null, cursor text not null, missed int not null, failures int not null,
   next_at timestamptz(3) not null, primary key (bank, scope));
+-- \`xid\` comes before \`seq\`: a row gets its transaction id first, so a transaction that has none yet will
+-- only write higher numbers (see sequence_events).
 create table outbox (
-  seq bigint primary key generated always as identity, event_id text not null, business_id text not null,
-  "kind" text not null, occurred_at timestamptz(3) not null, payload bytea not null, subject_id text,
-  xid xid8 not null default pg_current_xact_id(), live boolean not null, pending_minor bigint not null default 0,
+  xid xid8 not null default pg_current_xact_id(), seq bigint primary key generated always as identity,
+  event_id text not null, business_id text not null, "kind" text not null, occurred_at timestamptz(3) not null,
+  payload bytea not null, subject_id text, live boolean not null, pending_minor bigint not null default 0,
   available_minor bigint not null default 0, fees_minor bigint not null default 0,
   constraint outbox_payment check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)) partition by range (seq);
 create index outbox_xid_index on outbox (xid);
-create table outbox_rest partition of outbox for values from (minvalue) to (maxvalue);
+-- Rows are never updated. A vacuum of each 100,000 new rows finds their pages in memory, and freezes them for
+-- good: without freeze_min_age they would be read and written again long after.
+create table outbox_rest partition of outbox for values from (minvalue) to (maxvalue) with (
+  autovacuum_vacuum_insert_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_freeze_min_age=0,
+  autovacuum_analyze_threshold=100000, autovacuum_analyze_scale_factor=0);
 create table event_epoch (
   epoch int primary key, start_position bigint not null, started_at timestamptz(3) not null);
-create table sequencer (
-  id int primary key, epoch int not null, "position" bigint not null, snapshot pg_snapshot not null,
-  target pg_snapshot, done_seq bigint not null, floor bigint not null, system_identifier bigint not null,
-  timeline int not null, base_seq bigint not null, restored_snapshot pg_snapshot, restored_seq bigint,
-  constraint sequencer_one_row check (id = 1),
-  constraint sequencer_restored check ((restored_snapshot is null) = (restored_seq is null)));
+-- One row for each tick that did something; the newest is the state (view sequencer). It deletes the one
+-- before, so the newest is found at once, however many deleted rows an old snapshot keeps. At a thousand ticks
+-- a second, 10,000 deleted rows are 2 MB.
+create table sequencer_tick (
+  tick bigint primary key, epoch int not null, "position" bigint not null, snapshot pg_snapshot not null,
+  target pg_snapshot, done_seq bigint not null, system_identifier bigint not null, timeline int not null,
+  base_seq bigint not null, restored_snapshot pg_snapshot, restored_seq bigint, low_seq bigint not null,
+  next_low_seq bigint not null, next_low_xid xid8 not null,
+  constraint sequencer_tick_low check (low_seq >= base_seq and next_low_seq >= low_seq),
+  constraint sequencer_tick_restored check ((restored_snapshot is null) = (restored_seq is null))) with (
+  autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0);
+-- Its events up to the floor have expired; those up to \`archived\` have archived entries.
+create table event_retention (
+  id int primary key, floor bigint not null, archived bigint not null, next_run_at timestamptz(3) not null,
+  constraint event_retention_archived check (archived <= floor),
+  constraint event_retention_one_row check (id = 1));
+-- As sequencer_tick: one row for each tick and business, which deletes the one before, unless that was the last
+-- one of a block of 1,024 sequence numbers.
 create table event_business_counter (
-  business_id text not null, last_sequence bigint not null, live boolean not null,
+  business_id text not null, live boolean not null, last_sequence bigint not null,
   pending_minor numeric(38,0) not null, available_minor numeric(38,0) not null, fees_minor numeric(38,0) not null,
-  primary key (business_id, live));
+  primary key (business_id, live, last_sequence)) with (
+  autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0);
 create table event_log (
   "position" bigint not null, outbox_seq bigint not null, event_id text not null, business_id text not null,
   business_sequence bigint not null, logged_at timestamptz(3) not null, live boolean not null, epoch int not null,
   primary key ("position")) partition by range ("position");
-create table event_log_rest partition of event_log for values from (minvalue) to (maxvalue);
+-- As outbox_rest.
+create table event_log_rest partition of event_log for values from (minvalue) to (maxvalue) with (
+  autovacuum_vacuum_insert_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_freeze_min_age=0,
+  autovacuum_analyze_threshold=100000, autovacuum_analyze_scale_factor=0);
 -- Unique in each partition: a unique index of the whole table would have to contain the position.
 create unique index event_log_rest_business_sequence on event_log_rest (business_id, live, business_sequence);
 create unique index event_log_rest_event_id on event_log_rest (event_id);
@@ -179,10 +201,6 @@ create table archived_entry (
   business_id text not null, live boolean not null, business_sequence bigint not null, "kind" text not null,
   subject_id text not null, occurred_at timestamptz(3) not null, logged_at timestamptz(3) not null,
   pending_minor bigint not null, available_minor bigint not null, fees_minor bigint not null,
-  primary key (business_id, live, business_sequence));
-create table balance_snapshot (
-  business_id text not null, live boolean not null, business_sequence bigint not null,
-  pending_minor numeric(38,0) not null, available_minor numeric(38,0) not null, fees_minor numeric(38,0) not null,
   primary key (business_id, live, business_sequence));
 create table settlement_terms (
   business_id text primary key, schedule text not null, working_days int not null, cut_off_minutes int not null,
@@ -282,8 +300,10 @@ create view money_event as
   archived_entry.subject_id, archived_entry.occurred_at, archived_entry.logged_at, archived_entry.pending_minor,
   archived_entry.available_minor, archived_entry.fees_minor FROM archived_entry UNION ALL SELECT l.business_id,
   l.live, l.business_sequence, o.kind, o.subject_id, o.occurred_at, l.logged_at, o.pending_minor, o.available_minor,
-  o.fees_minor FROM event_log l JOIN outbox o ON o.seq = l.outbox_seq WHERE o.pending_minor <> 0 OR o.available_minor
-    <> 0 OR o.fees_minor <> 0;
+  o.fees_minor FROM event_log l JOIN outbox o ON o.seq = l.outbox_seq WHERE (o.pending_minor <> 0 OR o.available_minor
+    <> 0 OR o.fees_minor <> 0) AND l.position > (SELECT archived FROM event_retention WHERE id = 1);
+-- The state of the sequencer: see sequencer_tick.
+create view sequencer as SELECT * FROM sequencer_tick ORDER BY tick DESC LIMIT 1;
 -- Identifies the cluster and the history of its log: a promoted standby begins a timeline of its own. Read from
 -- the insert position, as the timeline of the last checkpoint is seconds late.
 create function current_cluster(OUT system_identifier bigint, OUT timeline integer) language sql as $$
@@ -293,62 +313,74 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
 -- own snapshot, so what is read after the lock is newer than the lock. Without nested loops: the planner
 -- expects one row of each step. Without sequential scans: it expects to find a row soon. New rows are found by their transaction, the rest of a large backlog by
 -- its number; a condition on both would read the index of numbers from its beginning.
+--
+-- Only partitions with rows after \`low_seq\` are read. A row gets its transaction's id before its number, so a
+-- transaction that had no id at some time only writes higher numbers than the last one of that time.
+-- \`next_low_seq\` is the last number before a tick got its own id, \`next_low_xid\`: once that and all earlier
+-- transactions have ended, and their rows are numbered, no row up to \`next_low_seq\` can appear any more. (The
+-- end of a snapshot would not do: transactions beyond it may have their ids already.)
 create function sequence_events(
   rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
   returns record language plpgsql set enable_nestloop to 'off' set enable_seqscan to 'off' as $$
   declare
-    state sequencer%rowtype;
+    state sequencer_tick%rowtype;
     cluster record;
     upto pg_snapshot;
+    upto_seq bigint;
+    own_xid xid8;
     last_seq bigint;
     logging_at timestamptz(3);
   begin
     numbered := 0;
     more := false;
     select * into strict cluster from current_cluster();
-    select * into strict state from sequencer where id = 1;
+    select * into strict state from sequencer;
     last_position := state.position;
     -- Without work, a tick takes no lock and writes nothing.
     if state.target is null and state.restored_snapshot is null
       and (state.system_identifier, state.timeline) = (cluster.system_identifier, cluster.timeline)
       and not exists (select from outbox where xid >= pg_snapshot_xmax(state.snapshot)
-        and xid < pg_snapshot_xmax(pg_current_snapshot()) and seq > state.base_seq)
+        and xid < pg_snapshot_xmax(pg_current_snapshot()) and seq > state.low_seq)
       and not exists (select from outbox where xid = any (array(select pg_snapshot_xip(state.snapshot)))
-        and seq > state.base_seq) then
+        and seq > state.low_seq) then
       return;
     end if;
-    select * into state from sequencer where id = 1 for no key update skip locked;
-    if not found then
+    if not pg_try_advisory_xact_lock(4736353) then
       more := null;
       return;
     end if;
+    select * into strict state from sequencer;
     if state.system_identifier <> cluster.system_identifier then
       began_epoch := bump_event_epoch();
-      select * into strict state from sequencer where id = 1;
+      select * into strict state from sequencer;
     elsif state.timeline <> cluster.timeline then
-      update sequencer set epoch = epoch + 1, timeline = cluster.timeline where id = 1 returning * into state;
+      state.epoch := state.epoch + 1;
+      state.timeline := cluster.timeline;
       insert into event_epoch (epoch, start_position, started_at)
         values (state.epoch, state.position, clock_timestamp());
       began_epoch := state.epoch;
     end if;
+    -- Before the id.
+    upto_seq := coalesce(pg_sequence_last_value('outbox_seq_seq'), 0);
+    own_xid := pg_current_xact_id();
     upto := coalesce(state.target, pg_current_snapshot());
     logging_at := greatest(clock_timestamp(),
       (select logged_at from event_log where position = state.position));
     with fresh as materialized (
       (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from (
         select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor, xid from outbox
-          where xid >= pg_snapshot_xmax(state.snapshot) and xid < pg_snapshot_xmax(upto)
+          where xid >= pg_snapshot_xmax(state.snapshot) and xid < pg_snapshot_xmax(upto) and seq > state.low_seq
         union all
         select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor, xid from outbox
-          where xid = any (array(select pg_snapshot_xip(state.snapshot)))
+          where xid = any (array(select pg_snapshot_xip(state.snapshot))) and seq > state.low_seq
       ) candidate
-      where state.target is null and state.restored_snapshot is null and seq > state.base_seq
+      where state.target is null and state.restored_snapshot is null
         and pg_visible_in_snapshot(xid, upto)
       order by seq limit rows_max)
       union all
       -- The rest of the target snapshot, after the last row of the previous batch.
       (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from outbox
-      where state.target is not null and seq > greatest(state.done_seq, state.base_seq)
+      where state.target is not null and seq > greatest(state.done_seq, state.low_seq)
         and pg_visible_in_snapshot(xid, upto) and not pg_visible_in_snapshot(xid, state.snapshot)
       order by seq limit rows_max)
       union all
@@ -364,25 +396,33 @@ create function sequence_events(
       where state.restored_snapshot is not null and seq <= state.base_seq
         and (select l.position from event_log l where l.event_id = candidate.event_id) is null
       order by seq limit rows_max)
-    ), counter as (
-      insert into event_business_counter as c
+    ), added as (
+      select business_id, live, count(*) as events, sum(pending_minor) as pending_minor,
+        sum(available_minor) as available_minor, sum(fees_minor) as fees_minor
+      from fresh group by business_id, live
+    ), counter as materialized (
+      select a.business_id, a.live, c.ctid as replaced, coalesce(c.last_sequence, 0) as last_sequence, a.events,
+        coalesce(c.pending_minor, 0) + a.pending_minor as pending_minor,
+        coalesce(c.available_minor, 0) + a.available_minor as available_minor,
+        coalesce(c.fees_minor, 0) + a.fees_minor as fees_minor
+      from added a left join lateral (
+        select b.ctid, b.* from event_business_counter b where b.business_id = a.business_id and b.live = a.live
+        order by b.last_sequence desc limit 1) c on true
+    ), counted as (
+      insert into event_business_counter
         (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
-      select business_id, live, count(*), sum(pending_minor), sum(available_minor), sum(fees_minor)
-      from fresh group by business_id, live order by business_id, live
-      on conflict (business_id, live) do update set
-        last_sequence = c.last_sequence + excluded.last_sequence,
-        pending_minor = c.pending_minor + excluded.pending_minor,
-        available_minor = c.available_minor + excluded.available_minor,
-        fees_minor = c.fees_minor + excluded.fees_minor
-      returning business_id, live, last_sequence
+      select business_id, live, last_sequence + events, pending_minor, available_minor, fees_minor from counter
+    ), replaced as (
+      delete from event_business_counter where ctid = any (array(
+        select replaced from counter where last_sequence >> 10 = (last_sequence + events) >> 10))
     ), ordered as (
       select seq, event_id, business_id, live, row_number() over (order by seq) as number,
-        row_number() over (partition by business_id, live order by seq desc) as from_last
+        row_number() over (partition by business_id, live order by seq) as own_number
       from fresh
     ), logged as (
       insert into event_log
         (position, outbox_seq, event_id, business_id, live, business_sequence, logged_at, epoch)
-      select state.position + number, seq, event_id, business_id, live, last_sequence + 1 - from_last,
+      select state.position + number, seq, event_id, business_id, live, last_sequence + own_number,
         logging_at, state.epoch
       from ordered join counter using (business_id, live)
       returning position, outbox_seq
@@ -391,16 +431,30 @@ create function sequence_events(
     last_position := state.position + numbered;
     more := numbered = rows_max or state.target is not null or state.restored_snapshot is not null;
     if state.restored_snapshot is not null then
-      update sequencer set position = last_position,
-        restored_snapshot = case when numbered = rows_max then restored_snapshot end,
-        restored_seq = case when numbered = rows_max then restored_seq end where id = 1;
+      if numbered < rows_max then
+        state.restored_snapshot := null;
+        state.restored_seq := null;
+      end if;
     elsif numbered = rows_max then
       -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
-      update sequencer set position = last_position, target = upto, done_seq = last_seq where id = 1;
+      state.target := upto;
+      state.done_seq := last_seq;
     elsif numbered > 0 or state.target is not null then
-      update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0
-        where id = 1;
+      if state.target is null and pg_snapshot_xmin(upto) > state.next_low_xid then
+        state.low_seq := state.next_low_seq;
+        state.next_low_seq := upto_seq;
+        state.next_low_xid := own_xid;
+      end if;
+      state.snapshot := upto;
+      state.target := null;
+      state.done_seq := 0;
+    elsif began_epoch is null then
+      return;
     end if;
+    state.tick := state.tick + 1;
+    state.position := last_position;
+    insert into sequencer_tick select state.*;
+    delete from sequencer_tick where tick = state.tick - 1 and position >> 16 = state.position >> 16;
     if numbered > 0 or began_epoch is not null then
       perform pg_notify('inflow_event_log', last_position::text);
     end if;
@@ -411,19 +465,27 @@ create function sequence_events(
 create function bump_event_epoch(OUT new_epoch integer) language plpgsql
   set lock_timeout to '2s' as $$
   declare
-    state sequencer%rowtype;
+    state sequencer_tick%rowtype;
     last_seq bigint;
   begin
-    select * into strict state from sequencer where id = 1 for no key update;
-    lock table outbox in exclusive mode;
+    perform pg_advisory_xact_lock(4736353);
+    lock table only outbox in exclusive mode;
+    select * into strict state from sequencer;
     select outbox_seq into last_seq from event_log order by position desc limit 1;
     new_epoch := state.epoch + 1;
-    update sequencer s set epoch = new_epoch, system_identifier = c.system_identifier, timeline = c.timeline,
-      snapshot = pg_current_snapshot(), target = null, done_seq = 0,
-      base_seq = coalesce((select max(seq) from outbox), 0),
-      restored_snapshot = coalesce(state.restored_snapshot, state.snapshot),
-      restored_seq = least(state.restored_seq, coalesce(last_seq, 0))
-      from current_cluster() c where s.id = 1;
+    state.restored_snapshot := coalesce(state.restored_snapshot, state.snapshot);
+    state.restored_seq := least(state.restored_seq, coalesce(last_seq, 0));
+    select c.system_identifier, c.timeline into state.system_identifier, state.timeline from current_cluster() c;
+    state.tick := state.tick + 1;
+    state.epoch := new_epoch;
+    state.snapshot := pg_current_snapshot();
+    state.target := null;
+    state.done_seq := 0;
+    state.base_seq := coalesce((select max(seq) from outbox), 0);
+    state.low_seq := state.base_seq;
+    state.next_low_seq := state.base_seq;
+    state.next_low_xid := pg_current_xact_id();
+    insert into sequencer_tick select state.*;
     insert into event_epoch (epoch, start_position, started_at)
       values (new_epoch, state.position, clock_timestamp());
     perform pg_notify('inflow_event_log', state.position::text);
@@ -436,12 +498,37 @@ create function list_partitions(parent text, OUT name text, OUT lower text, OUT 
     lateral (select pg_get_expr(c.relpartbound, c.oid) as bound) b
   where i.inhparent = to_regclass(parent) $$;
 -- Whether nobody needs the rows of a partition any more. Tables that are not named here are neither cut nor
--- dropped by the functions below.
-create function is_disposable(parent text, lower text, upper text) returns boolean language plpgsql stable as $$
+-- dropped by the functions below. It is asked twice, the second time under a lock that keeps writers out: what
+-- cannot have changed need not be read again.
+--
+-- The outbox is dropped first, an event log only when it has none of its rows: a numbered event always has its
+-- number, or a restore would number it again. For the same reason the last event stays.
+create function is_disposable(parent text, upper text, is_locked boolean) returns boolean language plpgsql as $$
+  declare
+    before bigint;
+    archived_to bigint;
+    numbered sequencer_tick%rowtype;
+    first_seq bigint;
   begin
+    select archived into strict archived_to from event_retention where id = 1;
     case parent
-      when 'outbox' then return false;
-      when 'event_log' then return false;
+      when 'outbox' then
+        before := upper;
+        -- A tick that numbered all that its snapshot sees, all of which is archived.
+        select * into numbered from sequencer_tick where position <= archived_to and target is null
+          and restored_snapshot is null order by tick desc limit 1;
+        return found and before <= coalesce((select max(seq) from outbox), 0) and not exists (select from outbox
+          where seq < before and seq > numbered.base_seq and xid >= pg_snapshot_xmin(numbered.snapshot)
+            and not pg_visible_in_snapshot(xid, numbered.snapshot));
+      when 'event_log' then
+        before := upper;
+        if is_locked then return true; end if;
+        select min(coalesce(p.lower, '0')::bigint) into first_seq from list_partitions('outbox') p;
+        if before > archived_to + 1 or before > (select position from sequencer)
+            or (select outbox_seq >= first_seq from event_log where position = before - 1) then
+          return false;
+        end if;
+        return not exists (select from event_log where position < before and outbox_seq >= first_seq);
       -- No more rows come before the dispatcher's position.
       when 'webhook_delivery' then return upper::bigint <= 1 + (select max(position) from webhook_dispatcher);
       when 'webhook_attempt' then return not exists (select from list_partitions('webhook_delivery') d
@@ -453,7 +540,7 @@ create function is_disposable(parent text, lower text, upper text) returns boole
 -- roles that may insert into the table.
 create function check_partition_caller(parent text) returns void language plpgsql as $$
   begin
-    perform is_disposable(parent, null, null);
+    perform is_disposable(parent, null, false);
     if not has_table_privilege(session_user, parent, 'insert') then
       raise exception 'permission denied for table %', parent using errcode = 'insufficient_privilege';
     end if;
@@ -513,18 +600,20 @@ create function cut_partition(parent text, boundary text, suffix text) returns b
 create function drop_partition(parent text, part text) returns boolean
   language plpgsql security definer set search_path to public, pg_temp set lock_timeout to '200ms' as $$
   declare
-    found_lower text;
-    found_upper text;
+    upper_bound text;
   begin
     perform check_partition_caller(parent);
     if not pg_try_advisory_xact_lock(4736352, 1) then
       return false;
     end if;
-    select p.lower, p.upper into found_lower, found_upper from list_partitions(parent) p where p.name = part;
-    if found_upper is null or not is_disposable(parent, found_lower, found_upper) then
+    select p.upper into upper_bound from list_partitions(parent) p where p.name = part;
+    if upper_bound is null or is_disposable(parent, upper_bound, false) is not true then
       return false;
     end if;
     execute format('lock table only %I in access exclusive mode', parent);
+    if is_disposable(parent, upper_bound, true) is not true then
+      return false;
+    end if;
     execute format('drop table %I', part);
     return true;
   end $$;
@@ -555,24 +644,6 @@ create function append_only() returns trigger language plpgsql as $$
   begin
     raise exception 'rows of % are never changed or removed', tg_table_name
       using errcode = 'integrity_constraint_violation';
-  end $$;
--- Only retention deletes events, up to the floor of the sequencer. A deleted event is neither in the log
--- any more nor waiting for its number.
-create function event_log_kept() returns trigger language plpgsql as $$
-  begin
-    if exists (select from gone where position > (select floor from sequencer where id = 1)) then
-      raise exception 'events are deleted only after their retention' using errcode = 'integrity_constraint_violation';
-    end if;
-    return null;
-  end $$;
-create function outbox_kept() returns trigger language plpgsql as $$
-  begin
-    if exists (select from gone g, sequencer s where s.id = 1 and (
-        (select l.position from event_log l where l.event_id = g.event_id) is not null
-        or g.seq > s.base_seq and not pg_visible_in_snapshot(g.xid, coalesce(s.target, s.snapshot)))) then
-      raise exception 'events are deleted only after their retention' using errcode = 'integrity_constraint_violation';
-    end if;
-    return null;
   end $$;
 -- A row never changes its mode.
 create function mode_guard() returns trigger language plpgsql as $$
@@ -671,15 +742,6 @@ create function settlement_guard() returns trigger language plpgsql as $$
     end if;
     return new;
   end $$;
--- Notes the sums of a business every thousand events, so that each balance is near a known one.
-create function balance_snapshot() returns trigger language plpgsql as $$
-  begin
-    insert into balance_snapshot
-      (business_id, live, business_sequence, pending_minor, available_minor, fees_minor)
-    values (new.business_id, new.live, new.last_sequence, new.pending_minor, new.available_minor, new.fees_minor)
-    on conflict do nothing;
-    return null;
-  end $$;
 create function account_id_guard() returns trigger language plpgsql as $$
   begin
     if new.id <> old.id then
@@ -728,8 +790,8 @@ create trigger account_delete_guard before DELETE on account for each ROW execut
 create trigger account_id_guard before UPDATE of id on account for each ROW execute function account_id_guard();
 create trigger account_mode_guard before UPDATE of live on account for each ROW execute function mode_guard();
 create trigger account_not_truncated before TRUNCATE on account for each STATEMENT execute function append_only();
-create trigger balance_snapshot after UPDATE on event_business_counter
-  for each ROW WHEN (((new.last_sequence / 1024) > (old.last_sequence / 1024))) execute function balance_snapshot();
+create trigger event_business_counter_append_only before UPDATE OR TRUNCATE on event_business_counter
+  for each STATEMENT execute function append_only();
 create trigger webhook_endpoint_mode_guard before UPDATE of live on webhook_endpoint
   for each ROW execute function mode_guard();
 create trigger api_key_mode_guard before UPDATE of live on api_key for each ROW execute function mode_guard();
@@ -754,28 +816,25 @@ create trigger audit_head_kept before DELETE OR TRUNCATE on audit_head
   for each STATEMENT execute function append_only();
 create trigger archived_entry_append_only before DELETE OR UPDATE OR TRUNCATE on archived_entry
   for each STATEMENT execute function append_only();
-create trigger outbox_append_only before UPDATE OR TRUNCATE on outbox
+create trigger outbox_append_only before DELETE OR UPDATE OR TRUNCATE on outbox
   for each STATEMENT execute function append_only();
-create trigger outbox_kept after DELETE on outbox
-  REFERENCING OLD TABLE AS gone for each STATEMENT execute function outbox_kept();
-create trigger event_log_append_only before UPDATE OR TRUNCATE on event_log
+create trigger event_log_append_only before DELETE OR UPDATE OR TRUNCATE on event_log
   for each STATEMENT execute function append_only();
-create trigger event_log_kept after DELETE on event_log
-  REFERENCING OLD TABLE AS gone for each STATEMENT execute function event_log_kept();
 create trigger reversal_append_only before DELETE OR UPDATE OR TRUNCATE on reversal
   for each STATEMENT execute function append_only();
 create trigger settlement_delete_guard before DELETE OR TRUNCATE on settlement
   for each STATEMENT execute function append_only();
 create trigger settlement_guard before UPDATE on settlement for each ROW execute function settlement_guard();
-create trigger balance_snapshot_append_only before DELETE OR UPDATE OR TRUNCATE on balance_snapshot
-  for each STATEMENT execute function append_only();
 `
 
 const ROWS = `
 insert into audit_head (id, number, hash, mac) values (1, 0, decode(repeat('00', 32), 'hex'), '');
 insert into event_epoch (epoch, start_position, started_at) values (1, 0, now());
-insert into sequencer (id, epoch, position, snapshot, done_seq, floor, system_identifier, timeline, base_seq)
-  select 1, 1, 0, pg_current_snapshot(), 0, 0, system_identifier, timeline, 0 from current_cluster();
+insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_identifier, timeline, base_seq,
+    low_seq, next_low_seq, next_low_xid)
+  select 1, 1, 0, pg_current_snapshot(), 0, system_identifier, timeline, 0, 0, 0,
+    pg_current_xact_id() from current_cluster();
+insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
 insert into webhook_dispatcher (position) values (0);
 select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { nextCut, secondsAhead } from './next-cut.ts'
 import type { PartitionedTable } from './partitioned-table.ts'
-import { cutPartition, isLocked, readTableState } from './store.ts'
+import { cutPartition, isLocked, readTableState } from './partitions.ts'
 
 /** The first run waits until the service has started. */
 const FIRST_MS = 5_000

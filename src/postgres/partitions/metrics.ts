@@ -3,7 +3,7 @@ import { Gauge, type Registry } from 'prom-client'
 import type { Clock } from '../../core/clock.ts'
 import { secondsAhead } from './next-cut.ts'
 import type { PartitionedTable } from './partitioned-table.ts'
-import { readTableState } from './store.ts'
+import { readTableState } from './partitions.ts'
 
 /** An empty table has no rate; this is as good as for ever. */
 const SECONDS_MAX = 31_536_000

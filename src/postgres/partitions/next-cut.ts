@@ -22,8 +22,8 @@ export interface Cut {
 /** Small tables should not have many partitions: a query on all of them opens each. */
 const WIDTH_MIN = 100_000
 
-/** Partitions for this many days, or months after the present one, are made ahead. */
-const DAYS_AHEAD = 2
+/** So many partitions, or months after the present one, are made ahead. */
+const PARTITIONS_AHEAD = 2
 const MONTHS_AHEAD = 1
 
 const DAY_SECONDS = 86_400
@@ -50,10 +50,12 @@ export function secondsAhead(table: PartitionedTable, state: TableState): number
 }
 
 function nextNumber(table: NumberedTable, state: TableState): Cut | undefined {
-  const width = BigInt(Math.max(table.widthMin ?? WIDTH_MIN, Math.ceil(state.perDay)))
+  const { days = 1, widthMin = WIDTH_MIN } = table
+  const width = BigInt(Math.max(widthMin, Math.ceil(state.perDay * days)))
   const last = BigInt(state.lastKey ?? 0)
   const from = BigInt(state.restFrom ?? 0)
-  if (state.restFrom !== undefined && from - last > width * BigInt(DAYS_AHEAD)) return undefined
+  if (state.restFrom !== undefined && from - last > width * BigInt(PARTITIONS_AHEAD))
+    return undefined
   return { boundary: `${(from > last ? from : last) + width}`, suffix: `${from}` }
 }
 

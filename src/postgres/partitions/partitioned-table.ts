@@ -16,7 +16,7 @@
  */
 export type PartitionedTable = NumberedTable | MonthlyTable
 
-/** A table whose key is a number that increases. A partition has about a day's rows. */
+/** A table whose key is a number that increases. A partition has about the rows of some days. */
 export interface NumberedTable {
   readonly kind: 'number'
   readonly table: string
@@ -25,6 +25,8 @@ export interface NumberedTable {
   readonly perDay: () => Promise<number>
   /** The last number that a row may have; absent: read from the table, by an index that begins with it. */
   readonly lastKey?: () => Promise<bigint>
+  /** The days whose rows a partition takes; absent: one. */
+  readonly days?: number
   /** The fewest numbers of a partition; absent: 100,000. */
   readonly widthMin?: number
 }

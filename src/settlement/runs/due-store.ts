@@ -1,8 +1,5 @@
 import type { Pool } from 'pg'
-import {
-  MONEY_EVENTS,
-  NUMBERED_BALANCES,
-} from '../../events/balance-changes/balance-changes.sql.ts'
+import { MONEY_EVENTS, newestBalances } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import { IS_UNSETTLED, joinTransaction } from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
@@ -49,9 +46,8 @@ export async function listUnsettled(
     name: 'settlement-unsettled',
     text: `select c.business_id, c.live, u.recorded_at_ms
       from (
-        select business_id, live from ${NUMBERED_BALANCES}
-        where pending_minor > 0 and (business_id, live) > ($1, $3::boolean)
-        order by business_id, live limit $2
+        select business_id, live from (${newestBalances('$1', '$3::boolean')}) balance
+        where pending_minor > 0 limit $2
       ) c
       left join lateral (${FIRST_UNSETTLED}) u on true
       order by c.business_id, c.live`,

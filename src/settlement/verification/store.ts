@@ -1,9 +1,6 @@
 import type { PoolClient } from 'pg'
 import { assert } from '../../core/errors.ts'
-import {
-  MONEY_EVENTS,
-  NUMBERED_BALANCES,
-} from '../../events/balance-changes/balance-changes.sql.ts'
+import { BALANCE_KEYS, MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Discrepancy } from '../../transactions/ledger/verify-transactions.ts'
@@ -29,7 +26,7 @@ export async function findNextBalance(
       where (${alias}.business_id, ${alias}.live) > ($1, $2::boolean)
       order by ${alias}.business_id, ${alias}.live limit 1)`
   const { rows } = await client.query<{ business_id: string; live: boolean }>(
-    `select business_id, live from (${next('c', NUMBERED_BALANCES)} union all ${next('t', TRANSACTIONS)}) b
+    `select business_id, live from (${next('c', BALANCE_KEYS)} union all ${next('t', TRANSACTIONS)}) b
       order by business_id, live limit 1`,
     [after.businessId, after.live],
   )

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { KEEP_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
 import {
   type Discrepancy,
   estimateTransactions,
@@ -85,7 +86,7 @@ async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncG
   let isDone = false
   try {
     await client.query(
-      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}`,
+      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}; ${KEEP_EVENTS}`,
     )
     yield* verifyBalance(client, key, sinceMs)
     await client.query('commit')

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { dropPartition, isLocked, listPartitions } from '../../postgres/partitions/store.ts'
+import { dropPartition, isLocked, listPartitions } from '../../postgres/partitions/partitions.ts'
 
 /**
  * Drops the partitions whose deliveries were all created before a time, in whatever state they are,

@@ -7,7 +7,7 @@ import {
   cutPartition,
   dropPartition,
   listPartitions,
-} from '../../../src/postgres/partitions/store.ts'
+} from '../../../src/postgres/partitions/partitions.ts'
 import { useDatabase } from '../../support/database.ts'
 import { silent } from '../../webhooks/fixture.ts'
 

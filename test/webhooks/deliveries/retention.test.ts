@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { dropPartition, listPartitions } from '../../../src/postgres/partitions/store.ts'
+import { dropPartition, listPartitions } from '../../../src/postgres/partitions/partitions.ts'
 import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
 import { RETRY_SCHEDULE_MS } from '../../../src/webhooks/deliveries/retry.ts'
 import { paymentEvent } from '../fixture.ts'
