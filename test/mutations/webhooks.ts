@@ -14,19 +14,19 @@ const health = inFile(
 const end = inFile('src/webhooks/deliveries/end-claims.ts', CLAIMS)
 const claim = inFile('src/webhooks/deliveries/claim-deliveries.ts', CLAIMS, DELIVER)
 const dispatch = inFile(
-  'src/webhooks/deliveries/dispatch-events.ts',
+  'src/webhooks/dispatch/dispatch-events.ts',
   CLAIMS,
   DELIVER,
   'test/webhooks/deliveries/modes.test.ts',
   RETENTION,
 )
 const about = inFile(
-  'src/webhooks/deliveries/dispatch-events.ts',
+  'src/webhooks/dispatch/dispatch-events.ts',
   DELIVERIES,
   'test/webhooks/endpoints/health.test.ts',
 )
 const resend = inFile('src/webhooks/deliveries/resend-deliveries.ts', DELIVERIES)
-const drop = inFile('src/webhooks/deliveries/drop-deliveries.ts', RETENTION)
+const drop = inFile('src/webhooks/retention/drop-deliveries.ts', RETENTION)
 const keys = inFile(
   'src/webhooks/deliveries/delivery-keys.ts',
   'test/webhooks/deliveries/partitions.test.ts',

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { lastPosition } from './dispatcher-position.ts'
+import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** The maximum number of due deliveries that are counted. */
 const ROWS_COUNTED_MAX = 100_000

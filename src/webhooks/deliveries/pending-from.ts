@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { lastPosition } from './dispatcher-position.ts'
+import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** The largest bigint of PostgreSQL. */
 const POSITION_MAX = 2n ** 63n - 1n

@@ -4,8 +4,8 @@ import {
   type Completion,
   completeAttempts,
 } from '../../../src/webhooks/deliveries/complete-attempts.ts'
-import { dispatchEvents } from '../../../src/webhooks/deliveries/dispatch-events.ts'
 import { failClaims, releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
 import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, useWebhooks } from '../harness.ts'
 

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
-import { type ClaimRow, ENCRYPTED_SECRETS } from './claim-deliveries.ts'
-import type { Allotment } from './concurrency-limiter.ts'
+import { type ClaimRow, ENCRYPTED_SECRETS } from '../deliveries/claim-deliveries.ts'
+import type { Allotment } from '../deliveries/concurrency-limiter.ts'
 import { lastPosition, tryLock } from './dispatcher-position.ts'
 
 interface DispatchOptions {

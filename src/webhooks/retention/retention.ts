@@ -2,8 +2,8 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { inCte } from './delivery-keys.ts'
-import { deleteSupersededPositions } from './dispatcher-position.ts'
+import { inCte } from '../deliveries/delivery-keys.ts'
+import { deleteSupersededPositions } from '../dispatch/dispatcher-position.ts'
 import { dropDeliveries } from './drop-deliveries.ts'
 
 interface RetentionOptions {

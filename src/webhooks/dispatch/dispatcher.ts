@@ -3,9 +3,9 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { readClaims } from './claim-deliveries.ts'
+import { readClaims } from '../deliveries/claim-deliveries.ts'
+import type { Worker } from '../deliveries/worker.ts'
 import { dispatchEvents } from './dispatch-events.ts'
-import type { Worker } from './worker.ts'
 
 interface DispatcherOptions {
   readonly pool: Pool
