@@ -271,8 +271,9 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
 /** The latest attempt is in the row of its delivery. */
 async function seedAttempts(client: pg.Client): Promise<void> {
   await client.query(
-    `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, response_body, error)
-      select id, 1, created_at, 12, 500, '', 'responded with 500'
+    `insert into webhook_attempt
+        (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
+      select id, 1, position, created_at, 12, 500, '', 'responded with 500'
       from webhook_delivery where state = 'FAILED' order by id`,
   )
 }

@@ -191,8 +191,8 @@ async function run(from: number, to: number, admission: Admission): Promise<stri
 async function digest(): Promise<Record<string, string>> {
   const { pool } = db.database
   const { rows } = await pool.query(
-    `select table_name as name from information_schema.tables
-      where table_schema = 'public' and table_type = 'BASE TABLE'`,
+    `select relname as name from pg_class where relnamespace = 'public'::regnamespace
+      and relkind in ('r', 'p') and not relispartition`,
   )
   const digests: Record<string, string> = {}
   for (const { name } of rows) {

@@ -172,7 +172,10 @@ describe('a service whose role owns nothing', () => {
 
   test('makes partitions ahead', async () => {
     const { pool } = database
-    const tables = partitionedTables(pool, systemClock, { eventRetentionDays: 90 })
+    const tables = partitionedTables(pool, systemClock, {
+      eventRetentionDays: 90,
+      deliveryRetentionDays: 30,
+    })
     const { locked } = await createPartitionJob({
       ...{ pool, clock: systemClock, log: silent, tables },
     }).run()

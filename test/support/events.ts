@@ -101,7 +101,7 @@ export async function cutPartitions(pool: Pool): Promise<void> {
 
 /** Deletes the oldest events, up to a position, as retention does. */
 export async function expireEvents(pool: Pool, upTo: bigint): Promise<void> {
-  await tamper(pool, 'update sequencer set floor = $1', [upTo])
+  await tamper(pool, 'update event_retention set floor = $1, archived = $1', [upTo])
   await tamper(
     pool,
     `with expired as (delete from event_log where position <= $1 returning outbox_seq)

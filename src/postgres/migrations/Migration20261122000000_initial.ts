@@ -242,8 +242,12 @@ create table settlement (
 create index settlement_business_id_live_id_index on settlement (business_id, live, id);
 create index settlement_live_id_index on settlement (live, id);
 create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
+-- A row for each move, of which the highest counts. Thresholds are absolute, as it has no size to take a share of: it
+-- is vacuumed once a page or two is dead, and analysed often, so that no plan of when it was one page scans many.
 create table webhook_dispatcher (
-  id int primary key, "position" bigint not null, constraint webhook_dispatcher_one_row check (id = 1));
+  "position" bigint primary key)
+  with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500, autovacuum_vacuum_insert_threshold=-1,
+  autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=500);
 create table webhook_endpoint (
   id text primary key, business_id text not null, url text not null, kinds text[] not null,
   description text not null, concurrency int not null, after_position bigint not null,
@@ -258,23 +262,35 @@ create table webhook_secret (
   endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),
   constraint webhook_secret_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id));
--- A claim rewrites its row; with room in the same page, no index changes.
+-- No foreign key to webhook_endpoint: to drop a partition would wait for, and hold up, all that use endpoints.
+-- Deliveries are made of endpoints read by the same statement, and an endpoint is purged after its last delivery.
 create table webhook_delivery (
-  id text primary key, endpoint_id text not null, "position" bigint not null, state text not null,
+  id text not null, endpoint_id text not null, "position" bigint not null, state text not null,
   attempts int not null, schedule_from int not null default 0, due_at timestamptz(3) not null, claims int not null,
   created_at timestamptz(3) not null, completed_at timestamptz(3), failure text, leased_until timestamptz(3),
   started_at timestamptz(3), latency_ms int, status int, response_body text, error text,
   constraint webhook_delivery_endpoint_id_position_unique unique (endpoint_id, "position"),
-  constraint webhook_delivery_endpoint_id_foreign foreign key (endpoint_id) references webhook_endpoint(id),
   constraint webhook_delivery_completed check (((completed_at is null) = (state = 'PENDING')) and ((failure is null) =
     (state <> 'FAILED'))),
-  constraint webhook_delivery_state check (state in ('PENDING', 'DELIVERED', 'FAILED'))) with (fillfactor=50);
+  constraint webhook_delivery_state check (state in ('PENDING', 'DELIVERED', 'FAILED')),
+  primary key (id, "position")) partition by range ("position");
 create index webhook_delivery_due_index on webhook_delivery (endpoint_id, due_at) where (state = 'PENDING');
 create index webhook_delivery_failed_index on webhook_delivery (endpoint_id, "position") where (state = 'FAILED');
+-- Claims and completions rewrite a row. With room in its page, a delivery writes a tenth less to the log than without
+-- (966 bytes, not 1,070), and one with a retry two fifths less (1,647, not 2,663), as its claims change no index.
+-- Each delivery leaves a dead entry in the index of the pending ones, which claims pass: they are vacuumed by number,
+-- as a share would grow with the partition.
+create table webhook_delivery_rest partition of webhook_delivery for values from (minvalue) to (maxvalue)
+  with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=50000);
+-- No foreign key to webhook_delivery, for the same reason: an attempt is written by the statement that writes to its
+-- delivery, at the same position, and partitions of attempts are dropped after those of deliveries.
 create table webhook_attempt (
-  delivery_id text not null, "number" int not null, started_at timestamptz(3) not null, latency_ms int not null,
-  status int, response_body text not null, error text not null, primary key (delivery_id, number),
-  constraint webhook_attempt_delivery_id_foreign foreign key (delivery_id) references webhook_delivery(id));
+  delivery_id text not null, "number" int not null, "position" bigint not null, started_at timestamptz(3) not null,
+  latency_ms int not null, status int, response_body text not null, error text not null,
+  primary key (delivery_id, number, "position")) partition by range ("position");
+-- Only added to, so pages are full; frozen while they are in memory, and not again before the partition is dropped.
+create table webhook_attempt_rest partition of webhook_attempt for values from (minvalue) to (maxvalue)
+  with (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=50000);
 `
 
 const FUNCTIONS = `
@@ -513,6 +529,10 @@ create function is_disposable(parent text, upper text, is_locked boolean) return
           return false;
         end if;
         return not exists (select from event_log where position < before and outbox_seq >= first_seq);
+      -- No more rows come before the dispatcher's position.
+      when 'webhook_delivery' then return upper::bigint <= 1 + (select max(position) from webhook_dispatcher);
+      when 'webhook_attempt' then return not exists (select from list_partitions('webhook_delivery') d
+        where d.lower is null or d.lower::bigint < is_disposable.upper::bigint);
       else raise exception '% is not a table whose partitions are cut', parent using errcode = 'invalid_parameter_value';
     end case;
   end $$;
@@ -576,13 +596,16 @@ create function cut_partition(parent text, boundary text, suffix text) returns b
     perform protect_partition(to_regclass(rest));
     return true;
   end $$;
--- Drops a partition that nobody needs any more. False: it is needed.
+-- Drops a partition that nobody needs any more. False: it is needed, or another instance is at it.
 create function drop_partition(parent text, part text) returns boolean
   language plpgsql security definer set search_path to public, pg_temp set lock_timeout to '200ms' as $$
   declare
     upper_bound text;
   begin
     perform check_partition_caller(parent);
+    if not pg_try_advisory_xact_lock(4736352, 1) then
+      return false;
+    end if;
     select p.upper into upper_bound from list_partitions(parent) p where p.name = part;
     if upper_bound is null or is_disposable(parent, upper_bound, false) is not true then
       return false;
@@ -812,6 +835,6 @@ insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_id
   select 1, 1, 0, pg_current_snapshot(), 0, system_identifier, timeline, 0, 0, 0,
     pg_current_xact_id() from current_cluster();
 insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
-insert into webhook_dispatcher (id, position) values (1, 0);
+insert into webhook_dispatcher (position) values (0);
 select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `

@@ -23,6 +23,8 @@ export interface NumberedTable {
   readonly key: string
   /** The numbers that were used in the last day. */
   readonly perDay: () => Promise<number>
+  /** The last number that a row may have; absent: read from the table, by an index that begins with it. */
+  readonly lastKey?: () => Promise<bigint>
   /** The days whose rows a partition takes; absent: one. */
   readonly days?: number
   /** The fewest numbers of a partition; absent: 100,000. */

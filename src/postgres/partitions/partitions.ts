@@ -31,21 +31,23 @@ export async function readTableState(
   nowMs: number,
 ): Promise<TableState> {
   const [name, key] = [escapeIdentifier(table.table), escapeIdentifier(table.key)]
+  const lastKey = table.kind === 'number' ? await table.lastKey?.() : undefined
+  const end = (order: string) =>
+    lastKey === undefined ? `(select ${key} from ${name} order by ${key} ${order} limit 1)` : 'null'
   const { rows } = await pool.query<{
     rest_from: string | null
     first_key: string | null
     last_key: string | null
   }>(
     `select (select lower from list_partitions($1) where upper is null) as rest_from,
-      (select ${key} from ${name} order by ${key} limit 1) as first_key,
-      (select ${key} from ${name} order by ${key} desc limit 1) as last_key`,
+      ${end('asc')} as first_key, ${end('desc')} as last_key`,
     [table.table],
   )
   const [row] = rows
   return {
     restFrom: row?.rest_from ?? undefined,
     firstKey: row?.first_key ?? undefined,
-    lastKey: row?.last_key ?? undefined,
+    lastKey: lastKey?.toString() ?? row?.last_key ?? undefined,
     perDay: table.kind === 'number' ? await table.perDay() : 0,
     nowMs,
   }

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** The maximum number of due deliveries that are counted. */
 const ROWS_COUNTED_MAX = 100_000
@@ -35,7 +36,7 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
 export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
   const result = await pool.query<{ position: string }>({
     name: 'webhook-dispatched-up-to',
-    text: 'select position from webhook_dispatcher where id = 1',
+    text: lastPosition(),
   })
   return BigInt(result.rows[0]?.position ?? 0)
 }

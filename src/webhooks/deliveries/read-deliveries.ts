@@ -28,7 +28,7 @@ const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.statu
   where d.started_at is not null`
 
 const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
-  from webhook_attempt a where a.delivery_id = d.id`
+  from webhook_attempt a where a.delivery_id = d.id and a.position = d.position`
 
 const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
   coalesce(l.event_id, '') as "eventId", coalesce(o.kind, '') as "eventKind", d.state, d.attempts,
@@ -42,7 +42,7 @@ const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
 const EVENT = leftJoinEvent('d.position')
 
 /** Position and endpoint of the last delivery of the previous page. */
-interface DeliveryKey {
+interface PageKey {
   readonly position: bigint
   readonly endpointId: string
 }
@@ -59,7 +59,7 @@ export async function listOfEndpoint(
   pool: Pool,
   endpointId: string,
   state: DeliveryState | undefined,
-  after: DeliveryKey | undefined,
+  after: PageKey | undefined,
   limit: number,
 ): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: string | undefined }> {
   const values: unknown[] = [limit, endpointId]
@@ -92,7 +92,7 @@ export async function listOfEvent(
   pool: Pool,
   eventId: string,
   filter: Pick<DeliveryFilter, 'endpointId' | 'state'>,
-  after: DeliveryKey | undefined,
+  after: PageKey | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
   const values: unknown[] = [eventId]
