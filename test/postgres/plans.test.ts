@@ -27,6 +27,8 @@ const SMALL = new Set([
   'reconciliation_run',
   'schema_migration',
   'sequencer',
+  'settlement_follower',
+  'settlement_sweep',
   'webhook_dispatcher',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',

@@ -220,6 +220,16 @@ create table settlement (
 create index settlement_business_id_live_id_index on settlement (business_id, live, id);
 create index settlement_live_id_index on settlement (live, id);
 create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
+create table settlement_due (
+  business_id text not null, live boolean not null, due_at timestamptz(3) not null, next_at timestamptz(3) not null,
+  failures int not null, primary key (business_id, live));
+create index settlement_due_due_at_business_id_live_index on settlement_due (due_at, business_id, live);
+create index settlement_due_next_at_index on settlement_due (next_at);
+create table settlement_follower (
+  "position" bigint primary key, epoch int not null);
+create table settlement_sweep (
+  id int primary key, next_at timestamptz(3) not null, after_business_id text not null, after_live boolean not null,
+  is_expected boolean not null, constraint settlement_sweep_one_row check (id = 1));
 create table webhook_dispatcher (
   id int primary key, "position" bigint not null, constraint webhook_dispatcher_one_row check (id = 1));
 create table webhook_endpoint (
@@ -657,4 +667,6 @@ insert into event_epoch (epoch, start_position, started_at) values (1, 0, now())
 insert into sequencer (id, epoch, position, snapshot, done_seq, floor, system_identifier, timeline, base_seq)
   select 1, 1, 0, pg_current_snapshot(), 0, 0, system_identifier, timeline, 0 from current_cluster();
 insert into webhook_dispatcher (id, position) values (1, 0);
+insert into settlement_follower (position, epoch) values (0, 1);
+insert into settlement_sweep (id, next_at, after_business_id, after_live, is_expected) values (1, now(), '', false, true);
 `

@@ -2,7 +2,8 @@ import type { TestService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 
 /** Tables whose rows change without a call, on timers. */
-const BY_THEMSELVES = /^(sequencer|webhook_dispatcher|webhook_attempt|master_key_holder|rate_.*)$/
+const BY_THEMSELVES =
+  /^(sequencer|settlement_(due|follower|sweep)|webhook_dispatcher|webhook_attempt|master_key_holder|rate_.*)$/
 
 /** Every row that a call could have changed, as a count and a hash for each table. */
 export async function snapshotOf({ database: { pool } }: TestService): Promise<unknown> {
