@@ -17,6 +17,7 @@ import {
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
+import { DueEntity, FollowerEntity, SweepEntity } from '../settlement/due/due.entity.ts'
 import {
   HolidayEntity,
   SettlementEntity,
@@ -66,6 +67,9 @@ export const ENTITIES: Entities = [
   HolidayEntity,
   SettlementRequestEntity,
   SettlementEntity,
+  DueEntity,
+  FollowerEntity,
+  SweepEntity,
   TokenEntity,
   AuditEntryEntity,
   AuditHeadEntity,

@@ -152,8 +152,8 @@ export const SETTLEMENT_RULES = [
   first('a reversed payment starts a settlement', ' and ${IS_UNSETTLED}`', '`'),
   runs(
     'a request settles the other mode',
-    'if (request !== undefined && request.live !== unsettled.live) continue',
-    '',
+    '{ live, nowMs, forced }',
+    '{ live: !live, nowMs, forced }',
   ),
   runs(
     'a balance that fails holds up the others',

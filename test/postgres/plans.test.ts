@@ -31,8 +31,8 @@ const SMALL = new Set([
   'schema_migration',
   'sequencer_tick',
   'event_retention',
-  // One row for each partition.
-  'pg_inherits',
+  'settlement_follower',
+  'settlement_sweep',
   'webhook_dispatcher',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',

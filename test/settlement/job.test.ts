@@ -9,12 +9,11 @@ import { SETTLEMENT_COLUMNS, toSettlement } from '../../src/settlement/runs/stor
 import { readCalendar } from '../../src/settlement/terms/calendar.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
-import { insertTransactions } from '../../src/transactions/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { rowsRead } from '../support/rows-read.ts'
-import { CALLER, createInstance, incoming, insertBusiness, testClock } from './fixture.ts'
+import { CALLER, createInstance, incoming, insertBusiness, payAt, testClock } from './fixture.ts'
 
 const db = useDatabase(8)
 const clock = testClock(Date.now())
@@ -25,29 +24,8 @@ beforeEach(() => {
   instance = createInstance(db.database, clock)
 })
 
-/** Records and books payments of one naira each at a time. @returns their ids */
-async function pay(accountNumber: string, count: number, atMs: number): Promise<string[]> {
-  const { rows } = await instance.pool.query(
-    'select id, business_id, live from account where account_number = $1',
-    [accountNumber],
-  )
-  const account = { accountId: rows[0].id, businessId: rows[0].business_id, live: rows[0].live }
-  const payments = Array.from({ length: count }, () => ({
-    ...incoming(accountNumber, newId('str', atMs), 100n),
-    ...account,
-    id: newId('txn', atMs),
-    eventId: newId('evt', atMs),
-    createdAtMs: atMs,
-    payload: Buffer.alloc(1),
-  }))
-  expect((await insertTransactions(instance.pool, payments)).size).toBe(count)
-  await sequence(instance.pool)
-  await tamper(db.database.pool, 'update event_log set logged_at = $2 where event_id = any ($1)', [
-    payments.map((payment) => payment.eventId),
-    new Date(atMs),
-  ])
-  return payments.map((payment) => payment.id)
-}
+const pay = (accountNumber: string, count: number, atMs: number) =>
+  payAt(db.database.pool, accountNumber, count, atMs)
 
 /** A business with payments that are due immediately. */
 async function insertPaidBusiness(count: number) {
@@ -350,7 +328,7 @@ test('starting a settlement reads few of the events that are not due yet', async
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, id, terms, SYSTEM)
   const nowMs = clock.now()
-  const { calendar } = await readCalendar(db.database.orm, id)
+  const { calendar } = await readCalendar(instance.pool, id)
   const cutOffAtMs = calendar.cutOffAt(nowMs)
   await pay(accountNumber, 3, cutOffAtMs - 60_000)
   // Booked late, after payments that are not due.

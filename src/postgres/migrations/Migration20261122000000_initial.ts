@@ -242,6 +242,16 @@ create table settlement (
 create index settlement_business_id_live_id_index on settlement (business_id, live, id);
 create index settlement_live_id_index on settlement (live, id);
 create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
+create table settlement_due (
+  business_id text not null, live boolean not null, due_at timestamptz(3) not null, next_at timestamptz(3) not null,
+  failures int not null, primary key (business_id, live));
+create index settlement_due_due_at_business_id_live_index on settlement_due (due_at, business_id, live);
+create index settlement_due_next_at_index on settlement_due (next_at);
+create table settlement_follower (
+  "position" bigint primary key, epoch int not null);
+create table settlement_sweep (
+  id int primary key, next_at timestamptz(3) not null, after_business_id text not null, after_live boolean not null,
+  is_expected boolean not null, constraint settlement_sweep_one_row check (id = 1));
 -- A row for each move, of which the highest counts. Thresholds are absolute, as it has no size to take a share of: it
 -- is vacuumed once a page or two is dead, and analysed often, so that no plan of when it was one page scans many.
 create table webhook_dispatcher (
@@ -836,5 +846,7 @@ insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_id
     pg_current_xact_id() from current_cluster();
 insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
 insert into webhook_dispatcher (position) values (0);
+insert into settlement_follower (position, epoch) values (0, 1);
+insert into settlement_sweep (id, next_at, after_business_id, after_live, is_expected) values (1, now(), '', false, true);
 select protect_partition(inhrelid::regclass) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r';
 `
