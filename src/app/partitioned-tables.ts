@@ -9,5 +9,7 @@ export function partitionedTables(pool: Pool, clock: Clock): readonly Partitione
   return [
     { kind: 'number', table: 'outbox', key: 'seq', perDay },
     { kind: 'number', table: 'event_log', key: 'position', perDay },
+    { kind: 'month', table: 'transaction', key: 'id', prefix: 'txn' },
+    { kind: 'month', table: 'ledger_posting', key: 'transaction_id', prefix: 'txn' },
   ]
 }
