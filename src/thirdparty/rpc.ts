@@ -9,7 +9,11 @@ import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { getBalance } from '../settlement/balances/get-balance.ts'
-import { createGetShown, listTransactions } from '../transactions/find-transactions.ts'
+import {
+  createGetShown,
+  type ListTransactions,
+  listTransactions,
+} from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
@@ -95,12 +99,11 @@ export function createThirdPartyRpc({
 }
 
 function readPeriod(
-  request: { readonly from: string; readonly to: string },
+  request: Record<'from' | 'to' | 'recordedFrom' | 'recordedTo', string>,
   timeText: TimeText,
-): { readonly fromMs: number | undefined; readonly toMs: number | undefined } {
+): Pick<ListTransactions, 'fromMs' | 'toMs' | 'recordedFromMs' | 'recordedToMs'> {
   const faults: FieldFault[] = []
-  const read = (field: 'from' | 'to'): number | undefined => {
-    const text = request[field]
+  const read = (field: string, text: string): number | undefined => {
     if (text === '') return undefined
     const time = timeText.parse(text)
     if (time === undefined) {
@@ -108,7 +111,12 @@ function readPeriod(
     }
     return time
   }
-  const period = { fromMs: read('from'), toMs: read('to') }
+  const period = {
+    fromMs: read('from', request.from),
+    toMs: read('to', request.to),
+    recordedFromMs: read('recorded_from', request.recordedFrom),
+    recordedToMs: read('recorded_to', request.recordedTo),
+  }
   if (faults.length > 0) throw invalidFields(faults)
   return period
 }

@@ -10,7 +10,7 @@ import { isSettled, lockSettled } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** A transaction and the facts of its account. */
-interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
+export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
   settled: boolean
   reference: string
   merchant_reference: string
@@ -22,7 +22,7 @@ interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
   account_created_at_ms: number
 }
 
-const COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
+export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
   ${isSettled('t.id')} as settled, ${epochMs('t.paid_at')} as paid_at_ms,
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
@@ -45,10 +45,10 @@ export async function findBySessions(
   pool: Pool,
   keys: readonly SessionKey[],
 ): Promise<readonly (StoredTransaction | undefined)[]> {
-  const result = await pool.query<Row & { at: number }>({
+  const result = await pool.query<TransactionRow & { at: number }>({
     name: 'transaction-find-sessions',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(COLUMNS),
+    text: sessionsText(TRANSACTION_COLUMNS),
     values: sessionsValues(keys),
   })
   const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
@@ -147,9 +147,9 @@ export async function findRecorded(
   pool: Pool,
   keys: readonly RecordedKey[],
 ): Promise<readonly (RecordedTransaction | undefined)[]> {
-  const result = await pool.query<Row & { at: number; connector: ConnectorName }>({
+  const result = await pool.query<TransactionRow & { at: number; connector: ConnectorName }>({
     name: 'transaction-find-recorded',
-    text: `select k.at::int4 as at, a.connector, ${COLUMNS}
+    text: `select k.at::int4 as at, a.connector, ${TRANSACTION_COLUMNS}
       from ${KEYS} with ordinality as k(bank, session_id, live, at)
       join payment_session s on s.session_id = k.session_id and s.bank = k.bank
         and s.live = coalesce(k.live, s.live)
@@ -182,9 +182,9 @@ export async function lockTransaction(
     text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1`,
     values: [id],
   })
-  const result = await client.query<Row>({
+  const result = await client.query<TransactionRow>({
     name: 'transaction-lock',
-    text: `select ${COLUMNS} from transaction t ${joinAccount('t.account_id')}
+    text: `select ${TRANSACTION_COLUMNS} from transaction t ${joinAccount('t.account_id')}
       where t.id = $1 for no key update of t`,
     values: [id],
   })
@@ -246,15 +246,15 @@ export async function listBy(
   const found = ranges.map(
     (range) => `(select * from transaction t where ${where.join(' and ')}${range} ${order})`,
   )
-  const result = await pool.query<Row>(
-    `select ${COLUMNS} from (${found.join(' union all ')}) t
+  const result = await pool.query<TransactionRow>(
+    `select ${TRANSACTION_COLUMNS} from (${found.join(' union all ')}) t
       ${joinAccount('t.account_id')} ${order}`,
     values,
   )
   return result.rows.map(toStored)
 }
 
-function toStored(row: Row): StoredTransaction {
+export function toStored(row: TransactionRow): StoredTransaction {
   return {
     id: row.id,
     bank: row.bank,
