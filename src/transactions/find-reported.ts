@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import { isNumberOpen, joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
+import { joinSession } from './transaction.sql.ts'
 import type { TransactionStatus } from './transaction.ts'
 import type { Resolution } from './unmatched/unmatched-payment.ts'
 
@@ -63,8 +64,7 @@ export async function findReported(
             and c.amount_minor = r.amount_minor and c.status = r.status) as "conflictRecorded"
       from unnest((select $2::text[]), (select $3::text[]), (select $4::bigint[]), (select $5::text[]))
         with ordinality as r(session_id, account_number, amount_minor, status, at)
-      left join payment_session s on s.session_id = r.session_id and s.bank = $1 and s.live
-      left join transaction t on t.id = s.transaction_id
+      left ${joinSession('s.session_id = r.session_id and s.bank = $1 and s.live')}
       left ${joinAccount('t.account_id')}
       left join unmatched_payment u on u.session_id = r.session_id and u.bank = $1
         and u.account_number = r.account_number and u.amount_minor = r.amount_minor

@@ -6,7 +6,7 @@ import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
-import { isSettled, lockSettled } from './transaction.sql.ts'
+import { isSettled, joinSession, lockSettled } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** A transaction and the facts of its account. */
@@ -113,8 +113,10 @@ const KEYS = 'unnest((select $1::text[]), (select $2::text[]), (select $3::boole
 function sessionsText(columns: string): string {
   return `select k.at::int4 as at, ${columns}
     from ${KEYS} with ordinality as k(business_id, session_id, live, at)
-    join payment_session s on s.session_id = k.session_id and s.live = coalesce(k.live, s.live)
-    join transaction t on t.id = s.transaction_id and t.business_id = k.business_id
+    ${joinSession(
+      's.session_id = k.session_id and s.live = coalesce(k.live, s.live)',
+      't.business_id = k.business_id',
+    )}
     ${joinAccount('t.account_id')}
     order by t.live, t.id`
 }
@@ -151,9 +153,7 @@ export async function findRecorded(
     name: 'transaction-find-recorded',
     text: `select k.at::int4 as at, a.connector, ${TRANSACTION_COLUMNS}
       from ${KEYS} with ordinality as k(bank, session_id, live, at)
-      join payment_session s on s.session_id = k.session_id and s.bank = k.bank
-        and s.live = coalesce(k.live, s.live)
-      join transaction t on t.id = s.transaction_id
+      ${joinSession('s.session_id = k.session_id and s.bank = k.bank and s.live = coalesce(k.live, s.live)')}
       ${joinAccount('t.account_id')}
       order by t.live`,
     values: [

@@ -158,13 +158,13 @@ export const TRANSACTIONS = [
   ),
   queries(
     'a business sees the transactions of another',
-    ' and t.business_id = k.business_id\n',
-    '\n',
+    "'t.business_id = k.business_id',",
+    "'true',",
   ),
   queries(
     'a test key sees live transactions',
-    'and s.live = coalesce(k.live, s.live)\n    join',
-    'and s.live is not null\n    join',
+    "'s.session_id = k.session_id and s.live = coalesce(k.live, s.live)'",
+    "'s.session_id = k.session_id and s.live is not null'",
   ),
   queries(
     'a test transaction hides the live one',
@@ -173,8 +173,8 @@ export const TRANSACTIONS = [
   ),
   queries(
     'a session at another bank is taken for this one',
-    's.session_id = k.session_id and s.bank = k.bank\n',
-    's.session_id = k.session_id\n',
+    's.session_id = k.session_id and s.bank = k.bank and',
+    's.session_id = k.session_id and',
   ),
   reverse(
     'a payment that failed is reversed',

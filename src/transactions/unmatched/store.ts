@@ -12,6 +12,7 @@ import type { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
 import { appendPostings, PAYMENT_POSTING } from '../ledger/append-postings.ts'
 import type { NewTransaction } from '../store.ts'
 import { insertSessions, PAYMENT_EVENT } from '../store.ts'
+import { joinSession } from '../transaction.sql.ts'
 import type { PaymentKey, Resolution, StoredUnmatched } from './unmatched-payment.ts'
 
 const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
@@ -30,10 +31,10 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
  * live payments are stored as unmatched.
  */
 const isRecorded = (u: string) =>
-  `exists (select from payment_session s join transaction t on t.id = s.transaction_id
+  `exists (select from (select) one
+      ${joinSession(`s.session_id = ${u}.session_id and s.bank = ${u}.bank and s.live`)}
       ${joinAccount('t.account_id')}
-    where s.session_id = ${u}.session_id and s.bank = ${u}.bank and s.live
-      and t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
+    where t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
