@@ -61,7 +61,7 @@ export async function findReported(
         ${isNumberOpen('r.account_number', '$1', '$6::text[]')} as "isAccountOpen",
         exists (select from payment_conflict c
           where c.transaction_id = t.id and c.account_number = r.account_number
-            and c.amount_minor = r.amount_minor and c.status = r.status) as "conflictRecorded"
+            and c.amount_minor = r.amount_minor and c.status = r.status offset 0) as "conflictRecorded"
       from unnest((select $2::text[]), (select $3::text[]), (select $4::bigint[]), (select $5::text[]))
         with ordinality as r(session_id, account_number, amount_minor, status, at)
       left ${joinSession('s.session_id = r.session_id and s.bank = $1 and s.live')}

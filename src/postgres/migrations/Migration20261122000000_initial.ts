@@ -80,13 +80,20 @@ create index account_opening_index on account (next_try_at) where (status = 'PEN
 create index account_unhashed_index on account (id) where (id_number_encrypted is not null and id_number_hash is
   null);
 -- Who inserts the row of a session records its payment. In hash partitions, each index stays small enough for the
--- memory. No foreign key: a trigger of transaction checks a statement's rows together.
+-- memory. No foreign key: a trigger of transaction checks a statement's rows together. Rows of this and the next
+-- tables are only added, so a vacuum every million of them freezes them for good, instead of one that reads all of
+-- a large table; by default it waits for a fifth of the table. The pages have no room for updates, as hardly any
+-- row is updated; nor have those of the ledger's index for a settlement's postings, as room for them would make
+-- the index a quarter larger and save nothing (2 % of the WAL).
 create table payment_session (
   session_id text not null, bank text not null, live boolean not null, transaction_id text collate "C" not null,
   primary key (session_id, bank, live)) partition by hash (session_id);
 do $$ begin
   for part in 0..15 loop
-    execute format('create table payment_session_%s partition of payment_session for values with (modulus 16, remainder %s)', part, part);
+    execute format('create table payment_session_%s partition of payment_session
+      for values with (modulus 16, remainder %s) with (
+      autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=60000, autovacuum_freeze_min_age=0)',
+      part, part);
   end loop;
 end $$;
 -- No foreign keys here and in ledger_posting: they look up, lock and rewrite the parent of each row. Nor any to
@@ -98,7 +105,8 @@ create table "transaction" (
   narration text not null, live boolean not null, recorded_by text not null,
   constraint transaction_amount check (amount_minor > 0),
   constraint transaction_status check (status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED'))) partition by range (id);
-create table transaction_rest partition of transaction for values from (minvalue) to (maxvalue);
+create table transaction_rest partition of transaction for values from (minvalue) to (maxvalue) with (
+  autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
 create index transaction_account_id_paid_at_id_index on transaction (account_id, paid_at, id);
 create index transaction_account_unsuccessful_index on transaction (account_id, status, paid_at, id) where (status
   <> 'SUCCESS');
@@ -119,7 +127,8 @@ create table ledger_posting (
     (debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null) else false
     end),
   constraint ledger_posting_sides check (debit_account <> credit_account)) partition by range (transaction_id);
-create table ledger_posting_rest partition of ledger_posting for values from (minvalue) to (maxvalue);
+create table ledger_posting_rest partition of ledger_posting for values from (minvalue) to (maxvalue) with (
+  autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
 create table payment_conflict (
   transaction_id text collate "C" not null, account_number text not null, amount_minor bigint not null, status text not null,
   created_at timestamptz(3) not null, primary key (transaction_id, account_number, amount_minor, status));
