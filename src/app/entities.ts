@@ -30,6 +30,7 @@ import {
   UnmatchedPaymentEntity,
 } from '../transactions/exceptions.entity.ts'
 import { PostingEntity } from '../transactions/ledger/posting.entity.ts'
+import { PaymentSessionEntity } from '../transactions/payment-session.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
 import {
   AttemptEntity,
@@ -43,6 +44,7 @@ export const ENTITIES: Entities = [
   BusinessEntity,
   KeyEntity,
   AccountEntity,
+  PaymentSessionEntity,
   TransactionEntity,
   PostingEntity,
   UnmatchedPaymentEntity,

@@ -48,7 +48,7 @@ export function growthAccounts({ accounts }: GrowthSizes): number {
 }
 
 /**
- * Fills an empty database in bulk: transactions with their postings and sequenced events, and
+ * Fills an empty database in bulk: transactions with their sessions, postings and sequenced events, and
  * deliveries with their attempts. Checks all foreign keys at the end. Connects as a superuser.
  */
 export async function seedGrowth(
@@ -74,7 +74,9 @@ export async function seedGrowth(
     for (let from = 1; from <= sizes.transactions; from += CHUNK) {
       const chunk = chunkOf(from, sizes, nowMs)
       await seedTransactions(loader, sizes, chunk)
-      const posted = seedPostings(httpClient, chunk).then(() => seedReversals(httpClient, chunk))
+      const posted = seedPostings(httpClient, chunk)
+        .then(() => seedSessions(httpClient, chunk))
+        .then(() => seedReversals(httpClient, chunk))
       await seedEvents(loader, chunk)
       await posted
       await numbered
@@ -210,6 +212,14 @@ async function seedPostings(client: pg.Client, chunk: Chunk): Promise<void> {
       ) p(kind, debit, credit)
       where ${inChunk('id')} and status in ('SUCCESS', 'REVERSED')
         and (kind = 'payment' or status = 'REVERSED')`,
+    idsOf(chunk),
+  )
+}
+
+async function seedSessions(client: pg.Client, chunk: Chunk): Promise<void> {
+  await client.query(
+    `insert into payment_session (session_id, bank, live, transaction_id)
+      select session_id, bank, live, id from transaction where ${inChunk('id')}`,
     idsOf(chunk),
   )
 }

@@ -79,17 +79,34 @@ create index account_live_status_id_index on account (live, status, id);
 create index account_opening_index on account (next_try_at) where (status = 'PENDING');
 create index account_unhashed_index on account (id) where (id_number_encrypted is not null and id_number_hash is
   null);
--- No foreign keys here and in ledger_posting: they look up, lock and rewrite the parent of each row.
+-- Who inserts the row of a session records its payment. In hash partitions, each index stays small enough for the
+-- memory. No foreign key: a trigger of transaction checks a statement's rows together. Rows of this and the next
+-- tables are only added, so a vacuum every million of them freezes them for good, instead of one that reads all of
+-- a large table; by default it waits for a fifth of the table. The pages have no room for updates, as hardly any
+-- row is updated; nor have those of the ledger's index for a settlement's postings, as room for them would make
+-- the index a quarter larger and save nothing (2 % of the WAL).
+create table payment_session (
+  session_id text not null, bank text not null, live boolean not null, transaction_id text collate "C" not null,
+  primary key (session_id, bank, live)) partition by hash (session_id);
+do $$ begin
+  for part in 0..15 loop
+    execute format('create table payment_session_%s partition of payment_session
+      for values with (modulus 16, remainder %s) with (
+      autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=60000, autovacuum_freeze_min_age=0)',
+      part, part);
+  end loop;
+end $$;
+-- No foreign keys here and in ledger_posting: they look up, lock and rewrite the parent of each row. Nor any to
+-- transaction: a partition that is referred to cannot be detached, and so not be cut.
 create table "transaction" (
-  id text primary key, business_id text not null, account_id text not null, bank text not null,
-  session_id text not null, amount_minor bigint not null, status text not null, settled_at timestamptz(3),
-  paid_at timestamptz(3) not null, created_at timestamptz(3) not null, payer_name text not null,
+  id text collate "C" primary key, business_id text not null, account_id text not null, bank text not null,
+  session_id text not null, amount_minor bigint not null, status text not null, paid_at timestamptz(3) not null, created_at timestamptz(3) not null, payer_name text not null,
   payer_account_number text not null, payer_bank_code text not null, payer_bank_name text not null,
   narration text not null, live boolean not null, recorded_by text not null,
-  constraint transaction_session_id_bank_live_unique unique (session_id, bank, live),
   constraint transaction_amount check (amount_minor > 0),
-  constraint transaction_settled check (settled_at is null or status in ('SUCCESS', 'REVERSED')),
-  constraint transaction_status check (status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED')));
+  constraint transaction_status check (status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED'))) partition by range (id);
+create table transaction_rest partition of transaction for values from (minvalue) to (maxvalue) with (
+  autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
 create index transaction_account_id_paid_at_id_index on transaction (account_id, paid_at, id);
 create index transaction_account_unsuccessful_index on transaction (account_id, status, paid_at, id) where (status
   <> 'SUCCESS');
@@ -97,7 +114,7 @@ create index transaction_business_id_live_paid_at_id_index on transaction (busin
 create index transaction_unsuccessful_index on transaction (business_id, live, status, paid_at, id) where (status <>
   'SUCCESS');
 create table ledger_posting (
-  transaction_id text not null, "kind" text not null, business_id text not null, debit_account text not null,
+  transaction_id text collate "C" not null, "kind" text not null, business_id text not null, debit_account text not null,
   credit_account text not null, amount_minor bigint not null, created_at timestamptz(3) not null,
   live boolean not null, settlement_id text, primary key (transaction_id, kind),
   constraint ledger_posting_amount check (amount_minor > 0),
@@ -109,11 +126,12 @@ create table ledger_posting (
     = 'available' and credit_account = 'pending' and settlement_id is null) when 'payment_reversal' then
     (debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null) else false
     end),
-  constraint ledger_posting_sides check (debit_account <> credit_account));
+  constraint ledger_posting_sides check (debit_account <> credit_account)) partition by range (transaction_id);
+create table ledger_posting_rest partition of ledger_posting for values from (minvalue) to (maxvalue) with (
+  autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
 create table payment_conflict (
-  transaction_id text not null, account_number text not null, amount_minor bigint not null, status text not null,
-  created_at timestamptz(3) not null, primary key (transaction_id, account_number, amount_minor, status),
-  constraint payment_conflict_transaction_id_foreign foreign key (transaction_id) references transaction(id));
+  transaction_id text collate "C" not null, account_number text not null, amount_minor bigint not null, status text not null,
+  created_at timestamptz(3) not null, primary key (transaction_id, account_number, amount_minor, status));
 create table unmatched_payment (
   id text primary key, bank text not null, account_number text not null, session_id text not null,
   amount_minor bigint not null, status text not null, paid_at timestamptz(3) not null,
@@ -128,8 +146,7 @@ create table unmatched_payment (
 create index unmatched_payment_open_bank_index on unmatched_payment (bank, id) where (resolution is null);
 create index unmatched_payment_open_index on unmatched_payment (id) where (resolution is null);
 create table reversal (
-  transaction_id text primary key, reason text not null, reversed_at timestamptz(3) not null,
-  constraint reversal_transaction_id_foreign foreign key (transaction_id) references transaction(id));
+  transaction_id text collate "C" primary key, reason text not null, reversed_at timestamptz(3) not null);
 create table bank_notification (
   id text primary key, bank text not null, body_digest bytea not null, received_at timestamptz(3) not null,
   raw_encrypted bytea not null, bank_key text not null, state text not null, outcome text not null,
@@ -543,6 +560,8 @@ create function is_disposable(parent text, upper text, is_locked boolean) return
       when 'webhook_delivery' then return upper::bigint <= 1 + (select max(position) from webhook_dispatcher);
       when 'webhook_attempt' then return not exists (select from list_partitions('webhook_delivery') d
         where d.lower is null or d.lower::bigint < is_disposable.upper::bigint);
+      when 'transaction' then return false;
+      when 'ledger_posting' then return false;
       else raise exception '% is not a table whose partitions are cut', parent using errcode = 'invalid_parameter_value';
     end case;
   end $$;
@@ -641,12 +660,6 @@ create function transaction_guard() returns trigger language plpgsql as $$
       raise exception 'a transaction cannot go from % to %', old.status, new.status
         using errcode = 'integrity_constraint_violation';
     end if;
-    if old.settled_at is not null and new.settled_at is distinct from old.settled_at then
-      raise exception 'a transaction is settled once' using errcode = 'integrity_constraint_violation';
-    end if;
-    if old.settled_at is null and new.settled_at is not null and new.status <> 'SUCCESS' then
-      raise exception 'only a successful transaction is settled' using errcode = 'integrity_constraint_violation';
-    end if;
     return new;
   end $$;
 -- Refuses changes of rows that are only added.
@@ -706,12 +719,20 @@ create function settlement_fee(amount_minor bigint, flat_minor bigint, basis_poi
     case when cap_minor = 0 then amount_minor else cap_minor end,
     (flat_minor + div(amount_minor::numeric * basis_points + 5000, 10000))
   )::bigint $$;
+-- A settlement and a reversal of the same balance exclude each other until the commit, so each sees the postings
+-- of the other if it reads them after it has the lock. Reversals share the lock.
+create function lock_settled(business_id text, live boolean, is_reversal boolean) returns void language sql as $$
+  select case when is_reversal then pg_advisory_xact_lock_shared(key) else pg_advisory_xact_lock(key) end
+  from hashtextextended(case when live then 'live' else 'test' end || ' settled state of ' || business_id, 0) key $$;
 -- Refuses a transition without its postings, written by the same statement or before. Recording a payment is
--- no transition: \`inflow ledger verify\` checks it.
+-- no transition: \`inflow ledger verify\` checks it. Settling is none of the status: see settlement_posted.
 create function transaction_posted() returns trigger language plpgsql as $$
   declare
     wrong text;
   begin
+    perform lock_settled(r.business_id, r.live, true) from (
+      select distinct n.business_id, n.live from after_transition n join before_transition o using (id)
+      where n.status = 'REVERSED' and o.status <> 'REVERSED' order by 1, 2) r;
     select n.id into wrong
     from after_transition n join before_transition o using (id) cross join lateral (
       select
@@ -723,16 +744,47 @@ create function transaction_posted() returns trigger language plpgsql as $$
         coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_reversal
       from ledger_posting p where p.transaction_id = n.id
     ) posted
-    where (n.status, n.settled_at) is distinct from (o.status, o.settled_at) and (
+    where n.status <> o.status and (
       payment <> case when n.status in ('SUCCESS', 'REVERSED') then n.amount_minor else 0 end
-      or settlement <> case when n.settled_at is not null then n.amount_minor else 0 end
-      or fee > settlement
+      or settlement > case when n.status = 'REVERSED' then n.amount_minor else 0 end
       or payment_reversal <> case when n.status = 'REVERSED' then payment else 0 end
       or settlement_reversal <> case when n.status = 'REVERSED' then settlement else 0 end
       or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end)
     limit 1;
     if found then
       raise exception 'the ledger postings of % do not match its state', wrong
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
+-- A transaction is settled by its posting: once, as the primary key has it, with the whole amount and the fee in
+-- one statement, and only while it is successful.
+create function settlement_posted() returns trigger language plpgsql as $$
+  declare
+    wrong text;
+  begin
+    if not exists (select from added where kind in ('settlement', 'fee')) then
+      return null;
+    end if;
+    perform lock_settled(b.business_id, b.live, false) from (
+      select distinct business_id, live from added where kind in ('settlement', 'fee') order by 1, 2) b;
+    select s.transaction_id into wrong
+    from (
+      select transaction_id, business_id, live, sum(amount_minor) filter (where kind = 'settlement') as settlement,
+        coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee
+      from added where kind in ('settlement', 'fee') group by transaction_id, business_id, live
+    ) s cross join lateral (
+      select business_id, live, amount_minor, status from transaction t where t.id = s.transaction_id offset 0
+    ) t cross join lateral (
+      select coalesce(sum(amount_minor) filter (where kind = 'payment'), 0) as payment,
+        count(*) filter (where kind not in ('payment', 'settlement', 'fee')) as reversals
+      from ledger_posting p where p.transaction_id = s.transaction_id
+    ) posted
+    where t.status <> 'SUCCESS' or (s.business_id, s.live) <> (t.business_id, t.live) or settlement is distinct from t.amount_minor or fee > t.amount_minor
+      or payment <> t.amount_minor or reversals > 0
+    limit 1;
+    if found then
+      raise exception 'the transaction % cannot be settled so', wrong
         using errcode = 'integrity_constraint_violation';
     end if;
     return null;
@@ -779,7 +831,21 @@ create function transaction_account_guard() returns trigger language plpgsql as 
     end if;
     return null;
   end $$;
-create function posting_transaction_guard() returns trigger language plpgsql as $$
+create function transaction_session_guard() returns trigger language plpgsql as $$
+  declare
+    orphan text;
+  begin
+    select t.id into orphan
+    from added t left join lateral
+      (select transaction_id from payment_session s where (s.session_id, s.bank, s.live) = (t.session_id, t.bank, t.live)
+        offset 0) parent on true
+    where parent.transaction_id is distinct from t.id limit 1;
+    if found then
+      raise exception 'the session of % is not its own', orphan using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
+create function transaction_reference_guard() returns trigger language plpgsql as $$
   declare
     orphan text;
   begin
@@ -788,7 +854,7 @@ create function posting_transaction_guard() returns trigger language plpgsql as 
       (select true as found from transaction t where t.id = p.transaction_id offset 0) parent on true
     where parent.found is null limit 1;
     if found then
-      raise exception 'the transaction % of a posting does not exist', orphan
+      raise exception 'the transaction % of a row of % does not exist', orphan, tg_table_name
         using errcode = 'foreign_key_violation';
     end if;
     return null;
@@ -807,6 +873,10 @@ create trigger webhook_endpoint_mode_guard before UPDATE of live on webhook_endp
 create trigger api_key_mode_guard before UPDATE of live on api_key for each ROW execute function mode_guard();
 create trigger transaction_account_guard after INSERT on transaction
   REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_account_guard();
+create trigger transaction_session_guard after INSERT on transaction
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_session_guard();
+create trigger payment_session_append_only before DELETE OR UPDATE OR TRUNCATE on payment_session
+  for each STATEMENT execute function append_only();
 create trigger transaction_guard before UPDATE on transaction for each ROW execute function transaction_guard();
 create trigger transaction_kept before DELETE OR TRUNCATE on transaction
   for each STATEMENT execute function append_only();
@@ -815,7 +885,13 @@ create trigger transaction_posted after UPDATE on transaction
 create trigger ledger_posting_append_only before DELETE OR UPDATE OR TRUNCATE on ledger_posting
   for each STATEMENT execute function append_only();
 create trigger posting_transaction_guard after INSERT on ledger_posting
-  REFERENCING NEW TABLE AS added for each STATEMENT execute function posting_transaction_guard();
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
+create trigger conflict_transaction_guard after INSERT on payment_conflict
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
+create trigger reversal_transaction_guard after INSERT on reversal
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
+create trigger settlement_posted after INSERT on ledger_posting
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function settlement_posted();
 create trigger audit_entry_append_only before DELETE OR UPDATE OR TRUNCATE on audit_entry
   for each STATEMENT execute function append_only();
 create trigger audit_entry_chain before INSERT on audit_entry for each ROW execute function audit_chain();

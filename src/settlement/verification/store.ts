@@ -4,7 +4,12 @@ import { BALANCE_KEYS, MONEY_EVENTS } from '../../events/balance-changes/balance
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Discrepancy } from '../../transactions/ledger/verify-transactions.ts'
-import { joinPostings, joinTransaction, TRANSACTIONS } from '../../transactions/transaction.sql.ts'
+import {
+  IS_UNSETTLED,
+  joinPostings,
+  joinTransaction,
+  TRANSACTIONS,
+} from '../../transactions/transaction.sql.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from '../runs/store.ts'
 import type { BalanceKey, Settlement } from '../settlement.ts'
 
@@ -85,7 +90,7 @@ export async function verifySettlement(
   const { id, businessId, live, fromSequence, scannedSequence } = settlement
   const { rows } = await client.query<VerifiedRow>(
     `with payment as (
-        select t.id, t.status = 'SUCCESS' and t.settled_at is null as is_skipped,
+        select t.id, ${IS_UNSETTLED} as is_skipped,
           sum(p.amount_minor) filter (where p.kind = 'settlement') as gross,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
           settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due
