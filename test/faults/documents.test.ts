@@ -18,10 +18,11 @@ const DOCUMENTS = [
 /**
  * Stands in for the programs of the documents. `npm ci`, `npm start` and the tests are run by
  * `.ci/run` and test/app; `inflow fake-banks` listens at fixed ports, and test/cli runs it at free
- * ones. Commands that follow something are ended after a while.
+ * ones. Commands that follow something are ended after a while. `nats` is a consumer's own program.
  */
 const PROGRAMS = `
 npm() { :; }
+nats() { :; }
 ended() { [ "$1" -eq 124 ] || { echo "unknown end: $1" >&2; return 1; }; }
 npx() {
   local program=$1; shift

@@ -4,9 +4,9 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   MATRIX: 'full',
-  SCHEDULES: '3000',
-  SEQUENCES: '250',
-  RELAY_EVENTS: '30000',
+  SCHEDULES: '1500',
+  SEQUENCES: '150',
+  RELAY_EVENTS: '20000',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.

@@ -323,6 +323,24 @@ test.each(['gross_minor', 'fees_minor', 'transaction_count', 'scanned_sequence']
   },
 )
 
+test('a preview counts what is due by the schedule, and everything if forced', async () => {
+  const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
+  const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 2, cutOffMinutes: 0, ...NO_FEE }
+  await updateTerms(instance, businessId, terms, SYSTEM)
+  const { calendar } = await readCalendar(db.database.orm, businessId)
+  const cutOffAtMs = calendar.cutOffAt(clock.now())
+  await pay(accountNumber, 1, cutOffAtMs - 1)
+  await pay(accountNumber, 2, cutOffAtMs)
+  const dependencies = { ...instance, database: db.database }
+  for (const [force, count] of [
+    [false, 1n],
+    [true, 3n],
+  ] as const) {
+    const preview = await previewSettlement(dependencies, { businessId, live: true, force })
+    expect([force, preview.transactionCount]).toEqual([force, count])
+  }
+})
+
 test('starting a settlement reads few of the events that are not due yet', async () => {
   const { id, accountNumber } = await insertBusiness(instance.pool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }

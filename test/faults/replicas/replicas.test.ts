@@ -119,8 +119,10 @@ test('a standby that replays nothing serves no read, and every read once it has 
   }
   expect((await readsOf(reader)).replica).toBe(before.replica)
   await untilUsed(reader, false)
-  const lag = await reader.metrics.getSingleMetric('inflow_replica_lag_bytes')?.get()
-  expect(lag?.values[0]?.value).toBeGreaterThan(0)
+  await vi.waitFor(async () => {
+    const lag = await reader.metrics.getSingleMetric('inflow_replica_lag_bytes')?.get()
+    expect(lag?.values[0]?.value).toBeGreaterThan(0)
+  }, WAIT)
 
   await resume(pair.standby.url)
   for (const [name, read] of Object.entries(READS)) {

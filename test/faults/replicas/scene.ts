@@ -58,7 +58,15 @@ export async function untilUsed(reader: Reader, isUsed: boolean): Promise<void> 
   }, WAIT)
 }
 
-export const pause = (url: string) => query(url, 'select pg_wal_replay_pause()')
+/** Pauses the replay of a standby, which goes on for a moment after it is asked. */
+export async function pause(url: string): Promise<void> {
+  await query(url, 'select pg_wal_replay_pause()')
+  await vi.waitFor(async () => {
+    const rows = await query(url, 'select pg_get_wal_replay_pause_state() as state')
+    expect(rows).toEqual([{ state: 'paused' }])
+  }, WAIT)
+}
+
 export const resume = (url: string) => query(url, 'select pg_wal_replay_resume()')
 
 export async function openBusiness(instance: Instance) {
