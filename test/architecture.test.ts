@@ -14,7 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   postgres: ['net'],
   crypto: ['postgres'],
   auth: ['crypto', 'postgres', 'net', 'businesses'],
-  banks: ['config', 'net'],
+  banks: ['config', 'net', 'postgres'],
   businesses: ['auth', 'postgres', 'net'],
   // Domains append to `events`, which imports no domain.
   events: ['auth', 'postgres'],

@@ -6,11 +6,14 @@ import { createOpenAtBank } from '../accounts/openings/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/openings/resolve-openings.ts'
 import { systemActor } from '../auth/caller.ts'
 import type { BankCode, BankConnector, BankOf, IsSimulated, NamedConnector } from '../banks/bank.ts'
+import { createReportBreakers } from '../banks/breakers/report-breakers.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
 import { type ServedBank, serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createNotifications, type Notifications } from '../notifications/notifications.ts'
 import { createAssignSession } from '../notifications/payment-sessions.ts'
@@ -55,6 +58,8 @@ export interface Payments {
   readonly notifications: Notifications
   /** What reconciliation against a bank's statement needs. */
   readonly reconciling: ReconcileDependencies
+  /** Reports the circuit breakers of this process: each worker has its own. */
+  readonly breakers: Pick<Loop, 'start'>
   start(): void
   stop(): Promise<void>
 }
@@ -65,6 +70,9 @@ export function composePayments(options: Options): Payments {
   const { pool, recordingPool, relaxedPool, orm } = database
   const bankMetrics = createBankMetrics(metrics)
   const served = serveBanks({ liveBanks: config.liveBanks, clock, log, metrics: bankMetrics })
+  const { breakers } = served
+  const processId = newId('ins', clock.now())
+  const reportBreakers = createReportBreakers({ orm, processId, breakers, log })
   const isSimulated: IsSimulated = (bank) =>
     config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
   const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
@@ -117,13 +125,15 @@ export function composePayments(options: Options): Payments {
     batches,
     notifications,
     reconciling,
+    breakers: reportBreakers,
     start() {
       openings.start()
       notifications.start()
       reconciliation.start()
     },
     async stop() {
-      await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
+      const loops = [openings, notifications, reconciliation, reportBreakers]
+      await Promise.all(loops.map((loop) => loop.stop()))
       await served.close()
     },
   }

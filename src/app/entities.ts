@@ -2,6 +2,7 @@ import { AccountEntity } from '../accounts/account.entity.ts'
 import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
 import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
+import { BreakerEntity } from '../banks/breakers/breaker.entity.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import { KeyEntity } from '../businesses/key.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
@@ -52,6 +53,7 @@ export const ENTITIES: Entities = [
   ReversalEntity,
   NotificationEntity,
   PaymentKeyEntity,
+  BreakerEntity,
   RunEntity,
   OutboxEntity,
   EventLogEntity,

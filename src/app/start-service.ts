@@ -76,6 +76,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   events.start()
   webhooks.start()
   keyUses.start()
+  payments.breakers.start()
   if (channel === undefined) background.start()
   return {
     httpPort: http.port,

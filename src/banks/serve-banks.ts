@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { createNameResolver } from '../net/name-resolver.ts'
 import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
+import type { BreakerState } from './http/circuit-breaker.ts'
 import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'
 import type { LiveBank } from './live-bank.ts'
 import type { BankMetrics } from './metrics.ts'
@@ -17,6 +18,8 @@ export interface ServedBank {
 
 interface ServedBanks {
   readonly live: ReadonlyMap<BankCode, ServedBank>
+  /** The state of each bank's circuit breaker in this process. */
+  readonly breakers: ReadonlyMap<BankCode, () => BreakerState>
   /** Aborts the requests in progress. */
   close(): Promise<void>
 }
@@ -31,6 +34,7 @@ interface Options {
 /** Creates the connectors of the live banks. Sends no request yet. */
 export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
+  const breakers = new Map<BankCode, () => BreakerState>()
   const clients: PooledBankHttp[] = []
   const resolve = createNameResolver()
   for (const code of BANK_CODES) {
@@ -45,6 +49,7 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
       observe: (result, durationMs) => metrics.request(code, result, durationMs),
     })
     clients.push(http)
+    breakers.set(code, http.breakerState)
     metrics.breaker(code, http.breakerState)
     const connector = prepared.connect({
       http,
@@ -56,6 +61,7 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
   }
   return {
     live,
+    breakers,
     close: async () => void (await Promise.all(clients.map((http) => http.close()))),
   }
 }

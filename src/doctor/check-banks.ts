@@ -1,6 +1,7 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { countOpeningsInReview } from '../accounts/resolve-account.ts'
 import type { BankCode } from '../banks/bank.ts'
+import { listBreakers } from '../banks/breakers/list-breakers.ts'
 import type { Config } from '../config/config.ts'
 import { countInReview, latestNotificationAt } from '../notifications/notification-status.ts'
 import { countConflicts } from '../transactions/record-conflict.ts'
@@ -83,10 +84,26 @@ export async function checkBankWork(
     )
   }
   if (openings + unmatched + held + differing === 0) findings.ok('nothing waits for manual review')
+  await checkBreakers(em, findings)
   for (const bank of Object.keys(liveBanks) as BankCode[]) {
     await checkLatest(em, bank, nowMs, findings)
   }
   return findings.all
+}
+
+/** Each worker has its own breakers, so one of them may refuse calls that another one sends. */
+async function checkBreakers(
+  em: EntityManager,
+  findings: ReturnType<typeof createFindings>,
+): Promise<void> {
+  const byBank = Map.groupBy(await listBreakers(em), ({ bank }) => bank)
+  for (const [bank, breakers] of byBank) {
+    const since = breakers[0]?.openedAt.toISOString()
+    findings.warn(
+      `the circuit breaker of ${bank} is open in ${breakers.length} processes, the first since ${since}`,
+      'calls to the bank fail at once until it responds again: check the bank and the network',
+    )
+  }
 }
 
 async function checkLatest(

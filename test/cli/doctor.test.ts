@@ -279,6 +279,15 @@ test('reports whether a live bank responds, and what waits for manual review', a
     ['warn', 'PROVIDUS has sent no notification within the retention of notifications'],
     ['ok', `PROVIDUS responds at ${host}`],
   ])
+  const notifiedAt = new Date(Date.now() - 60_000)
+  await pool.query(
+    `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state,
+        outcome, cause, tries)
+      values ('ntf_1', 'PROVIDUS', '', $1, '', 'k', 'PROCESSED', 'RECORDED', '', 1)`,
+    [notifiedAt],
+  )
+  const notified = `PROVIDUS sent its latest notification at ${notifiedAt.toISOString()}`
+  expect(await reported()).toContainEqual(['ok', notified])
   await bank.close()
   expect((await reported()).at(-1)).toEqual([
     'fail',

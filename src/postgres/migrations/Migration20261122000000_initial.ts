@@ -53,6 +53,10 @@ create table master_key (
   id text primary key, known_text bytea not null, created_at timestamptz(3) not null);
 create table master_key_holder (
   id text primary key, current_key_id text not null, known_key_ids text[] not null, seen_at timestamptz(3) not null);
+create table bank_breaker (
+  bank text not null, process_id text not null, state text not null, opened_at timestamptz(3) not null,
+  seen_at timestamptz(3) not null,
+  primary key (bank, process_id));
 create table account (
   id text primary key, business_id text not null, reference text not null, merchant_reference text not null,
   bank text not null, account_number text, account_name text, status text not null, first_name text not null,
