@@ -11,8 +11,6 @@ import { getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
 import { closeActive } from './openings/opening-store.ts'
 
-const BANK_TIMEOUT_MS = 10_000
-
 interface Dependencies {
   readonly pool: Pool
   readonly bankOf: BankOf
@@ -62,10 +60,11 @@ export async function closeAccount(
 async function closeAtBank(bankOf: BankOf, account: StoredAccount & OpenAccount): Promise<void> {
   const served = bankOf(account)
   // A bank does not know the accounts of the sandbox: the number may be a stranger's.
-  const close = served?.name === account.connector ? served.connector.closeAccount : undefined
+  if (served?.name !== account.connector) return
+  const { closeAccount: close } = served.connector
   if (close === undefined) return
   const { reference, accountNumber, bankAccountId } = account
-  const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
+  const signal = AbortSignal.timeout(served.callTimeoutMs)
   const result = await close({ reference, accountNumber, bankAccountId }, signal)
   if (result.kind === 'closed') return
   throw new Fault('bank_unavailable', 'The bank did not close the account; repeat the request', {

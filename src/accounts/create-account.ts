@@ -1,9 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { BankCode, BankOf, ConnectorName } from '../banks/bank.ts'
+import type { BankCode, BankOf, NamedConnector } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { newId, newReference } from '../core/ids.ts'
+import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import {
@@ -14,11 +15,16 @@ import {
   isOpened,
   type OpenAccount,
 } from './account.ts'
-import { CLAIM_MS, type OpenAtBank, type OpeningRequest } from './openings/open-at-bank.ts'
+import {
+  claimMs,
+  type OpenAtBank,
+  type OpeningOutcome,
+  type OpeningRequest,
+} from './openings/open-at-bank.ts'
 import { claimPending } from './openings/opening-store.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
 
-/** How long a repeat waits for the call that is asking the bank: longer than that call's claim. */
+/** How long a caller waits for the bank, or for the call that is asking it. The call to the bank goes on. */
 const WAIT_MS = 20_000
 
 const POLL_MS = 50
@@ -104,12 +110,16 @@ async function createOnce(
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
   const served = bankOf(request)
-  const row = served && newReservation(dependencies, request, detailsHash, served.name)
+  const row = served && newReservation(dependencies, request, detailsHash, served)
+  const untilMs = clock.now() + WAIT_MS
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber } = request
-    return openForCaller(dependencies, { ...opening, idType, idNumber, alias, requested: true })
+    return openForCaller(
+      dependencies,
+      { ...opening, idType, idNumber, alias, requested: true },
+      untilMs,
+    )
   }
-  const untilMs = clock.now() + WAIT_MS
   let reserved = row !== undefined && (await reserve(row))
   while (!reserved) {
     const nowMs = clock.now()
@@ -121,16 +131,16 @@ async function createOnce(
       if (isOpened(stored)) return { account: stored, replayed: true }
       if (stored.openingState === 'MANUAL_REVIEW') throw inManualReview(stored.lastCause)
       if (served === undefined) throw notServed(request.bank)
-      const claim = await claimPending(pool, stored.id, nowMs, nowMs + CLAIM_MS)
+      const claim = await claimPending(pool, stored.id, nowMs, nowMs + claimMs(served))
       if (claim !== undefined) return open({ account: stored, ...claim })
     }
-    if (row === undefined) throw notServed(request.bank)
+    if (served === undefined || row === undefined) throw notServed(request.bank)
     if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
     // The bank may have rejected the other call, so the reference may be free again. The claim
     // starts now: an older one would expire while this call is asking the bank.
     if (stored === undefined) {
-      reserved = await reserve({ ...row, claimedUntilMs: clock.now() + CLAIM_MS })
+      reserved = await reserve({ ...row, claimedUntilMs: clock.now() + claimMs(served) })
     }
   }
   assert(row, 'only what can be opened is reserved')
@@ -141,7 +151,7 @@ function newReservation(
   { clock, encrypter }: Dependencies,
   request: CreateAccount,
   detailsHash: Buffer,
-  connector: ConnectorName,
+  served: NamedConnector,
 ): Reservation {
   const nowMs = clock.now()
   const id = newId('acc', nowMs)
@@ -152,7 +162,7 @@ function newReservation(
     reference: newReference(),
     merchantReference: request.reference,
     bank: request.bank,
-    connector,
+    connector: served.name,
     firstName: request.firstName,
     lastName: request.lastName,
     email: request.email,
@@ -165,16 +175,24 @@ function newReservation(
       ? encrypter.fingerprint(identityText(request.idType, request.idNumber))
       : null,
     detailsHash,
-    claimedUntilMs: nowMs + CLAIM_MS,
+    claimedUntilMs: nowMs + claimMs(served),
     createdAtMs: nowMs,
   }
 }
 
 async function openForCaller(
-  { openAtBank }: Dependencies,
+  { openAtBank, clock }: Dependencies,
   request: OpeningRequest,
+  untilMs: number,
 ): Promise<Created> {
-  const outcome = await openAtBank(request)
+  const opening = openAtBank(request)
+  while (!(await withTimeout(opening, POLL_MS))) {
+    if (clock.now() <= untilMs) continue
+    // Without the caller, what the bank opens is stored all the same.
+    opening.catch(() => undefined)
+    throw bankUnavailable('the bank has not responded yet')
+  }
+  const outcome: OpeningOutcome = await opening
   if (outcome.kind === 'opened') return { account: outcome.account, replayed: false }
   if (outcome.kind === 'rejected') throw invalidFields(outcome.fields)
   const { state, cause } = outcome

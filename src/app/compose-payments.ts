@@ -4,8 +4,9 @@ import { type CreateAccountCall, createCreateAccount } from '../accounts/create-
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank } from '../accounts/openings/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/openings/resolve-openings.ts'
+import { trackOpenings } from '../accounts/openings/track-openings.ts'
 import { systemActor } from '../auth/caller.ts'
-import type { BankCode, BankConnector, BankOf, IsSimulated, NamedConnector } from '../banks/bank.ts'
+import type { BankCode, BankConnector, BankOf, IsSimulated } from '../banks/bank.ts'
 import { createReportBreakers } from '../banks/breakers/report-breakers.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox/sandbox.ts'
@@ -76,8 +77,11 @@ export function composePayments(options: Options): Payments {
   const isSimulated: IsSimulated = (bank) =>
     config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
   const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
-  const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
-  const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
+  const opening = trackOpenings(createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit }))
+  const { openAtBank } = opening
+  const openings = createResolveOpenings({
+    ...{ pool, openAtBank, encrypter, clock, log, aliasOf, live: served.live },
+  })
   const onConflict = reportConflict(bankMetrics, log)
   const batches = createBatchWatch()
   const findOpenAccounts = createFindOpenAccounts(recordingPool, isSimulated)
@@ -135,6 +139,8 @@ export function composePayments(options: Options): Payments {
       const loops = [openings, notifications, reconciliation, reportBreakers]
       await Promise.all(loops.map((loop) => loop.stop()))
       await served.close()
+      // Their requests have ended, and what became of them is stored.
+      await opening.ended()
     },
   }
 }
@@ -144,11 +150,11 @@ function createBankOf(
   live: ReadonlyMap<BankCode, ServedBank>,
   isSimulated: IsSimulated,
 ): BankOf {
-  const simulated: NamedConnector = { name: 'sandbox', connector: sandbox }
+  const simulated = { name: 'sandbox', connector: sandbox, callTimeoutMs: 10_000 } as const
   return (account) => {
     if (!account.live) return simulated
     const served = live.get(account.bank)
-    if (served !== undefined) return { name: 'live', connector: served.connector }
+    if (served !== undefined) return { name: 'live', ...served }
     return isSimulated(account.bank) ? simulated : undefined
   }
 }

@@ -209,6 +209,8 @@ export type ConnectorName = 'sandbox' | 'live'
 export interface NamedConnector {
   readonly name: ConnectorName
   readonly connector: BankConnector
+  /** How long one call of the connector may take, with all of its requests. */
+  readonly callTimeoutMs: number
 }
 
 /**

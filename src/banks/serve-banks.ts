@@ -11,6 +11,8 @@ import type { BankMetrics } from './metrics.ts'
 /** A live bank with its connector. */
 export interface ServedBank {
   readonly connector: LiveConnector
+  /** How long one call of the connector may take, with all of its requests. */
+  readonly callTimeoutMs: number
   readonly allowedCidrs: readonly string[]
   /** Whether to requery payments even if a signature covers the notification. */
   readonly requery: boolean
@@ -57,7 +59,9 @@ export function serveBanks({ liveBanks, clock, log, metrics }: Options): ServedB
       random: randomBytes,
       warn: (text) => log.warn({ bank: code }, text),
     })
-    live.set(code, { connector, allowedCidrs, requery })
+    // A call sends one request, and another one before it where it needs a token.
+    const callTimeoutMs = 2 * limits.timeoutMs
+    live.set(code, { connector, callTimeoutMs, allowedCidrs, requery })
   }
   return {
     live,

@@ -13,15 +13,13 @@ export type Confirmation =
   | { readonly kind: 'paid' | 'reversed'; readonly payment: BankPayment }
   | { readonly kind: 'denied' | 'unknown' | 'conflict'; readonly cause: string }
 
-const REQUERY_TIMEOUT_MS = 9_000
-
 /**
  * Requeries the payment of a notification and compares the bank's response with the notification.
  * Skips the requery if a signature covers the payment and the settings trust it. Returns the payment
  * as the bank's response describes it.
  */
 export async function confirmPayment(
-  { connector, requery }: ServedBank,
+  { connector, requery, callTimeoutMs }: ServedBank,
   reading: MoneyReading,
 ): Promise<Confirmation> {
   const reported = plainPayment(reading.payment)
@@ -30,7 +28,7 @@ export async function confirmPayment(
   if (!requery && reading.bound) {
     return { kind: reading.kind === 'payment' ? 'paid' : 'reversed', payment: reported }
   }
-  const response = await connector.requery(reported, AbortSignal.timeout(REQUERY_TIMEOUT_MS))
+  const response = await connector.requery(reported, AbortSignal.timeout(callTimeoutMs))
   if (response.kind === 'denied' || response.kind === 'unknown') return response
   return compare(reported, response)
 }

@@ -27,8 +27,13 @@ const RESPONSE_TIMEOUT_MS = 20_000
 /** Above this, banks are asked to retry: a database that hangs must not exhaust memory. */
 const IN_PROGRESS_MAX = 1_024
 
+/** How long processing may take beside the call to the bank. */
+const PROCESSING_MS = 40_000
+
 /** After this, a process that is processing a notification is considered dead. */
-const PROCESSING_LEASE_MS = 60_000
+export function processingLeaseMs({ callTimeoutMs }: Pick<ServedBank, 'callTimeoutMs'>): number {
+  return callTimeoutMs + PROCESSING_MS
+}
 
 export interface ReceiveDependencies extends ProcessDependencies {
   readonly storeNotification: StoreNotification
@@ -94,7 +99,7 @@ async function serve(
   const reading = served.connector.read(notification)
   if (reading.kind === 'unauthenticated') return 'UNAUTHENTICATED'
   const receivedAtMs = clock.now()
-  const stored = await store(dependencies, bank, notification, reading, receivedAtMs)
+  const stored = await store(dependencies, bank, served, { notification, reading, receivedAtMs })
   // A processed notification stays processed, but the bank may confirm an unconfirmed payment by now.
   if (stored.state === 'PROCESSED' && stored.outcome !== 'UNCONFIRMED') {
     return outcomeOfRepeat(stored.outcome)
@@ -118,12 +123,17 @@ async function serve(
   return outcome
 }
 
+interface Received {
+  readonly notification: BankNotification
+  readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
+  readonly receivedAtMs: number
+}
+
 function store(
   { storeNotification, encrypter }: ReceiveDependencies,
   bank: BankCode,
-  notification: BankNotification,
-  reading: Exclude<Reading, { kind: 'unauthenticated' }>,
-  nowMs: number,
+  served: ServedBank,
+  { notification, reading, receivedAtMs: nowMs }: Received,
 ): Promise<StoredNotification> {
   const id = newId('ntf', nowMs)
   return storeNotification({
@@ -133,7 +143,7 @@ function store(
     receivedAtMs: nowMs,
     rawEncrypted: encryptNotification(encrypter, id, notification),
     bankKey: 'payment' in reading ? reading.payment.bankKey.slice(0, 200).replaceAll('\0', '') : '',
-    nextTryAtMs: nowMs + PROCESSING_LEASE_MS,
+    nextTryAtMs: nowMs + processingLeaseMs(served),
   })
 }
 

@@ -3,14 +3,11 @@ import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { failedProcessing, processNotification } from './process-notification.ts'
 import { decryptNotification } from './raw-notification.ts'
-import type { ReceiveDependencies } from './receive-notification.ts'
+import { processingLeaseMs, type ReceiveDependencies } from './receive-notification.ts'
 import { claimDueNotifications, type DueNotification } from './store.ts'
 
 /** How many notifications one turn processes, all of them concurrently. */
 const NOTIFICATIONS_MAX = 16
-
-/** How long this instance owns the notifications that a turn claims. */
-const LEASE_MS = 60_000
 
 const IDLE_MS = 1_000
 
@@ -24,12 +21,14 @@ export function createRetryNotifications(
 ): Loop {
   const { pool, clock, log } = dependencies
   const banks = [...live.keys()]
+  // One statement claims the notifications of all banks, so for as long as the slowest bank may take.
+  const leaseMs = Math.max(...[...live.values()].map(processingLeaseMs))
   return createLoop({
     name: 'bank notifications',
     log,
     async turn() {
       const nowMs = clock.now()
-      const untilMs = nowMs + LEASE_MS
+      const untilMs = nowMs + leaseMs
       const due = await claimDueNotifications(pool, banks, nowMs, untilMs, NOTIFICATIONS_MAX)
       await Promise.all(due.map((stored) => retryNotification(dependencies, live, stored)))
       return due.length === NOTIFICATIONS_MAX ? 0 : IDLE_MS

@@ -31,7 +31,8 @@ const PAGES_MAX = 1_000
 /** How often a step fails before its failing accounts are skipped. */
 const FAILURES_MAX = 3
 
-const LIST_TIMEOUT_MS = 20_000
+/** A list takes longer than other calls. */
+const LIST_TIMEOUT_MS_MIN = 20_000
 
 /** @throws BankUnreachableError, NotListedError; then the page counts for nothing, and repeating it is safe */
 export async function runReconciliationPage(
@@ -109,7 +110,8 @@ async function runPage(
 ): Promise<PageResult> {
   await renew()
   const { fromMs, toMs } = run
-  const timed = AbortSignal.any([signal, AbortSignal.timeout(LIST_TIMEOUT_MS)])
+  const timeoutMs = Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN)
+  const timed = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
   const listed = await served.connector.listPayments?.({ fromMs, toMs, page, account }, timed)
   if (listed === undefined) return { missed: 0, cursor: undefined }
   const missed = await recordMissing(dependencies, run.bank, served, listed.payments)

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import pino from 'pino'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { AccountEntity } from '../../src/accounts/account.entity.ts'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createOpenAtBank } from '../../src/accounts/openings/open-at-bank.ts'
@@ -30,6 +30,7 @@ const clock = { now: () => nowMs }
 beforeEach(async () => {
   nowMs = Date.now()
   atBank = []
+  callTimeoutMs = 10_000
   sent = []
   faults = 0
   const request = { name: 'Acme', alias: '' }
@@ -44,7 +45,10 @@ const bank: BankConnector = {
     }),
 }
 
-const bankOf: BankOf = () => ({ name: 'live', connector: bank })
+/** How long a call of the bank may take. */
+let callTimeoutMs: number
+
+const bankOf: BankOf = () => ({ name: 'live', connector: bank, callTimeoutMs })
 
 /** The names of the statements that were sent. */
 let sent: string[]
@@ -131,6 +135,26 @@ describe('one call at a time asks the bank for an account', () => {
     const [one, other] = await Promise.all([first, second])
     expect(other).toEqual({ account: { ...one.account, ...other.account }, replayed: true })
     expect(other.account.accountNumber).toBe(one.account.accountNumber)
+    expect(atBank).toHaveLength(1)
+  })
+
+  test('a slow bank is waited for, without the caller, and what it opened is stored', async () => {
+    callTimeoutMs = 60_000
+    const timeouts = vi.spyOn(AbortSignal, 'timeout')
+    const refused = expect(create()).rejects.toMatchObject({
+      reason: 'bank_unavailable',
+      cause: 'the bank has not responded yet',
+    })
+    await bankHas(1)
+    expect(timeouts).toHaveBeenLastCalledWith(60_000)
+    timeouts.mockRestore()
+    expect(await claimedForMs()).toBe(65_000)
+    nowMs += 20_001
+    await refused
+    // A repeat waits for the same call.
+    const repeat = create()
+    atBank[0]!.respond(opened())
+    expect(await repeat).toMatchObject({ replayed: true })
     expect(atBank).toHaveLength(1)
   })
 

@@ -57,8 +57,8 @@ describe('an opening is resumed', () => {
     afterCrash: 'retry',
     openAccount: () => Promise.reject(new Error('not asked here')),
   }
-  const sandbox = { name: 'sandbox', connector } as const
-  const live = { name: 'live', connector } as const
+  const sandbox = { name: 'sandbox', connector, callTimeoutMs: 1 } as const
+  const live = { name: 'live', connector, callTimeoutMs: 1 } as const
   const resume = (
     asked: ConnectorName,
     served: NamedConnector | undefined,
@@ -73,7 +73,7 @@ describe('an opening is resumed', () => {
   test('by the connector that was asked before, if that still serves the bank', () => {
     expect(resume('live', live, 'REQUERYING')).toBe('ask')
     expect(resume('sandbox', sandbox, 'CREATING')).toBe('ask')
-    const dies = { name: 'live', connector: { ...connector, afterCrash: 'manual review' } } as const
+    const dies = { ...live, connector: { ...connector, afterCrash: 'manual review' } } as const
     expect(resume('live', dies, 'CREATING')).toBe('MANUAL_REVIEW')
   })
 

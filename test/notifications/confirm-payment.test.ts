@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { BankPayment, Requery } from '../../src/banks/bank.ts'
 import type { ServedBank } from '../../src/banks/serve-banks.ts'
 import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
@@ -24,7 +24,7 @@ type Kind = 'payment' | 'reversal'
 async function confirm(
   payment: BankPayment,
   response: Requery = { kind: 'confirmed', payment },
-  { kind = 'payment' as Kind, bound = false, requery = true } = {},
+  { kind = 'payment' as Kind, bound = false, requery = true, callTimeoutMs = 10_000 } = {},
 ) {
   const asked: BankPayment[] = []
   const connector = {
@@ -33,11 +33,18 @@ async function confirm(
       return response
     },
   }
-  const served = { connector, requery, allowedCidrs: [] } as unknown as ServedBank
+  const served = { connector, requery, callTimeoutMs, allowedCidrs: [] } as unknown as ServedBank
   return { result: await confirmPayment(served, { kind, payment, bound }), asked }
 }
 
 describe('whether the bank is asked', () => {
+  test('for as long as its settings allow', async () => {
+    const timeouts = vi.spyOn(AbortSignal, 'timeout')
+    onTestFinished(() => timeouts.mockRestore())
+    await confirm(reported, undefined, { callTimeoutMs: 45_000 })
+    expect(timeouts).toHaveBeenLastCalledWith(45_000)
+  })
+
   test.each([
     [true, true, true],
     [true, false, true],

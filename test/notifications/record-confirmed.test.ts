@@ -256,7 +256,9 @@ test('a payment that waited too long for its requery is refused, and the bank is
     pool: service.database.pool,
     clock: { ...systemClock, now: () => nowMs },
     log: pino({ level: 'silent' }),
-    live: new Map([['9PSB', { connector, allowedCidrs: [], requery: true }]]),
+    live: new Map([
+      ['9PSB', { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true }],
+    ]),
     findOpenAccounts: async (keys) => keys.map(() => undefined),
     assignSession: () => expect.fail('nothing is confirmed'),
     isReturned: () => expect.fail('nothing is confirmed'),

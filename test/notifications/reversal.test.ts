@@ -42,7 +42,7 @@ function processReversal(
   }
   return processNotification(dependencies, {
     bank: 'PALMPAY',
-    served: { connector, allowedCidrs: [], requery: true },
+    served: { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true },
     reading: { kind: 'reversal', payment: PAYMENT, bound: true },
     receivedAtMs: 0,
     recordedBy: 'notification',

@@ -335,8 +335,9 @@ describe('opening an account', () => {
         return { kind: 'opened', accountNumber, accountName: order.accountName, bankAccountId: '' }
       },
     })
-    const bank = { name: 'live', connector: connector('bank') } as const
-    const sandbox = { name: 'sandbox', connector: connector('sandbox') } as const
+    const callTimeoutMs = 10_000
+    const bank = { name: 'live', connector: connector('bank'), callTimeoutMs } as const
+    const sandbox = { name: 'sandbox', connector: connector('sandbox'), callTimeoutMs } as const
     const bankOf: BankOf = (account) => (account.live ? bank : sandbox)
     const openAtBank = createOpenAtBank({
       pool: pool(),

@@ -4,8 +4,6 @@ import { Fault, invalidFields } from '../../core/errors.ts'
 import type { StoredAccount } from '../account.ts'
 import { orderOf } from './open-at-bank.ts'
 
-const BANK_TIMEOUT_MS = 10_000
-
 const CAUSE_CHARACTERS_MAX = 200
 
 type Opened = Extract<AccountResult, { kind: 'opened' }>
@@ -35,7 +33,7 @@ export async function confirmOpening(
       { retryAfterSeconds: 300 },
     )
   }
-  const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
+  const signal = AbortSignal.timeout(served.callTimeoutMs)
   const order = orderOf(account, alias, {
     // A query needs no identity number.
     ...{ idType: undefined, idNumber: undefined },

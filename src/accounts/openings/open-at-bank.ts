@@ -1,7 +1,13 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../../banks/bank.ts'
+import type {
+  AccountOrder,
+  AccountResult,
+  BankConnector,
+  BankOf,
+  NamedConnector,
+} from '../../banks/bank.ts'
 import { plainText } from '../../banks/plain-text.ts'
 import type { Clock } from '../../core/clock.ts'
 import { assert, type FieldFault } from '../../core/errors.ts'
@@ -16,11 +22,13 @@ import { deletePending, switchConnector, updatePending } from './opening-store.t
 import { resumeOpening } from './resume-opening.ts'
 import { createStoreOpening } from './store-opening.ts'
 
-/** How long a bank may take to open an account, or to report the result of an earlier attempt. */
-const BANK_TIMEOUT_MS = 10_000
+/** How long storing the outcome of a call may take. */
+const STORE_MS = 5_000
 
-/** How long a call claims an account: longer than the bank may take. */
-export const CLAIM_MS = 15_000
+/** How long a call claims an account: longer than its bank may take. */
+export function claimMs({ callTimeoutMs }: Pick<NamedConnector, 'callTimeoutMs'>): number {
+  return callTimeoutMs + STORE_MS
+}
 
 const CAUSE_CHARACTERS_MAX = 500
 
@@ -81,11 +89,11 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
     keepPending(request, { state: 'MANUAL_REVIEW', cause, nextTryAtMs: undefined })
   const ask = async (
     request: OpeningRequest,
-    connector: BankConnector,
+    served: NamedConnector,
     priorState: PriorState,
   ): Promise<OpeningOutcome> => {
     const { account, attempt } = request
-    const { result, defect } = await askBank(connector, request, priorState)
+    const { result, defect } = await askBank(served, request, priorState)
     if (defect !== undefined) {
       const { bank, reference } = account
       log.error({ err: defect, bank, reference }, 'bank connector failed to open an account')
@@ -115,13 +123,14 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
       case 'pending':
         return keepPending(request, resumption.opening)
       case 'ask':
-        return ask(request, resumption.connector, resumption.priorState)
+        return ask(request, resumption.served, resumption.priorState)
       case 'switch': {
-        const { name, connector } = resumption.served
+        const { served } = resumption
+        const { name } = served
         // Stored first: if this process dies now, the next attempt knows whom it asked.
         const switched = await switchConnector(orm.em.fork(), account.id, attempt, name)
         assert(switched, 'a claimed account is pending')
-        return ask({ ...request, account: { ...account, connector: name } }, connector, 'RETRYABLE')
+        return ask({ ...request, account: { ...account, connector: name } }, served, 'RETRYABLE')
       }
     }
   }
@@ -134,11 +143,11 @@ interface BankResponse {
 }
 
 async function askBank(
-  connector: BankConnector,
+  { connector, callTimeoutMs }: NamedConnector,
   request: OpeningRequest,
   priorState: PriorState,
 ): Promise<BankResponse> {
-  const signal = AbortSignal.timeout(BANK_TIMEOUT_MS)
+  const signal = AbortSignal.timeout(callTimeoutMs)
   const { account, alias, idType, idNumber, attempt } = request
   const repeated = priorState !== 'RETRYABLE'
   const order = orderOf(account, alias, { idType, idNumber, attempt, repeated })
@@ -156,7 +165,7 @@ async function askBank(
   } catch (error) {
     const next = connector.afterCrash
     if (signal.aborted) {
-      const cause = `no response in ${BANK_TIMEOUT_MS} ms`
+      const cause = `no response in ${callTimeoutMs} ms`
       return { result: { kind: 'unknown', cause, next } }
     }
     return { result: { kind: 'unknown', cause: 'an error of this service', next }, defect: error }

@@ -1,10 +1,11 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
+import type { BankCode, NamedConnector } from '../../banks/bank.ts'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import { identityContext } from '../account.ts'
-import { CLAIM_MS, type OpenAtBank } from './open-at-bank.ts'
+import { claimMs, type OpenAtBank } from './open-at-bank.ts'
 import { claimDue, type DueOpening } from './opening-store.ts'
 
 /** How many openings one turn claims; all run at once. */
@@ -12,24 +13,32 @@ const OPENINGS_MAX = 8
 
 const IDLE_MS = 1_000
 
+/** Of calls of the sandbox. */
+const CALL_TIMEOUT_MS_MIN = 10_000
+
 interface Options {
   readonly pool: Pool
   readonly openAtBank: OpenAtBank
   readonly encrypter: Encrypter
   readonly clock: Clock
   readonly log: Logger
+  /** The live banks, with how long a call of each may take. */
+  readonly live: ReadonlyMap<BankCode, Pick<NamedConnector, 'callTimeoutMs'>>
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
 /** Retries openings without a clear result, if the bank allows it, until they have one. */
 export function createResolveOpenings(options: Options): Loop {
-  const { pool, clock, log } = options
+  const { pool, clock, log, live } = options
+  const timeoutsMs = [...live.values()].map(({ callTimeoutMs }) => callTimeoutMs)
+  // One statement claims openings at all banks, so for as long as the slowest bank may take.
+  const claimedMs = claimMs({ callTimeoutMs: Math.max(CALL_TIMEOUT_MS_MIN, ...timeoutsMs) })
   return createLoop({
     name: 'account openings',
     log,
     async turn() {
       const nowMs = clock.now()
-      const due = await claimDue(pool, nowMs, nowMs + CLAIM_MS, OPENINGS_MAX)
+      const due = await claimDue(pool, nowMs, nowMs + claimedMs, OPENINGS_MAX)
       await Promise.all(due.map((opening) => retryOpening(options, opening)))
       return due.length === OPENINGS_MAX ? 0 : IDLE_MS
     },

@@ -1,4 +1,4 @@
-import type { BankConnector, NamedConnector } from '../../banks/bank.ts'
+import type { NamedConnector } from '../../banks/bank.ts'
 import type { RequestedAccount } from '../account.ts'
 import {
   type OpeningState,
@@ -22,7 +22,7 @@ interface ClaimedOpening {
 type Resumption =
   | {
       readonly kind: 'ask'
-      readonly connector: BankConnector
+      readonly served: NamedConnector
       readonly priorState: PriorState
     }
   /** Nothing is open, and another connector than before opens the account. */
@@ -44,7 +44,7 @@ export function resumeOpening(
   if (served?.name === account.connector) {
     const { connector } = served
     const state = priorState === 'CREATING' ? openingStateOf(connector.afterCrash) : priorState
-    if (state !== 'MANUAL_REVIEW') return { kind: 'ask', connector, priorState: state }
+    if (state !== 'MANUAL_REVIEW') return { kind: 'ask', served, priorState: state }
     const cause = 'the process that asked the bank died'
     return { kind: 'pending', opening: { state, cause, nextTryAtMs: undefined } }
   }
