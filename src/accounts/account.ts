@@ -1,4 +1,4 @@
-import type { BankCode, ConnectorName, IdKind, IsSimulated } from '../banks/bank.ts'
+import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
 import type { OpeningState } from './openings/opening.ts'
 
 /**
@@ -83,6 +83,11 @@ export function isCreditable(
 /** The name on the account: `<business alias>/<First> <Last>`. */
 export function accountNameOf(alias: string, firstName: string, lastName: string): string {
   return `${alias}/${firstName} ${lastName}`
+}
+
+/** @returns undefined if the request has none */
+export function toVerification({ identityId, otp }: Verification): Verification | undefined {
+  return identityId === '' ? undefined : { identityId, otp }
 }
 
 /** The encryption context that binds an identity number to its account. */

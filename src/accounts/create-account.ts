@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
-import type { BankCode, BankOf, NamedConnector } from '../banks/bank.ts'
+import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/bank.ts'
 import type { Clock } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { newId, newReference } from '../core/ids.ts'
@@ -40,6 +40,8 @@ interface CreateAccount extends AccountDetails {
   readonly live: boolean
   /** The business's own reference. */
   readonly reference: string
+  /** Not one of the details: each attempt may need a new one. It is not stored. */
+  readonly verification?: Verification | undefined
 }
 
 interface Created {
@@ -113,12 +115,9 @@ async function createOnce(
   const row = served && newReservation(dependencies, request, detailsHash, served)
   const untilMs = clock.now() + WAIT_MS
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
-    const { idType, idNumber } = request
-    return openForCaller(
-      dependencies,
-      { ...opening, idType, idNumber, alias, requested: true },
-      untilMs,
-    )
+    const { idType, idNumber, verification } = request
+    const customer = { idType, idNumber, verification, alias }
+    return openForCaller(dependencies, { ...opening, ...customer, requested: true }, untilMs)
   }
   let reserved = row !== undefined && (await reserve(row))
   while (!reserved) {

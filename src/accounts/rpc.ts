@@ -10,7 +10,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
-import { identityText } from './account.ts'
+import { identityText, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { getAccount } from './get-account.ts'
@@ -51,6 +51,7 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         phone: request.phone,
         idType: toIdKind(request.idType),
         idNumber: request.idNumber || undefined,
+        verification: toVerification(request),
       })
       return { account: toAccountMessage(account), replayed }
     },

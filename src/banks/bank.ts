@@ -28,6 +28,14 @@ export const ID_KINDS = ['nin', 'bvn'] as const
 
 export type IdKind = (typeof ID_KINDS)[number]
 
+/** A verification of the customer that the bank itself has made or begun. */
+export interface Verification {
+  /** The bank's id of it. */
+  readonly identityId: string
+  /** The code that the bank sent to the customer, valid once; empty if the verification is complete. */
+  readonly otp: string
+}
+
 /** The account to open. */
 export interface AccountOrder {
   readonly bank: BankCode
@@ -40,6 +48,7 @@ export interface AccountOrder {
   readonly phone: string
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
+  readonly verification?: Verification | undefined
   /** From 1: counts this attempt and every earlier one, whatever their results. */
   readonly attempt: number
   /** Whether an earlier attempt may have opened the account. */
@@ -184,6 +193,15 @@ export interface BankConnector {
    * `unavailable` only if the bank says that it opened nothing; otherwise `unknown`.
    */
   readonly findOpened?: (order: AccountOrder, signal: AbortSignal) => Promise<AccountResult>
+  /**
+   * Asks the bank for the account with a number that an operator learned; absent if the bank has no
+   * such call. Returns `opened` only if it is the account of the order.
+   */
+  readonly findNumber?: (
+    order: AccountOrder,
+    accountNumber: string,
+    signal: AbortSignal,
+  ) => Promise<AccountResult>
   /** Absent if the bank cannot close accounts: the account is then blocked on our side. */
   readonly closeAccount?: (
     account: AccountAtBank,

@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
@@ -41,7 +42,10 @@ export function createThirdPartyRpc({
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
       const details = toAccountDetails(request)
-      const { account, replayed } = await createAccount({ businessId, live, reference, ...details })
+      const { account, replayed } = await createAccount({
+        ...{ businessId, live, reference, ...details },
+        verification: toVerification(request),
+      })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
       const data = toVirtualAccount(account, timeText)
       return { status: true, message: 'Account reserved', data }

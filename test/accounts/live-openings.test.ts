@@ -143,6 +143,27 @@ test.each([
   },
 )
 
+test('SAFEHAVEN: an account with the customer’s own identity needs all of its parts', async () => {
+  const verification = { identityId: 'customer-1', otp: '1234' }
+  const before = numbersAt('SAFEHAVEN').length
+  expect(await generate('SAFEHAVEN', { ...verification, identityId: '' })).toMatchObject({
+    status: 422,
+    errors: [{ field: 'identityId', message: 'is required with otp' }],
+  })
+  expect(await generate('SAFEHAVEN', { ...verification, idNumber: '' })).toMatchObject({
+    status: 422,
+    errors: [{ field: 'idNumber', message: 'is required with otp' }],
+  })
+  const { status, number } = await generate('SAFEHAVEN', verification)
+  expect([status, numbersAt('SAFEHAVEN').slice(before)]).toEqual([200, [number]])
+  // The code was used; a repeat has the account all the same, and a new account does not.
+  expect(await generate('SAFEHAVEN', verification)).toMatchObject({ status: 200, number })
+  expect(await generate('SAFEHAVEN', { ...verification, reference: 'order-2' })).toMatchObject({
+    status: 422,
+    errors: [{ field: 'otp', message: 'was not accepted by the bank' }],
+  })
+})
+
 test.each(['00012345678', '11112345678'])(
   'PALMPAY: a rejected identity number %s is reported as an invalid field',
   async (idNumber) => {

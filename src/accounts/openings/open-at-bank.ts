@@ -37,6 +37,7 @@ export interface OpeningRequest {
   readonly account: RequestedAccount
   readonly idType: AccountOrder['idType']
   readonly idNumber: AccountOrder['idNumber']
+  readonly verification?: AccountOrder['verification']
   /** The prefix of the business's account names. */
   readonly alias: string
   readonly attempt: number
@@ -148,9 +149,9 @@ async function askBank(
   priorState: PriorState,
 ): Promise<BankResponse> {
   const signal = AbortSignal.timeout(callTimeoutMs)
-  const { account, alias, idType, idNumber, attempt } = request
+  const { account, alias, idType, idNumber, verification, attempt } = request
   const repeated = priorState !== 'RETRYABLE'
-  const order = orderOf(account, alias, { idType, idNumber, attempt, repeated })
+  const order = orderOf(account, alias, { idType, idNumber, verification, attempt, repeated })
   try {
     if (priorState === 'REQUERYING') {
       const found = await findOpened(connector, order, signal)
@@ -186,7 +187,7 @@ function findOpened(
 export function orderOf(
   account: RequestedAccount,
   alias: string,
-  attempt: Pick<AccountOrder, 'idType' | 'idNumber' | 'attempt' | 'repeated'>,
+  attempt: Pick<AccountOrder, 'idType' | 'idNumber' | 'verification' | 'attempt' | 'repeated'>,
 ): AccountOrder {
   const { bank, reference, firstName, lastName, email, phone } = account
   const accountName = accountNameOf(alias, firstName, lastName)

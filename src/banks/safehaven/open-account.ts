@@ -8,6 +8,7 @@ import type { SafeHavenCall, SafeHavenResponse } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
 
 type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
+type SubAccountSettings = Extract<AccountSettings, { kind: 'sub-account' }>
 
 /**
  * Opens an account. Safe Haven cannot look up accounts by our reference, so an opening with an
@@ -16,6 +17,9 @@ type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
 export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCall) {
   const { account, virtualAccountsPath, subAccountsPath } = settings
   return async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
+    if (account.kind === 'sub-account' && identityOf(order, account) === undefined) {
+      return rejected('identityId', "is required: the customer's verification at the bank")
+    }
     const path = account.kind === 'virtual' ? virtualAccountsPath : subAccountsPath
     const response = await call('POST', path, fieldsOfOrder(order, settings), signal)
     if (response.kind === 'unreached') return { kind: 'unavailable', cause: response.cause }
@@ -48,18 +52,30 @@ function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings) {
     }
     return mergeFields(fields, createFields)
   }
-  const { identityType, identityNumber, identityId, identityOtp: otp } = account
   const fields = {
     ...common,
     phoneNumber: withCountryCode(order.phone),
     emailAddress: order.email,
-    identityType,
-    ...(identityNumber && { identityNumber }),
-    ...(identityId && { identityId }),
-    ...(otp && { otp }),
+    ...identityOf(order, account),
     autoSweep: false,
   }
   return mergeFields(fields, createFields)
+}
+
+/**
+ * The identity that a sub-account needs: a number with the verification begun for it and its one-time
+ * code, or a completed verification (`vID`); the operator's if the customer has none.
+ */
+function identityOf(
+  { idType, idNumber, verification }: AccountOrder,
+  { operatorIdentityId }: SubAccountSettings,
+) {
+  if (verification !== undefined && verification.otp !== '') {
+    const identityType = idType?.toUpperCase()
+    return { identityType, identityNumber: idNumber, ...verification }
+  }
+  const identityId = verification?.identityId ?? operatorIdentityId
+  return identityId === undefined ? undefined : { identityType: 'vID', identityId }
 }
 
 /** Nigerian numbers in the format of the bank: 08012345678 → +2348012345678. */
@@ -97,15 +113,22 @@ function toRejection(
   if (order.repeated && (code === 409 || /exist|duplicate|already/i.test(cause))) {
     return manualReview(cause)
   }
-  const field = code !== 400 && code !== 422 ? undefined : fieldNamedIn(cause)
+  const field = code !== 400 && code !== 422 ? undefined : fieldNamedIn(cause, order)
   if (field === undefined) return { kind: 'unavailable', cause }
-  return { kind: 'rejected', fields: [{ field, message: 'was not accepted by the bank' }] }
+  return rejected(field, 'was not accepted by the bank')
+}
+
+function rejected(field: string, message: string): AccountResult {
+  return { kind: 'rejected', fields: [{ field, message }] }
 }
 
 /** The rejected detail of the customer; anything else is an error in the settings. */
-function fieldNamedIn(message: string): 'phone' | 'email' | undefined {
+function fieldNamedIn(message: string, { verification }: AccountOrder): string | undefined {
   if (/phone/i.test(message)) return 'phone'
-  return /e-?mail/i.test(message) ? 'email' : undefined
+  if (/e-?mail/i.test(message)) return 'email'
+  if (verification === undefined) return undefined
+  if (/\botp\b|one.time/i.test(message)) return 'otp'
+  return /identity|bvn|nin\b/i.test(message) ? 'identityId' : undefined
 }
 
 /** Rejects an account if the bank returns another reference with it. */

@@ -33,11 +33,18 @@ const KIND = z.object({
   ACCOUNT_KIND: choice(['sub-account', 'virtual']).default('sub-account'),
 })
 
+/** Whose identity sub-accounts are opened with if the request has none: the bank requires one. */
 const SUB_ACCOUNT = z.object({
-  IDENTITY_TYPE: z.string().default('vID'),
-  IDENTITY_NUMBER: secret(z.string().default('')),
-  IDENTITY_ID: secret(z.string().default('')),
-  IDENTITY_OTP: secret(z.string().default('')),
+  IDENTITY: choice(['operator', 'customer']).default('operator'),
+})
+
+/** A completed verification of the operator at the bank, which can be used again. */
+const OPERATOR = z.object({
+  IDENTITY_ID: secret(
+    z.string(
+      "is required: the id of the operator's verification at the bank; or set BANK_SAFEHAVEN_IDENTITY=customer, and every request for an account has the customer's",
+    ),
+  ),
 })
 
 const VIRTUAL = z.object({
@@ -70,6 +77,8 @@ function readAccount(read: ReadSettings) {
     const virtual = read(VIRTUAL)
     return virtual && { kind, ...virtual }
   }
-  const subAccount = read(SUB_ACCOUNT)
-  return subAccount && { kind, ...subAccount }
+  const identity = read(SUB_ACCOUNT)?.identity
+  if (identity === 'customer') return { kind, operatorIdentityId: undefined }
+  const operator = identity && read(OPERATOR)
+  return operator && { kind, operatorIdentityId: operator.identityId }
 }

@@ -43,13 +43,21 @@ const NO_ACCOUNT: SafeHavenBody = { statusCode: 404, message: 'Virtual account n
 /** The account methods of the bank's API. */
 export function createSafeHavenAccounts(books: SafeHavenBooks, client: string, clock: Clock) {
   const show = (account: SafeHavenAccount) => accountToJson(account, client, clock)
+  const usedCodes = new Set<string>()
   return {
     openSubAccount(body: unknown): SafeHavenBody {
       const text = (name: string) => getPath(body, name)
       if (!text('externalReference')) return rejected('externalReference is required.')
       if (!/^\+\d{8,15}$/.test(text('phoneNumber'))) return rejected('phoneNumber is invalid.')
       if (!text('emailAddress').includes('@')) return rejected('emailAddress is invalid.')
-      if (!text('identityType') || !text('identityId')) return rejected('identity is required.')
+      const [identityType, identityId, otp] = ['identityType', 'identityId', 'otp'].map(text)
+      if (!identityType || !identityId) return rejected('identity is required.')
+      if (identityType !== 'vID') {
+        if (!/^\d{11}$/.test(text('identityNumber'))) return rejected('identityNumber is required.')
+        // A code is valid once.
+        if (!otp || usedCodes.has(`${identityId} ${otp}`)) return rejected('OTP is invalid.')
+        usedCodes.add(`${identityId} ${otp}`)
+      }
       if (!isLocal(text('callbackUrl'))) return rejected('callbackUrl is invalid.')
       const [callbackUrl, reference] = [text('callbackUrl'), text('externalReference')]
       const name = `COMPANY / ${text('emailAddress').split('@')[0]}`

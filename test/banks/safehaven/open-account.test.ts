@@ -93,9 +93,44 @@ describe('a permanent account', () => {
   })
 
   test('does not blame the customer for an error in the settings', async () => {
-    const environment = { BANK_SAFEHAVEN_IDENTITY_ID: '' }
+    const environment = {
+      BANK_SAFEHAVEN_CREATE_FIELDS: JSON.stringify({ identityType: '' }),
+    }
     const result = await connector(environment).openAccount(order(), signal)
     expect(result).toEqual({ kind: 'unavailable', cause: '400 identity is required.' })
+  })
+
+  test('is opened with the customer’s identity, whose one-time code is valid once', async () => {
+    const customer = { idType: 'bvn', idNumber: '22222222222' } as const
+    const verification = { identityId: 'customer-1', otp: '123456' }
+    const bank = connector()
+    const result = await bank.openAccount(order({ ...customer, verification }), signal)
+    expect(result.kind).toBe('opened')
+    expect(JSON.parse(bank.bodies.at(-1) ?? '')).toMatchObject({
+      ...{ identityType: 'BVN', identityNumber: '22222222222' },
+      ...verification,
+    })
+    expect(await bank.openAccount(order({ ...customer, verification }), signal)).toEqual({
+      kind: 'rejected',
+      fields: [{ field: 'otp', message: 'was not accepted by the bank' }],
+    })
+    const verified = { identityId: 'customer-2', otp: '' }
+    const second = await bank.openAccount(order({ ...customer, verification: verified }), signal)
+    expect(second.kind).toBe('opened')
+    const sent = JSON.parse(bank.bodies.at(-1) ?? '')
+    expect(sent).toMatchObject({ identityType: 'vID', identityId: 'customer-2' })
+    expect(sent).not.toHaveProperty('identityNumber')
+  })
+
+  test('without the operator’s identity needs the customer’s', async () => {
+    const own = { BANK_SAFEHAVEN_IDENTITY: 'customer', BANK_SAFEHAVEN_IDENTITY_ID: '' }
+    expect(await connector(own).openAccount(order(), signal)).toMatchObject({
+      kind: 'rejected',
+      fields: [{ field: 'identityId', message: expect.stringMatching(/^is required/) }],
+    })
+    const verification = { identityId: 'customer-3', otp: '' }
+    const result = await connector(own).openAccount(order({ verification }), signal)
+    expect(result.kind).toBe('opened')
   })
 
   test.each([

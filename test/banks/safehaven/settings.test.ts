@@ -12,8 +12,27 @@ describe('settings', () => {
       baseUrl: 'https://api.safehavenmfb.com',
       audience: 'https://api.safehavenmfb.com',
       tokenForm: 'form',
-      account: { kind: 'sub-account', identityType: 'vID' },
+      account: { kind: 'sub-account', operatorIdentityId: '64f0c0ffee64f0c0ffee0001' },
     })
+  })
+
+  test('of permanent accounts require an identity, or say that customers have theirs', () => {
+    const missing = { BANK_SAFEHAVEN_IDENTITY_ID: '' }
+    expect(settings(missing).faults).toEqual([
+      expect.stringMatching(
+        /^BANK_SAFEHAVEN_IDENTITY_ID is required: .* or set BANK_SAFEHAVEN_IDENTITY=customer/,
+      ),
+    ])
+    const customers = settings({ ...missing, BANK_SAFEHAVEN_IDENTITY: 'customer' })
+    expect(customers).toMatchObject({ faults: [], found: { account: { kind: 'sub-account' } } })
+  })
+
+  test('take no callback URL without https, except at this machine', () => {
+    const fault = (url: string) => settings({ BANK_SAFEHAVEN_CALLBACK_URL: url }).faults
+    expect(fault('http://inflow.example/banks/safehaven/notifications')).toEqual([
+      'BANK_SAFEHAVEN_CALLBACK_URL must be https, unless it is at this machine',
+    ])
+    expect(fault('https://inflow.example/banks/safehaven/notifications')).toEqual([])
   })
 
   test('report every error without secrets', () => {
