@@ -7,7 +7,7 @@ export type BankCode = (typeof BANK_CODES)[number]
 
 /** Facts about a bank that do not depend on its connector. */
 export interface BankFacts {
-  /** Display name. */
+  /** Display name, unless `BANK_<CODE>_NAME` is set. */
   readonly name: string
   /** Six digits, as in interbank session ids. */
   readonly interbankCode: string
@@ -22,6 +22,9 @@ export const BANK_FACTS: Readonly<Record<BankCode, BankFacts>> = {
   PROVIDUS: { name: 'Providus Bank', interbankCode: '000023', nubanCode: '101' },
   PALMPAY: { name: 'PalmPay', interbankCode: '100033', nubanCode: '999991' },
 }
+
+/** The names of the banks as businesses and payers see them: settings, by default those of the facts. */
+export type BankNames = Readonly<Record<BankCode, string>>
 
 /** Kinds of identity numbers. */
 export const ID_KINDS = ['nin', 'bvn'] as const
@@ -75,8 +78,11 @@ export type AccountResult =
     }
   /** The bank rejected the customer's details and opened nothing. */
   | { readonly kind: 'rejected'; readonly fields: readonly FieldFault[] }
-  /** A temporary failure; nothing was opened, so a retry is safe. */
-  | { readonly kind: 'unavailable'; readonly cause: string }
+  /**
+   * Nothing was opened, so a retry is safe. Lasting: the bank refused, and will refuse until the cause
+   * is gone, such as wrong settings; otherwise it was a temporary failure.
+   */
+  | { readonly kind: 'unavailable'; readonly cause: string; readonly lasting?: boolean }
   /** The bank may or may not have opened an account. */
   | { readonly kind: 'unknown'; readonly cause: string; readonly next: NextStep }
 

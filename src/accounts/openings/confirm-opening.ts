@@ -39,7 +39,10 @@ export async function confirmOpening(
     ...{ idType: undefined, idNumber: undefined },
     ...{ attempt: account.attempts, repeated: true },
   })
-  const found = await served.connector.findOpened?.(order, signal)
+  const { findNumber, findOpened } = served.connector
+  const found = findNumber
+    ? await findNumber(order, accountNumber, signal)
+    : await findOpened?.(order, signal)
   if (found === undefined) return undefined
   if (found.kind === 'opened' && found.accountNumber === accountNumber) return found
   if (found.kind === 'unknown') {
@@ -52,6 +55,6 @@ export async function confirmOpening(
   const message =
     found.kind === 'opened'
       ? 'is not the number that the bank has for this account'
-      : 'is not confirmed: the bank says that it opened no account'
+      : 'is not confirmed: the bank says that it opened no such account'
   throw invalidFields([{ field: 'opened.accountNumber', message }])
 }

@@ -1,12 +1,12 @@
-import type { AccountOrder, AccountResult } from '../bank.ts'
+import type { AccountOrder, AccountResult, BankConnector } from '../bank.ts'
 import { isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
 import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
 import { type PalmPayCall, type PalmPayResponse, SUCCESS } from './call.ts'
-import type { PalmPaySettings } from './settings.ts'
+import { NUMBER_FIELD, type PalmPaySettings } from './settings.ts'
 
-/** The account does not exist. */
+/** The account does not exist, as public integrations read it; it does not say that none was opened. */
 const NOT_FOUND = 'AC100001'
 const IDENTITY_NOT_VERIFIED = 'AC100007'
 const IDENTITY_USED = 'AC100009'
@@ -14,26 +14,37 @@ const IDENTITY_USED = 'AC100009'
 /** Rejected before execution: invalid signature, address or parameters. */
 const REJECTED_CODES = ['OPEN_GW_000008', 'OPEN_GW_000012', 'OPEN_GW_000020']
 
-/** Opens an account, and finds the result of an earlier opening. */
-export interface Opening {
-  openAccount(order: AccountOrder, signal: AbortSignal): Promise<AccountResult>
-  findOpened(order: AccountOrder, signal: AbortSignal): Promise<AccountResult>
-}
+/** Opens an account, and finds the result of an earlier opening where PalmPay can be asked for it. */
+type Opening = Pick<BankConnector, 'openAccount' | 'afterCrash' | 'findOpened' | 'findNumber'>
 
 export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Opening {
+  const { findBy, findPath, notOpenedCode } = settings
+  const findsReference = findBy !== '' && findBy !== NUMBER_FIELD
   const ambiguous = (cause: string): AccountResult => ({
     kind: 'unknown',
     cause,
-    next: settings.findBy === '' ? 'manual review' : 'requery',
+    next: findsReference ? 'requery' : 'manual review',
   })
   const findOpened = async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
-    if (settings.findBy === '') return ambiguous('PalmPay cannot look up accounts by reference')
-    const query = { [settings.findBy]: order.reference }
-    const response = await call(settings.findPath, query, signal)
+    if (!findsReference) return ambiguous('PalmPay cannot look up accounts by reference')
+    const response = await call(findPath, { [findBy]: order.reference }, signal)
     if (response.kind !== 'responded') return ambiguous(response.cause)
-    if (response.code === NOT_FOUND)
+    if (response.code === SUCCESS) return readAccount(order, response)
+    if (response.code === notOpenedCode) {
       return { kind: 'unavailable', cause: 'PalmPay opened no account' }
-    return response.code === SUCCESS ? readAccount(order, response) : ambiguous(response.cause)
+    }
+    return response.code === NOT_FOUND ? manualReview(response.cause) : ambiguous(response.cause)
+  }
+  const findNumber = async (
+    order: AccountOrder,
+    accountNumber: string,
+    signal: AbortSignal,
+  ): Promise<AccountResult> => {
+    const response = await call(findPath, { [NUMBER_FIELD]: accountNumber }, signal)
+    if (response.kind !== 'responded') return ambiguous(response.cause)
+    if (response.code === SUCCESS) return readAccount(order, response)
+    if (response.code !== NOT_FOUND) return ambiguous(response.cause)
+    return { kind: 'unavailable', cause: 'PalmPay has no account with this number' }
   }
   /** An earlier attempt with an unknown result may have used the identity. */
   const resolveUsedIdentity = async (
@@ -47,7 +58,9 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
       : found
   }
   return {
-    findOpened,
+    afterCrash: findsReference ? 'requery' : 'manual review',
+    ...(findsReference && { findOpened }),
+    ...(findBy === NUMBER_FIELD && { findNumber }),
     async openAccount(order, signal) {
       const response = await call(settings.createPath, fieldsOfOrder(order, settings), signal)
       if (response.kind === 'refused') return { kind: 'unavailable', cause: response.cause }
@@ -55,7 +68,7 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
       if (response.code === IDENTITY_NOT_VERIFIED) return rejected('was not verified by the bank')
       if (response.code === IDENTITY_USED) return resolveUsedIdentity(order, signal)
       if (REJECTED_CODES.includes(response.code))
-        return { kind: 'unavailable', cause: response.cause }
+        return { kind: 'unavailable', cause: response.cause, lasting: true }
       if (response.code !== SUCCESS) return ambiguous(response.cause)
       return textOf(response.fields, 'virtualAccountNo') === ''
         ? ambiguous('the account has no number')
@@ -87,9 +100,6 @@ function readAccount(
   const accountNumber = textOf(fields, 'virtualAccountNo')
   const reference = textOf(fields, 'accountReference')
   const status = textOf(fields, 'status') || 'Enabled'
-  const manualReview = (cause: string): AccountResult => {
-    return { kind: 'unknown', cause, next: 'manual review' }
-  }
   if (reference !== order.reference)
     return manualReview(`the account has another reference: "${plainText(reference, 80)}"`)
   if (!isAccountNumber(accountNumber))
@@ -98,6 +108,10 @@ function readAccount(
     return manualReview(`account ${accountNumber} is ${plainText(status, 40)}`)
   const accountName = plainText(getPath(fields, 'virtualAccountName'), 200) || order.accountName
   return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
+}
+
+function manualReview(cause: string): AccountResult {
+  return { kind: 'unknown', cause, next: 'manual review' }
 }
 
 function rejected(message: string): AccountResult {

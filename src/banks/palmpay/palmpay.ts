@@ -33,11 +33,8 @@ const PAGES_MAX = 10_000
 export function createPalmPay(options: PalmPayOptions): LiveConnector {
   const { settings } = options
   const call = createPalmPayCall(options)
-  const { openAccount, findOpened } = createOpening(settings, call)
   return {
-    afterCrash: settings.findBy === '' ? 'manual review' : 'requery',
-    openAccount,
-    ...(settings.findBy === '' ? {} : { findOpened }),
+    ...createOpening(settings, call),
     async closeAccount({ accountNumber }, signal) {
       const fields = { virtualAccountNo: accountNumber, status: 'Disabled' }
       const response = await call(settings.updatePath, fields, signal)

@@ -20,7 +20,10 @@ const success = (data: unknown): PalmPayBody => ({
 })
 
 /** PalmPay's API methods. */
-export function createPalmPayMethods(books: PalmPayBooks, appId: string) {
+export function createPalmPayMethods(
+  books: PalmPayBooks,
+  { appId, findsReference }: { readonly appId: string; readonly findsReference: boolean },
+) {
   const show = (order: PalmPayOrder) => toJson(orderFields(order, appId))
   return {
     /** A repeated reference opens a second account: PalmPay does not document otherwise. */
@@ -40,9 +43,12 @@ export function createPalmPayMethods(books: PalmPayBooks, appId: string) {
       return success(books.open(text('virtualAccountName'), text('accountReference')))
     },
     queryOne(body: unknown): PalmPayBody {
-      const account =
-        books.accounts.get(getPath(body, 'virtualAccountNo')) ??
-        books.accountsByReference.get(getPath(body, 'accountReference'))
+      const [number, reference] = [
+        getPath(body, 'virtualAccountNo'),
+        findsReference ? getPath(body, 'accountReference') : '',
+      ]
+      if (!number && !reference) return BAD_PARAMETER
+      const account = books.accounts.get(number) ?? books.accountsByReference.get(reference)
       return account ? success(account) : NOT_FOUND
     },
     update(body: unknown): PalmPayBody {

@@ -30,6 +30,8 @@ export interface FakePalmPayOptions {
   /** URL for its notifications, on this machine. */
   readonly notify?: string
   readonly clock?: Clock
+  /** Whether accounts are also found by reference, which PalmPay does not document; default: no. */
+  readonly findsReference?: boolean
   /** Delays before the eight retries of a notification. */
   readonly retryDelaysMs?: readonly number[]
   readonly observe?: Observe | undefined
@@ -104,7 +106,7 @@ export async function startFakePalmPay(options: FakePalmPayOptions): Promise<Fak
     notificationBody(orderFields(order, appId), bankPrivateKey)
   const notify = (order: PalmPayOrder) => notifier.notify(notification(order))
   const routes = routesOf(
-    createPalmPayMethods(books, appId),
+    createPalmPayMethods(books, { appId, findsReference: options.findsReference === true }),
     faults,
     requests,
     createGuard(credentials, clock),

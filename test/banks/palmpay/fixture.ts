@@ -17,7 +17,7 @@ export function usePalmPay() {
   let orders = 0
 
   beforeAll(async () => {
-    fake = await startFakePalmPay({ port: 0, credentials })
+    fake = await startFakePalmPay({ port: 0, credentials, findsReference: true })
   })
   afterAll(() => fake.close())
   beforeEach(() => fake.faults.clear())

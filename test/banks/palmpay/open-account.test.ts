@@ -5,6 +5,10 @@ import { signal, usePalmPay } from './fixture.ts'
 const palm = usePalmPay()
 const { connector, order, opened } = palm
 
+/** PalmPay has confirmed to the operator that accounts can be looked up by reference. */
+const BY_REFERENCE = { BANK_PALMPAY_FIND_BY: 'accountReference' }
+const DOCUMENTED = { ...BY_REFERENCE, BANK_PALMPAY_NOT_OPENED_CODE: 'AC100001' }
+
 describe('opening an account', () => {
   test('uses our reference and name', async () => {
     const request = order({ idType: 'nin' })
@@ -61,10 +65,10 @@ describe('opening an account', () => {
   })
 
   test.each(['hang', 'cut', '500', 'page', 'code AC100003'] as const)(
-    'after "%s" finds no account, and a retry opens one',
+    'after "%s" finds no account by the code that means so, and a retry opens one',
     async (fault) => {
       const request = order()
-      const bank = connector({}, palm.fake.url, 300)
+      const bank = connector(DOCUMENTED, palm.fake.url, 300)
       palm.fake.faults.add('create', fault)
       expect(await bank.openAccount(request, signal)).toMatchObject({
         kind: 'unknown',
@@ -81,7 +85,7 @@ describe('opening an account', () => {
     'after "%s" finds the account',
     async (fault) => {
       const request = order()
-      const bank = connector({}, palm.fake.url, 300)
+      const bank = connector(BY_REFERENCE, palm.fake.url, 300)
       palm.fake.faults.add('create', fault)
       expect(await bank.openAccount(request, signal)).toMatchObject({
         kind: 'unknown',
@@ -97,7 +101,7 @@ describe('opening an account', () => {
   )
 
   test('stays unknown if the lookup fails too', async () => {
-    const bank = connector({}, palm.fake.url, 300)
+    const bank = connector(DOCUMENTED, palm.fake.url, 300)
     for (const fault of ['hang', '500', 'code AC100003'] as const) {
       palm.fake.faults.add('queryOne', fault)
       const found = await bank.findOpened?.(order(), signal)
@@ -105,9 +109,34 @@ describe('opening an account', () => {
     }
   })
 
+  test('needs manual review if "not found" is not known to mean that nothing was opened', async () => {
+    const bank = connector(BY_REFERENCE)
+    expect(await bank.findOpened?.(order(), signal)).toEqual({
+      ...{ kind: 'unknown', cause: 'AC100001 record not found', next: 'manual review' },
+    })
+    const request = order({ attempt: 2, repeated: true })
+    palm.fake.faults.add('create', 'code AC100009')
+    expect(await bank.openAccount(request, signal)).toMatchObject({
+      ...{ kind: 'unknown', next: 'manual review' },
+    })
+  })
+
+  test('finds an account by its number only if it has our reference', async () => {
+    const request = order()
+    const { virtualAccountNo: number } = palm.fake.openAccount('Ada Obi', request.reference)
+    const stranger = palm.fake.openAccount('Other Customer', 'R-OTHER').virtualAccountNo
+    const find = (accountNumber: string) => connector().findNumber?.(request, accountNumber, signal)
+    expect(await find(number)).toMatchObject({ kind: 'opened', accountNumber: number })
+    expect(await find(stranger)).toMatchObject({ kind: 'unknown', next: 'manual review' })
+    expect(await find('0000000000')).toMatchObject({ kind: 'unavailable' })
+    palm.fake.faults.add('queryOne', '500')
+    expect(await find(number)).toMatchObject({ kind: 'unknown' })
+    expect(connector({ BANK_PALMPAY_FIND_BY: 'none' }).findNumber).toBeUndefined()
+  })
+
   test('needs manual review if accounts cannot be looked up by reference', async () => {
-    const bank = connector({ BANK_PALMPAY_FIND_BY: 'none' })
-    expect(bank.findOpened).toBeUndefined()
+    const bank = connector()
+    expect([bank.findOpened, bank.afterCrash]).toEqual([undefined, 'manual review'])
     palm.fake.faults.add('create', '500')
     const result = await bank.openAccount(order(), signal)
     expect(result).toMatchObject({ kind: 'unknown', next: 'manual review' })
@@ -126,7 +155,7 @@ describe('opening an account', () => {
 
   test('finds the account if our own first attempt used the identity', async () => {
     const request = order()
-    const bank = connector()
+    const bank = connector(DOCUMENTED)
     const account = palm.fake.openAccount('Acme/Ada Obi', request.reference)
     palm.fake.faults.add('create', 'code AC100009')
     expect(

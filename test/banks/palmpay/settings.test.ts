@@ -10,7 +10,8 @@ describe('settings', () => {
     expect(faults).toEqual([])
     expect(found).toMatchObject({
       baseUrl: 'https://open-gw-prod.palmpay-inc.com',
-      findBy: 'accountReference',
+      findBy: 'virtualAccountNo',
+      notOpenedCode: '',
       version: 'V2.0',
       countryCode: 'NG',
     })
