@@ -71,8 +71,9 @@ interface Dependencies {
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details), bank_unavailable (the account stays PENDING, and a repeat tries again; or no
- * connector serves the bank in this mode, and nothing is stored).
+ * customer's details), bank_refused (for a cause that does not pass by itself; the account stays
+ * PENDING), bank_unavailable (the account stays PENDING, and a repeat tries again; or no connector
+ * serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
   const { pool } = dependencies
@@ -194,7 +195,8 @@ async function openForCaller(
   const outcome: OpeningOutcome = await opening
   if (outcome.kind === 'opened') return { account: outcome.account, replayed: false }
   if (outcome.kind === 'rejected') throw invalidFields(outcome.fields)
-  const { state, cause } = outcome
+  const { state, cause, refused } = outcome
+  if (refused) throw bankRefused(cause)
   throw state === 'MANUAL_REVIEW' ? inManualReview(cause) : bankUnavailable(cause)
 }
 
@@ -203,6 +205,12 @@ function bankUnavailable(cause: string): Fault {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
     cause,
   })
+}
+
+/** A repeat may succeed once the operator has removed the cause, which the log has. */
+function bankRefused(cause: string): Fault {
+  const text = 'The bank refused to open the account; nothing was opened. The operator has its cause'
+  return new Fault('bank_refused', text, { cause })
 }
 
 /** The sandbox would invent a number, which may be a stranger's real account. */

@@ -79,8 +79,9 @@ export function createOpenAtBank(dependencies: Dependencies): OpenAtBank {
   ): Promise<OpeningOutcome> => {
     const cause = plainText(opening.cause, CAUSE_CHARACTERS_MAX)
     await updatePending(orm.em.fork(), account.id, attempt, { ...opening, cause }, clock.now())
+    const { bank, reference } = account
+    if (opening.refused) log.warn({ bank, reference, cause }, 'bank refused to open an account')
     if (opening.state === 'MANUAL_REVIEW') {
-      const { bank, reference } = account
       const text = 'account needs manual review: run "inflow account resolve"'
       log.warn({ bank, reference, cause }, text)
     }

@@ -29,6 +29,8 @@ export interface PendingOpening {
   readonly cause: string
   /** When the service tries again by itself; undefined if it does not. */
   readonly nextTryAtMs: number | undefined
+  /** Whether the bank refused for a cause that does not pass by itself. */
+  readonly refused?: boolean
 }
 
 /** After this many unclear attempts the account goes to manual review. */
@@ -51,7 +53,10 @@ export function pendingOpening(
   nowMs: number,
 ): PendingOpening {
   const { cause } = result
-  if (result.kind === 'unavailable') return { state: 'RETRYABLE', cause, nextTryAtMs: undefined }
+  if (result.kind === 'unavailable') {
+    const refused = result.lasting === true
+    return { state: 'RETRYABLE', cause, nextTryAtMs: undefined, ...(refused && { refused }) }
+  }
   const state = openingStateOf(result.next)
   if (state === 'MANUAL_REVIEW') return { state, cause, nextTryAtMs: undefined }
   if (attempt >= ATTEMPTS_MAX) {

@@ -101,7 +101,7 @@ function toAccountResult(order: AccountOrder, response: NinePsbResponse): Accoun
     // have opened an account, and the bank does not return its number again.
     const used = /reference|unique|duplicate|exist/i.test(getPath(response.body, 'message'))
     if (used || order.repeated) return { kind: 'unknown', cause, next: 'manual review' }
-    return { kind: 'unavailable', cause }
+    return { kind: 'unavailable', cause, lasting: true }
   }
   return { kind: 'unknown', cause, next: 'retry' }
 }

@@ -29,13 +29,18 @@ export function toAccountResult(
     return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
   }
   const isRejected = successful === false && code !== '' && code !== '00' && accountNumber === ''
-  if (isRejected && status < 500) return { kind: 'unavailable', cause }
-  if (REJECTED_STATUSES.has(status) && accountNumber === '') return { kind: 'unavailable', cause }
+  // 03 is an error of the bank, which may pass.
+  if (isRejected && status < 500) return { kind: 'unavailable', cause, lasting: code !== '03' }
+  if (REJECTED_STATUSES.has(status) && accountNumber === '') {
+    return { kind: 'unavailable', cause, lasting: status !== TOO_MANY_REQUESTS }
+  }
   return { kind: 'unknown', cause, next: 'manual review' }
 }
 
+const TOO_MANY_REQUESTS = 429
+
 /** Statuses of requests that were not executed, whatever the body. */
-const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 429])
+const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, TOO_MANY_REQUESTS])
 
 function flag(body: unknown, field: string): unknown {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, field)) return undefined

@@ -114,7 +114,7 @@ function toRejection(
     return manualReview(cause)
   }
   const field = code !== 400 && code !== 422 ? undefined : fieldNamedIn(cause, order)
-  if (field === undefined) return { kind: 'unavailable', cause }
+  if (field === undefined) return { kind: 'unavailable', cause, lasting: code !== 429 }
   return rejected(field, 'was not accepted by the bank')
 }
 

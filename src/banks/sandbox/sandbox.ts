@@ -9,7 +9,7 @@ const BLOCK_SIZE = 256
 
 /**
  * Phone numbers that make the sandbox fail, so that a caller can test its error handling. A retry
- * of the same request succeeds, except for `rejects`.
+ * of the same request succeeds, except for `rejects` and `refusesAlways`.
  */
 export const MAGIC_PHONES = {
   /** Times out after a second without opening an account. */
@@ -20,6 +20,8 @@ export const MAGIC_PHONES = {
   respondsLate: '08000000003',
   /** Always rejects the customer's identity number. */
   rejects: '08000000004',
+  /** Always refuses, for a cause that is not the customer's. */
+  refusesAlways: '08000000005',
 } as const
 
 const TIMEOUT_MS = 1_000
@@ -53,6 +55,9 @@ async function simulateFailure(
   if (phone === MAGIC_PHONES.rejects) {
     const message = 'was not recognised by the bank'
     return { kind: 'rejected', fields: [{ field: 'idNumber', message }] }
+  }
+  if (phone === MAGIC_PHONES.refusesAlways) {
+    return { kind: 'unavailable', cause: 'refused by the simulated bank', lasting: true }
   }
   if (order.attempt > 1) return undefined
   if (phone === MAGIC_PHONES.refuses) return { kind: 'unavailable', cause: 'temporary failure' }

@@ -42,6 +42,13 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     ...CUSTOMER,
     phone: MAGIC_PHONES.refuses,
   }),
+  'AccountService.CreateAccount bank_refused': ({ businessId }, fresh) => ({
+    businessId,
+    reference: fresh,
+    bank: 1,
+    ...CUSTOMER,
+    phone: MAGIC_PHONES.refusesAlways,
+  }),
   'AccountService.GetAccount validation_failed': invalid({ reference: ' ' }),
   'AccountService.GetAccount not_found': ({ businessId }) => ({ businessId, reference: 'nothing' }),
   'AccountService.ListAccounts validation_failed': invalid({ pageSize: 201, status: 99 }),
@@ -110,6 +117,8 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   ),
   'ThirdPartyService.GenerateVirtualAccount bank_unavailable': (_scene, fresh) =>
     creation({ reference: fresh, phone: MAGIC_PHONES.refuses }),
+  'ThirdPartyService.GenerateVirtualAccount bank_refused': (_scene, fresh) =>
+    creation({ reference: fresh, phone: MAGIC_PHONES.refusesAlways }),
   'ThirdPartyService.GetTransaction validation_failed': invalid({ sessionId: 'a b' }),
   'ThirdPartyService.GetTransaction not_found': invalid({ sessionId: 'nothing' }),
   'ThirdPartyService.GetVirtualAccount validation_failed': invalid({}),

@@ -41,6 +41,19 @@ describe('503 bank_unavailable, with Retry-After', () => {
     expect((await list(AccountStatus.ACTIVE)).accounts).toHaveLength(1)
   })
 
+  test('a lasting refusal has its own reason, also when the request is repeated', async () => {
+    const { key } = await service.business()
+    const body = creation({ phone: MAGIC_PHONES.refusesAlways })
+    for (let attempt = 1; attempt <= 2; attempt += 1) {
+      const refused = await generate(key, body)
+      expect([refused.status, golden(refused.text)]).toEqual([
+        409,
+        '{"status":false,"message":"The bank refused to open the account; nothing was opened. The operator has its cause","code":"bank_refused","request_id":"*"}',
+      ])
+      expect(refused.headers['retry-after']).toBeUndefined()
+    }
+  })
+
   test('a repeat with other details is 409 all the same', async () => {
     const { key } = await service.business()
     expect((await generate(key, creation({ phone: MAGIC_PHONES.refuses }))).status).toBe(503)
