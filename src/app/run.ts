@@ -97,7 +97,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
     const failed = Promise.race([service.failed, postgres?.died ?? service.failed])
     const reloads = config.tls !== undefined && !hasTerminal
     closeOnSignal({ ...service, failed }, database, stopDatabase, reloads)
-    print(readyText(urls, credentials))
+    print(readyText(urls, credentials, config.banks['9PSB']))
   } catch (error) {
     await database?.close()
     await stopDatabase()
@@ -231,6 +231,7 @@ function closeOnSignal(
 function readyText(
   urls: Pick<Credentials, 'http_url' | 'grpc_url' | 'ops_url'>,
   credentials: Credentials | undefined,
+  bank: 'sandbox' | 'live',
 ): string {
   const operations = urls.ops_url === undefined ? '' : `, operations ${urls.ops_url}`
   const grpc = urls.grpc_url.replace('http://', '')
@@ -246,7 +247,7 @@ function readyText(
     }
     lines.push(
       '',
-      'Create a virtual account (a sandbox bank, and the demo business):',
+      `Create a virtual account (a ${bank} bank, and the demo business):`,
       '',
       `curl -sS ${urls.http_url}/v2/thirdparty/generateVirtualAccount/ \\`,
       `  -H 'Authorization: Bearer ${credentials.secret_key}' \\`,

@@ -1,5 +1,6 @@
-import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { type Timestamp, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { createTimeText } from '../core/clock.ts'
 import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
 import { localTime } from './local-time.ts'
 import { note } from './output.ts'
@@ -115,6 +116,21 @@ export function time(text: string): Timestamp {
     throw new InvalidArgumentError('Must be like 2026-11-20T10:00:00Z or "2026-11-20 10:00:00".')
   }
   return at
+}
+
+/** Banks' statements are in this time zone. */
+const lagos = createTimeText('Africa/Lagos')
+
+/** Formats and parses times in the zone of banks' statements, whatever that of the machine is. */
+export const lagosTime = {
+  format: (at: Timestamp | undefined): string => (at ? lagos.format(timestampMs(at)) : ''),
+  parse(text: string): Timestamp {
+    const atMs = lagos.parse(text)
+    if (atMs !== undefined) return timestampFromMs(atMs)
+    throw new InvalidArgumentError(
+      'Must be like "2026-11-20 10:00:00" in Africa/Lagos, or 2026-11-20T10:00:00Z.',
+    )
+  },
 }
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 }

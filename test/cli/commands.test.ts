@@ -9,6 +9,11 @@ import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
 const service = useService()
+
+const TEST_CUSTOMER = {
+  ...{ reference: 'test-order', firstName: 'Ada', lastName: 'Obi' },
+  ...{ email: 'ada@example.com', phone: '08012345678' },
+}
 let businessId: string
 let account: { number: string; reference: string }
 
@@ -312,4 +317,19 @@ test('an endpoint is added with its secret, listed and removed', async () => {
   expect(listed.stdout).toContain(`${id}  live  https://shop.example.com/hooks  `)
   const removed = await run('webhook', 'remove', id)
   expect(removed).toEqual({ code: 0, stdout: '', stderr: `Removed ${id}.\n` })
+})
+
+test('settlements are listed of one mode, or of both', async () => {
+  const { client } = service
+  const test = { businessId, bank: Bank.BANK_9PSB, ...TEST_CUSTOMER, test: true }
+  const { account: opened } = await client(AccountService).createAccount(test)
+  await pay(opened!.accountNumber, 'of-test-mode', 100n, '2026-11-20T09:00:00Z')
+  await run('settle', 'run', '--business', businessId, '--force', '--test')
+  await run('settle', 'run', '--business', businessId, '--force')
+  const modes = async (...args: string[]) => {
+    const { stdout } = await run('settle', 'list', '--business', businessId, ...args)
+    return stdout.match(/ (live|test) /g)?.map((mode) => mode.trim())
+  }
+  expect(await modes('--test')).toEqual(['test'])
+  expect((await modes())?.sort()).toEqual(['live', 'test'])
 })

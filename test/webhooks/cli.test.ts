@@ -148,7 +148,7 @@ test('deliveries are listed, shown, redelivered and recovered', async () => {
   }
   await until(delivered)
   const again = await json('redeliver', delivery.id)
-  expect(again.delivery.status).toBe('DELIVERY_STATUS_PENDING')
+  expect(again.delivery).toMatchObject({ status: 'DELIVERY_STATUS_DELIVERED', attemptCount: 3 })
   await until(delivered)
   const recovered = await run('recover', id, '--since', '2026-01-01 00:00:00')
   expect(recovered).toMatchObject({ code: 0, stderr: '0 deliveries are sent again.\n' })

@@ -10,8 +10,7 @@ import {
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
-import { localTime } from '../local-time.ts'
-import { enumName, enumOption, time } from '../options.ts'
+import { enumName, enumOption, lagosTime } from '../options.ts'
 import { note, print } from '../output.ts'
 import { createProgressBar, type ProgressBar } from '../progress-bar.ts'
 import { type Service, serviceAction } from '../service-action.ts'
@@ -49,13 +48,13 @@ export function reconcile(noun: Command): void {
     .option('--apply', 'record missing payments, and queue conflicts for manual review')
     .option(
       '--from <time>',
-      'look for extra payments from this time (default: the earliest row)',
-      time,
+      'look for extra payments from this time, in Africa/Lagos like the rows (default: the earliest row)',
+      lagosTime.parse,
     )
     .option(
       '--to <time>',
-      'look for extra payments before this time (default: the latest row)',
-      time,
+      'look for extra payments before this time, in Africa/Lagos (default: the latest row)',
+      lagosTime.parse,
     )
     .option('--columns <pairs>', 'headers of the columns: session=…,amount=…', parseColumns)
     .addOption(
@@ -93,7 +92,7 @@ const reconcileFile = serviceAction<ReconcileOptions>(async (service, options) =
     if (from && to) await findExtra(run, from, to, bar)
     bar.end()
     if (!from || !to) note('Did not look for extra payments: give --from and --to.')
-    const period = { from: localTime.format(from), to: localTime.format(to) }
+    const period = { from: lagosTime.format(from), to: lagosTime.format(to) }
     print(options.json ? report.json({ bank: bankName, apply, ...period }) : report.text())
   } finally {
     bar.end()

@@ -85,7 +85,8 @@ const printedSettings = (settings: string) =>
 
 const settingsFileHelp = (path: string) =>
   `The settings for the service are in ${path}. Start it in another terminal:\n\n` +
-  `set -a; . ${/^[/.]/.test(path) ? path : `./${path}`}; set +a; npm start\n`
+  // Without a slash, sh and zsh look for the file in PATH.
+  `set -a; . ${path.includes('/') ? path : `./${path}`}; set +a; npm start\n`
 
 function paymentHelp(banks: FakeBanks): string {
   const lines = BANK_CODES.map((code) => `# ${code.padEnd(10)}${banks[code].url}`)

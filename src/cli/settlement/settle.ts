@@ -71,7 +71,9 @@ export function settle(noun: Command): void {
     addVerb(noun, 'list', {
       summary: 'list settlements, newest first',
       example: 'settle list --limit 20',
-    }).option('--business <id>', 'list only this business (default: all)'),
+    })
+      .option('--business <id>', 'list only this business (default: all)')
+      .option('--test', 'list only test mode (default: both modes)'),
   ).action(list)
   const termsVerb = addBusinessOption(
     addVerb(noun, 'terms', {
@@ -130,11 +132,12 @@ const preview = serviceAction<{ business?: string; force?: boolean; test?: boole
   },
 )
 
-const list = serviceAction<PageOptions & { business?: string }>(async (service, options) => {
+const list = serviceAction<PageOptions & { business?: string; test?: boolean }>(async (service, options) => {
   const response = await service.client(SettlementService).listSettlements({
     businessId: options.business ?? '',
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
+    ...(options.test && { live: false }),
   })
   printResponse(options, ListSettlementsResponseSchema, response, () =>
     table(response.settlements, ROW),

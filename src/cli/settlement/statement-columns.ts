@@ -13,6 +13,9 @@ const COLUMNS = [
   'narration',
 ] as const
 
+/** How many headers an error shows. */
+const SHOWN_MAX = 30
+
 export type StatementColumn = (typeof COLUMNS)[number]
 
 /** The index of each column in a record; missing columns are left out. */
@@ -70,21 +73,39 @@ export function findColumns(
   const positions: Partial<Record<StatementColumn, number>> = {}
   for (const column of COLUMNS) {
     const requested = given.get(column)
-    const known = [...(column === 'key' ? (KEYS[bank] ?? []) : []), ...HEADERS[column]]
-    const found = (requested === undefined ? known : [normalize(requested)])
+    const found = (requested === undefined ? knownOf(bank, column) : [normalize(requested)])
       .map((name) => names.indexOf(name))
       .find((at) => at >= 0)
     if (found !== undefined) positions[column] = found
-    else if (requested !== undefined) throw failure(`there is no column "${requested}"`)
+    else if (requested !== undefined) {
+      throw failure(`there is no column "${requested}"; ${foundText(headers)}`)
+    }
   }
   const missing = (['account', 'amount'] as const).filter((each) => positions[each] === undefined)
   if (positions.session === undefined && positions.key === undefined)
     missing.unshift('session' as never)
   if (missing.length > 0) {
-    const names = missing.join(', ')
-    throw failure(`no header matches ${names}: name it with --columns ${missing[0]}="…"`)
+    const known = missing.map((column) => `${column} (known: ${knownHeaders(bank, column)})`)
+    throw failure(
+      `no header matches ${known.join(', ')}; ${foundText(headers)}; name it with --columns ${missing[0]}="…"`,
+    )
   }
   return positions
+}
+
+function knownOf(bank: string, column: StatementColumn): readonly string[] {
+  return [...(column === 'key' ? (KEYS[bank] ?? []) : []), ...HEADERS[column]]
+}
+
+/** Without a session id, the bank's own key identifies a payment. */
+function knownHeaders(bank: string, column: StatementColumn): string {
+  const keys = column === 'session' ? knownOf(bank, 'key') : []
+  return [...knownOf(bank, column), ...keys].join(', ')
+}
+
+function foundText(headers: readonly string[]): string {
+  const names = headers.slice(0, SHOWN_MAX).map((header) => `"${header.trim().slice(0, 40)}"`)
+  return `found: ${names.join(', ')}${headers.length > SHOWN_MAX ? ', …' : ''}`
 }
 
 /** Reads `session=NIP Session,amount=Credit`. @throws Failure */

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import {
   type Attempt,
@@ -16,7 +17,11 @@ import { localTime } from '../local-time.ts'
 import { enumName, nextPage, notePage, type PageOptions } from '../options.ts'
 import { type Column, fields, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
-import { serviceAction } from '../service-action.ts'
+import { type Service, serviceAction } from '../service-action.ts'
+
+/** How often a redelivered delivery is looked at: for as long as an attempt may take. */
+const ATTEMPT_POLLS = 100
+const ATTEMPT_POLL_MS = 200
 
 /** Recovering a large backlog takes a while. */
 const RECOVER_TIMEOUT_MS = 600_000
@@ -98,10 +103,28 @@ export const showDelivery = serviceAction<object>(async (service, options, deliv
 
 export const redeliver = serviceAction<object>(async (service, options, deliveryId) => {
   const response = await service.client(WebhookService).redeliver({ deliveryId })
-  printResponse(options, RedeliverResponseSchema, response, () =>
-    response.delivery ? fields(response.delivery, DELIVERY) : '',
+  const delivery = response.delivery && (await untilAttempted(service, response.delivery))
+  const attempted = { ...response, delivery }
+  printResponse(options, RedeliverResponseSchema, attempted, () =>
+    delivery ? fields(delivery, DELIVERY) : '',
   )
+  if (delivery?.status === DeliveryStatus.PENDING) {
+    note('The delivery is sent in the background: see inflow webhook delivery.')
+  }
 })
+
+/** The redelivered delivery after its next attempt; as it is if that takes longer than the wait. */
+async function untilAttempted(service: Service, redelivered: Delivery): Promise<Delivery> {
+  const client = service.client(WebhookService)
+  let latest = redelivered
+  for (let poll = 0; poll < ATTEMPT_POLLS; poll += 1) {
+    await wait(ATTEMPT_POLL_MS)
+    const { delivery } = await client.getDelivery({ deliveryId: redelivered.id })
+    latest = delivery ?? latest
+    if (latest.attemptCount > redelivered.attemptCount) break
+  }
+  return latest
+}
 
 export const recoverDeliveries = serviceAction<{ since: Timestamp }>(
   async (service, options, endpointId) => {
