@@ -21,7 +21,16 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   accounts: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
   transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'protobuf'],
   settlement: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'transactions'],
-  notifications: ['auth', 'banks', 'crypto', 'net', 'postgres', 'transactions'],
+  notifications: [
+    'auth',
+    'banks',
+    'crypto',
+    'events',
+    'net',
+    'postgres',
+    'protobuf',
+    'transactions',
+  ],
   reconciliation: [
     'accounts',
     'auth',

@@ -2,6 +2,7 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -18,6 +19,7 @@ import { createBusinessRpc } from '../businesses/rpc.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createEventRpc } from '../events/rpc.ts'
 import { STREAM_TIMING } from '../events/subscribe.ts'
+import { createNotificationRpc } from '../notifications/rpc.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
 import { createSandboxRpc } from '../sandbox/rpc.ts'
 import { type Check, createCheck } from '../server/interceptors/validation.ts'
@@ -66,15 +68,21 @@ function paymentServices(
   { options, domains, encrypter }: Dependencies,
   check: Check,
 ): readonly Implementation[] {
-  const { database, clock } = options
+  const { database, clock, config } = options
+  const { bankNames } = config
   const { timeText, aliasOf, settlements } = domains
   const { bankOf, createAccount, recordTokenPayment } = domains.payments
   const { onCommit } = domains.events
   return [
-    implement(ThirdPartyService, createThirdPartyRpc({ database, timeText, createAccount })),
+    implement(
+      ThirdPartyService,
+      createThirdPartyRpc({ database, timeText, bankNames, createAccount }),
+    ),
     implement(
       AccountService,
-      createAccountRpc({ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit }),
+      createAccountRpc({
+        ...{ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit, bankNames },
+      }),
     ),
     implement(
       TransactionService,
@@ -118,6 +126,10 @@ function operatorServices({
     implement(
       ReconciliationService,
       createReconciliationRpc({ ...reconciling, read: database.read, onCommit }),
+    ),
+    implement(
+      NotificationService,
+      createNotificationRpc({ orm: database.orm, read: database.read, clock, encrypter }),
     ),
     implement(BusinessService, createBusinessRpc(database, clock)),
     implement(AdminService, createAdminRpc(database, clock, encrypter)),

@@ -24,7 +24,7 @@ import { type BatchWatch, createBatchWatch } from '../postgres/batch-watch.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
 import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
-import type { PaymentConflict } from '../transactions/record-conflict.ts'
+import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
 import {
   createRecordPayment,
   type RecordPayment,
@@ -170,9 +170,10 @@ function reportUnmatched({ unmatched }: BankMetrics, log: Logger) {
 }
 
 function reportConflict({ conflict }: BankMetrics, log: Logger) {
-  return ({ bank, transactionId }: PaymentConflict): void => {
+  return ({ bank, id, transaction: transactionId, accountNumber }: StoredConflict): void => {
     conflict(bank)
-    const text = 'payment conflicts with the recorded transaction: queued for manual review'
-    log.warn({ bank, transactionId }, text)
+    const text =
+      'payment conflicts with the recorded transaction, queued for manual review: see inflow conflict list'
+    log.warn({ bank, id, transactionId, accountNumber }, text)
   }
 }

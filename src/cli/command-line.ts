@@ -92,6 +92,16 @@ const NOUNS: readonly Noun[] = [
     load: async () => (await import('./reconciliation/unmatched.ts')).unmatched,
   },
   {
+    name: 'notification',
+    summary: "banks' notifications in manual review: list, show, retry, resolve",
+    load: async () => (await import('./reconciliation/notification.ts')).notification,
+  },
+  {
+    name: 'conflict',
+    summary: 'reports that contradict recorded payments: list, resolve',
+    load: async () => (await import('./reconciliation/conflict.ts')).conflict,
+  },
+  {
     name: 'reconcile',
     summary: "compare a bank's statement with the recorded payments, and record missing ones",
     load: async () => (await import('./reconciliation/reconcile.ts')).reconcile,

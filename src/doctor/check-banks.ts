@@ -3,7 +3,11 @@ import { countOpeningsInReview } from '../accounts/resolve-account.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { listBreakers } from '../banks/breakers/list-breakers.ts'
 import type { Config } from '../config/config.ts'
-import { countInReview, latestNotificationAt } from '../notifications/notification-status.ts'
+import {
+  countInReview,
+  countOverdue,
+  latestNotificationAt,
+} from '../notifications/notification-status.ts'
 import { countConflicts } from '../transactions/record-conflict.ts'
 import { countOpenUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
 import { createFindings, type Finding } from './finding.ts'
@@ -11,10 +15,11 @@ import { createFindings, type Finding } from './finding.ts'
 /** The time that a bank has to send any response. */
 const RESPONSE_TIMEOUT_MS = 5_000
 
-const DAY_MS = 86_400_000
+/** A running service processes what is due within a minute. */
+const OVERDUE_MS = 600_000
 
 /** A bank with customers sends a notification every day. */
-const QUIET_MS = DAY_MS
+const QUIET_MS = 86_400_000
 
 /** Checks whether the live banks can be reached. Any response counts, as the check does not log in. */
 export async function checkBanks(liveBanks: Config['liveBanks']): Promise<readonly Finding[]> {
@@ -46,9 +51,6 @@ async function probe(url: string): Promise<string | undefined> {
   }
 }
 
-/** Conflicts are never resolved, so older ones are assumed to be reviewed. */
-const CONFLICT_DAYS = 7
-
 /** Checks what waits for manual review, and whether the banks still send notifications. */
 export async function checkBankWork(
   orm: MikroORM,
@@ -60,7 +62,8 @@ export async function checkBankWork(
   const openings = await countOpeningsInReview(em)
   const unmatched = await countOpenUnmatched(em)
   const held = await countInReview(em)
-  const differing = await countConflicts(em, nowMs - CONFLICT_DAYS * DAY_MS)
+  const overdue = await countOverdue(em, nowMs - OVERDUE_MS)
+  const differing = await countConflicts(em)
   if (openings > 0) {
     findings.warn(
       `${openings} accounts may or may not be open at their bank`,
@@ -74,16 +77,21 @@ export async function checkBankWork(
     )
   }
   if (held > 0) {
-    const advice = 'check the log of the time they arrived, and ask the bank'
-    findings.warn(`${held} notifications could not be read or conflict with a record`, advice)
+    const advice = 'see why, then retry or resolve each: inflow notification list'
+    findings.warn(`${held} notifications are held: they could not be read or confirmed`, advice)
+  }
+  if (overdue > 0) {
+    const advice = 'is their bank live in BANKS, and does a service with these settings run?'
+    findings.warn(`${overdue} notifications are due and are not processed`, advice)
   }
   if (differing > 0) {
     findings.warn(
-      `${differing} reported payments conflicted with recorded ones in the last ${CONFLICT_DAYS} days`,
-      "check payment_conflict in the database, and compare with the bank's statement: inflow reconcile",
+      `${differing} reported payments contradict recorded ones`,
+      "compare with the bank's statement, then resolve each: inflow conflict list",
     )
   }
-  if (openings + unmatched + held + differing === 0) findings.ok('nothing waits for manual review')
+  if (openings + unmatched + held + overdue + differing === 0)
+    findings.ok('nothing waits for manual review')
   await checkBreakers(em, findings)
   for (const bank of Object.keys(liveBanks) as BankCode[]) {
     await checkLatest(em, bank, nowMs, findings)

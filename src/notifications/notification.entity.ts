@@ -5,7 +5,9 @@ import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
  * The state of a stored notification.
  *
  *     PENDING ──▶ PROCESSED       nothing more to do
- *        └──────▶ MANUAL_REVIEW   an operator has to decide
+ *        │            ▲
+ *        │         resolved
+ *        └──────▶ MANUAL_REVIEW   an operator has to decide: resolve it, or retry (PENDING again)
  *
  * The service retries a pending notification, also whenever the bank repeats it.
  */
@@ -25,17 +27,32 @@ export const NotificationEntity = defineEntity({
     rawEncrypted: p.blob(),
     /** The bank's key of the reported payment; empty if the notification reports none. */
     bankKey: p.text(),
+    /** Of the reported payment, like the next two; empty or 0 if it could not be read. */
+    accountNumber: p.text().default(''),
+    sessionId: p.text().default(''),
+    amountMinor: p.bigint().default(0),
     state: p.text().$type<NotificationState>(),
     outcome: p.text().$type<NotificationOutcome>(),
     cause: p.text(),
+    /** Whether it was ever refused: not confirmed by the bank, or held. */
+    refused: p.boolean().default(false),
     /** How often it was processed. */
     tries: p.integer(),
     /** When the service retries it. */
     nextTryAt: p.datetime(3).nullable(),
+    /** When an operator ended its manual review. */
+    resolvedAt: p.datetime(3).nullable(),
+    /** The operator's note. */
+    note: p.text().default(''),
   },
   uniques: [{ properties: ['bank', 'bodyDigest'] }],
   indexes: [
     { properties: ['receivedAt'] },
+    {
+      name: 'bank_notification_refused_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "bank_notification" (${columns.bankKey}, ${columns.bank}) where refused`,
+    },
     {
       name: 'bank_notification_due_index',
       expression: (columns, _table, indexName) =>

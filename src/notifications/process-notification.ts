@@ -8,7 +8,7 @@ import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/tr
 import type { IsReturned } from '../transactions/unmatched/resolve-unmatched.ts'
 import { confirmPayment, type MoneyReading } from './confirm-payment.ts'
 import { type AssignSession, findSession } from './payment-sessions.ts'
-import type { Processed } from './store.ts'
+import { type Processed, wasRefused } from './store.ts'
 
 /** Reverses a recorded payment that its bank has reversed. A repeat is safe. */
 export type ReversePayment = (
@@ -101,7 +101,11 @@ export async function confirmAndRecord(
   const { reading, served } = report
   if (reading.kind === 'ignored') return { outcome: 'IGNORED', cause: reading.cause }
   if (reading.kind === 'malformed') return { outcome: 'MANUAL_REVIEW', cause: reading.cause }
-  const confirmation = await confirmPayment(served, reading)
+  // What was refused once is credited only if the bank confirms it, also if requeries are off by now.
+  const { bankKey } = reading.payment
+  const requery =
+    served.requery || !reading.bound || (await wasRefused(dependencies.pool, report.bank, bankKey))
+  const confirmation = await confirmPayment({ ...served, requery }, reading)
   switch (confirmation.kind) {
     case 'unknown':
       return { outcome: 'RETRY', cause: confirmation.cause }

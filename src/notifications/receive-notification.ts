@@ -9,9 +9,11 @@ import type {
 } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { newId } from '../core/ids.ts'
+import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { FinishProcessing } from './finish-processing.ts'
+import { withHeldEvent } from './message.ts'
 import {
   failedProcessing,
   type ProcessDependencies,
@@ -113,12 +115,16 @@ async function serve(
   })
   // What must last is committed, so it is acknowledged. Without its result the notification is still
   // pending, and is processed again.
-  await finishProcessing(id, processed).catch((error: unknown) => {
+  const facts = { id, bank, receivedAtMs, ...reportedFacts(reading) }
+  const held = withHeldEvent(processed, facts, tries + 1, clock.now())
+  await finishProcessing(id, held).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'the result of a notification could not be stored')
   })
   const { state, outcome, cause } = processed
   const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
-  if (state === 'MANUAL_REVIEW') log.warn(line, 'notification queued for manual review')
+  const { accountNumber, sessionId } = facts
+  const text = 'notification held for manual review: see inflow notification show'
+  if (state === 'MANUAL_REVIEW') log.warn({ ...line, accountNumber, sessionId }, text)
   else log.info(line, 'notification received')
   return outcome
 }
@@ -142,9 +148,24 @@ function store(
     bodyDigest: hash('sha256', notification.rawBody, 'buffer'),
     receivedAtMs: nowMs,
     rawEncrypted: encryptNotification(encrypter, id, notification),
-    bankKey: 'payment' in reading ? reading.payment.bankKey.slice(0, 200).replaceAll('\0', '') : '',
+    ...reportedFacts(reading),
     nextTryAtMs: nowMs + processingLeaseMs(served),
   })
+}
+
+/** What is kept beside the raw notification, so that an operator sees what it is about. */
+function reportedFacts(reading: Received['reading']) {
+  if (!('payment' in reading)) {
+    return { bankKey: '', accountNumber: '', sessionId: '', amountMinor: 0n }
+  }
+  const { bankKey, accountNumber, sessionId, amountMinor } = reading.payment
+  const plain = (text: string) => text.slice(0, 200).replaceAll('\0', '')
+  return {
+    bankKey: plain(bankKey),
+    accountNumber: plain(accountNumber),
+    sessionId: plain(sessionId),
+    amountMinor: amountMinor > AMOUNT_MINOR_MAX ? 0n : amountMinor,
+  }
 }
 
 function outcomeOfRepeat(outcome: NotificationOutcome): NotificationOutcome {

@@ -1,6 +1,7 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { withHeldEvent } from './message.ts'
 import { failedProcessing, processNotification } from './process-notification.ts'
 import { decryptNotification } from './raw-notification.ts'
 import { processingLeaseMs, type ReceiveDependencies } from './receive-notification.ts'
@@ -39,9 +40,11 @@ export function createRetryNotifications(
 async function retryNotification(
   dependencies: ReceiveDependencies,
   live: ReadonlyMap<BankCode, ServedBank>,
-  { id, bank, rawEncrypted, receivedAtMs, tries }: DueNotification,
+  stored: DueNotification,
 ): Promise<void> {
   const { clock, log, encrypter, finishProcessing } = dependencies
+  const { id, bank, rawEncrypted, receivedAtMs, tries } = stored
+  const { accountNumber, sessionId, amountMinor } = stored
   const served = live.get(bank)
   if (served === undefined) return
   try {
@@ -51,9 +54,13 @@ async function retryNotification(
     const recordedBy = 'notification'
     const notification = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
     const processed = await processNotification(dependencies, notification)
-    await finishProcessing(id, processed)
-    const { outcome, cause } = processed
-    log.info({ bank, id, outcome, ...(cause !== '' && { cause }) }, 'notification retried')
+    const facts = { id, bank, receivedAtMs, accountNumber, sessionId, amountMinor }
+    await finishProcessing(id, withHeldEvent(processed, facts, tries + 1, clock.now()))
+    const { state, outcome, cause } = processed
+    const line = { bank, id, outcome, ...(cause !== '' && { cause }) }
+    const text = 'notification held for manual review: see inflow notification show'
+    if (state === 'MANUAL_REVIEW') log.warn({ ...line, accountNumber, sessionId }, text)
+    else log.info(line, 'notification retried')
   } catch (error) {
     log.error({ err: error, bank, id }, 'retrying a notification failed')
     // If this fails too, the notification is retried when its lease ends.

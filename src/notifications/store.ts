@@ -1,9 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
-import { byteaArray, integerArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import { appendEvents } from '../events/append-events.ts'
+import { bigintArray, byteaArray, integerArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
+import type { RowOf } from '../postgres/row-of.ts'
 import { runStatement } from '../postgres/run-statement.ts'
 import type { NotificationEntity, NotificationState } from './notification.entity.ts'
 
@@ -16,6 +18,10 @@ export interface NewNotification {
   readonly receivedAtMs: number
   readonly rawEncrypted: Buffer
   readonly bankKey: string
+  /** Of the reported payment, like the next two; empty or 0 if it could not be read. */
+  readonly accountNumber: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
   /** When the service retries it if this process dies. */
   readonly nextTryAtMs: number
 }
@@ -40,12 +46,13 @@ export async function insertNotifications(
   const result = await runStatement<{ id: string }>(pool, {
     name: 'notification-store',
     text: `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key,
-        state, outcome, cause, tries, next_try_at)
-      select id, bank, body_digest, received_at, raw_encrypted, bank_key, 'PENDING', 'RETRY', '', 0,
-        next_try_at
+        account_number, session_id, amount_minor, state, outcome, cause, tries, next_try_at)
+      select id, bank, body_digest, received_at, raw_encrypted, bank_key, account_number, session_id,
+        amount_minor, 'PENDING', 'RETRY', '', 0, next_try_at
       from unnest($1::text[], $2::text[], $3::bytea[], $4::timestamptz[], $5::bytea[], $6::text[],
-        $7::timestamptz[])
-        as i(id, bank, body_digest, received_at, raw_encrypted, bank_key, next_try_at)
+        $7::timestamptz[], $8::text[], $9::text[], $10::bigint[])
+        as i(id, bank, body_digest, received_at, raw_encrypted, bank_key, next_try_at, account_number,
+          session_id, amount_minor)
       -- Every batch inserts index entries in the same order, to prevent deadlocks.
       order by bank, body_digest
       on conflict (bank, body_digest) do nothing returning id`,
@@ -57,6 +64,9 @@ export async function insertNotifications(
       byteaArray(rows.map((row) => row.rawEncrypted)),
       textArray(rows.map((row) => row.bankKey)),
       timestampArray(rows.map((row) => row.nextTryAtMs)),
+      textArray(rows.map((row) => row.accountNumber)),
+      textArray(rows.map((row) => row.sessionId)),
+      bigintArray(rows.map((row) => row.amountMinor)),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
@@ -94,6 +104,22 @@ export interface Processed {
   readonly cause: string
   /** Undefined unless the state is PENDING. */
   readonly nextTryAtMs: number | undefined
+  /** Set if the state is MANUAL_REVIEW: appended unless the notification was held before. */
+  readonly heldEvent?: HeldEvent | undefined
+}
+
+/** The event that a notification is held. It belongs to no business, so only operators receive it. */
+interface HeldEvent {
+  readonly id: string
+  readonly occurredAtMs: number
+  readonly payload: Uint8Array
+}
+
+const HELD_EVENT = {
+  kind: "'PAYMENT_HELD'",
+  business_id: "''",
+  live: 'true',
+  occurred_at: 'held_at',
 }
 
 /** The result of a notification, and how many tries led to it. */
@@ -115,16 +141,20 @@ export async function finishNotifications(
     name: 'notification-finish',
     text: `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[],
-          $6::integer[])
-          as i(id, new_state, new_outcome, new_cause, new_next_try_at, new_tries)
+          $6::integer[], $7::text[], $8::timestamptz[], $9::bytea[])
+          as i(id, new_state, new_outcome, new_cause, new_next_try_at, new_tries, event_id, held_at,
+            payload)
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
-        select id from bank_notification
+        select id, state as old_state from bank_notification
         where id = any ($1::text[]) and (state <> 'PROCESSED' or outcome = 'UNCONFIRMED')
         order by id for no key update
+      ), published as (
+        ${appendEvents(HELD_EVENT, "from input join locked using (id) where event_id <> '' and old_state <> 'MANUAL_REVIEW'")}
       )
       update bank_notification n set state = new_state, outcome = new_outcome, cause = new_cause,
-        next_try_at = new_next_try_at, tries = tries + new_tries
+        next_try_at = new_next_try_at, tries = tries + new_tries,
+        refused = refused or new_outcome in ('UNCONFIRMED', 'MANUAL_REVIEW')
       from input join locked using (id) where n.id = input.id and n.id = any ($1::text[])`,
     values: [
       textArray(finished.map(({ id }) => id)),
@@ -133,8 +163,22 @@ export async function finishNotifications(
       textArray(finished.map(({ cause }) => cause)),
       finished.map(({ nextTryAtMs: ms }) => (ms === undefined ? null : new Date(ms))),
       integerArray(finished.map(({ tries }) => tries)),
+      textArray(finished.map(({ heldEvent }) => heldEvent?.id ?? '')),
+      timestampArray(finished.map(({ heldEvent }) => heldEvent?.occurredAtMs ?? 0)),
+      byteaArray(finished.map(({ heldEvent }) => heldEvent?.payload ?? new Uint8Array())),
     ],
   })
+}
+
+/** Whether any report of a payment was refused: not confirmed by its bank, or held. */
+export async function wasRefused(pool: Pool, bank: BankCode, bankKey: string): Promise<boolean> {
+  const { rows } = await pool.query<{ refused: boolean }>({
+    name: 'notification-refused',
+    text: `select exists (select from bank_notification
+      where bank_key = $2 and bank = $1 and refused) as refused`,
+    values: [bank, bankKey],
+  })
+  return rows[0]?.refused === true
 }
 
 /** A stored notification that is due for a retry. */
@@ -142,6 +186,9 @@ export interface DueNotification extends StoredNotification {
   readonly bank: BankCode
   readonly receivedAtMs: number
   readonly rawEncrypted: Buffer
+  readonly accountNumber: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
 }
 
 /** Claims due pending notifications until `untilMs`; concurrent instances claim different ones. */
@@ -153,7 +200,11 @@ export async function claimDueNotifications(
   limit: number,
 ): Promise<DueNotification[]> {
   const result = await pool.query<
-    StoredNotification & { bank: BankCode; received_at_ms: number; raw_encrypted: Buffer }
+    StoredNotification &
+      Pick<
+        RowOf<typeof NotificationEntity>,
+        'bank' | 'account_number' | 'session_id' | 'amount_minor'
+      > & { received_at_ms: number; raw_encrypted: Buffer }
   >({
     name: 'notification-claim-due',
     text: `with due as (
@@ -162,14 +213,21 @@ export async function claimDueNotifications(
         order by next_try_at limit $4 for update skip locked
       )
       update bank_notification set next_try_at = $3 from due where id = due_id
-      returning id, bank, state, outcome, tries, raw_encrypted,
+      returning id, bank, state, outcome, tries, raw_encrypted, account_number, session_id, amount_minor,
         ${epochMs('received_at')} as received_at_ms`,
     values: [banks, new Date(nowMs), new Date(untilMs), limit],
   })
-  return result.rows.map(({ received_at_ms, raw_encrypted, ...row }) => ({
-    ...row,
-    receivedAtMs: received_at_ms,
-    rawEncrypted: raw_encrypted,
+  return result.rows.map((row) => ({
+    id: row.id,
+    bank: row.bank,
+    state: row.state,
+    outcome: row.outcome,
+    tries: row.tries,
+    receivedAtMs: row.received_at_ms,
+    rawEncrypted: row.raw_encrypted,
+    accountNumber: row.account_number,
+    sessionId: row.session_id,
+    amountMinor: BigInt(row.amount_minor),
   }))
 }
 

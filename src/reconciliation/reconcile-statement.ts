@@ -9,8 +9,9 @@ import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
+import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
-import { type PaymentConflict, recordConflicts } from '../transactions/record-conflict.ts'
+import { recordConflicts } from '../transactions/record-conflict.ts'
 import type { Payer, RecordedBy, RecordOutcome } from '../transactions/transaction.ts'
 import { type Finding, type KeyedPayment, type Match, matchPayments } from './match-payments.ts'
 
@@ -54,7 +55,7 @@ export interface ReconcileDependencies extends ProcessDependencies {
   readonly live: ReadonlyMap<BankCode, ServedBank>
   readonly log: Logger
   /** Called once for each row that conflicts with a recorded payment. */
-  readonly onConflict: (conflict: PaymentConflict) => void
+  readonly onConflict: (conflict: StoredConflict) => void
 }
 
 /** No row is started after this, so that a call gets a response whatever the bank does. */

@@ -8,8 +8,13 @@ import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
+import { listConflicts, resolveConflict } from '../transactions/conflicts/resolve-conflict.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
-import { toTransactionMessage, toUnmatchedMessage } from '../transactions/message.ts'
+import {
+  toConflictMessage,
+  toTransactionMessage,
+  toUnmatchedMessage,
+} from '../transactions/message.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
 import {
   assignUnmatched,
@@ -65,6 +70,14 @@ export function createReconciliationRpc(
       }
       const { payments, nextPageToken } = await dependencies.read((on) => listRecorded(on, listing))
       return { payments: payments.map(toListedMessage), nextPageToken }
+    },
+    async listPaymentConflicts(request) {
+      const { rows, nextPageToken } = await dependencies.read((on) => listConflicts(on, request))
+      return { conflicts: rows.map(toConflictMessage), nextPageToken }
+    },
+    async resolvePaymentConflict(request, context) {
+      const conflict = await resolveConflict(dependencies, request, actorOf(context))
+      return { conflict: toConflictMessage(conflict) }
     },
     async assignUnmatchedPayment(request, context) {
       const transaction = await assignUnmatched(dependencies, request, actorOf(context))

@@ -72,8 +72,22 @@ export const PaymentConflictEntity = defineEntity({
     accountNumber: p.text().primary(),
     amountMinor: p.bigint().primary(),
     status: p.text().$type<TransactionStatus>().primary(),
+    /** `cfl_…`, by which operators name it. */
+    id: p.text(),
     createdAt: p.datetime(3),
+    /** When an operator ended its manual review. */
+    resolvedAt: p.datetime(3).nullable(),
+    /** The operator's note. */
+    note: p.text().default(''),
   },
+  uniques: [{ properties: ['id'] }],
+  indexes: [
+    {
+      name: 'payment_conflict_open_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payment_conflict" (${columns.id}) where resolved_at is null`,
+    },
+  ],
 })
 
 /** Why and when a payment was reversed. */

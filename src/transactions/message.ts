@@ -2,6 +2,10 @@ import { create, fromBinary } from '@bufbuild/protobuf'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
+  type PaymentConflict as ConflictMessage,
+  PaymentConflictSchema,
+} from '../../gen/inflow/reconciliation/v1/payment_conflict_pb.ts'
+import {
   Resolution as ResolutionMessage,
   type UnmatchedPayment as UnmatchedMessage,
   UnmatchedPaymentSchema,
@@ -20,6 +24,7 @@ import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
+import type { ListedConflict, StoredConflict } from './conflicts/payment-conflict.ts'
 import {
   type RecordedBy,
   type RecordOutcome,
@@ -207,6 +212,40 @@ export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string)
     kind: 'PAYMENT_UNMATCHED',
     occurredAt: toTimestamp(payment.createdAtMs),
     payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
+  })
+  return encodeEvent(event)
+}
+
+export function toConflictMessage(conflict: StoredConflict | ListedConflict): ConflictMessage {
+  return create(PaymentConflictSchema, {
+    id: conflict.id,
+    bank: fromBankCode(conflict.bank),
+    transactionId: conflict.transaction,
+    accountNumber: conflict.accountNumber,
+    amountMinor: conflict.amountMinor,
+    status: STATUSES[conflict.status],
+    createdAt: toTimestamp(conflict.createdAt.getTime()),
+    ...('recorded' in conflict && {
+      note: conflict.note,
+      ...(conflict.resolvedAtMs !== undefined && {
+        resolvedAt: toTimestamp(conflict.resolvedAtMs),
+      }),
+      ...conflict.recorded,
+    }),
+  })
+}
+
+/** Encodes the event that a contradicting report is held, which belongs to no business. */
+export function encodeConflictEvent(
+  conflict: StoredConflict,
+  eventId: string,
+  nowMs: number,
+): Uint8Array {
+  const event = create(EventSchema, {
+    id: eventId,
+    kind: 'PAYMENT_HELD',
+    occurredAt: toTimestamp(nowMs),
+    payload: { case: 'paymentConflict', value: toConflictMessage(conflict) },
   })
   return encodeEvent(event)
 }

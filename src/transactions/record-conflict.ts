@@ -3,18 +3,19 @@ import type { Logger } from 'pino'
 import type { BankCode } from '../banks/bank.ts'
 import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
-import { queriesOf } from '../postgres/queries-of.ts'
+import { newId } from '../core/ids.ts'
+import { appendEvents } from '../events/append-events.ts'
+import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
+import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
+import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { PaymentConflictEntity } from './exceptions.entity.ts'
+import { encodeConflictEvent } from './message.ts'
 import type { IncomingPayment, TransactionStatus } from './transaction.ts'
 
-/** A recorded transaction that a later report contradicts. */
-export interface PaymentConflict {
+/** A report that contradicts a recorded transaction. */
+export interface ConflictingReport {
   readonly bank: BankCode
   readonly transactionId: string
-}
-
-/** A report that contradicts a recorded transaction. */
-export interface ConflictingReport extends PaymentConflict {
   readonly reported: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
     readonly status: TransactionStatus
   }
@@ -25,7 +26,7 @@ interface Dependencies {
   readonly clock: Clock
   readonly log: Logger
   /** Called once for each distinct report. */
-  readonly onConflict: (conflict: PaymentConflict) => void
+  readonly onConflict: (conflict: StoredConflict) => void
 }
 
 /**
@@ -39,31 +40,57 @@ export async function recordConflicts(
   const createdAt = new Date(clock.now())
   const rows = reports.map(({ transactionId, reported }) => {
     const { accountNumber, amountMinor, status } = reported
-    return { transaction: transactionId, accountNumber, amountMinor, status, createdAt }
+    const id = newId('cfl', createdAt.getTime())
+    return { transaction: transactionId, accountNumber, amountMinor, status, id, createdAt }
   })
   // Every statement inserts in the same order, to prevent deadlocks.
   const sorted = rows
     .map((row) => ({ row, key: keyOf(row) }))
     .sort((a, b) => (a.key < b.key ? -1 : 1))
     .map(({ row }) => row)
-  const inserted = await queriesOf<typeof PaymentConflictEntity>(orm.em.fork())
-    .insertInto('payment_conflict')
-    .values(sorted)
-    .onConflict((conflicting) => conflicting.doNothing())
-    .returning('transaction')
-    .execute()
   const banks = new Map(reports.map(({ transactionId, bank }) => [transactionId, bank]))
-  for (const { transaction: transactionId } of inserted) {
-    const bank = banks.get(transactionId) as BankCode
-    afterCommit(log, () => onConflict({ bank, transactionId }))
-  }
+  const inserted = await orm.em.fork().transactional(async (em) => {
+    const stored = await queriesOf<typeof PaymentConflictEntity>(em)
+      .insertInto('payment_conflict')
+      .values(sorted)
+      .onConflict((conflicting) => conflicting.doNothing())
+      .returning(['id', 'transaction', 'accountNumber', 'amountMinor', 'status', 'createdAt'])
+      .execute()
+    const held = stored.map((row) => ({ ...row, bank: banks.get(row.transaction) as BankCode }))
+    if (held.length > 0) await appendHeld(em, held, createdAt.getTime())
+    return held
+  })
+  for (const conflict of inserted) afterCommit(log, () => onConflict(conflict))
+}
+
+/** The events belong to no business, so only operators receive them. */
+async function appendHeld(
+  em: EntityManager,
+  conflicts: readonly StoredConflict[],
+  nowMs: number,
+): Promise<void> {
+  const ids = conflicts.map(() => newId('evt', nowMs))
+  const payloads = conflicts.map((conflict, index) =>
+    encodeConflictEvent(conflict, ids[index] as string, nowMs),
+  )
+  await queryableOf(em).query({
+    text: appendEvents(HELD_EVENT, 'from unnest($1::text[], $2::bytea[]) as i(event_id, payload)'),
+    values: [textArray(ids), byteaArray(payloads), new Date(nowMs)],
+  })
+}
+
+const HELD_EVENT = {
+  kind: "'PAYMENT_HELD'",
+  business_id: "''",
+  live: 'true',
+  occurred_at: '$3::timestamptz',
 }
 
 function keyOf(row: { transaction: string; accountNumber: string; amountMinor: bigint }): string {
   return `${row.transaction} ${row.accountNumber} ${row.amountMinor}`
 }
 
-/** How many distinct reports contradicted a recorded transaction since a time. */
-export function countConflicts(em: EntityManager, sinceMs: number): Promise<number> {
-  return em.count(PaymentConflictEntity, { createdAt: { $gte: new Date(sinceMs) } })
+/** How many reports that contradict a recorded transaction wait for an operator. */
+export function countConflicts(em: EntityManager): Promise<number> {
+  return em.count(PaymentConflictEntity, { resolvedAt: null })
 }

@@ -11,8 +11,9 @@ import { newId } from '../core/ids.ts'
 import type { BatchWatch } from '../postgres/batch-watch.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createIsolatingBatcher } from '../postgres/isolating-batcher.ts'
+import type { StoredConflict } from './conflicts/payment-conflict.ts'
 import { encodeTransactionEvent } from './message.ts'
-import { type ConflictingReport, type PaymentConflict, recordConflicts } from './record-conflict.ts'
+import { type ConflictingReport, recordConflicts } from './record-conflict.ts'
 import { type Entry, type PaymentCall, resolveUnrecorded } from './resolve-unrecorded.ts'
 import { insertTransactions, type NewTransaction } from './store.ts'
 import type {
@@ -41,7 +42,7 @@ interface Dependencies {
   /** Called once for each distinct report of an unmatched payment. */
   readonly onUnmatched: (payment: UnmatchedPayment) => void
   /** Called once for each distinct report that contradicts a recorded payment. */
-  readonly onConflict: (conflict: PaymentConflict) => void
+  readonly onConflict: (conflict: StoredConflict) => void
   readonly batches?: BatchWatch
 }
 

@@ -288,6 +288,12 @@ test('reports whether a live bank responds, and what waits for manual review', a
   )
   const notified = `PROVIDUS sent its latest notification at ${notifiedAt.toISOString()}`
   expect(await reported()).toContainEqual(['ok', notified])
+  await pool.query(
+    `update bank_notification set state = 'PENDING', next_try_at = now() - interval '1 hour'`,
+  )
+  expect(await reported()).toContainEqual([
+    ...['warn', '1 notifications are due and are not processed'],
+  ])
   await bank.close()
   expect((await reported()).at(-1)).toEqual([
     'fail',

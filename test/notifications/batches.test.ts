@@ -31,6 +31,7 @@ const unique = (prefix: string) => `${prefix}-${++count}-`
 const rowOf = (id: string, body = id): NewNotification => ({
   ...{ id, bank: '9PSB', bodyDigest: Buffer.from(body), receivedAtMs: 0, bankKey: body },
   ...{ rawEncrypted: Buffer.from(id), nextTryAtMs: Date.now() + 3_600_000 },
+  ...{ accountNumber: '', sessionId: '', amountMinor: 0n },
 })
 
 const processed = (outcome: Processed['outcome'], state: Processed['state']): Processed => ({

@@ -22,6 +22,7 @@ test('re-encrypts the notifications that are not under the current key, in pages
     receivedAtMs: 0,
     rawEncrypted: encryptNotification(previous, id, raw),
     bankKey: id,
+    ...{ accountNumber: '', sessionId: '', amountMinor: 0n },
     nextTryAtMs: 0,
   }))
   await insertNotifications(pool, rows)

@@ -141,6 +141,14 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       filters: { bank: [1, 2, 4] },
       at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),
     },
+    'ReconciliationService.ListPaymentConflicts': {
+      filters: {},
+      at: tokenAt('id', 'payment_conflict where resolved_at is null', 'id desc'),
+    },
+    'NotificationService.ListHeldNotifications': {
+      filters: { bank: [1, 2, 4] },
+      at: tokenAt('id', "bank_notification where state = 'MANUAL_REVIEW'", 'id desc'),
+    },
     'ReconciliationService.ListRecordedPayments': {
       always: period(nowMs, spanMs + DAY_MS, 0),
       filters: { bank: [1, 2], from: [middle.from], to: [middle.to] },

@@ -100,11 +100,14 @@ const exceptions = [
     select ${idOf('unm', 'n')}, case when n <= 60 then 'PALMPAY' else '9PSB' end, '9999999999', 'u' || n, 1, 'SUCCESS', now(), now(), '', '', '',
       '', '', case when n % 2 = 0 then 'RETURNED' end, case when n % 2 = 0 then now() end
     from generate_series(1, $1::int) n`,
-  `insert into payment_conflict (transaction_id, account_number, amount_minor, status, created_at)
-    select id, '1', 1, 'SUCCESS', now() from transaction order by id limit $1`,
+  `insert into payment_conflict (transaction_id, account_number, amount_minor, status, id, created_at,
+      resolved_at)
+    select id, '1', 1, 'SUCCESS', 'cfl_' || id, now(), case when right(id, 1) = '0' then null else now() end
+    from transaction order by id limit $1`,
   `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome,
       cause, tries)
-    select ${idOf('ntf', 'n')}, '9PSB', n::text::bytea, now(), '', n, 'PROCESSED', '', '', 1
+    select ${idOf('ntf', 'n')}, case when n <= 60 then 'PALMPAY' else '9PSB' end, n::text::bytea, now(), '', n,
+      case when n % 2 = 0 then 'PROCESSED' else 'MANUAL_REVIEW' end, '', '', 1
     from generate_series(1, $1::int) n`,
   `insert into bank_payment_key (bank, bank_key, session_id, created_at)
     select '9PSB', n, 'k' || n, now() from generate_series(1, $1::int) n`,

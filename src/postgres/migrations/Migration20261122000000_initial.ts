@@ -135,7 +135,10 @@ create table ledger_posting_rest partition of ledger_posting for values from (mi
   autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
 create table payment_conflict (
   transaction_id text collate "C" not null, account_number text not null, amount_minor bigint not null, status text not null,
-  created_at timestamptz(3) not null, primary key (transaction_id, account_number, amount_minor, status));
+  created_at timestamptz(3) not null, id text not null, resolved_at timestamptz(3), note text not null default '',
+  constraint payment_conflict_id_unique unique (id),
+  primary key (transaction_id, account_number, amount_minor, status));
+create index payment_conflict_open_index on payment_conflict (id) where resolved_at is null;
 create table unmatched_payment (
   id text primary key, bank text not null, account_number text not null, session_id text not null,
   amount_minor bigint not null, status text not null, paid_at timestamptz(3) not null,
@@ -154,12 +157,15 @@ create table reversal (
 create table bank_notification (
   id text primary key, bank text not null, body_digest bytea not null, received_at timestamptz(3) not null,
   raw_encrypted bytea not null, bank_key text not null, state text not null, outcome text not null,
-  cause text not null, tries int not null, next_try_at timestamptz(3),
+  cause text not null, tries int not null, next_try_at timestamptz(3), account_number text not null default '',
+  session_id text not null default '', amount_minor bigint not null default 0, resolved_at timestamptz(3),
+  note text not null default '', refused boolean not null default false,
   constraint bank_notification_bank_body_digest_unique unique (bank, body_digest),
   constraint bank_notification_pending check ((state = 'PENDING') = (next_try_at is not null)),
   constraint bank_notification_state check (state in ('PENDING', 'PROCESSED', 'MANUAL_REVIEW')));
 create index bank_notification_due_index on bank_notification (next_try_at) where (state = 'PENDING');
 create index bank_notification_manual_review_index on bank_notification (id) where (state = 'MANUAL_REVIEW');
+create index bank_notification_refused_index on bank_notification (bank_key, bank) where refused;
 create index bank_notification_received_at_index on bank_notification (received_at);
 create table bank_payment_key (
   bank text not null, bank_key text not null, session_id text not null, created_at timestamptz(3) not null,

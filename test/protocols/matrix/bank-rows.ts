@@ -1,8 +1,14 @@
+import { createHash } from 'node:crypto'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { NotificationService } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
+import { newId } from '../../../src/core/ids.ts'
+import { createEncrypter } from '../../../src/crypto/encryption.ts'
+import { encryptNotification } from '../../../src/notifications/raw-notification.ts'
+import { MASTER_KEY } from '../../support/master-key.ts'
 import { CUSTOMER, type Make, type Request, type Scene } from './scene.ts'
 
 /** An account of the scene's business that stays pending. */
@@ -42,6 +48,34 @@ async function unmatchedPayment({ service }: Scene, fresh: string) {
   return { unmatchedPaymentId: rows[0].id as string }
 }
 
+/** A notification in manual review. */
+async function heldNotification({ service }: Scene, fresh: string) {
+  const id = newId('ntf', Date.now())
+  const encrypter = createEncrypter(MASTER_KEY)
+  const raw = { headers: {}, rawBody: Buffer.from('{"amount":7}'), pathSecret: '' }
+  await service.database.pool.query(
+    `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state,
+        outcome, cause, tries, account_number, session_id, amount_minor)
+      values ($1, '9PSB', $2, now(), $3, 'key', 'MANUAL_REVIEW', 'MANUAL_REVIEW', 'the amount differs', 1,
+        '1234567890', $4, 700)`,
+    [id, Buffer.from(id), encryptNotification(encrypter, id, raw), sessionOf(fresh)],
+  )
+  return { notificationId: id }
+}
+
+/** A report that contradicts the payment of the scene. */
+async function paymentConflict({ service, accountNumber, sessionId }: Scene, fresh: string) {
+  const amountMinor = BigInt(`0x${createHash('sha256').update(fresh).digest('hex').slice(0, 8)}`)
+  await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: amountMinor + 1n },
+  })
+  const { rows } = await service.database.pool.query(
+    'select id from payment_conflict where amount_minor = $1',
+    [String(amountMinor + 1n)],
+  )
+  return { conflictId: rows[0].id as string }
+}
+
 /** A call of each rpc that banks and their openings are about, which goes well. */
 export const BANK_HAPPY: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount': openAccount,
@@ -51,6 +85,18 @@ export const BANK_HAPPY: Readonly<Record<string, Make>> = {
     resolution: { case: 'notOpened', value: true },
   }),
   'ReconciliationService.ListUnmatchedPayments': () => ({ pageSize: 1 }),
+  'ReconciliationService.ListPaymentConflicts': () => ({ pageSize: 1 }),
+  'ReconciliationService.ResolvePaymentConflict': async (scene, fresh) => ({
+    ...(await paymentConflict(scene, fresh)),
+    note: 'the bank corrected it',
+  }),
+  'NotificationService.ListHeldNotifications': () => ({ pageSize: 1 }),
+  'NotificationService.ShowNotification': heldNotification,
+  'NotificationService.RetryNotification': heldNotification,
+  'NotificationService.ResolveNotification': async (scene, fresh) => ({
+    ...(await heldNotification(scene, fresh)),
+    note: 'the bank reversed it',
+  }),
   'ReconciliationService.AssignUnmatchedPayment': async (scene, fresh) => ({
     ...(await unmatchedPayment(scene, fresh)),
     businessId: scene.businessId,
@@ -116,6 +162,32 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
     return { ...account, resolution: { case: 'notOpened', value: true } }
   },
   'ReconciliationService.ListUnmatchedPayments validation_failed': invalid({ pageSize: 201 }),
+  'ReconciliationService.ListPaymentConflicts validation_failed': invalid({ pageSize: 201 }),
+  'ReconciliationService.ResolvePaymentConflict validation_failed': invalid({ conflictId: 'x' }),
+  'ReconciliationService.ResolvePaymentConflict not_found': invalid({
+    conflictId: 'cfl_nothing',
+    note: 'x',
+  }),
+  'NotificationService.ListHeldNotifications validation_failed': invalid({ pageSize: 201 }),
+  'NotificationService.ShowNotification validation_failed': invalid({}),
+  'NotificationService.ShowNotification not_found': invalid({ notificationId: 'ntf_nothing' }),
+  'NotificationService.RetryNotification validation_failed': invalid({}),
+  'NotificationService.RetryNotification not_found': invalid({ notificationId: 'ntf_nothing' }),
+  'NotificationService.RetryNotification not_held': async (scene, fresh) => {
+    const held = await heldNotification(scene, fresh)
+    await scene.service.client(NotificationService).retryNotification(held)
+    return held
+  },
+  'NotificationService.ResolveNotification validation_failed': invalid({}),
+  'NotificationService.ResolveNotification not_found': invalid({
+    notificationId: 'ntf_nothing',
+    note: 'x',
+  }),
+  'NotificationService.ResolveNotification not_held': async (scene, fresh) => {
+    const held = await heldNotification(scene, fresh)
+    await scene.service.client(NotificationService).retryNotification(held)
+    return { ...held, note: 'x' }
+  },
   'ReconciliationService.Reconcile validation_failed': invalid({
     bank: Bank.BANK_9PSB,
     rows: [{ accountNumber: '1234567890', amountMinor: 1n }],

@@ -457,7 +457,8 @@ export const AccountService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the business does not
    * exist), ALREADY_EXISTS (duplicate_reference: the reference was used with other details),
-   * UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call. Or the account would
+   * FAILED_PRECONDITION (bank_refused: the bank refused for a cause that does not pass by itself; nothing
+   * was opened), UNAVAILABLE (bank_unavailable: the bank did not respond; repeat the call. Or the account would
    * be live, and the bank is not connected).
    *
    * @generated from rpc inflow.account.v1.AccountService.CreateAccount

@@ -8,6 +8,8 @@ import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/vali
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
+import type { PaymentConflict } from "./payment_conflict_pb.ts";
+import { file_inflow_reconciliation_v1_payment_conflict } from "./payment_conflict_pb.ts";
 import type { RecordedPayment, StatementResult, StatementRow } from "./statement_pb.ts";
 import { file_inflow_reconciliation_v1_statement } from "./statement_pb.ts";
 import type { UnmatchedPayment } from "./unmatched_payment_pb.ts";
@@ -22,7 +24,112 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/reconciliation/v1/reconciliation_service.proto.
  */
 export const file_inflow_reconciliation_v1_reconciliation_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIokBChxMaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMidgodTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2USPAoIcGF5bWVudHMYASADKAsyKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuVW5tYXRjaGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki/QEKHUFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EiQKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJQga6SAPIAQESGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAyABKAlCBrpIA8gBARJ+CgRub3RlGAQgASgJQnC6SG26AWoKBG5vdGUSKG11c3QgYmUgYXQgbW9zdCA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCw1MDB9JCcpIlkKHkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiLFAQodUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QSJAoUdW5tYXRjaGVkX3BheW1lbnRfaWQYASABKAlCBrpIA8gBARJ+CgRub3RlGAIgASgJQnC6SG26AWcKBG5vdGUSJW11c3QgYmUgMSB0byA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSw1MDB9JCcpyAEBIl0KHlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI7CgdwYXltZW50GAEgASgLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQilQEKEFJlY29uY2lsZVJlcXVlc3QSLwoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCC7pICMgBAYIBAhABEkEKBHJvd3MYAiADKAsyJi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuU3RhdGVtZW50Um93Qgu6SAiSAQUIARDoBxINCgVhcHBseRgDIAEoCCJPChFSZWNvbmNpbGVSZXNwb25zZRI6CgdyZXN1bHRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJlc3VsdCLtAQobTGlzdFJlY29yZGVkUGF5bWVudHNSZXF1ZXN0Ei8KBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARIwCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEi4KAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AyJ0ChxMaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlEjsKCHBheW1lbnRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkynQYKFVJlY29uY2lsaWF0aW9uU2VydmljZRKkAQoVTGlzdFVubWF0Y2hlZFBheW1lbnRzEjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1JlcXVlc3QaNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEp4BChZBc3NpZ25Vbm1hdGNoZWRQYXltZW50EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESngEKFlJldHVyblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ3CglSZWNvbmNpbGUSKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVjb25jaWxlUmVxdWVzdBorLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGVSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESoQEKFExpc3RSZWNvcmRlZFBheW1lbnRzEjUuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvcmRlZFBheW1lbnRzUmVxdWVzdBo2LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("CjVpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvcmVjb25jaWxpYXRpb25fc2VydmljZS5wcm90bxIYaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxIloKG0xpc3RQYXltZW50Q29uZmxpY3RzUmVxdWVzdBIdCglwYWdlX3NpemUYASABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9AMidQocTGlzdFBheW1lbnRDb25mbGljdHNSZXNwb25zZRI8Cgljb25mbGljdHMYASADKAsyKS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUGF5bWVudENvbmZsaWN0EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLAAQodUmVzb2x2ZVBheW1lbnRDb25mbGljdFJlcXVlc3QSGwoLY29uZmxpY3RfaWQYASABKAlCBrpIA8gBARKBAQoEbm90ZRgCIAEoCUJzukhwugFqCgRub3RlEihtdXN0IGJlIGF0IG1vc3QgNTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezAsNTAwfSQnKcgBASJdCh5SZXNvbHZlUGF5bWVudENvbmZsaWN0UmVzcG9uc2USOwoIY29uZmxpY3QYASABKAsyKS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUGF5bWVudENvbmZsaWN0IokBChxMaXN0VW5tYXRjaGVkUGF5bWVudHNSZXF1ZXN0EiwKBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgi6SAWCAQIQARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGMgBKAASHAoKcGFnZV90b2tlbhgDIAEoCUIIukgFcgMY9AMidgodTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2USPAoIcGF5bWVudHMYASADKAsyKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuVW5tYXRjaGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki/QEKHUFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0EiQKFHVubWF0Y2hlZF9wYXltZW50X2lkGAEgASgJQga6SAPIAQESGwoLYnVzaW5lc3NfaWQYAiABKAlCBrpIA8gBARIZCglyZWZlcmVuY2UYAyABKAlCBrpIA8gBARJ+CgRub3RlGAQgASgJQnC6SG26AWoKBG5vdGUSKG11c3QgYmUgYXQgbW9zdCA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCw1MDB9JCcpIlkKHkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI3Cgt0cmFuc2FjdGlvbhgBIAEoCzIiLmluZmxvdy50cmFuc2FjdGlvbi52MS5UcmFuc2FjdGlvbiLFAQodUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QSJAoUdW5tYXRjaGVkX3BheW1lbnRfaWQYASABKAlCBrpIA8gBARJ+CgRub3RlGAIgASgJQnC6SG26AWcKBG5vdGUSJW11c3QgYmUgMSB0byA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSw1MDB9JCcpyAEBIl0KHlJldHVyblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZRI7CgdwYXltZW50GAEgASgLMiouaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlVubWF0Y2hlZFBheW1lbnQilQEKEFJlY29uY2lsZVJlcXVlc3QSLwoEYmFuaxgBIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmtCC7pICMgBAYIBAhABEkEKBHJvd3MYAiADKAsyJi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuU3RhdGVtZW50Um93Qgu6SAiSAQUIARDoBxINCgVhcHBseRgDIAEoCCJPChFSZWNvbmNpbGVSZXNwb25zZRI6CgdyZXN1bHRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlN0YXRlbWVudFJlc3VsdCLtAQobTGlzdFJlY29yZGVkUGF5bWVudHNSZXF1ZXN0Ei8KBGJhbmsYASABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rQgu6SAjIAQGCAQIQARIwCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEi4KAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AyJ0ChxMaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlEjsKCHBheW1lbnRzGAEgAygLMikuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlY29yZGVkUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAky4ggKFVJlY29uY2lsaWF0aW9uU2VydmljZRKkAQoVTGlzdFVubWF0Y2hlZFBheW1lbnRzEjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RVbm1hdGNoZWRQYXltZW50c1JlcXVlc3QaNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFVubWF0Y2hlZFBheW1lbnRzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEp4BChZBc3NpZ25Vbm1hdGNoZWRQYXltZW50EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkFzc2lnblVubWF0Y2hlZFBheW1lbnRSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESngEKFlJldHVyblVubWF0Y2hlZFBheW1lbnQSNy5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlcXVlc3QaOC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmV0dXJuVW5tYXRjaGVkUGF5bWVudFJlc3BvbnNlIhGKtRgNCAISBWFkbWluGgIIARJ3CglSZWNvbmNpbGUSKi5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVjb25jaWxlUmVxdWVzdBorLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5SZWNvbmNpbGVSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAESoQEKFExpc3RSZWNvcmRlZFBheW1lbnRzEjUuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RSZWNvcmRlZFBheW1lbnRzUmVxdWVzdBo2LmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5MaXN0UmVjb3JkZWRQYXltZW50c1Jlc3BvbnNlIhqQAgGKtRgTCAISBWFkbWluEgRyZWFkGgIIARKhAQoUTGlzdFBheW1lbnRDb25mbGljdHMSNS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuTGlzdFBheW1lbnRDb25mbGljdHNSZXF1ZXN0GjYuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLkxpc3RQYXltZW50Q29uZmxpY3RzUmVzcG9uc2UiGpACAYq1GBMIAhIFYWRtaW4SBHJlYWQaAggBEp4BChZSZXNvbHZlUGF5bWVudENvbmZsaWN0EjcuaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlc29sdmVQYXltZW50Q29uZmxpY3RSZXF1ZXN0GjguaW5mbG93LnJlY29uY2lsaWF0aW9uLnYxLlJlc29sdmVQYXltZW50Q29uZmxpY3RSZXNwb25zZSIRirUYDQgCEgVhZG1pbhoCCAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_statement, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+
+/**
+ * Which reports to list.
+ *
+ * @generated from message inflow.reconciliation.v1.ListPaymentConflictsRequest
+ */
+export type ListPaymentConflictsRequest = Message<"inflow.reconciliation.v1.ListPaymentConflictsRequest"> & {
+  /**
+   * At most this many, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the page before; empty for the first page.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ListPaymentConflictsRequest.
+ * Use `create(ListPaymentConflictsRequestSchema)` to create a new message.
+ */
+export const ListPaymentConflictsRequestSchema: GenMessage<ListPaymentConflictsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 0);
+
+/**
+ * One page of reports.
+ *
+ * @generated from message inflow.reconciliation.v1.ListPaymentConflictsResponse
+ */
+export type ListPaymentConflictsResponse = Message<"inflow.reconciliation.v1.ListPaymentConflictsResponse"> & {
+  /**
+   * The reports, newest first.
+   *
+   * @generated from field: repeated inflow.reconciliation.v1.PaymentConflict conflicts = 1;
+   */
+  conflicts: PaymentConflict[];
+
+  /**
+   * Requests the next page; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ListPaymentConflictsResponse.
+ * Use `create(ListPaymentConflictsResponseSchema)` to create a new message.
+ */
+export const ListPaymentConflictsResponseSchema: GenMessage<ListPaymentConflictsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 1);
+
+/**
+ * Which report is resolved.
+ *
+ * @generated from message inflow.reconciliation.v1.ResolvePaymentConflictRequest
+ */
+export type ResolvePaymentConflictRequest = Message<"inflow.reconciliation.v1.ResolvePaymentConflictRequest"> & {
+  /**
+   * The report, "cfl_…".
+   *
+   * @generated from field: string conflict_id = 1;
+   */
+  conflictId: string;
+
+  /**
+   * How and why, 1 to 500 characters.
+   *
+   * @generated from field: string note = 2;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ResolvePaymentConflictRequest.
+ * Use `create(ResolvePaymentConflictRequestSchema)` to create a new message.
+ */
+export const ResolvePaymentConflictRequestSchema: GenMessage<ResolvePaymentConflictRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
+
+/**
+ * The report.
+ *
+ * @generated from message inflow.reconciliation.v1.ResolvePaymentConflictResponse
+ */
+export type ResolvePaymentConflictResponse = Message<"inflow.reconciliation.v1.ResolvePaymentConflictResponse"> & {
+  /**
+   * The report, now resolved.
+   *
+   * @generated from field: inflow.reconciliation.v1.PaymentConflict conflict = 1;
+   */
+  conflict?: PaymentConflict | undefined;
+};
+
+/**
+ * Describes the message inflow.reconciliation.v1.ResolvePaymentConflictResponse.
+ * Use `create(ResolvePaymentConflictResponseSchema)` to create a new message.
+ */
+export const ResolvePaymentConflictResponseSchema: GenMessage<ResolvePaymentConflictResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
 
 /**
  * Which payments to list.
@@ -57,7 +164,7 @@ export type ListUnmatchedPaymentsRequest = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListUnmatchedPaymentsRequestSchema)` to create a new message.
  */
 export const ListUnmatchedPaymentsRequestSchema: GenMessage<ListUnmatchedPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 0);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
 
 /**
  * One page of payments.
@@ -86,7 +193,7 @@ export type ListUnmatchedPaymentsResponse = Message<"inflow.reconciliation.v1.Li
  * Use `create(ListUnmatchedPaymentsResponseSchema)` to create a new message.
  */
 export const ListUnmatchedPaymentsResponseSchema: GenMessage<ListUnmatchedPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 1);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
 
 /**
  * Which payment to assign to which account.
@@ -128,7 +235,7 @@ export type AssignUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.As
  * Use `create(AssignUnmatchedPaymentRequestSchema)` to create a new message.
  */
 export const AssignUnmatchedPaymentRequestSchema: GenMessage<AssignUnmatchedPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 2);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
 
 /**
  * The recorded payment.
@@ -149,7 +256,7 @@ export type AssignUnmatchedPaymentResponse = Message<"inflow.reconciliation.v1.A
  * Use `create(AssignUnmatchedPaymentResponseSchema)` to create a new message.
  */
 export const AssignUnmatchedPaymentResponseSchema: GenMessage<AssignUnmatchedPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 3);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
 
 /**
  * Which payment was returned.
@@ -177,7 +284,7 @@ export type ReturnUnmatchedPaymentRequest = Message<"inflow.reconciliation.v1.Re
  * Use `create(ReturnUnmatchedPaymentRequestSchema)` to create a new message.
  */
 export const ReturnUnmatchedPaymentRequestSchema: GenMessage<ReturnUnmatchedPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 4);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
 
 /**
  * The returned payment.
@@ -198,7 +305,7 @@ export type ReturnUnmatchedPaymentResponse = Message<"inflow.reconciliation.v1.R
  * Use `create(ReturnUnmatchedPaymentResponseSchema)` to create a new message.
  */
 export const ReturnUnmatchedPaymentResponseSchema: GenMessage<ReturnUnmatchedPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 5);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
 
 /**
  * Rows of one bank's statement.
@@ -233,7 +340,7 @@ export type ReconcileRequest = Message<"inflow.reconciliation.v1.ReconcileReques
  * Use `create(ReconcileRequestSchema)` to create a new message.
  */
 export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 6);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 10);
 
 /**
  * The result of each row.
@@ -254,7 +361,7 @@ export type ReconcileResponse = Message<"inflow.reconciliation.v1.ReconcileRespo
  * Use `create(ReconcileResponseSchema)` to create a new message.
  */
 export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 7);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 11);
 
 /**
  * Which recorded payments to list.
@@ -303,7 +410,7 @@ export type ListRecordedPaymentsRequest = Message<"inflow.reconciliation.v1.List
  * Use `create(ListRecordedPaymentsRequestSchema)` to create a new message.
  */
 export const ListRecordedPaymentsRequestSchema: GenMessage<ListRecordedPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 8);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 12);
 
 /**
  * One page of recorded payments.
@@ -332,7 +439,7 @@ export type ListRecordedPaymentsResponse = Message<"inflow.reconciliation.v1.Lis
  * Use `create(ListRecordedPaymentsResponseSchema)` to create a new message.
  */
 export const ListRecordedPaymentsResponseSchema: GenMessage<ListRecordedPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 9);
+  messageDesc(file_inflow_reconciliation_v1_reconciliation_service, 13);
 
 /**
  * Unmatched payments and bank statements, for operators.
@@ -409,6 +516,31 @@ export const ReconciliationService: GenService<{
     methodKind: "unary";
     input: typeof ListRecordedPaymentsRequestSchema;
     output: typeof ListRecordedPaymentsResponseSchema;
+  },
+  /**
+   * Lists the unresolved reports that contradict recorded payments, newest first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.reconciliation.v1.ReconciliationService.ListPaymentConflicts
+   */
+  listPaymentConflicts: {
+    methodKind: "unary";
+    input: typeof ListPaymentConflictsRequestSchema;
+    output: typeof ListPaymentConflictsResponseSchema;
+  },
+  /**
+   * Ends the manual review of a contradicting report with an operator's note. The recorded payment
+   * does not change. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
+   *
+   * @generated from rpc inflow.reconciliation.v1.ReconciliationService.ResolvePaymentConflict
+   */
+  resolvePaymentConflict: {
+    methodKind: "unary";
+    input: typeof ResolvePaymentConflictRequestSchema;
+    output: typeof ResolvePaymentConflictResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_reconciliation_v1_reconciliation_service, 0);

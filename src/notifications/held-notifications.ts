@@ -1,0 +1,167 @@
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { type AuditAction, appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import type { BankCode } from '../banks/bank.ts'
+import type { Clock } from '../core/clock.ts'
+import { Fault } from '../core/errors.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { ShownNotification } from './message.ts'
+import { NotificationEntity } from './notification.entity.ts'
+import { decryptNotification } from './raw-notification.ts'
+
+interface Dependencies {
+  readonly orm: MikroORM
+  readonly clock: Clock
+  readonly encrypter: Encrypter
+}
+
+interface HeldRow {
+  readonly id: string
+  readonly bank: BankCode
+  readonly received_at_ms: number
+  readonly account_number: string
+  readonly session_id: string
+  readonly amount_minor: string
+  readonly cause: string
+  readonly tries: number
+}
+
+/** The notifications in manual review, newest first. */
+export async function listHeld(
+  on: Queryable,
+  {
+    bank,
+    pageSize,
+    pageToken,
+  }: {
+    readonly bank: BankCode | undefined
+    readonly pageSize: number
+    readonly pageToken: string
+  },
+) {
+  const page = readPage(pageSize, pageToken, 1)
+  const values: unknown[] = [page.limit + 1]
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const after = page.after?.[0]
+  const { rows } = await on.query<HeldRow>(
+    `select id, bank, ${epochMs('received_at')} as received_at_ms, account_number, session_id,
+        amount_minor, cause, tries
+      from bank_notification where state = 'MANUAL_REVIEW'
+        ${bank === undefined ? '' : `and bank = ${bind(bank)}`}
+        ${after === undefined ? '' : `and id < ${bind(after)}`}
+      order by id desc limit $1`,
+    values,
+  )
+  const held = rows.map(
+    (row): ShownNotification => ({
+      id: row.id,
+      bank: row.bank,
+      receivedAtMs: row.received_at_ms,
+      accountNumber: row.account_number,
+      sessionId: row.session_id,
+      amountMinor: BigInt(row.amount_minor),
+      state: 'MANUAL_REVIEW',
+      cause: row.cause,
+      tries: row.tries,
+    }),
+  )
+  return cutPage(held, page, ({ id }) => [id])
+}
+
+/**
+ * Decrypts a stored notification. The audit log states who saw it.
+ *
+ * Faults: not_found.
+ */
+export async function showNotification({ orm, encrypter }: Dependencies, id: string, actor: Actor) {
+  return orm.em.fork().transactional(async (em) => {
+    const row = await find(em, id)
+    const { rawBody } = decryptNotification(encrypter, id, Buffer.from(row.rawEncrypted))
+    await audit(em, actor, 'notification.show', row)
+    return { notification: toShown(row), body: rawBody.toString('utf8') }
+  })
+}
+
+/**
+ * Has a held notification processed again, by the retries that any instance makes.
+ *
+ * Faults: not_found, not_held.
+ */
+export async function retryHeld(
+  { orm, clock }: Dependencies,
+  id: string,
+  actor: Actor,
+): Promise<ShownNotification> {
+  return orm.em.fork().transactional(async (em) => {
+    const pending = { state: 'PENDING', outcome: 'RETRY', nextTryAt: new Date(clock.now()) } as const
+    const held = { id, state: 'MANUAL_REVIEW' } as const
+    const changed = await em.nativeUpdate(NotificationEntity, held, pending)
+    const row = await find(em, id)
+    if (changed === 0) throw notHeld(row)
+    await audit(em, actor, 'notification.retry', row)
+    return toShown(row)
+  })
+}
+
+/**
+ * Ends the manual review of a notification. Nothing is recorded.
+ *
+ * Faults: not_found, not_held.
+ */
+export async function resolveHeld(
+  { orm, clock }: Dependencies,
+  { notificationId: id, note }: { readonly notificationId: string; readonly note: string },
+  actor: Actor,
+): Promise<ShownNotification> {
+  return orm.em.fork().transactional(async (em) => {
+    const resolved = { state: 'PROCESSED', resolvedAt: new Date(clock.now()), note } as const
+    const held = { id, state: 'MANUAL_REVIEW' } as const
+    const changed = await em.nativeUpdate(NotificationEntity, held, resolved)
+    const row = await find(em, id)
+    if (changed === 0 && row.resolvedAt === null) throw notHeld(row)
+    if (changed === 1) await audit(em, actor, 'notification.resolve', row, { note })
+    return toShown(row)
+  })
+}
+
+type Row = Awaited<ReturnType<typeof find>>
+
+async function find(em: EntityManager, id: string) {
+  const row = await em.findOne(NotificationEntity, { id })
+  if (row === null) throw new Fault('not_found', 'There is no such notification')
+  return row
+}
+
+function audit(
+  em: EntityManager,
+  actor: Actor,
+  action: AuditAction,
+  { id, bank }: Row,
+  details: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  return appendAudit(em, actor, { action, targetId: id, details: { bank, ...details } })
+}
+
+function notHeld({ state }: Row): Fault {
+  const text = state === 'PENDING' ? 'it is pending' : 'it was processed'
+  return new Fault('not_held', `The notification is not in manual review: ${text}`)
+}
+
+function toShown(row: Row): ShownNotification {
+  return {
+    id: row.id,
+    bank: row.bank,
+    receivedAtMs: row.receivedAt.getTime(),
+    accountNumber: row.accountNumber,
+    sessionId: row.sessionId,
+    amountMinor: BigInt(row.amountMinor),
+    state: row.state,
+    cause: row.cause,
+    tries: row.tries,
+    resolvedAtMs: row.resolvedAt?.getTime(),
+    note: row.note,
+  }
+}

@@ -1,0 +1,68 @@
+import { create } from '@bufbuild/protobuf'
+import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import {
+  type Notification,
+  NotificationSchema,
+  NotificationState as StateMessage,
+} from '../../gen/inflow/notification/v1/notification_pb.ts'
+import type { BankCode } from '../banks/bank.ts'
+import { fromBankCode } from '../banks/message.ts'
+import { newId } from '../core/ids.ts'
+import { encodeEvent } from '../events/message.ts'
+import { toTimestamp } from '../protobuf/timestamp.ts'
+import type { NotificationState } from './notification.entity.ts'
+import type { Processed } from './store.ts'
+
+/** What an operator sees of a notification without its body. */
+export interface ShownNotification {
+  readonly id: string
+  readonly bank: BankCode
+  readonly receivedAtMs: number
+  readonly accountNumber: string
+  readonly sessionId: string
+  readonly amountMinor: bigint
+  readonly state: NotificationState
+  readonly cause: string
+  readonly tries: number
+  readonly resolvedAtMs?: number | undefined
+  readonly note?: string
+}
+
+export function toNotificationMessage(shown: ShownNotification): Notification {
+  const { resolvedAtMs } = shown
+  return create(NotificationSchema, {
+    id: shown.id,
+    bank: fromBankCode(shown.bank),
+    receivedAt: toTimestamp(shown.receivedAtMs),
+    accountNumber: shown.accountNumber,
+    sessionId: shown.sessionId,
+    amountMinor: shown.amountMinor,
+    state: StateMessage[shown.state],
+    cause: shown.cause,
+    tries: shown.tries,
+    ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
+    note: shown.note ?? '',
+  })
+}
+
+/** Adds the event that a notification is held, if it is. */
+export function withHeldEvent(
+  processed: Processed,
+  facts: Omit<ShownNotification, 'state' | 'cause' | 'tries'>,
+  tries: number,
+  nowMs: number,
+): Processed {
+  const { state, cause } = processed
+  if (state !== 'MANUAL_REVIEW') return processed
+  const id = newId('evt', nowMs)
+  const event = create(EventSchema, {
+    id,
+    kind: 'PAYMENT_HELD',
+    occurredAt: toTimestamp(nowMs),
+    payload: {
+      case: 'heldNotification',
+      value: toNotificationMessage({ ...facts, state, cause, tries }),
+    },
+  })
+  return { ...processed, heldEvent: { id, occurredAtMs: nowMs, payload: encodeEvent(event) } }
+}

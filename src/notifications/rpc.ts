@@ -1,0 +1,45 @@
+import type { MikroORM } from '@mikro-orm/postgresql'
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { actorOf } from '../auth/caller.ts'
+import { toBankCode } from '../banks/message.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Read } from '../postgres/replicas/replicas.ts'
+import { listHeld, resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
+import { toNotificationMessage } from './message.ts'
+
+interface Dependencies {
+  readonly orm: MikroORM
+  readonly read: Read
+  readonly clock: Clock
+  readonly encrypter: Encrypter
+}
+
+/** Banks' notifications that wait for an operator. */
+export function createNotificationRpc(
+  dependencies: Dependencies,
+): ServiceImpl<typeof NotificationService> {
+  return {
+    async listHeldNotifications({ bank, pageSize, pageToken }) {
+      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      const { rows, nextPageToken } = await dependencies.read((on) =>
+        listHeld(on, { bank: code, pageSize, pageToken }),
+      )
+      return { notifications: rows.map(toNotificationMessage), nextPageToken }
+    },
+    async showNotification({ notificationId }, context) {
+      const shown = await showNotification(dependencies, notificationId, actorOf(context))
+      return { notification: toNotificationMessage(shown.notification), body: shown.body }
+    },
+    async retryNotification({ notificationId }, context) {
+      const pending = await retryHeld(dependencies, notificationId, actorOf(context))
+      return { notification: toNotificationMessage(pending) }
+    },
+    async resolveNotification(request, context) {
+      const resolved = await resolveHeld(dependencies, request, actorOf(context))
+      return { notification: toNotificationMessage(resolved) }
+    },
+  }
+}
