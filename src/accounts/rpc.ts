@@ -4,13 +4,13 @@ import type {
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
-import { type BankOf, ID_KINDS } from '../banks/bank.ts'
+import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
-import { identityText, toVerification } from './account.ts'
+import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
 import { getAccount } from './get-account.ts'
@@ -26,10 +26,15 @@ interface Dependencies {
   readonly createAccount: CreateAccountCall
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
+  readonly bankNames: BankNames
 }
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
-  const { database, createAccount, encrypter } = dependencies
+  const { database, createAccount, encrypter, bankNames } = dependencies
+  const shown = (account: OpenAccount | StoredAccount) => ({
+    ...toAccountMessage(account),
+    bankName: bankNames[account.bank],
+  })
   const { pool, read } = database
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
@@ -53,13 +58,13 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         idNumber: request.idNumber || undefined,
         verification: toVerification(request),
       })
-      return { account: toAccountMessage(account), replayed }
+      return { account: shown(account), replayed }
     },
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
       const account = await read((on) => getAccount(on, key))
-      return { account: toAccountMessage(account) }
+      return { account: shown(account) }
     },
     async listAccounts(request, context) {
       if (request.idNumber !== '') requireAdmin(context, 'id_number')
@@ -72,18 +77,18 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const filter = { businessId, allowed, live, status, idNumberHashes }
       const found = await read((on) => listAccounts(on, filter, page))
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
-      return { accounts: rows.map(toAccountMessage), nextPageToken }
+      return { accounts: rows.map(shown), nextPageToken }
     },
     async closeAccount(request, context) {
       const account = await closeAccount({ ...dependencies, pool }, request, actorOf(context))
-      return { account: toAccountMessage(account) }
+      return { account: shown(account) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       // Whether a number is free, or whose it is, concerns other businesses.
       const request = { businessId, reference, opened }
       const account = await resolveAccount(dependencies, request, actorOf(context))
-      return account ? { account: toAccountMessage(account) } : {}
+      return account ? { account: shown(account) } : {}
     },
   }
 }

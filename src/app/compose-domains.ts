@@ -78,6 +78,7 @@ function composeWebhooks(
     encrypter,
     clock,
     timeText,
+    bankNames: config.bankNames,
     log,
     onCommit,
     others: channel,

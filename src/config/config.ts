@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
-import { BANK_CODES, type BankCode } from '../banks/bank.ts'
+import { BANK_CODES, BANK_FACTS, type BankCode, type BankNames } from '../banks/bank.ts'
 import { CONNECTORS, type Connectors } from '../banks/connectors.ts'
 import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
 import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
@@ -49,14 +49,16 @@ export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONN
     const bank = readLiveBank(code, prepare, env, faults)
     if (bank) liveBanks[code] = bank
   }
+  const bankNames = readBankNames(env, faults)
   if (faults.size > 0 || !settings || !banks) throw new ConfigError([...faults.values()])
-  return Object.freeze(composeConfig(settings, banks, liveBanks))
+  return Object.freeze(composeConfig(settings, banks, liveBanks, bankNames))
 }
 
 function composeConfig(
   settings: ServiceSettings,
   banks: Banks,
   liveBanks: Readonly<Partial<Record<BankCode, LiveBank>>>,
+  bankNames: BankNames,
 ) {
   const {
     reconcileWindowHours,
@@ -90,6 +92,8 @@ function composeConfig(
     banks,
     /** The settings of the live banks. */
     liveBanks,
+    /** The displayed names of the banks, also of those that the sandbox serves. */
+    bankNames,
     /** Whether the sandbox opens live accounts at the banks that it serves. */
     simulatesLiveAccounts: embedded || settings.allowSimulatedLiveAccounts,
     /** When reconciliation asks live banks for payments without a notification. */
@@ -124,6 +128,18 @@ function composeConfig(
       failed: limit(rateLimitFailed),
     },
   }
+}
+
+/** `BANK_<CODE>_NAME` */
+const BANK_NAME = z.string().regex(/^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,100}$/u, 'must be 1 to 100 printable characters')
+
+function readBankNames(env: NodeJS.ProcessEnv, faults: Faults): BankNames {
+  const names = BANK_CODES.map((code) => {
+    const read = createSettingReader(env, faults, `BANK_${code}_`)
+    const schema = z.object({ NAME: BANK_NAME.default(BANK_FACTS[code].name) })
+    return [code, read(schema)?.name ?? ''] as const
+  })
+  return Object.fromEntries(names) as BankNames
 }
 
 /** `9PSB=live,PALMPAY=sandbox`: other banks are `sandbox`. */

@@ -4,16 +4,22 @@ import {
   type Balance as BalanceMessage,
   BalanceSchema,
   type BankAccount,
+  PayerAccountSchema,
   type Transaction as TransactionMessage,
   type VirtualAccount,
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
-import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
+import type { BankCode, BankNames, IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
-import { PAYMENT_METHOD, type ShownTransaction } from '../transactions/transaction.ts'
+import type { Settled } from '../transactions/ledger/list-settled.ts'
+import {
+  PAYMENT_METHOD,
+  type ShownTransaction,
+  type StoredTransaction,
+} from '../transactions/transaction.ts'
 
 /** The account fields that external businesses see. */
 type VisibleAccount = Pick<
@@ -35,11 +41,15 @@ export function toAccountDetails(request: GenerateVirtualAccountRequest): Accoun
   }
 }
 
-export function toVirtualAccount(account: VisibleAccount, timeText: TimeText): VirtualAccount {
+export function toVirtualAccount(
+  account: VisibleAccount,
+  timeText: TimeText,
+  bankNames: BankNames,
+): VirtualAccount {
   const bankAccount: Omit<BankAccount, '$typeName'> = {
     accountNumber: account.accountNumber ?? '',
     accountName: account.accountName ?? '',
-    bankName: BANK_FACTS[account.bank].name,
+    bankName: bankNames[account.bank],
     bankId: account.bank,
     createdAt: timeText.format(account.createdAtMs),
   }
@@ -73,6 +83,33 @@ export function toTransaction(
     createdAt: timeText.format(transaction.paidAtMs),
     ...(transaction.recordedAtMs !== undefined && {
       recordedAt: timeText.format(transaction.recordedAtMs),
+    }),
+    ...(transaction.alsoAtBank !== undefined && { alsoAtBank: transaction.alsoAtBank }),
+  }
+}
+
+/** @param settled undefined before settlement */
+export function toListedTransaction(
+  transaction: StoredTransaction,
+  settled: Settled | undefined,
+  timeText: TimeText,
+): TransactionMessage {
+  const { payer, amountMinor, status } = transaction
+  const netMinor = status === 'REVERSED' ? 0n : amountMinor - (settled?.feeMinor ?? 0n)
+  return {
+    ...toTransaction(transaction, timeText),
+    payer: create(PayerAccountSchema, {
+      accountNumber: payer.accountNumber,
+      accountName: payer.name,
+      bankCode: payer.bankCode,
+      bankName: payer.bankName,
+    }),
+    currency: CURRENCY,
+    narration: transaction.narration,
+    ...(settled && {
+      fee: toMajorNumber(settled.feeMinor),
+      net: toMajorNumber(netMinor),
+      settledAt: timeText.format(settled.settledAtMs),
     }),
   }
 }

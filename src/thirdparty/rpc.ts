@@ -4,6 +4,7 @@ import { toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
+import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { readLogState } from '../events/log-state.ts'
@@ -15,9 +16,16 @@ import {
   type ListTransactions,
   listTransactions,
 } from '../transactions/find-transactions.ts'
+import { listSettled } from '../transactions/ledger/list-settled.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
-import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
+import {
+  toAccountDetails,
+  toBalance,
+  toListedTransaction,
+  toTransaction,
+  toVirtualAccount,
+} from './message.ts'
 
 /** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100
@@ -25,6 +33,7 @@ const EVENTS_DEFAULT = 100
 interface Dependencies {
   readonly database: Database
   readonly timeText: TimeText
+  readonly bankNames: BankNames
   readonly createAccount: CreateAccountCall
 }
 
@@ -32,11 +41,12 @@ interface Dependencies {
 export function createThirdPartyRpc({
   database,
   timeText,
+  bankNames,
   createAccount,
 }: Dependencies): ServiceImpl<typeof ThirdPartyService> {
   const { read } = database
   const getTransaction = createGetShown(read)
-  const toEventBody = createToEventBody(timeText)
+  const toEventBody = createToEventBody(timeText, bankNames)
   return {
     async generateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -47,7 +57,7 @@ export function createThirdPartyRpc({
         verification: toVerification(request),
       })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
-      const data = toVirtualAccount(account, timeText)
+      const data = toVirtualAccount(account, timeText, bankNames)
       return { status: true, message: 'Account reserved', data }
     },
     async getTransaction(request, context) {
@@ -65,7 +75,7 @@ export function createThirdPartyRpc({
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference: request.reference }
       const account = await read((on) => getAccount(on, key))
-      const data = toVirtualAccount(account, timeText)
+      const data = toVirtualAccount(account, timeText, bankNames)
       return { status: true, message: 'Account retrieved', data }
     },
     async listTransactions(request, context) {
@@ -74,14 +84,21 @@ export function createThirdPartyRpc({
         businessId,
         live,
         reference: request.reference,
+        sessionId: request.sessionId,
         status: (request.status || undefined) as TransactionStatus | undefined,
         ...readPeriod(request, timeText),
         pageSize: request.pageSize,
         pageToken: request.pageToken,
         pageTokenField: 'page_token',
       }
-      const { rows, nextPageToken } = await read((on) => listTransactions(on, list))
-      const transactions = rows.map((row) => toTransaction(row, timeText))
+      const { rows, nextPageToken, settled } = await read(async (on) => {
+        const page = await listTransactions(on, list)
+        const ids = page.rows.flatMap((row) => (row.settled ? [row.id] : []))
+        return { ...page, settled: await listSettled(on, ids) }
+      })
+      const transactions = rows.map((row) =>
+        toListedTransaction(row, settled.get(row.id), timeText),
+      )
       return {
         status: true,
         message: 'Transactions retrieved',
@@ -92,9 +109,10 @@ export function createThirdPartyRpc({
       const { businessId, live } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
       const data = await read(async (on) => {
-        const entries = await readBusinessLog(on, businessId, live, request.after, limit)
+        const found = await readBusinessLog(on, businessId, live, request.after, limit + 1)
+        const entries = found.slice(0, limit)
         const { epoch } = await readLogState(on)
-        return { events: entries.map(toEventBody), epoch }
+        return { events: entries.map(toEventBody), epoch, hasMore: found.length > limit }
       })
       return { status: true, message: 'Events retrieved', data }
     },

@@ -10,6 +10,7 @@ import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../pos
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
 import { listByRecordedTime } from './list-by-recorded-time.ts'
+import { listOfSession } from './list-of-session.ts'
 import {
   findBySessions,
   findOwner,
@@ -97,6 +98,8 @@ export async function transactionOwner(pool: Pool, id: string): Promise<string |
 /** A list request. `reference` is the returned one or the business's own; empty: any account. */
 export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
   readonly reference: string
+  /** Empty: any; otherwise every payment with it is on the one page. */
+  readonly sessionId: string
   /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
   readonly recordedFromMs: number | undefined
   readonly recordedToMs: number | undefined
@@ -110,6 +113,7 @@ export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
  * no transactions.
  */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
+  if (request.sessionId !== '') return listOfSession(pool, request)
   if (request.recordedFromMs !== undefined || request.recordedToMs !== undefined) {
     const accountId = await accountOf(pool, request)
     if (accountId === null) return { rows: [], nextPageToken: '' }

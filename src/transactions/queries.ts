@@ -82,7 +82,12 @@ export async function findShownBySessions(
     rowMode: 'array',
   })
   const found: (ShownTransaction | undefined)[] = new Array(keys.length).fill(undefined)
-  for (const row of result.rows) found[row[0] - 1] = toShown(row)
+  for (const row of result.rows) {
+    const shown = toShown(row)
+    const other = found[row[0] - 1]
+    // Keys of businesses name the mode, so the other one is of another bank.
+    found[row[0] - 1] = other === undefined ? shown : { ...shown, alsoAtBank: other.bank }
+  }
   return found
 }
 

@@ -108,6 +108,7 @@ export function createTransactionRpc({
           businessId: request.businessId,
           live: request.live,
           reference: request.reference,
+          sessionId: request.sessionId,
           status: toStatus(request.status),
           fromMs: request.from && timestampMs(request.from),
           toMs: request.to && timestampMs(request.to),

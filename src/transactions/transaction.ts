@@ -110,6 +110,8 @@ export interface ShownTransaction
     AccountFacts,
     'reference' | 'accountNumber' | 'accountName' | 'firstName' | 'lastName' | 'email'
   >
+  /** Another bank at which a payment of the business has the same session id. */
+  readonly alsoAtBank?: BankCode
 }
 
 /** The outcome of recording a payment. */

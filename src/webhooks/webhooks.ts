@@ -1,6 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { Logger } from 'pino'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import type { BankNames } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
@@ -22,6 +23,7 @@ export interface WebhooksOptions {
   readonly encrypter: Encrypter
   readonly clock: Clock
   readonly timeText: TimeText
+  readonly bankNames: BankNames
   readonly log: Logger
   /** Called after a commit that added an event. */
   readonly onCommit: () => void
@@ -92,7 +94,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
     concurrencyOf: others?.concurrencyOf,
     steps: {
-      send: createSender({ encrypter, timeText, httpClient, log }),
+      send: createSender({ encrypter, timeText, bankNames: options.bankNames, httpClient, log }),
       record: createRecorder({ ...background, scheduleMs, random: Math.random, onFailure }),
     },
   })

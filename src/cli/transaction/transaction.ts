@@ -91,6 +91,7 @@ export function transaction(noun: Command): void {
       ),
     )
       .option('--reference <text>', "only into this account: its reference or the business's own")
+      .option('--session <id>', 'only with this session id, at every bank')
       .addOption(enumOption('--status <status>', 'only with this status', TransactionStatus))
       .option('--from <time>', 'paid at or after this time', time)
       .option('--to <time>', 'paid before this time', time)
@@ -132,6 +133,7 @@ const getTransaction = serviceAction<{ business?: string }>(async (service, opti
 interface ListOptions extends PageOptions, ModeOptions {
   readonly business?: string
   readonly reference?: string
+  readonly session?: string
   readonly status?: TransactionStatus
   readonly from?: Timestamp
   readonly to?: Timestamp
@@ -143,6 +145,7 @@ const listTransactions = serviceAction<ListOptions>(async (service, options) => 
   const response = await service.client(TransactionService).listTransactions({
     businessId: service.business(options.business),
     reference: options.reference ?? '',
+    sessionId: options.session ?? '',
     status: options.status ?? TransactionStatus.UNSPECIFIED,
     ...modeOf(options),
     ...(options.from && { from: options.from }),

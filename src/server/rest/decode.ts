@@ -15,19 +15,21 @@ type Read = (value: unknown) => { readonly value: unknown } | { readonly expecte
 
 /**
  * Compiles a reader of flat JSON objects. protobuf's own parser stops at the first mistyped field;
- * this one finds them all. Unknown fields are ignored, and null means absent.
+ * this one finds them all. Null means absent.
  *
+ * @param unknown whether unknown fields are ignored, or are faults
  * @throws for a schema with fields that a flat object cannot hold
  */
-export function compileDecoder(schema: DescMessage): Decoder {
+export function compileDecoder(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'ignore'): Decoder {
   const fields = schema.fields.map((field) => ({
     name: field.jsonName,
     localName: field.localName,
     read: readerOf(field),
   }))
+  const names = new Set(fields.map(({ name }) => name))
   return (body) => {
     const message = create(schema) as Message & Record<string, unknown>
-    const fieldFaults: FieldFault[] = []
+    const fieldFaults: FieldFault[] = unknown === 'refuse' ? unknownFields(body, names) : []
     for (const field of fields) {
       const raw = Object.hasOwn(body, field.name) ? body[field.name] : undefined
       if (raw === undefined || raw === null) continue
@@ -37,6 +39,15 @@ export function compileDecoder(schema: DescMessage): Decoder {
     }
     return { message, fieldFaults }
   }
+}
+
+/** How many unknown fields an error names. */
+const UNKNOWN_MAX = 20
+
+function unknownFields(body: object, names: ReadonlySet<string>): FieldFault[] {
+  const unknown = Object.keys(body).filter((name) => !names.has(name))
+  const message = `is not a field of this request; known: ${[...names].join(', ')}`
+  return unknown.slice(0, UNKNOWN_MAX).map((name) => ({ field: name.slice(0, 100), message }))
 }
 
 function readerOf(field: DescField): Read {

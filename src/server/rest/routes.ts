@@ -22,7 +22,9 @@ export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   return invokers.flatMap((invoker) => {
     const path = postPath(invoker.method)
     if (path === undefined) return []
-    const decode = compileDecoder(invoker.method.input)
+    // A mistyped filter of a list must not return everything.
+    const unknown = invoker.method.name.startsWith('List') ? 'refuse' : 'ignore'
+    const decode = compileDecoder(invoker.method.input, unknown)
     const encode = (response: Message) =>
       JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))
     return [{ path, invoker, decode, encode }]

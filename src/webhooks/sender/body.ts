@@ -22,7 +22,7 @@ import {
   type Endpoint,
   EndpointStatusSchema,
 } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import { BANK_FACTS } from '../../banks/bank.ts'
+import type { BankNames } from '../../banks/bank.ts'
 import { toBankCode } from '../../banks/message.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
@@ -33,14 +33,21 @@ import type { LogEntry } from '../../events/read-log.ts'
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
 
 /** Creates a function that converts stored events to bodies. */
-export function createToEventBody(timeText: TimeText): (entry: LogEntry) => EventBodyFields {
+export function createToEventBody(
+  timeText: TimeText,
+  bankNames: BankNames,
+): (entry: LogEntry) => EventBodyFields {
   return (entry) => {
     const { payload } = fromBinary(EventSchema, entry.payload)
     assert(payload.case, `event ${entry.eventId} has a payload`)
+    const fields = fieldsOf(payload, entry, timeText)
     return {
       event: entry.kind,
       data: {
-        ...fieldsOf(payload, entry, timeText),
+        ...fields,
+        ...('account' in fields && {
+          account: { ...fields.account, bankName: bankNames[fields.account.bankId] },
+        }),
         eventId: entry.eventId,
         sequence: Number(entry.businessSequence),
         live: entry.live,
@@ -72,6 +79,8 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
     case 'endpoint':
       return endpointFields(payload.value, entry, timeText)
     case 'unmatchedPayment':
+    case 'heldNotification':
+    case 'paymentConflict':
       throw new Error(`event ${entry.eventId} belongs to no business`)
   }
 }
@@ -156,7 +165,6 @@ function bankAccount(
   return {
     accountNumber: of.accountNumber,
     accountName: of.accountName,
-    bankName: BANK_FACTS[bankId].name,
     bankId,
     createdAt: timeOf(createdAt, timeText),
   }

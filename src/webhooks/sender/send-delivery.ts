@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
+import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
@@ -16,15 +17,16 @@ const BODIES_MAX = 1_000
 interface SenderOptions {
   readonly encrypter: Encrypter
   readonly timeText: TimeText
+  readonly bankNames: BankNames
   readonly httpClient: HttpClient
   readonly log: Logger
 }
 
 /** Encodes, signs and posts the event of a delivery. The returned function does not throw. */
 export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
-  const { timeText, httpClient, log } = options
+  const { timeText, bankNames, httpClient, log } = options
   const decryptSecret = createSecretDecrypter(options.encrypter)
-  const bodyOf = createBodies(timeText)
+  const bodyOf = createBodies(timeText, bankNames)
   const compose = ({ claim, startedAtMs }: Attempt) => {
     const body = bodyOf(claim)
     const { endpointId } = claim
@@ -58,8 +60,8 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
 }
 
 /** Caches bodies: each is encoded once for all the endpoints that it goes to. */
-function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
-  const toEventBody = createToEventBody(timeText)
+function createBodies(timeText: TimeText, bankNames: BankNames): (claim: Claim) => Buffer {
+  const toEventBody = createToEventBody(timeText, bankNames)
   // Keyed by position, as numbers are faster keys than strings. After a restore of the database, a
   // position may belong to another event.
   const known = new LRUCache<number, { readonly eventId: string; readonly body: Buffer }>({

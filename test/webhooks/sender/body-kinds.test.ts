@@ -8,6 +8,7 @@ import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transactio
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { DisabledReason, EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { createTimeText } from '../../../src/core/clock.ts'
+import { readConfig } from '../../../src/config/config.ts'
 import { createToEventBody, encodeEventBody } from '../../../src/webhooks/sender/body.ts'
 
 type Payload = MessageInitShape<typeof EventSchema>['payload']
@@ -16,7 +17,7 @@ const at = (minutes: number) => timestampFromMs(Date.UTC(2026, 10, 20, 9, minute
 
 /** The decoded body of an event that occurred at 10:30 in Lagos. */
 function bodyOf(payload: Payload) {
-  const toEventBody = createToEventBody(createTimeText('Africa/Lagos'))
+  const toEventBody = createToEventBody(createTimeText('Africa/Lagos'), readConfig({}).bankNames)
   const event = create(EventSchema, payload ? { payload } : {})
   const body = toEventBody({
     position: 7n,

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
+import { readConfig } from '../../../src/config/config.ts'
 import { createToEventBody, encodeEventBody } from '../../../src/webhooks/sender/body.ts'
 import { accountEvent, paymentEvent, type TestEvent, timeText } from '../fixture.ts'
 
-const toEventBody = createToEventBody(timeText)
+const toEventBody = createToEventBody(timeText, readConfig({}).bankNames)
 
 function entryOf(event: TestEvent) {
   return {

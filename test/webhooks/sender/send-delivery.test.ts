@@ -6,6 +6,7 @@ import {
   secretBytes,
 } from '../../../src/webhooks/endpoints/signing-secret.ts'
 import type { HttpClient, Outcome } from '../../../src/webhooks/sender/http-client.ts'
+import { readConfig } from '../../../src/config/config.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
 import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
 import { encrypter, paymentEvent, timeText } from '../fixture.ts'
@@ -26,7 +27,10 @@ function setUp() {
     },
     close: async () => undefined,
   }
-  const send = createSender({ encrypter, timeText, log, httpClient })
+  const send = createSender({
+    ...{ encrypter, timeText, log, httpClient },
+    bankNames: readConfig({}).bankNames,
+  })
   const deliver = (
     { id, kind, businessId, payload }: ReturnType<typeof paymentEvent>,
     { startedAtMs = 0, secrets = [secretOf(1, newSecret())] } = {},

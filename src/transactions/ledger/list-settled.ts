@@ -1,0 +1,35 @@
+import { textArray } from '../../postgres/binary-arrays.ts'
+import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
+
+/** What settlement did with a payment. */
+export interface Settled {
+  readonly settledAtMs: number
+  /** The fee, less what was returned with a reversal. */
+  readonly feeMinor: bigint
+}
+
+/** @returns what settlement did with those of the payments that are settled, by id */
+export async function listSettled(
+  on: Queryable,
+  transactionIds: readonly string[],
+): Promise<ReadonlyMap<string, Settled>> {
+  if (transactionIds.length === 0) return new Map()
+  const { rows } = await on.query<{ id: string; settled_at_ms: number; fee_minor: string }>({
+    name: 'posting-list-settled',
+    text: `select k.id, ${epochMs('p.settled_at')} as settled_at_ms, p.fee_minor
+      from unnest((select $1::text[])) k(id) cross join lateral (
+        select max(created_at) filter (where kind = 'settlement') as settled_at,
+          coalesce(sum(amount_minor) filter (where kind = 'fee'), 0)
+            - coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_minor
+        from ledger_posting where transaction_id = k.id offset 0
+      ) p where p.settled_at is not null`,
+    values: [textArray(transactionIds)],
+  })
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      { settledAtMs: row.settled_at_ms, feeMinor: BigInt(row.fee_minor) },
+    ]),
+  )
+}

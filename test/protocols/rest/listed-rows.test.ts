@@ -1,0 +1,118 @@
+import { beforeAll, expect, test } from 'vitest'
+import { Schedule } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { runHere } from '../../cli/run-inflow.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { creation } from './rest.ts'
+
+const service = useService({ BANK_PROVIDUS_NAME: 'Providus MFB' })
+
+let key: string
+let businessId: string
+
+beforeAll(async () => {
+  ;({ key, id: businessId } = await service.business())
+})
+
+/** Opens an account. @returns its number */
+async function open(bank: 'PROVIDUS' | '9PSB') {
+  const body = creation({ bank, reference: `at-${bank}` })
+  const { data } = (await service.post('generateVirtualAccount/', key, body)).body
+  return data.account[0] as { account_number: string; bank_name: string }
+}
+
+async function pay(bank: Bank, accountNumber: string, sessionId: string, amountMinor: bigint) {
+  const payer = { name: 'BOLA', accountNumber: '1', bankCode: '058', bankName: 'GTBank' }
+  await service.client(TransactionService).recordPayment({
+    ...{ bank, accountNumber, sessionId, amountMinor, payer, narration: 'rent' },
+  })
+}
+
+const list = async (body: object) => (await service.post('listTransactions/', key, body)).body.data
+
+test('a listed payment has payer and narration, and once it is settled what settlement did', async () => {
+  const { account_number: number } = await open('9PSB')
+  await pay(Bank.BANK_9PSB, number, 'settled-1', 100_000n)
+  const facts = {
+    payer: { account_number: '1', account_name: 'BOLA', bank_code: '058', bank_name: 'GTBank' },
+    currency: 'NGN',
+    narration: 'rent',
+  }
+  const [before] = (await list({ session_id: 'settled-1' })).transactions
+  expect(before).toMatchObject(facts)
+  for (const name of ['fee', 'net', 'settled_at']) expect(before).not.toHaveProperty(name)
+
+  const settlements = service.client(SettlementService)
+  const terms = { schedule: Schedule.INSTANT, feeBasisPoints: 150 }
+  await settlements.updateSettlementTerms({ businessId, terms })
+  await settlements.settle({ businessId, force: true })
+  const [after] = (await list({})).transactions
+  expect(after).toMatchObject({ ...facts, is_settled: true, fee: 15, net: 985 })
+  expect(after.settled_at).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
+  const one = await service.post('getTransaction/', key, { session_id: 'settled-1' })
+  expect(Object.keys(one.body.data)).toHaveLength(13)
+})
+
+test('a session id used at two banks returns both, and each look-up says so', async () => {
+  const { account_number: first } = await open('9PSB')
+  const { account_number: second } = await open('PROVIDUS')
+  await pay(Bank.BANK_9PSB, first, 'twice', 100n)
+  const alone = await service.post('getTransaction/', key, { session_id: 'twice' })
+  expect(alone.body.data).not.toHaveProperty('also_at_bank')
+  await pay(Bank.BANK_PROVIDUS, second, 'twice', 200n)
+  const both = await list({ session_id: 'twice' })
+  expect(both.transactions.map(({ bank, amount }: never) => [bank, amount]).sort()).toEqual([
+    ['9PSB', 1],
+    ['PROVIDUS', 2],
+  ])
+  const { body } = await service.post('getTransaction/', key, { session_id: 'twice' })
+  expect([body.data.bank, body.data.also_at_bank].sort()).toEqual(['9PSB', 'PROVIDUS'])
+
+  const filtered = await list({ session_id: 'twice', reference: 'at-PROVIDUS' })
+  expect(filtered.transactions).toMatchObject([{ bank: 'PROVIDUS' }])
+  const stranger = await service.business()
+  const others = await service.post('listTransactions/', stranger.key, { session_id: 'twice' })
+  expect(others.body.data.transactions).toEqual([])
+  const { stdout } = await runHere(
+    ['transaction', 'list', '--business', businessId, '--session', 'twice'],
+    { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN },
+  )
+  expect(stdout.match(/twice/g)).toHaveLength(2)
+  const paged = { session_id: 'twice', recorded_from: '2026-01-01 00:00:00' }
+  const refused = await service.post('listTransactions/', key, paged)
+  expect([refused.status, refused.body.errors[0].field]).toEqual([422, 'session_id'])
+})
+
+test('a list refuses a filter that it does not know, and names those that it does', async () => {
+  const refused = await service.post('listTransactions/', key, { statuss: 'FAILED', page_size: 1 })
+  expect(refused.status).toBe(422)
+  expect(refused.body.errors).toEqual([
+    {
+      field: 'statuss',
+      message: expect.stringMatching(/^is not a field of this request; known: page_size, .*status/),
+    },
+  ])
+  expect((await service.post('listEvents/', key, { from: 1 })).status).toBe(422)
+  // Other requests take fields of later versions.
+  const { status } = await service.post('getTransaction/', key, { session_id: 'none', more: 1 })
+  expect(status).toBe(404)
+})
+
+test('listEvents says whether more events follow', async () => {
+  const { body } = await service.post('listEvents/', key, { limit: 1 })
+  expect([body.data.events.length, body.data.has_more]).toEqual([1, true])
+  const all = await service.post('listEvents/', key, { limit: 500 })
+  expect(all.body.data.has_more).toBe(false)
+  const exact = await service.post('listEvents/', key, { limit: all.body.data.events.length })
+  expect(exact.body.data.has_more).toBe(false)
+})
+
+test('the displayed name of a bank is a setting, in responses and in events', async () => {
+  expect((await open('PROVIDUS')).bank_name).toBe('Providus MFB')
+  const { body } = await service.post('listEvents/', key, {})
+  const names = body.data.events.map(({ data }: never) => (data as never)['account'])
+  expect(names).toContainEqual(expect.objectContaining({ bank_name: 'Providus MFB' }))
+  expect((await open('9PSB')).bank_name).toBe('9 Payment Service Bank')
+})
