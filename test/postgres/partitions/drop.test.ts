@@ -119,6 +119,24 @@ describe('a partition is kept', () => {
     expect((await readLogState(pool)).end.position).toBe(before)
   })
 
+  test('if it has the last event of the log, also while the next one has no position yet', async () => {
+    const { pool } = db.database
+    await writeEvents(pool, 1)
+    await sequence(pool)
+    await cutPartitions(pool)
+    await writeEvents(pool, 1)
+    await archive()
+    for (const { name, upper } of await listPartitions(pool, 'outbox')) {
+      if (upper !== undefined) expect(await dropPartition(pool, 'outbox', name)).toBe(true)
+    }
+    const { end } = await readLogState(pool)
+    expect(end.tag).not.toBe('')
+    for (const { name } of await listPartitions(pool, 'event_log')) {
+      await dropPartition(pool, 'event_log', name)
+    }
+    expect((await readLogState(pool)).end).toEqual(end)
+  })
+
   test.each([
     ['transaction', 'txn'],
     ['ledger_posting', 'txn'],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { epochMs } from '../../../src/postgres/epoch-ms.ts'
 import { dropPartition, listPartitions } from '../../../src/postgres/partitions/partitions.ts'
 import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
 import { completeAttempts } from '../../../src/webhooks/deliveries/complete-attempts.ts'
@@ -152,13 +153,14 @@ describe('a pending delivery', () => {
     await peer.next()
     await clientOf(webhooks).deleteEndpoint({ endpointId: id })
     const { rows } = await pool.query(
-      'select id, position, claims, leased_until from webhook_delivery where endpoint_id = $1',
+      `select id, position, claims, ${epochMs('leased_until')} as leased_until_ms
+        from webhook_delivery where endpoint_id = $1`,
       [id],
     )
-    const [{ id: deliveryId, position, claims, leased_until: leasedUntil }] = rows
+    const [{ id: deliveryId, position, claims, leased_until_ms: leasedUntilMs }] = rows
     clock.advance(1_000)
     expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
-    clock.advance(leasedUntil.getTime() - clock.now() + 1_000)
+    clock.advance(leasedUntilMs - clock.now() + 1_000)
     expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
 
     const attempt = { id: deliveryId, position: BigInt(position), fence: claims }
