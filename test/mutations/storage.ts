@@ -12,8 +12,8 @@ const drop = inFile(MIGRATION, DROPS, RETENTION)
 const deliveries = inFile(MIGRATION, 'test/webhooks/deliveries/retention.test.ts')
 const next = inFile(
   'src/postgres/partitions/next-cut.ts',
-  'test/postgres/partitions/next-cut.test.ts',
   CUTS,
+  'test/postgres/partitions/next-cut.test.ts',
 )
 const read = inFile('src/postgres/partitions/partitions.ts', CUTS, RETENTION)
 const tick = inFile(MIGRATION, TICKS, 'test/events/tick.test.ts')
