@@ -160,6 +160,7 @@ test('only a domain itself imports its statements and entities', () => {
 /** The folder that declares each table, and each view of the migrations. */
 const tableOwners = new Map([
   ['money_event', 'events'],
+  ['sequencer', 'events'],
   ...files.flatMap((file) => {
     const declared = (sources.get(file) ?? '').matchAll(/\btableName: '(\w+)'/g)
     if (!file.endsWith('.entity.ts')) return []

@@ -1,7 +1,10 @@
 import { hashIdentityNumbers } from '../accounts/re-encrypt-accounts.ts'
 import { createAuditExport } from '../auth/audit/export-audit-head.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
+import { createPartitionJob } from '../postgres/partitions/job.ts'
+import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
 import type { Domains } from './compose-domains.ts'
+import { partitionedTables } from './partitioned-tables.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 interface Dependencies {
@@ -22,10 +25,14 @@ interface BackgroundWork {
 
 export function createBackgroundWork(dependencies: Dependencies): BackgroundWork {
   const { options, domains, encrypter, draining } = dependencies
-  const { database, log } = options
+  const { config, database, clock, log } = options
+  const { pool } = database
   const { events, webhooks, relay, settlements, payments } = domains
-  const { metrics } = domains
-  const auditExport = createAuditExport({ pool: database.pool, keys: encrypter, log, metrics })
+  const { metrics, common } = domains
+  const auditExport = createAuditExport({ pool, keys: encrypter, log, metrics })
+  const tables = partitionedTables(pool, clock, config)
+  const partitions = createPartitionJob({ pool, clock, log, tables })
+  registerPartitionMetrics(common, pool, clock, tables)
   let started = false
   let hashing: Promise<unknown> | undefined
   return {
@@ -38,12 +45,13 @@ export function createBackgroundWork(dependencies: Dependencies): BackgroundWork
         (error: unknown) => log.warn({ err: error }, 'identity numbers are not searchable yet'),
       )
       auditExport.start()
+      partitions.start()
       events.startBackground()
       webhooks.startBackground()
       relay?.start()
       settlements.start()
       payments.start()
     },
-    stop: () => Promise.all([hashing, auditExport.stop(), relay?.stop()]),
+    stop: () => Promise.all([hashing, auditExport.stop(), partitions.stop(), relay?.stop()]),
   }
 }

@@ -8,7 +8,7 @@ import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
 import type { Database } from '../postgres/orm.ts'
-import { deliveredUpTo } from '../webhooks/deliveries/backlog.ts'
+import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import type { WorkerChannel } from './workers/worker-channel.ts'
 
 interface Options {
@@ -63,7 +63,7 @@ export function composeEvents(options: Options): Events {
     clock,
     log,
     retentionDays: config.eventRetentionDays,
-    deliveredUpTo: () => deliveredUpTo(pool),
+    dispatchedUpTo: () => dispatchedUpTo(pool),
   })
   registerEventMetrics({ own: metrics, common }, pool, tail)
   return {

@@ -7,16 +7,17 @@ import { KeyEntity } from '../businesses/key.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
 import {
   ArchivedEntryEntity,
-  BalanceSnapshotEntity,
   BusinessCounterEntity,
   EpochEntity,
   EventLogEntity,
   OutboxEntity,
-  SequencerEntity,
+  RetentionEntity,
+  SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
+import { DueEntity, FollowerEntity, SweepEntity } from '../settlement/due/due.entity.ts'
 import {
   HolidayEntity,
   SettlementEntity,
@@ -29,6 +30,7 @@ import {
   UnmatchedPaymentEntity,
 } from '../transactions/exceptions.entity.ts'
 import { PostingEntity } from '../transactions/ledger/posting.entity.ts'
+import { PaymentSessionEntity } from '../transactions/payment-session.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
 import {
   AttemptEntity,
@@ -42,6 +44,7 @@ export const ENTITIES: Entities = [
   BusinessEntity,
   KeyEntity,
   AccountEntity,
+  PaymentSessionEntity,
   TransactionEntity,
   PostingEntity,
   UnmatchedPaymentEntity,
@@ -53,9 +56,9 @@ export const ENTITIES: Entities = [
   OutboxEntity,
   EventLogEntity,
   BusinessCounterEntity,
-  BalanceSnapshotEntity,
   ArchivedEntryEntity,
-  SequencerEntity,
+  SequencerTickEntity,
+  RetentionEntity,
   EpochEntity,
   EndpointEntity,
   SecretEntity,
@@ -66,6 +69,9 @@ export const ENTITIES: Entities = [
   HolidayEntity,
   SettlementRequestEntity,
   SettlementEntity,
+  DueEntity,
+  FollowerEntity,
+  SweepEntity,
   TokenEntity,
   AuditEntryEntity,
   AuditHeadEntity,

@@ -51,7 +51,7 @@ export async function checkEvents(
     ageSeconds === undefined
       ? 'there are no events yet'
       : `the oldest event is ${text(ageSeconds)} old; EVENT_RETENTION_DAYS is ${eventRetentionDays}`,
-    'undelivered events are kept: find the endpoint with inflow webhook deliveries',
+    'check that an instance runs, and its log for `event retention`',
   )
   return findings.all
 }

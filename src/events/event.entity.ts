@@ -8,12 +8,13 @@ export const OutboxEntity = defineEntity({
   name: 'Outbox',
   tableName: 'outbox',
   properties: {
+    xid: p.text().columnType('xid8').defaultRaw('pg_current_xact_id()').index(),
     seq: p
       .bigint()
       .primary()
       .autoincrement(false)
       .columnType('bigint generated always as identity'),
-    eventId: p.text(),
+    eventId: p.text().collation('C'),
     businessId: p.text(),
     live: p.boolean(),
     kind: p.text(),
@@ -22,7 +23,6 @@ export const OutboxEntity = defineEntity({
     payload: p.blob(),
     /** The id of its subject: a transaction, a settlement or a webhook endpoint. */
     subjectId: p.text().nullable(),
-    xid: p.text().columnType('xid8').defaultRaw('pg_current_xact_id()').index(),
     /** The changes of the balances of its business, in kobo. */
     pendingMinor: p.bigint().defaultRaw('0'),
     availableMinor: p.bigint().defaultRaw('0'),
@@ -38,7 +38,8 @@ export const OutboxEntity = defineEntity({
 
 /**
  * Events in their final order. `position` has no gaps; `businessSequence` has no gaps within each
- * mode of a business.
+ * mode of a business. Each partition has a unique index on `businessId`, `live` and `businessSequence`, and a
+ * summary of `eventId` (BRIN).
  */
 export const EventLogEntity = defineEntity({
   name: 'EventLog',
@@ -46,7 +47,7 @@ export const EventLogEntity = defineEntity({
   properties: {
     position: p.bigint().primary().autoincrement(false),
     outboxSeq: p.bigint(),
-    eventId: p.text().unique(),
+    eventId: p.text().collation('C'),
     businessId: p.text(),
     live: p.boolean(),
     businessSequence: p.bigint(),
@@ -54,10 +55,9 @@ export const EventLogEntity = defineEntity({
     /** The epoch in which it got its numbers. */
     epoch: p.integer(),
   },
-  uniques: [{ properties: ['businessId', 'live', 'businessSequence'] }],
 })
 
-/** What remains of an event that changed balances, once retention has deleted the event. */
+/** What remains of an event that changed balances, once it has expired. */
 export const ArchivedEntryEntity = defineEntity({
   name: 'ArchivedEntry',
   tableName: 'archived_entry',
@@ -75,14 +75,17 @@ export const ArchivedEntryEntity = defineEntity({
   },
 })
 
-/** The last sequence number in each mode of a business, and the sums of its numbered events. */
+/**
+ * The last sequence number in each mode of a business after a tick, and the sums of its events up to
+ * it. The newest row counts; of the others, the last one of each 1,024 numbers remains.
+ */
 export const BusinessCounterEntity = defineEntity({
   name: 'BusinessCounter',
   tableName: 'event_business_counter',
   properties: {
     businessId: p.text().primary(),
     live: p.boolean().primary(),
-    lastSequence: p.bigint(),
+    lastSequence: p.bigint().primary().autoincrement(false),
     pendingMinor: p.bigint().columnType('numeric(38,0)'),
     availableMinor: p.bigint().columnType('numeric(38,0)'),
     feesMinor: p.bigint().columnType('numeric(38,0)'),
@@ -90,54 +93,65 @@ export const BusinessCounterEntity = defineEntity({
 })
 
 /**
- * The sums of all events of a business up to one of them. A trigger copies them from the counter
- * about every thousand events.
+ * The state of the sequencer after a tick: the last position, and the snapshot whose events are all
+ * numbered. The view `sequencer` has the newest row. While a large backlog is numbered in batches,
+ * `target` is the snapshot in progress, and its events up to `doneSeq` are done. Snapshots say nothing
+ * about rows up to `baseSeq`, which may be of another cluster. While `restoredSeq` is set, rows after it
+ * up to `baseSeq` are being numbered, but for those that have a position after `restoredPosition`.
  */
-export const BalanceSnapshotEntity = defineEntity({
-  name: 'BalanceSnapshot',
-  tableName: 'balance_snapshot',
+export const SequencerTickEntity = defineEntity({
+  name: 'SequencerTick',
+  tableName: 'sequencer_tick',
   properties: {
-    businessId: p.text().primary(),
-    live: p.boolean().primary(),
-    businessSequence: p.bigint().primary().autoincrement(false),
-    pendingMinor: p.bigint().columnType('numeric(38,0)'),
-    availableMinor: p.bigint().columnType('numeric(38,0)'),
-    feesMinor: p.bigint().columnType('numeric(38,0)'),
-  },
-})
-
-/**
- * One row: the last position, and the snapshot whose events are all numbered. While a large backlog
- * is numbered in batches, `target` is the snapshot in progress, and its events up to `doneSeq` are
- * done. Snapshots say nothing about rows up to `baseSeq`, which may be of another cluster. While
- * `restoredSnapshot`, the last one of that cluster, is set, rows up to `baseSeq` are being numbered:
- * those after `restoredSeq`, and those that it does not see.
- */
-export const SequencerEntity = defineEntity({
-  name: 'Sequencer',
-  tableName: 'sequencer',
-  properties: {
-    id: p.integer().primary().autoincrement(false),
+    tick: p.bigint().primary().autoincrement(false),
     epoch: p.integer(),
     position: p.bigint(),
     snapshot: p.text().columnType('pg_snapshot'),
     target: p.text().columnType('pg_snapshot').nullable(),
     doneSeq: p.bigint(),
-    /** The position of the last event that retention deleted. */
-    floor: p.bigint(),
     /** The cluster and timeline of the last tick. */
     systemIdentifier: p.bigint(),
     timeline: p.integer(),
     baseSeq: p.bigint(),
-    restoredSnapshot: p.text().columnType('pg_snapshot').nullable(),
     restoredSeq: p.bigint().nullable(),
+    restoredPosition: p.bigint().nullable(),
+    /** Every row of the outbox that may still have to be numbered is after it. */
+    lowSeq: p.bigint(),
+    /** Every row of the outbox after `lowSeq` has its position after this one. */
+    lowPosition: p.bigint(),
+    /** What both will be, once all transactions before an id have ended: see `sequence_events`. */
+    nextLowSeq: p.bigint(),
+    nextLowPosition: p.bigint(),
+    nextLowXid: p.text().columnType('xid8'),
   },
   checks: [
-    { name: 'sequencer_one_row', expression: 'id = 1' },
     {
-      name: 'sequencer_restored',
-      expression: '(restored_snapshot is null) = (restored_seq is null)',
+      name: 'sequencer_tick_low',
+      expression: 'low_seq >= base_seq and next_low_seq >= low_seq',
     },
+    {
+      name: 'sequencer_tick_restored',
+      expression: '(restored_seq is null) = (restored_position is null)',
+    },
+  ],
+})
+
+/** One row: how far events have expired. */
+export const RetentionEntity = defineEntity({
+  name: 'Retention',
+  tableName: 'event_retention',
+  properties: {
+    id: p.integer().primary().autoincrement(false),
+    /** The position of the last event that has expired: readers get those after it. */
+    floor: p.bigint(),
+    /** The position up to which events that changed balances have archived entries. */
+    archived: p.bigint(),
+    /** No instance starts a run before. */
+    nextRunAt: p.datetime(3),
+  },
+  checks: [
+    { name: 'event_retention_one_row', expression: 'id = 1' },
+    { name: 'event_retention_archived', expression: 'archived <= floor' },
   ],
 })
 

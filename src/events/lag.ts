@@ -26,19 +26,20 @@ export async function readLag(pool: Pool): Promise<Lag | undefined> {
         from (
           select occurred_at from outbox
           where xid >= pg_snapshot_xmax(s.snapshot) and xid < pg_snapshot_xmax(pg_current_snapshot())
-            and seq > greatest(s.done_seq, s.base_seq) limit $1
+            and seq > greatest(s.done_seq, s.low_seq) limit $1
         ) waiting
-      ) w where s.id = 1`,
+      ) w`,
     values: [ROWS_COUNTED_MAX],
   })
   return result.rows[0]
 }
 
-/** Seconds since the oldest stored event was logged; undefined if the log is empty. */
+/** Seconds since the oldest event that has not expired was logged; undefined if there is none. */
 export async function readLogAge(pool: Pool): Promise<number | undefined> {
   const result = await pool.query<{ seconds: number }>(
     `select extract(epoch from clock_timestamp() - logged_at)::float8 as seconds
-      from event_log order by position limit 1`,
+      from event_log where position > (select floor from event_retention where id = 1)
+      order by position limit 1`,
   )
   return result.rows[0]?.seconds
 }

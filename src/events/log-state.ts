@@ -4,7 +4,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { type Cursor, decodeCursor, encodeCursor, tagOf } from './cursor.ts'
 
 /** SQL: the timeline of the last tick. */
-export const LOGGED_TIMELINE = 'select timeline from sequencer where id = 1'
+export const LOGGED_TIMELINE = 'select timeline from sequencer'
 
 /** The current epoch and range of the log. */
 export interface LogState {
@@ -12,7 +12,7 @@ export interface LogState {
   readonly epoch: number
   /** The last event; position 0 if the log is empty. */
   readonly end: Cursor
-  /** The position of the last event that retention deleted; 0 if none. */
+  /** The position of the last event that has expired; 0 if none. */
   readonly floor: bigint
 }
 
@@ -24,12 +24,15 @@ export async function readLogState(pool: Queryable): Promise<LogState> {
     event_id: string | null
   }>({
     name: 'event-log-state',
-    text: `select s.epoch, s.position, s.floor, l.event_id
-      from sequencer s left join event_log l on l.position = s.position where s.id = 1`,
+    text: `select s.epoch, s.position, r.floor, l.event_id
+      from sequencer s join event_retention r on r.id = 1
+      left join event_log l on l.position = s.position`,
   })
   const row = result.rows[0]
   if (row === undefined)
-    throw new Error('the sequencer row, which the first migration inserts, is missing')
+    throw new Error(
+      'the rows of the sequencer and the retention, which the first migration inserts, are missing',
+    )
   const { epoch } = row
   const end = { epoch, position: BigInt(row.position), tag: tagOf(row.event_id ?? '') }
   return { epoch, end, floor: BigInt(row.floor) }
@@ -42,9 +45,9 @@ export async function readLogState(pool: Queryable): Promise<LogState> {
 export async function isLogCurrent(pool: Pool): Promise<boolean> {
   const result = await pool.query<{ is_current: boolean }>({
     name: 'event-log-current',
-    text: `select s.restored_snapshot is null and (s.system_identifier, s.timeline)
+    text: `select s.restored_seq is null and (s.system_identifier, s.timeline)
         = (c.system_identifier, c.timeline) as is_current
-      from sequencer s cross join current_cluster() c where s.id = 1`,
+      from sequencer s cross join current_cluster() c`,
   })
   return result.rows[0]?.is_current ?? false
 }
@@ -53,8 +56,7 @@ export async function isLogCurrent(pool: Pool): Promise<boolean> {
  * Returns the place of a cursor: a reader continues with the next position.
  *
  * @throws Fault invalid_cursor: the text is not a cursor of this service; stale_cursor: what the
- * cursor has seen is not in the log any more; expired_cursor: retention deleted the events after
- * it. The last two carry a cursor from which it is safe to resume, as the fact `cursor`.
+ * cursor has seen is not in the log any more; expired_cursor: events after it have expired. The last two carry a cursor from which it is safe to resume, as the fact `cursor`.
  * unavailable: the database has just failed over
  */
 export async function placeOf(pool: Pool, text: string, state: LogState): Promise<Cursor> {
@@ -109,7 +111,7 @@ function staleCursor(epoch: number, position: bigint): Fault {
   )
 }
 
-/** @param floor the position of the last deleted event */
+/** @param floor the position of the last event that has expired */
 export function expiredCursor(epoch: number, floor: bigint): Fault {
   return new Fault(
     'expired_cursor',

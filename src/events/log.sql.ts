@@ -4,9 +4,16 @@ export const joinOutbox = (seq: string) => `join outbox o on o.seq = ${seq}`
 /** SQL to select from: the logged events, as `l` (position, id and business) and `o`. */
 export const EVENTS = `event_log l ${joinOutbox('l.outbox_seq')}`
 
-/** SQL: joins the event at a position, as `l` and `o`: null once retention has deleted it. */
+/** SQL: the CTE `logged`, the event of an id in the log, found once. */
+export const findLogged = (eventId: string) =>
+  `logged as materialized (select * from event_log where event_id = ${eventId})`
+
+/** SQL: joins the event at a position, as `l` and `o`: null once its partition was dropped. */
 export const leftJoinEvent = (position: string) =>
   `left join event_log l on l.position = ${position} left ${joinOutbox('l.outbox_seq')}`
+
+/** SQL: the position of the last event that has expired. */
+export const FLOOR = '(select floor from event_retention where id = 1)'
 
 /** SQL: the first events after a position, in order. */
 export const selectEventsAfter = (position: string, limit: string) =>

@@ -2,6 +2,8 @@ import type { Pool } from 'pg'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import { FLOOR } from './log.sql.ts'
+import { readLogState } from './log-state.ts'
 
 /** A stored event of the log. */
 export interface LogEntry {
@@ -35,7 +37,8 @@ const COLUMNS = `l.position, l.event_id, l.business_id, l.live, l.business_seque
   ${epochMs('o.occurred_at')} as occurred_at_ms, o.payload`
 
 /**
- * Events from a position, in order of position, with the epoch of the log at the same time.
+ * Events from a position, in order of position, with the epoch of the log at the same time: those that have
+ * not expired. The partition of an expired event may still be there, and that of its content not.
  *
  * @returns `epoch`: undefined without events
  */
@@ -48,13 +51,13 @@ export async function readLog(
     name: 'event-log-read',
     text: `select ${COLUMNS}, s.epoch as log_epoch
       from event_log l join outbox o on o.seq = l.outbox_seq cross join sequencer s
-      where l.position >= $1 order by l.position limit $2`,
+      where l.position >= $1 and l.position > ${FLOOR} order by l.position limit $2`,
     values: [from, limit],
   })
   return { epoch: rows[0]?.log_epoch, entries: rows.map(toEntry) }
 }
 
-/** Events by their positions, without those that retention deleted. */
+/** Events by their positions, without those whose partition was dropped. */
 export async function readPositions(pool: Pool, positions: readonly bigint[]): Promise<LogEntry[]> {
   // `offset 0` makes the planner use the primary keys, whatever its estimate of the array's length.
   const result = await pool.query<Row>({
@@ -78,7 +81,7 @@ export async function readBusinessLog(
   const result = await pool.query<Row>({
     name: 'event-log-read-business',
     text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
-      where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
+      where l.business_id = $1 and l.live = $2 and l.business_sequence > $3 and l.position > ${FLOOR}
       order by l.business_sequence limit $4`,
     values: [businessId, live, afterSequence, limit],
   })
@@ -131,9 +134,19 @@ export async function readPositionBefore(
       text: 'select logged_at < $2 as earlier from event_log where position = $1',
       values: [middle, new Date(sinceMs)],
     })
-    // No row: retention deleted the event meanwhile, so it is earlier than all stored events.
+    // No row: its partition was dropped meanwhile, so it is earlier than all stored events.
     if (result.rows[0]?.earlier ?? true) from = middle
     else to = middle - 1n
   }
   return from
+}
+
+const DAY_MS = 86_400_000
+
+/** The number of events that were logged in the last day. */
+export async function eventsPerDay(pool: Pool, nowMs: number): Promise<number> {
+  const { floor, end } = await readLogState(pool)
+  return Number(
+    end.position - (await readPositionBefore(pool, nowMs - DAY_MS, floor, end.position)),
+  )
 }

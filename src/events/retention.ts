@@ -2,99 +2,102 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { dropPartition, isLocked, listPartitions } from '../postgres/partitions/partitions.ts'
+import { readLogState } from './log-state.ts'
+import { readPositionBefore } from './read-log.ts'
+import { archiveEvents, claimRun, deleteOldTicks, raiseFloor } from './retention-store.ts'
 
-/** The most events that one statement deletes, and the most statements of one run. */
+/** The most events that one statement archives, and the most statements of one run. */
 const ROWS_MAX = 5_000
-const STATEMENTS_MAX = 1_000
+const STATEMENTS_MAX = 10_000
 
 const DAY_MS = 86_400_000
 
 /** The interval between runs. */
 const EVERY_MS = 600_000
 
+/** The outbox first: an event of the log is needed as long as the outbox has its content. */
+const TABLES = ['outbox', 'event_log'] as const
+
 interface Options {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Logger
   readonly retentionDays: number
-  /** The last position whose events, and all before it, are not needed for webhook deliveries. */
-  readonly deliveredUpTo: () => Promise<bigint>
+  /** The last position whose events, and all before it, have their webhook deliveries. */
+  readonly dispatchedUpTo: () => Promise<bigint>
+  /** The most events that one statement archives; absent: 5,000. */
+  readonly rowsMax?: number
 }
 
-/** Deletes old events in batches. */
+/** What a run of the retention did. */
+interface RetentionRun {
+  /** The events that got an archived entry if they changed a balance, and may be dropped. */
+  readonly archived: number
+  readonly dropped: readonly string[]
+}
+
+/** Drops partitions of old events. */
 export interface Retention extends Pick<Loop, 'start' | 'stop'> {
-  /** Runs once, until done or aborted. @returns the number of deleted events */
-  run(signal?: AbortSignal): Promise<number>
+  /** Runs once, until done or aborted. */
+  run(signal?: AbortSignal): Promise<RetentionRun>
 }
 
 /**
- * Deletes events that are older than the retention and that no delivery needs, oldest first.
- * Positions have no gaps and times increase with them, so a run reads only the events that it
- * deletes.
+ * Events expire when they are older than the retention and were given to webhooks. A run raises the floor
+ * first, so that a reader gets `expired_cursor` rather than a log with missing events; archives what
+ * changed balances; and drops the partitions that lie below it as a whole. No row is deleted.
  */
 export function createRetention(options: Options): Retention {
-  const { pool, clock, log, retentionDays, deliveredUpTo } = options
-  const run = async (signal?: AbortSignal): Promise<number> => {
-    let deleted = 0
+  const { pool, clock, log, rowsMax = ROWS_MAX } = options
+  const run = async (signal?: AbortSignal): Promise<RetentionRun> => {
+    await raiseFloor(pool, await expiredUpTo(options))
+    let archived = 0
     for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
-      const cutoffMs = clock.now() - retentionDays * DAY_MS
-      await raiseFloor(pool, cutoffMs, await deliveredUpTo())
-      const rows = await deleteBelowFloor(pool)
-      deleted += rows
-      if (rows < ROWS_MAX) break
+      const rows = await archiveEvents(pool, rowsMax)
+      archived += rows
+      if (rows < rowsMax) break
     }
-    return deleted
+    await deleteOldTicks(pool)
+    const dropped = signal?.aborted ? [] : await dropPartitions(pool, log)
+    return { archived, dropped }
   }
   const loop = createLoop({
     name: 'event retention',
     log,
     everyMs: EVERY_MS,
-    turn: async (signal) => void (await run(signal)),
+    async turn(signal) {
+      if (await claimRun(pool, clock.now(), EVERY_MS / 2)) await run(signal)
+      return undefined
+    },
   })
   return { start: loop.start, stop: loop.stop, run }
 }
 
-/**
- * Raises the floor before events are deleted, so that a reader gets `expired_cursor` rather than a
- * log with missing events.
- */
-async function raiseFloor(pool: Pool, cutoffMs: number, deliveredUpTo: bigint): Promise<void> {
-  await pool.query({
-    name: 'event-floor-raise',
-    text: `with old as (
-        select max(position) as position from (
-          select l.position, l.logged_at from event_log l
-          where l.position > (select floor from sequencer where id = 1)
-          order by l.position limit $1
-        ) oldest where logged_at < $2 and position <= $3
-      )
-      update sequencer set floor = old.position from old where id = 1 and old.position > floor`,
-    values: [ROWS_MAX, new Date(cutoffMs), deliveredUpTo],
-  })
+/** The position of the last event that is old enough. Times increase with positions. */
+async function expiredUpTo(options: Options): Promise<bigint> {
+  const { pool, clock, retentionDays, dispatchedUpTo } = options
+  const dispatched = await dispatchedUpTo()
+  const { floor, end } = await readLogState(pool)
+  const last = dispatched < end.position ? dispatched : end.position
+  if (last <= floor) return floor
+  return readPositionBefore(pool, clock.now() - retentionDays * DAY_MS, floor, last)
 }
 
-/** Deletes events up to the floor. An event that changed a balance leaves an archived entry. */
-export async function deleteBelowFloor(pool: Pool): Promise<number> {
-  const result = await pool.query<{ rows: number }>({
-    name: 'event-delete',
-    text: `with unlogged as (
-        delete from event_log where position in (
-          select position from event_log
-          where position <= (select floor from sequencer where id = 1)
-          order by position limit $1
-        ) returning outbox_seq, business_id, live, business_sequence, logged_at
-      ), deleted as (
-        delete from outbox where seq in (select outbox_seq from unlogged) returning *
-      ), archived as (
-        insert into archived_entry (business_id, live, business_sequence, kind, subject_id,
-          occurred_at, logged_at, pending_minor, available_minor, fees_minor)
-        select u.business_id, u.live, u.business_sequence, d.kind, d.subject_id, d.occurred_at,
-          u.logged_at, d.pending_minor, d.available_minor, d.fees_minor
-        from unlogged u join deleted d on d.seq = u.outbox_seq
-        where (d.pending_minor, d.available_minor, d.fees_minor) <> (0, 0, 0)
-      )
-      select count(*)::int as rows from unlogged`,
-    values: [ROWS_MAX],
-  })
-  return result.rows[0]?.rows ?? 0
+async function dropPartitions(pool: Pool, log: Logger): Promise<readonly string[]> {
+  const dropped: string[] = []
+  for (const table of TABLES) {
+    for (const { name } of await listPartitions(pool, table)) {
+      try {
+        if (!(await dropPartition(pool, table, name))) break
+      } catch (error) {
+        if (!isLocked(error)) throw error
+        log.info({ partition: name }, 'expired events are in use: their partition is dropped later')
+        return dropped
+      }
+      log.info({ partition: name }, 'expired events dropped')
+      dropped.push(name)
+    }
+  }
+  return dropped
 }

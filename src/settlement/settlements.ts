@@ -15,7 +15,7 @@ interface SettlementsOptions {
 }
 
 /** The maximum number of concurrent settlement transactions of one instance. */
-const CONCURRENCY_MAX = 2
+const CONCURRENCY_MAX = 4
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */
 export function createSettlements({ database, clock, log, onCommit }: SettlementsOptions) {
@@ -27,12 +27,12 @@ export function createSettlements({ database, clock, log, onCommit }: Settlement
     semaphore: createSemaphore(CONCURRENCY_MAX),
   }
   const job = createSettlementJob(context)
-  const findCalendar = createFindCalendar(database.orm, clock)
+  const findCalendar = createFindCalendar(database.pool, clock)
   return {
     rpc: createSettlementRpc(context),
     start: job.start,
     stop: job.stop,
-    /** Returns a function from the time a payment of the business was recorded to its due time. */
-    settlesAtOf: async (businessId: string) => (await findCalendar(businessId)).settlesAt,
+    /** Returns a function from the time a payment of the business was recorded to when it is settled. */
+    settlesAtOf: async (businessId: string) => (await findCalendar(businessId)).settledBy,
   }
 }

@@ -71,6 +71,9 @@ export function toTransaction(
     customer: `${account.firstName} ${account.lastName}`,
     email: account.email,
     createdAt: timeText.format(transaction.paidAtMs),
+    ...(transaction.recordedAtMs !== undefined && {
+      recordedAt: timeText.format(transaction.recordedAtMs),
+    }),
   }
 }
 

@@ -103,12 +103,11 @@ export function createThirdPartyRpc({
 }
 
 function readPeriod(
-  request: { readonly from: string; readonly to: string },
+  request: Record<'from' | 'to' | 'recordedFrom' | 'recordedTo', string>,
   timeText: TimeText,
-): { readonly fromMs: number | undefined; readonly toMs: number | undefined } {
+): Pick<ListTransactions, 'fromMs' | 'toMs' | 'recordedFromMs' | 'recordedToMs'> {
   const faults: FieldFault[] = []
-  const read = (field: 'from' | 'to'): number | undefined => {
-    const text = request[field]
+  const read = (field: string, text: string): number | undefined => {
     if (text === '') return undefined
     const time = timeText.parse(text)
     if (time === undefined) {
@@ -116,7 +115,12 @@ function readPeriod(
     }
     return time
   }
-  const period = { fromMs: read('from'), toMs: read('to') }
+  const period = {
+    fromMs: read('from', request.from),
+    toMs: read('to', request.to),
+    recordedFromMs: read('recorded_from', request.recordedFrom),
+    recordedToMs: read('recorded_to', request.recordedTo),
+  }
   if (faults.length > 0) throw invalidFields(faults)
   return period
 }

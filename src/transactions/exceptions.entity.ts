@@ -62,7 +62,13 @@ export const PaymentConflictEntity = defineEntity({
   name: 'PaymentConflict',
   tableName: 'payment_conflict',
   properties: {
-    transaction: p.manyToOne(TransactionEntity).mapToPk().primary(),
+    // A trigger checks the reference, here and below: foreign keys would keep partitions from being cut.
+    transaction: p
+      .manyToOne(TransactionEntity)
+      .mapToPk()
+      .collation('C')
+      .primary()
+      .createForeignKeyConstraint(false),
     accountNumber: p.text().primary(),
     amountMinor: p.bigint().primary(),
     status: p.text().$type<TransactionStatus>().primary(),
@@ -78,9 +84,9 @@ export const ReversalEntity = defineEntity({
     transaction: p
       .manyToOne(TransactionEntity)
       .mapToPk()
+      .collation('C')
       .primary()
-      .deleteRule('no action')
-      .updateRule('no action'),
+      .createForeignKeyConstraint(false),
     reason: p.text(),
     reversedAt: p.datetime(3),
   },

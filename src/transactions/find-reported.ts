@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import { isNumberOpen, joinAccount } from '../accounts/account.sql.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
+import { joinSession } from './transaction.sql.ts'
 import type { TransactionStatus } from './transaction.ts'
 import type { Resolution } from './unmatched/unmatched-payment.ts'
 
@@ -60,10 +61,10 @@ export async function findReported(
         ${isNumberOpen('r.account_number', '$1', '$6::text[]')} as "isAccountOpen",
         exists (select from payment_conflict c
           where c.transaction_id = t.id and c.account_number = r.account_number
-            and c.amount_minor = r.amount_minor and c.status = r.status) as "conflictRecorded"
-      from unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
+            and c.amount_minor = r.amount_minor and c.status = r.status offset 0) as "conflictRecorded"
+      from unnest((select $2::text[]), (select $3::text[]), (select $4::bigint[]), (select $5::text[]))
         with ordinality as r(session_id, account_number, amount_minor, status, at)
-      left join transaction t on t.session_id = r.session_id and t.bank = $1 and t.live
+      left ${joinSession('s.session_id = r.session_id and s.bank = $1 and s.live')}
       left ${joinAccount('t.account_id')}
       left join unmatched_payment u on u.session_id = r.session_id and u.bank = $1
         and u.account_number = r.account_number and u.amount_minor = r.amount_minor

@@ -9,6 +9,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
 import { ReversalEntity } from './exceptions.entity.ts'
+import { listByRecordedTime } from './list-by-recorded-time.ts'
 import {
   findBySessions,
   findOwner,
@@ -96,13 +97,24 @@ export async function transactionOwner(pool: Pool, id: string): Promise<string |
 /** A list request. `reference` is the returned one or the business's own; empty: any account. */
 export interface ListTransactions extends Omit<TransactionFilter, 'accountId'> {
   readonly reference: string
+  /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
+  readonly recordedFromMs: number | undefined
+  readonly recordedToMs: number | undefined
   readonly pageSize: number
   readonly pageToken: string
   readonly pageTokenField?: PageTokenField
 }
 
-/** One page, the latest payment first. An unknown reference has no transactions. */
+/**
+ * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has
+ * no transactions.
+ */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
+  if (request.recordedFromMs !== undefined || request.recordedToMs !== undefined) {
+    const accountId = await accountOf(pool, request)
+    if (accountId === null) return { rows: [], nextPageToken: '' }
+    return listByRecordedTime(pool, { ...request, accountId })
+  }
   const { pageSize, pageToken, pageTokenField } = request
   const page = readPage(pageSize, pageToken, 2, pageTokenField)
   const after = page.after && readKey(page.after, pageTokenField)

@@ -94,6 +94,8 @@ export function toTransactionMessage(
       reversedAt: toTimestamp(reversal.reversedAtMs),
     },
     recorder,
+    recordedAt:
+      transaction.recordedAtMs === undefined ? undefined : toTimestamp(transaction.recordedAtMs),
   }
 }
 

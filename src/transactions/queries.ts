@@ -7,10 +7,11 @@ import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
+import { isSettled, joinSession, lockSettled } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** A transaction and the facts of its account. */
-interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id' | 'settled_at_ms'> {
+export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
   settled: boolean
   reference: string
   merchant_reference: string
@@ -22,8 +23,8 @@ interface Row extends Omit<RowOf<typeof TransactionEntity>, 'account_id' | 'sett
   account_created_at_ms: number
 }
 
-const COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
-  t.settled_at is not null as settled, ${epochMs('t.paid_at')} as paid_at_ms,
+export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
+  ${isSettled('t.id')} as settled, ${epochMs('t.paid_at')} as paid_at_ms,
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
   t.recorded_by, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
@@ -45,10 +46,10 @@ export async function findBySessions(
   pool: Queryable,
   keys: readonly SessionKey[],
 ): Promise<readonly (StoredTransaction | undefined)[]> {
-  const result = await pool.query<Row & { at: number }>({
+  const result = await pool.query<TransactionRow & { at: number }>({
     name: 'transaction-find-sessions',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(COLUMNS),
+    text: sessionsText(TRANSACTION_COLUMNS),
     values: sessionsValues(keys),
   })
   const found: (StoredTransaction | undefined)[] = new Array(keys.length).fill(undefined)
@@ -74,7 +75,7 @@ export async function findShownBySessions(
   const result = await pool.query<ShownRow>({
     name: 'transaction-find-shown',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(`t.session_id, t.bank, t.amount_minor, t.status, t.settled_at is not null,
+    text: sessionsText(`t.session_id, t.bank, t.amount_minor, t.status, ${isSettled('t.id')},
       ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
       a.last_name, a.email`),
     values: sessionsValues(keys),
@@ -104,12 +105,19 @@ function toShown(row: ShownRow): ShownTransaction {
   }
 }
 
+/**
+ * The keys of a look-up. Behind subqueries, the planner expects as many for every call: it would else plan calls
+ * with few keys each time anew, over all partitions.
+ */
+const KEYS = 'unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))'
+
 function sessionsText(columns: string): string {
   return `select k.at::int4 as at, ${columns}
-    from unnest($1::text[], $2::text[], $3::boolean[])
-      with ordinality as k(business_id, session_id, live, at)
-    join transaction t on t.session_id = k.session_id and t.business_id = k.business_id
-      and t.live = coalesce(k.live, t.live)
+    from ${KEYS} with ordinality as k(business_id, session_id, live, at)
+    ${joinSession(
+      's.session_id = k.session_id and s.live = coalesce(k.live, s.live)',
+      't.business_id = k.business_id',
+    )}
     ${joinAccount('t.account_id')}
     order by t.live, t.id`
 }
@@ -142,13 +150,11 @@ export async function findRecorded(
   pool: Pool,
   keys: readonly RecordedKey[],
 ): Promise<readonly (RecordedTransaction | undefined)[]> {
-  const result = await pool.query<Row & { at: number; connector: ConnectorName }>({
+  const result = await pool.query<TransactionRow & { at: number; connector: ConnectorName }>({
     name: 'transaction-find-recorded',
-    text: `select k.at::int4 as at, a.connector, ${COLUMNS}
-      from unnest($1::text[], $2::text[], $3::boolean[])
-        with ordinality as k(bank, session_id, live, at)
-      join transaction t on t.session_id = k.session_id and t.bank = k.bank
-        and t.live = coalesce(k.live, t.live)
+    text: `select k.at::int4 as at, a.connector, ${TRANSACTION_COLUMNS}
+      from ${KEYS} with ordinality as k(bank, session_id, live, at)
+      ${joinSession('s.session_id = k.session_id and s.bank = k.bank and s.live = coalesce(k.live, s.live)')}
       ${joinAccount('t.account_id')}
       order by t.live`,
     values: [
@@ -164,14 +170,22 @@ export async function findRecorded(
   return found
 }
 
-/** Returns one transaction of any business and locks its row until the commit. */
+/**
+ * Returns one transaction of any business and locks it until the commit: its row, and that no settlement settles
+ * it. A settlement that does so commits before, and is seen.
+ */
 export async function lockTransaction(
   client: PoolClient,
   id: string,
 ): Promise<StoredTransaction | undefined> {
-  const result = await client.query<Row>({
+  await client.query({
+    name: 'transaction-lock-settled',
+    text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1`,
+    values: [id],
+  })
+  const result = await client.query<TransactionRow>({
     name: 'transaction-lock',
-    text: `select ${COLUMNS} from transaction t ${joinAccount('t.account_id')}
+    text: `select ${TRANSACTION_COLUMNS} from transaction t ${joinAccount('t.account_id')}
       where t.id = $1 for no key update of t`,
     values: [id],
   })
@@ -233,15 +247,15 @@ export async function listBy(
   const found = ranges.map(
     (range) => `(select * from transaction t where ${where.join(' and ')}${range} ${order})`,
   )
-  const result = await pool.query<Row>(
-    `select ${COLUMNS} from (${found.join(' union all ')}) t
+  const result = await pool.query<TransactionRow>(
+    `select ${TRANSACTION_COLUMNS} from (${found.join(' union all ')}) t
       ${joinAccount('t.account_id')} ${order}`,
     values,
   )
   return result.rows.map(toStored)
 }
 
-function toStored(row: Row): StoredTransaction {
+export function toStored(row: TransactionRow): StoredTransaction {
   return {
     id: row.id,
     bank: row.bank,

@@ -34,8 +34,6 @@ export async function reverseTransaction(
 ): Promise<StoredTransaction> {
   const reversed = await semaphore(() =>
     inTransaction(pool, async (client) => {
-      // Lock the row first: a concurrent settlement then commits before, and its postings are
-      // visible.
       const transaction = await lockTransaction(client, request.transactionId)
       if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
       const { settled, status } = transaction

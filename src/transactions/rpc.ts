@@ -111,6 +111,8 @@ export function createTransactionRpc({
           status: toStatus(request.status),
           fromMs: request.from && timestampMs(request.from),
           toMs: request.to && timestampMs(request.to),
+          recordedFromMs: request.recordedFrom && timestampMs(request.recordedFrom),
+          recordedToMs: request.recordedTo && timestampMs(request.recordedTo),
           pageSize: request.pageSize,
           pageToken: request.pageToken,
         }),

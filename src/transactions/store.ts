@@ -38,7 +38,18 @@ export const PAYMENT_EVENT = {
 }
 
 /**
- * Records payments whose session is new and whose account is open: transactions, ledger postings
+ * The SQL that inserts sessions, as a part of the statement that inserts their transactions. It returns the
+ * `transaction_id` of those that are new.
+ *
+ * @param rows SQL: session_id, bank, live, transaction_id
+ */
+export function insertSessions(rows: string): string {
+  return `insert into payment_session (session_id, bank, live, transaction_id) ${rows}
+        on conflict (session_id, bank, live) do nothing returning transaction_id`
+}
+
+/**
+ * Records payments whose session is new and whose account is open: sessions, transactions, ledger postings
  * and events, in one statement and so in one commit. A live payment that an operator returned to
  * its payer is not recorded; a row lock prevents a concurrent return.
  *
@@ -63,6 +74,13 @@ export async function insertTransactions(
         -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
         where session_id = any ($5::text[]) order by id for share
+      ), new_session as (
+        ${insertSessions(`select session_id, bank, live, id from input i
+        where ${isAccountOpen('i.account_id', 'i.live')}
+          and not (i.live and exists (select from unmatched u
+            where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
+        -- Every batch inserts index entries in the same order, to prevent deadlocks.
+        order by session_id, bank, live`)}
       ), recorded as (
         insert into transaction (id, business_id, account_id, live, bank, session_id,
           amount_minor, status, paid_at, created_at, payer_name, payer_account_number,
@@ -70,13 +88,7 @@ export async function insertTransactions(
         select id, business_id, account_id, live, bank, session_id, amount_minor, status, paid_at,
           created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration,
           recorded_by
-        from input i
-        where ${isAccountOpen('i.account_id', 'i.live')}
-          and not (i.live and exists (select from unmatched u
-            where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
-        -- Every batch inserts index entries in the same order, to prevent deadlocks.
-        order by session_id, bank, live
-        on conflict (session_id, bank, live) do nothing returning id
+        from input join new_session on transaction_id = id returning id
       ), posted as (
         ${appendPostings(PAYMENT_POSTING, RECORDED)}
       ), published as (

@@ -3,11 +3,15 @@ import { AccountEntity } from '../accounts/account.entity.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { RecordedBy, TransactionStatus } from './transaction.ts'
 
+/**
+ * A recorded payment. Partitioned by month of `id`, and so by when it was recorded. It is settled if it has a
+ * posting of that kind.
+ */
 export const TransactionEntity = defineEntity({
   name: 'Transaction',
   tableName: 'transaction',
   properties: {
-    id: p.text().primary(),
+    id: p.text().collation('C').primary(),
     businessId: p.text(),
     live: p.boolean(),
     // A trigger checks the reference once for each statement, which is cheaper than for each row.
@@ -16,7 +20,6 @@ export const TransactionEntity = defineEntity({
     sessionId: p.text(),
     amountMinor: p.bigint(),
     status: p.text().$type<TransactionStatus>(),
-    settledAt: p.datetime(3).nullable(),
     paidAt: p.datetime(3),
     createdAt: p.datetime(3),
     payerName: p.text(),
@@ -26,8 +29,6 @@ export const TransactionEntity = defineEntity({
     narration: p.text(),
     recordedBy: p.text().$type<RecordedBy>(),
   },
-  // Session first: the same index prevents duplicates and finds a transaction by its session.
-  uniques: [{ properties: ['sessionId', 'bank', 'live'] }],
   indexes: [
     { properties: ['businessId', 'live', 'paidAt', 'id'] },
     { properties: ['account', 'paidAt', 'id'] },
@@ -47,10 +48,6 @@ export const TransactionEntity = defineEntity({
     {
       name: 'transaction_status',
       expression: "status in ('PENDING', 'SUCCESS', 'FAILED', 'REVERSED')",
-    },
-    {
-      name: 'transaction_settled',
-      expression: "settled_at is null or status in ('SUCCESS', 'REVERSED')",
     },
   ],
 })

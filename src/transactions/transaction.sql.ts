@@ -7,25 +7,42 @@ export function joinTransaction(id: string): string {
 export const TRANSACTIONS = 'transaction t'
 
 /** SQL: whether the transaction `t` is waiting for its settlement. */
-export const IS_UNSETTLED = "t.status = 'SUCCESS' and t.settled_at is null"
+export const IS_UNSETTLED = `t.status = 'SUCCESS' and not ${isSettled('t.id')}`
+
+/** SQL: whether the transaction of an id is settled. `offset 0` keeps the planner from reading all postings. */
+export function isSettled(id: string): string {
+  return `exists (select from ledger_posting s where s.transaction_id = ${id} and s.kind = 'settlement' offset 0)`
+}
 
 /** SQL that joins the postings `p` of a transaction. */
 export function joinPostings(transactionId: string): string {
   return `join ledger_posting p on p.transaction_id = ${transactionId}`
 }
 
-/** SQL expressions of `markSettled`. */
-interface MarkSettled {
-  /** The rows that name transactions, with their alias. */
-  readonly from: string
-  /** Which transactions `t` of `from` to settle. */
-  readonly where: string
-  readonly settledAt: string
-  readonly returning: string
+/**
+ * SQL that lets a settlement and a reversal of a balance exclude each other until the commit. Each must read the
+ * postings by a later statement.
+ *
+ * @param businessId an SQL expression, like `live`
+ */
+export function lockSettled(
+  by: 'settlement' | 'reversal',
+  businessId: string,
+  live: string,
+): string {
+  return `lock_settled(${businessId}, ${live}, ${by === 'reversal'})`
 }
 
-/** The SQL that marks the unsettled among some transactions `t` as settled. */
-export function markSettled({ from, where, settledAt, returning }: MarkSettled): string {
-  return `update transaction t set settled_at = ${settledAt} from ${from}
-        where ${where} and ${IS_UNSETTLED} returning ${returning}`
+/**
+ * SQL that joins the transaction `t` of a session, by probes of two indexes. `offset 0` keeps the planner from
+ * reading whole tables, which it prefers while they are small: a prepared statement would then keep its plan
+ * while they grow.
+ *
+ * @param session the condition on the session `s`
+ */
+export function joinSession(session: string, on = 'true'): string {
+  return `join lateral (
+      select t.* from (select transaction_id from payment_session s where ${session} offset 0) s
+        cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+    ) t on ${on}`
 }

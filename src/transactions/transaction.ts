@@ -94,6 +94,8 @@ export interface StoredTransaction {
   readonly narration: string
   /** If the payment was PENDING first: who recorded its final status. */
   readonly recordedBy: RecordedBy
+  /** When its event got its place; present in lists by recorded time. */
+  readonly recordedAtMs?: number
   /** Present on a reversed transaction, in queries that load it. */
   readonly reversal?: Reversal
 }
@@ -102,7 +104,7 @@ export interface StoredTransaction {
 export interface ShownTransaction
   extends Pick<
     StoredTransaction,
-    'sessionId' | 'bank' | 'amountMinor' | 'status' | 'settled' | 'paidAtMs'
+    'sessionId' | 'bank' | 'amountMinor' | 'status' | 'settled' | 'paidAtMs' | 'recordedAtMs'
   > {
   readonly account: Pick<
     AccountFacts,

@@ -6,12 +6,12 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
 import type { Database } from '../postgres/orm.ts'
 import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
-import { createDispatcher } from './deliveries/dispatcher.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
-import { createDeliveryRetention, type DeliveryRetention } from './deliveries/retention.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
 import { Worker } from './deliveries/worker.ts'
+import { createDispatcher } from './dispatch/dispatcher.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
+import { createDeliveryRetention, type DeliveryRetention } from './retention/retention.ts'
 import { createWebhookRpc } from './rpc.ts'
 import { createAddressGuard } from './sender/address-guard.ts'
 import { createHttpClient } from './sender/http-client.ts'
@@ -83,7 +83,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     proxyUrl: options.proxyUrl,
     resolve: options.resolve,
   })
-  const background = { pool, clock, log, leaseMs }
+  // As long as retries last.
+  const pausedMaxMs = scheduleMs.reduce((sum, ms) => sum + ms, 0)
+  const background = { pool, clock, log, leaseMs, pausedMaxMs }
   const onFailure = createHealthWatch({ orm, clock, log, onCommit })
   const worker = new Worker({
     ...background,
@@ -102,7 +104,6 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const retention = createDeliveryRetention({
     ...background,
     retentionDays: options.retentionDays,
-    pausedMaxMs: scheduleMs.reduce((sum, ms) => sum + ms, 0),
   })
   return {
     rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }),

@@ -48,7 +48,7 @@ export function growthAccounts({ accounts }: GrowthSizes): number {
 }
 
 /**
- * Fills an empty database in bulk: transactions with their postings and sequenced events, and
+ * Fills an empty database in bulk: transactions with their sessions, postings and sequenced events, and
  * deliveries with their attempts. Checks all foreign keys at the end. Connects as a superuser.
  */
 export async function seedGrowth(
@@ -74,7 +74,9 @@ export async function seedGrowth(
     for (let from = 1; from <= sizes.transactions; from += CHUNK) {
       const chunk = chunkOf(from, sizes, nowMs)
       await seedTransactions(loader, sizes, chunk)
-      const posted = seedPostings(httpClient, chunk).then(() => seedReversals(httpClient, chunk))
+      const posted = seedPostings(httpClient, chunk)
+        .then(() => seedSessions(httpClient, chunk))
+        .then(() => seedReversals(httpClient, chunk))
       await seedEvents(loader, chunk)
       await posted
       await numbered
@@ -89,6 +91,10 @@ export async function seedGrowth(
     }
     await seedAttempts(loader)
     await loader.query('update webhook_dispatcher set position = (select position from sequencer)')
+    // The sweep of the first run finds what is due, rather than the follower.
+    await loader.query(
+      'update settlement_follower set position = (select max(position) from event_log)',
+    )
     await checkForeignKeys(loader)
     await loader.query('vacuum (analyze)')
   } finally {
@@ -210,6 +216,14 @@ async function seedPostings(client: pg.Client, chunk: Chunk): Promise<void> {
   )
 }
 
+async function seedSessions(client: pg.Client, chunk: Chunk): Promise<void> {
+  await client.query(
+    `insert into payment_session (session_id, bank, live, transaction_id)
+      select session_id, bank, live, id from transaction where ${inChunk('id')}`,
+    idsOf(chunk),
+  )
+}
+
 async function seedReversals(client: pg.Client, chunk: Chunk): Promise<void> {
   await client.query(
     `insert into reversal (transaction_id, reason, reversed_at)
@@ -271,8 +285,9 @@ async function seedDeliveries(client: pg.Client, from: number, count: number): P
 /** The latest attempt is in the row of its delivery. */
 async function seedAttempts(client: pg.Client): Promise<void> {
   await client.query(
-    `insert into webhook_attempt (delivery_id, number, started_at, latency_ms, status, response_body, error)
-      select id, 1, created_at, 12, 500, '', 'responded with 500'
+    `insert into webhook_attempt
+        (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
+      select id, 1, position, created_at, 12, 500, '', 'responded with 500'
       from webhook_delivery where state = 'FAILED' order by id`,
   )
 }

@@ -52,6 +52,9 @@ export async function seedTransactions(
 ): Promise<void> {
   await run(databaseUrl, [
     `update account set business_id = '${businessId}'`,
+    `insert into payment_session (session_id, bank, live, transaction_id)
+      select '999999261120100000' || lpad(t::text, 12, '0'), '9PSB', true, ${idOf('txn', 't')}
+      from generate_series(1, ${count}) t`,
     `insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
         narration, recorded_by)
@@ -61,6 +64,7 @@ export async function seedTransactions(
         'GTBank Plc', 'Transfer for order ' || t, 'notification'
       from generate_series(1, ${count}) t`,
     'vacuum analyze account',
+    'vacuum analyze payment_session',
     'vacuum analyze transaction',
   ])
 }

@@ -221,7 +221,7 @@ test('a refused cursor comes with a cursor from which it is safe to resume', asy
     clock: { now: () => Date.now() + 2 * 86_400_000 },
     log: pino({ level: 'silent' }),
     retentionDays: 1,
-    deliveredUpTo: async () => end.position,
+    dispatchedUpTo: async () => end.position,
   })
   await retention.run()
   const deleted = encodeCursor({ epoch, position: 1n, tag: '' })

@@ -1,38 +1,257 @@
-import pino from 'pino'
-import { expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { bumpEpoch } from '../../src/events/bump-epoch.ts'
+import { readLogState } from '../../src/events/log-state.ts'
+import { readBusinessLog, readLog } from '../../src/events/read-log.ts'
 import { createRetention } from '../../src/events/retention.ts'
+import { claimRun } from '../../src/events/retention-store.ts'
+import {
+  cutPartition,
+  dropPartition,
+  listPartitions,
+} from '../../src/postgres/partitions/partitions.ts'
 import { tamper, useDatabase } from '../support/database.ts'
-import { sequence, writeEvents } from '../support/events.ts'
+import { cutPartitions, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
+import { silent } from '../webhooks/fixture.ts'
 
-const db = useDatabase(2)
+const db = useDatabase(6)
 
 const DAY_MS = 86_400_000
+const businessId = 'biz_old'
+const PAID = { businessId, kind: 'PAYMENT_NOTIFICATION' }
 
-test('deletes the events that were logged before the retention, and no later ones', async () => {
+const sql = async (text: string, values: unknown[] = []) =>
+  (await db.database.pool.query(text, values)).rows
+
+/** Runs the retention two days later. @param upTo the last position that has its deliveries */
+const expire = (upTo = 2n ** 40n) =>
+  createRetention({
+    ...{ pool: db.database.pool, log: silent, retentionDays: 1, rowsMax: 3 },
+    clock: { now: () => Date.now() + 2 * DAY_MS },
+    dispatchedUpTo: async () => upTo,
+  }).run()
+
+/** Writes and numbers events, and ends the partitions after them. @returns the ids of the events */
+async function fill(count: number, event = PAID): Promise<string[]> {
+  const ids = await writeEvents(db.database.pool, count, event)
+  await sequence(db.database.pool)
+  await cutPartitions(db.database.pool)
+  return ids
+}
+
+const partitionsOf = async (table: string) =>
+  (await listPartitions(db.database.pool, table)).slice(0, -1).map(({ name }) => name)
+const endOf = async () => (await readLogState(db.database.pool)).end.position
+const moneyOf = () =>
+  sql(
+    `select count(*)::int as events, sum(pending_minor)::int as pending, max(business_sequence)::int as last
+      from money_event where business_id = $1`,
+    [businessId],
+  )
+
+/** Nothing of earlier tests is left but the last event. */
+beforeEach(async () => {
+  await fill(1)
+  await writeEvents(db.database.pool, 1)
+  await sequence(db.database.pool)
+  await expire()
+  expect(await partitionsOf('event_log')).toEqual([])
+})
+
+describe('events that have expired', () => {
+  test('are dropped with their partitions, and count once in balances before and after', async () => {
+    await fill(10)
+    const end = await endOf()
+    await writeEvents(db.database.pool, 2, PAID)
+    await sequence(db.database.pool)
+    const before = await moneyOf()
+    const run = await expire()
+    expect(run.archived).toBe(12)
+    expect(run.dropped).toHaveLength(2)
+    expect(await moneyOf()).toEqual(before)
+    expect(await expire()).toEqual({ archived: 0, dropped: [] })
+    const [left] = await sql('select min(position)::int as position from event_log')
+    expect(BigInt(left.position)).toBe(end + 1n)
+    expect((await sql('select from outbox')).length).toBe(2)
+  })
+
+  test('in a partition with younger ones stay stored, and are not read', async () => {
+    const { pool } = db.database
+    await writeEvents(pool, 6, PAID)
+    await fill(0)
+    const before = await moneyOf()
+    const floor = (await endOf()) - 2n
+    expect((await expire(floor)).dropped).toEqual([])
+    expect(await moneyOf()).toEqual(before)
+    const { entries } = await readLog(pool, 1n, 100)
+    expect(entries.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
+    const listed = await readBusinessLog(pool, businessId, true, 0n, 100)
+    expect(listed.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
+  })
+
+  test('stay while webhooks have not been given them', async () => {
+    const end = await endOf()
+    await fill(4)
+    await fill(1)
+    expect((await expire(end)).dropped).toEqual([])
+    expect((await expire()).dropped).toHaveLength(2)
+  })
+
+  test('are dropped by one instance at a time', async () => {
+    const { pool } = db.database
+    const nowMs = Date.now() + 5 * DAY_MS
+    const claims = await Promise.all([1, 2, 3].map(() => claimRun(pool, nowMs, 1_000)))
+    expect(claims.filter((claimed) => claimed)).toHaveLength(1)
+    expect(await claimRun(pool, nowMs + 999, 1_000)).toBe(false)
+    expect(await claimRun(pool, nowMs + 1_000, 1_000)).toBe(true)
+  })
+})
+
+describe('the database drops no partition', () => {
+  const drop = async (table: string) => {
+    const [name] = await partitionsOf(table)
+    return dropPartition(db.database.pool, table, name!)
+  }
+  const archive = () =>
+    sql(`update event_retention set floor = (select position from sequencer),
+      archived = (select position from sequencer)`)
+
+  test('of events that have not expired, or are not archived', async () => {
+    await fill(4)
+    await fill(1)
+    expect(await drop('outbox')).toBe(false)
+    await sql('update event_retention set floor = (select position from sequencer)')
+    expect(await drop('outbox')).toBe(false)
+    await archive()
+    // The log is needed as long as the content is there.
+    expect(await drop('event_log')).toBe(false)
+    expect(await drop('outbox')).toBe(true)
+    expect(await drop('event_log')).toBe(true)
+  })
+
+  test('of an event that has no position yet', async () => {
+    await writeEvents(db.database.pool, 1, PAID)
+    await sequence(db.database.pool)
+    await writeEvents(db.database.pool, 1, PAID)
+    await cutPartitions(db.database.pool)
+    await writeEvents(db.database.pool, 1, PAID)
+    await archive()
+    expect(await drop('outbox')).toBe(false)
+    await fill(1)
+    await archive()
+    expect(await drop('outbox')).toBe(true)
+  })
+
+  test('of the outbox while a writer has not ended, however old its numbers are', async () => {
+    const writer = await db.database.pool.connect()
+    try {
+      const [{ last, lower }] = await sql(
+        `select (select max(seq) from outbox) as last, lower from list_partitions('outbox') where upper is null`,
+      )
+      const boundary = `${BigInt(last) + 4n}`
+      await cutPartition(db.database.pool, 'outbox', { boundary, suffix: lower })
+      await writeEvents(db.database.pool, 2)
+      await writer.query('begin')
+      await writer.query(`insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+        values ('evt_slow', 'biz_slow', true, 'TEST', now(), '')`)
+      // The next number is in the next partition.
+      await writeEvents(db.database.pool, 1)
+      await sequence(db.database.pool)
+      await archive()
+      await expect(drop('outbox')).rejects.toMatchObject({
+        code: '55P03',
+      })
+      await writer.query('commit')
+    } finally {
+      await writer.query('rollback')
+      writer.release()
+    }
+    await fill(1)
+    const [slow] = await sql("select position from event_log where event_id = 'evt_slow'")
+    expect(slow).toBeDefined()
+  })
+
+  test('with the last event, from which a restore knows what is in the log', async () => {
+    await fill(4)
+    await archive()
+    const before = await endOf()
+    expect((await expire()).dropped).not.toContain((await partitionsOf('event_log'))[0])
+    // A bump numbers what has no position, and nothing a second time.
+    await bumpEpoch(db.database.pool, SYSTEM)
+    await sequence(db.database.pool)
+    expect(await endOf()).toBe(before)
+  })
+})
+
+test('an epoch after a lossy failover numbers nothing of dropped partitions again', async () => {
   const { pool } = db.database
-  await writeEvents(pool, 5)
+  await fill(6)
+  await fill(2)
+  const lost = await fill(1)
+  await expire((await endOf()) - 3n)
+  await loseEvents(pool, lost)
+  const before = await endOf()
+  await bumpEpoch(pool, SYSTEM)
   await sequence(pool)
-  const nowMs = Date.now() + 10 * DAY_MS
-  const loggedDaysAgo = [9, 8, 7.1, 6.9, 1]
-  for (const [index, days] of loggedDaysAgo.entries()) {
+  expect(await endOf()).toBe(before)
+  const [twice] = await sql('select count(*) - count(distinct event_id) as more from event_log')
+  expect(twice.more).toBe('0')
+})
+
+test('reads of the newest events open only their partitions', async () => {
+  for (let i = 0; i < 6; i++) await fill(3)
+  const [part] = await partitionsOf('outbox')
+  const end = await endOf()
+  const client = await db.database.pool.connect()
+  try {
+    await client.query('set plan_cache_mode = force_generic_plan')
+    const touched = async () => {
+      await client.query('select pg_stat_force_next_flush()')
+      const { rows } = await client.query(
+        `select coalesce(seq_scan, 0) + coalesce(idx_scan, 0) as scans
+          from pg_stat_all_tables where relname = $1`,
+        [part],
+      )
+      return Number(rows[0].scans)
+    }
+    const before = await touched()
+    const pool = { query: client.query.bind(client) } as unknown as typeof db.database.pool
+    for (let i = 0; i < 7; i++) {
+      expect((await readLog(pool, end - 1n, 10)).entries).toHaveLength(2)
+      await client.query('select sequence_events(100)')
+    }
+    expect(await touched()).toBe(before)
+  } finally {
+    client.release(true)
+  }
+})
+
+test('a partition ahead of the first event is not dropped', async () => {
+  const { pool } = db.database
+  const [{ lower }] = await sql("select lower from list_partitions('outbox') where upper is null")
+  const boundary = `${BigInt(lower) + 1_000n}`
+  await cutPartition(pool, 'outbox', { boundary, suffix: lower })
+  await tamper(pool, 'delete from outbox')
+  await sql(`update event_retention set floor = (select position from sequencer),
+      archived = (select position from sequencer)`)
+  expect(await dropPartition(pool, 'outbox', `outbox_${lower}`)).toBe(false)
+  await writeEvents(pool, 1)
+  // Its numbers are used up, so that it can be dropped before the next test.
+  await sql("select setval('outbox_seq_seq', $1)", [boundary])
+})
+
+test('only events that were logged before the retention expire', async () => {
+  const { pool } = db.database
+  const end = await endOf()
+  await writeEvents(pool, 4, PAID)
+  await sequence(pool)
+  // The retention of these tests is a day, and runs two days later.
+  const nowMs = Date.now() + 2 * DAY_MS
+  for (const [index, days] of [2, 1.1, 0.9, 0.1].entries()) {
     await tamper(pool, 'update event_log set logged_at = $2 where position = $1', [
-      ...[index + 1, new Date(nowMs - days * DAY_MS)],
+      ...[end + BigInt(index) + 1n, new Date(nowMs - days * DAY_MS)],
     ])
   }
-  const retention = createRetention({
-    pool,
-    clock: { now: () => nowMs },
-    log: pino({ level: 'silent' }),
-    retentionDays: 7,
-    deliveredUpTo: async () => 5n,
-  })
-  expect(await retention.run()).toBe(3)
-  const { rows } = await pool.query(
-    `select l.position, o.event_id is not null as stored
-      from event_log l left join outbox o on o.seq = l.outbox_seq order by l.position`,
-  )
-  expect(rows).toEqual([
-    { position: '4', stored: true },
-    { position: '5', stored: true },
-  ])
+  await expire()
+  expect((await readLogState(pool)).floor).toBe(end + 2n)
 })

@@ -139,6 +139,21 @@ const OLDEST_COMMITS_LAST: Step[] = [
   { kind: 'tick', ticker: 0, rows: 4 },
 ]
 
+/** Transactions that a tick's snapshot ends before, as none after them has ended, commit after the next tick. */
+const BEGUN_BEYOND_A_SNAPSHOT: Step[] = [
+  { kind: 'insert', writer: 3, business: 0, live: true },
+  { kind: 'commit', writer: 3 },
+  { kind: 'insert', writer: 0, business: 0, live: true },
+  { kind: 'insert', writer: 1, business: 0, live: true },
+  { kind: 'insert', writer: 2, business: 0, live: true },
+  { kind: 'tick', ticker: 0, rows: 4 },
+  { kind: 'commit', writer: 0 },
+  { kind: 'tick', ticker: 0, rows: 4 },
+  { kind: 'commit', writer: 1 },
+  { kind: 'commit', writer: 2 },
+  { kind: 'tick', ticker: 0, rows: 4 },
+]
+
 test('random schedules never leave a gap, number an event twice or put an effect before its cause', async () => {
   const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
   console.log(`sequencer schedules: SEED=${seed}`)
@@ -182,6 +197,7 @@ test('random schedules never leave a gap, number an event twice or put an effect
       examples: [
         [false, OLDEST_COMMITS_LAST],
         [true, OLDEST_COMMITS_LAST],
+        [false, BEGUN_BEYOND_A_SNAPSHOT],
       ],
     },
   )

@@ -95,7 +95,7 @@ test('a reader whose next events were deleted for their age is refused', async (
   const { pool } = db.database
   const { end, epoch } = await readLogState(pool)
   await tamper(pool, 'delete from event_log where position < $1', [end.position])
-  await tamper(pool, 'update sequencer set floor = $1', [end.position - 1n])
+  await tamper(pool, 'update event_retention set floor = $1', [end.position - 1n])
   const tail = new Tail(db.database, pino({ level: 'silent' }))
   try {
     const late = tail.read({ epoch, position: end.position - 3n, tag: '' })

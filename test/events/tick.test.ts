@@ -17,7 +17,7 @@ test('a tick without work takes no lock and begins no transaction', async () => 
   const ticking = await pool.connect()
   try {
     await holder.query('begin')
-    await holder.query('select from sequencer for update')
+    await holder.query('select pg_advisory_xact_lock(4736353)')
     await ticking.query('begin')
     expect((await ticking.query(TICK)).rows).toEqual([{ numbered: 0, more: false }])
     const { rows } = await ticking.query('select pg_current_xact_id_if_assigned() as xid')

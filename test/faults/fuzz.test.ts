@@ -10,6 +10,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { restPath } from '../../proto/contract-services.ts'
 import { allMethods, nameOf } from '../protocols/matrix/protocols.ts'
+import { BY_THEMSELVES } from '../protocols/matrix/snapshot.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
@@ -191,14 +192,12 @@ async function run(from: number, to: number, admission: Admission): Promise<stri
 async function digest(): Promise<Record<string, string>> {
   const { pool } = db.database
   const { rows } = await pool.query(
-    `select table_name as name from information_schema.tables
-      where table_schema = 'public' and table_type = 'BASE TABLE'`,
+    `select relname as name from pg_class where relnamespace = 'public'::regnamespace
+      and relkind in ('r', 'p') and not relispartition`,
   )
   const digests: Record<string, string> = {}
   for (const { name } of rows) {
-    // Written by the service itself: that it lives, how often it was asked, and the attempts that
-    // come round again.
-    if (/^(master_key_holder|rate_bucket|webhook_attempt|webhook_delivery)$/.test(name)) continue
+    if (BY_THEMSELVES.test(name) || name === 'webhook_delivery') continue
     const found = await pool.query(
       `select count(*) || ' ' || coalesce(md5(string_agg(r::text, '' order by r::text)), '') as d
         from ${JSON.stringify(name)} r`,

@@ -168,7 +168,8 @@ export async function copyRows(from: string, to: string): Promise<void> {
   const tables = await query<{ name: string }>(
     from,
     `select table_name as name from information_schema.tables
-      where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'schema_migration'`,
+      where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'schema_migration'
+        and table_name not in (select inhrelid::regclass::text from pg_inherits)`,
   )
   const client = new Client({ connectionString: to })
   await client.connect()

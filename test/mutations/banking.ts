@@ -154,14 +154,14 @@ export const BANKING = [
   ),
   found(
     'a test transaction is taken for the payment of a statement',
-    't.bank = $1 and t.live',
-    't.bank = $1',
+    's.bank = $1 and s.live',
+    's.bank = $1',
   ),
   found('a REVERSED after a FAILED is not reviewed', ' and c.status = r.status', ''),
   found(
     'a session at another bank is taken for the payment of a statement',
-    't.session_id = r.session_id and t.bank = $1 and',
-    't.session_id = r.session_id and $1 is not null and',
+    's.session_id = r.session_id and s.bank = $1 and',
+    's.session_id = r.session_id and $1 is not null and',
   ),
   reconcile(
     'a row of a live bank is credited without a requery',

@@ -3,7 +3,8 @@ import { inFile } from './mutation.ts'
 const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
 
 const sequencer = inFile(MIGRATION, 'test/events/sequencer.test.ts', 'test/events/tick.test.ts')
-const kept = inFile(MIGRATION, 'test/events/kept.test.ts')
+const dropped = inFile(MIGRATION, 'test/events/retention.test.ts')
+const cut = inFile(MIGRATION, 'test/postgres/partitions/job.test.ts')
 const tail = inFile(
   'src/events/tail.ts',
   'test/events/tail.test.ts',
@@ -20,15 +21,15 @@ const stream = inFile('src/events/subscribe.ts', 'test/events/subscribe.test.ts'
 const retention = inFile(
   'src/events/retention.ts',
   'test/events/retention.test.ts',
-  'test/events/kept.test.ts',
   'test/events/subscribe.test.ts',
 )
+const archive = inFile('src/events/retention-store.ts', 'test/events/retention.test.ts')
 
 export const EVENTS = [
   sequencer(
     'the event of the oldest transaction in progress at a tick is lost',
-    '          where xid = any (array(select pg_snapshot_xip(state.snapshot)))\n      ) candidate\n      where state.target',
-    '          where xid > pg_snapshot_xmin(state.snapshot) and xid = any (array(select pg_snapshot_xip(state.snapshot)))\n      ) candidate\n      where state.target',
+    '          where xid = any (array(select pg_snapshot_xip(state.snapshot))) and seq > state.low_seq\n      ) candidate\n      where state.target',
+    '          where xid > pg_snapshot_xmin(state.snapshot) and xid = any (array(select pg_snapshot_xip(state.snapshot))) and seq > state.low_seq\n      ) candidate\n      where state.target',
   ),
   sequencer(
     'a tick overlooks the oldest transaction in progress at the last one',
@@ -47,8 +48,8 @@ export const EVENTS = [
   ),
   sequencer(
     'the rest of a snapshot repeats the last event of the batch',
-    'seq > greatest(state.done_seq, state.base_seq)',
-    'seq >= greatest(state.done_seq, state.base_seq)',
+    'seq > greatest(state.done_seq, state.low_seq)',
+    'seq >= greatest(state.done_seq, state.low_seq)',
   ),
   sequencer(
     'a large commit is numbered in part',
@@ -62,13 +63,13 @@ export const EVENTS = [
   ),
   sequencer(
     'events of a business are numbered in reverse',
-    'row_number() over (partition by business_id, live order by seq desc) as from_last',
-    'row_number() over (partition by business_id, live order by seq) as from_last',
+    'row_number() over (partition by business_id, live order by seq) as own_number',
+    'row_number() over (partition by business_id, live order by seq desc) as own_number',
   ),
   sequencer(
     'the modes of a business share a sequence',
-    'row_number() over (partition by business_id, live order by seq desc) as from_last',
-    'row_number() over (partition by business_id order by seq desc) as from_last',
+    'row_number() over (partition by business_id, live order by seq) as own_number',
+    'row_number() over (partition by business_id order by seq) as own_number',
   ),
   sequencer(
     'positions do not follow the order of writing',
@@ -77,29 +78,45 @@ export const EVENTS = [
   ),
   sequencer(
     'a counter forgets the earlier events of its business',
-    'last_sequence = c.last_sequence + excluded.last_sequence',
-    'last_sequence = excluded.last_sequence',
+    'select business_id, live, last_sequence + events, pending_minor',
+    'select business_id, live, events, pending_minor',
   ),
   sequencer(
     'ticks of two instances number the same events',
-    'from sequencer where id = 1 for no key update skip locked;',
-    'from sequencer where id = 1;',
+    'if not pg_try_advisory_xact_lock(4736353) then',
+    'if false then',
   ),
   sequencer(
     'a tick forgets the snapshot that it read up to',
-    'update sequencer set position = last_position, snapshot = upto, target = null, done_seq = 0',
-    'update sequencer set position = last_position, snapshot = pg_current_snapshot(), target = null, done_seq = 0',
+    'state.snapshot := upto;',
+    'state.snapshot := pg_current_snapshot();',
   ),
-  kept(
-    'events are deleted above the floor of the retention',
-    'if exists (select from gone where position > (select floor',
-    'if exists (select from gone where position < (select floor',
+  sequencer(
+    'rows of transactions that are still in progress are not looked for any more',
+    'if state.target is null and pg_snapshot_xmin(upto) > state.next_low_xid then',
+    'if state.target is null then',
   ),
-  kept(
-    'an event that has no position is deleted',
-    'or g.seq > s.base_seq and not pg_visible_in_snapshot(g.xid, coalesce(s.target, s.snapshot))',
+  sequencer(
+    'rows of transactions after the snapshot that have their ids already are not looked for',
+    'state.next_low_xid := own_xid;',
+    'state.next_low_xid := pg_snapshot_xmax(upto);',
+  ),
+  dropped(
+    'a partition of the outbox is dropped before its events are archived',
+    'from sequencer_tick where position <= archived_to and',
+    'from sequencer_tick where',
+  ),
+  dropped(
+    'an event that has no position is dropped',
+    'and not pg_visible_in_snapshot(xid, numbered.snapshot)',
+    'and false',
+  ),
+  dropped(
+    'an archived event counts twice until it is dropped',
+    ' AND l.position > (SELECT archived FROM event_retention WHERE id = 1)',
     '',
   ),
+  cut('a new partition lacks the storage parameters', " || coalesce(options, '')", ''),
   tail(
     'a refresh that was overtaken appends old events',
     'else if (this.#window.last === last) this',
@@ -138,8 +155,8 @@ export const EVENTS = [
   window('memory ignores the tag of a cursor', "(tag === '' || tag === seen.tag)", 'true'),
   readLog(
     'the log is read out of order',
-    'where l.position >= $1 order by l.position limit $2',
-    'where l.position >= $1 order by l.position desc limit $2',
+    'order by l.position limit $2',
+    'order by l.position desc limit $2',
   ),
   readLog(
     'a stream since a time misses its first event',
@@ -187,13 +204,18 @@ export const EVENTS = [
     'return end',
   ),
   retention(
-    'events that are not yet delivered are deleted',
-    ' and position <= $3',
-    ' and $3::int8 is not null',
+    'events that webhooks have not been given expire',
+    'dispatched < end.position ? dispatched : end.position',
+    'end.position',
   ),
   retention(
-    'events that are too young are deleted',
-    'where logged_at < $2 and',
-    'where $2::timestamptz is not null and',
+    'events that are too young expire',
+    'clock.now() - retentionDays * DAY_MS',
+    'clock.now()',
+  ),
+  archive(
+    'events that have not expired are archived',
+    'and position <= (select floor from retention) order by',
+    'order by',
   ),
 ]

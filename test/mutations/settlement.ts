@@ -152,8 +152,8 @@ export const SETTLEMENT_RULES = [
   first('a reversed payment starts a settlement', ' and ${IS_UNSETTLED}`', '`'),
   runs(
     'a request settles the other mode',
-    'if (request !== undefined && request.live !== unsettled.live) continue',
-    '',
+    '{ live, nowMs, forced }',
+    '{ live: !live, nowMs, forced }',
   ),
   runs(
     'a balance that fails holds up the others',
@@ -216,13 +216,12 @@ export const SETTLEMENT_RULES = [
   ),
   mark(
     'a reversed payment is settled',
-    '"t.status = \'SUCCESS\' and t.settled_at is null"',
-    '"t.status <> \'PENDING\' and t.settled_at is null"',
+    "`t.status = 'SUCCESS' and not",
+    "`t.status <> 'PENDING' and not",
   ),
   mark(
     'a settled payment is settled again',
-    '"t.status = \'SUCCESS\' and t.settled_at is null"',
-    '"t.status = \'SUCCESS\'"',
-    'The ranges of settlements do not overlap, and the database refuses to settle a payment twice.',
+    "and s.kind = 'settlement' offset 0",
+    'and false offset 0',
   ),
 ]

@@ -159,13 +159,13 @@ export const TRANSACTIONS = [
   ),
   queries(
     'a business sees the transactions of another',
-    ' and t.business_id = k.business_id\n',
-    '\n',
+    "'t.business_id = k.business_id',",
+    "'true',",
   ),
   queries(
     'a test key sees live transactions',
-    'and t.live = coalesce(k.live, t.live)\n    ${joinAccount',
-    'and t.live is not null\n    ${joinAccount',
+    "'s.session_id = k.session_id and s.live = coalesce(k.live, s.live)'",
+    "'s.session_id = k.session_id and s.live is not null'",
   ),
   queries(
     'a test transaction hides the live one',
@@ -174,8 +174,8 @@ export const TRANSACTIONS = [
   ),
   queries(
     'a session at another bank is taken for this one',
-    't.session_id = k.session_id and t.bank = k.bank\n',
-    't.session_id = k.session_id\n',
+    's.session_id = k.session_id and s.bank = k.bank and',
+    's.session_id = k.session_id and',
   ),
   reverse(
     'a payment that failed is reversed',
@@ -204,9 +204,9 @@ export const TRANSACTIONS = [
     "(old.status in ('PENDING', 'FAILED') and new.status in ('SUCCESS', 'FAILED'))",
   ),
   guard(
-    'a transaction can be settled twice',
-    'if old.settled_at is not null and new.settled_at is distinct from old.settled_at then',
-    'if false then',
+    'a transaction that is not successful can be settled',
+    "where t.status <> 'SUCCESS' or (s",
+    'where (s',
   ),
   guard(
     'a transition without its postings is accepted',
@@ -214,9 +214,24 @@ export const TRANSACTIONS = [
     'false',
   ),
   guard(
-    'a settlement without its posting is accepted',
-    'or settlement <> case when n.settled_at is not null then n.amount_minor else 0 end',
-    '',
+    'a fee without its settlement is accepted',
+    'settlement is distinct from t.amount_minor or fee',
+    'settlement <> t.amount_minor or fee',
+  ),
+  guard(
+    'a settlement does not wait for a reversal',
+    'perform lock_settled(b.business_id, b.live, false) from (',
+    'perform b.business_id from (',
+  ),
+  guard(
+    'a reversal does not wait for a settlement',
+    'perform lock_settled(r.business_id, r.live, true) from (',
+    'perform r.business_id from (',
+  ),
+  guard(
+    'a transaction without its session is accepted',
+    'where parent.transaction_id is distinct from t.id limit 1',
+    'where false limit 1',
   ),
   guard(
     'a reversal without the mirror of the payment is accepted',

@@ -18,18 +18,23 @@ const secrets = inFile(
   'test/webhooks/endpoints/update-endpoint.test.ts',
 )
 const dispatch = inFile(
-  'src/webhooks/deliveries/dispatch-events.ts',
+  'src/webhooks/dispatch/dispatch-events.ts',
   CLAIMS,
   DELIVER,
   'test/webhooks/deliveries/modes.test.ts',
+  RETENTION,
 )
 const about = inFile(
-  'src/webhooks/deliveries/dispatch-events.ts',
+  'src/webhooks/dispatch/dispatch-events.ts',
   DELIVERIES,
   'test/webhooks/endpoints/health.test.ts',
 )
 const resend = inFile('src/webhooks/deliveries/resend-deliveries.ts', DELIVERIES)
-const retention = inFile('src/webhooks/deliveries/retention.ts', RETENTION)
+const drop = inFile('src/webhooks/retention/drop-deliveries.ts', RETENTION)
+const keys = inFile(
+  'src/webhooks/deliveries/delivery-keys.ts',
+  'test/webhooks/deliveries/partitions.test.ts',
+)
 const record = inFile('src/webhooks/deliveries/record-attempt.ts', DELIVER)
 const retry = inFile('src/webhooks/deliveries/retry.ts', 'test/webhooks/deliveries/retry.test.ts')
 const sign = inFile('src/webhooks/sender/sign.ts', 'test/webhooks/sender/sign.test.ts')
@@ -125,18 +130,18 @@ export const WEBHOOKS = [
   ),
   dispatch(
     'an event is passed over without deliveries',
-    'position = (select max(position) from next)',
-    'position = (select max(position) + 1 from next)',
+    'select max(position) from next having',
+    'select max(position) + 1 from next having',
   ),
   dispatch(
     'events are dispatched again',
-    'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 1 and',
-    'update webhook_dispatcher set position = (select max(position) from next)\n        where id = 2 and',
+    'select max(position) from next having count(*) > 0',
+    'select max(position) from next having false',
   ),
   dispatch(
     'two instances dispatch the same events',
-    'where id = 1 for update skip locked',
-    'where id = 1',
+    "lastPosition('(select held from lock)')",
+    'lastPosition()',
     'A unique index of event and endpoint keeps each delivery once.',
   ),
   about(
@@ -172,15 +177,20 @@ export const WEBHOOKS = [
     'const EVENT_KEPT = `exists (select',
     'const EVENT_KEPT = `true or exists (select',
   ),
-  retention(
-    'pending deliveries are deleted',
-    "and state <> 'PENDING' and completed_at < $3",
-    'and coalesce(completed_at, created_at) < $3',
+  drop(
+    'a partition is dropped while it has deliveries that are not old enough',
+    'order by id desc limit 1',
+    'order by id limit 1',
   ),
-  retention(
-    'a late completion is deleted early',
-    "and state <> 'PENDING' and completed_at < $3",
-    "and state <> 'PENDING' and $3::timestamptz is not null",
+  dispatch(
+    'a disabled endpoint gets deliveries for ever',
+    'and (disabled_at is null or disabled_at >= $7)',
+    'and $7::timestamptz is not null',
+  ),
+  keys(
+    'deliveries of the first partition alone are recorded',
+    'return [sorted[0] ?? 0n, sorted.at(-1) ?? 0n]',
+    'return [sorted[0] ?? 0n, sorted[0] ?? 0n]',
   ),
   record(
     'a failed attempt is recorded as delivered',

@@ -1,5 +1,6 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { pageTokenOf } from '../../src/postgres/page-token.ts'
 import { SEEDED_BUSINESS } from '../bench/seed.ts'
 
@@ -20,6 +21,9 @@ export interface ListRow {
 }
 
 const DAY_MS = 86_400_000
+
+/** A page by recorded time with a rare filter reads a thousand events, and what they are of. */
+const RECORDED_BUFFERS_MAX = 14_000
 
 /** The last row before a fraction of a table in list order, for the page token. */
 function tokenAt(columns: string, from: string, order: string): NonNullable<ListRow['at']> {
@@ -47,12 +51,36 @@ const TRANSACTIONS_AT = tokenAt(
   'paid_at desc, id desc',
 )
 
+/** In the middle of the list by recorded time, which is that of the events. */
+const RECORDED_AT: NonNullable<ListRow['at']> = async (pool, part) => {
+  const { after } = await EVENTS_AT(pool, part, {})
+  return { pageToken: pageTokenOf([`${after}`]) }
+}
+
+const inEitherOrder: NonNullable<ListRow['at']> = (pool, part, request) =>
+  (isByRecordedTime(request) ? RECORDED_AT : TRANSACTIONS_AT)(pool, part, request)
+
+/** The list by recorded time is of one mode, and of payments with events. */
+function isRefused(request: Request): boolean {
+  const { status, live, businessId } = request
+  if (isOpenPeriod(request)) return true
+  if (!isByRecordedTime(request)) return false
+  if (businessId !== undefined && live === undefined) return true
+  return ['FAILED', 'PENDING', TransactionStatus.FAILED, TransactionStatus.PENDING].includes(
+    status as string,
+  )
+}
+
+function isByRecordedTime({ recordedFrom, recordedTo }: Request): boolean {
+  return recordedFrom !== undefined || recordedTo !== undefined
+}
+
 const AUDIT_AT = tokenAt('number::text', 'audit_entry', 'number desc')
 const AUDIT_FROM_OLDEST_AT = tokenAt('number::text', 'audit_entry', 'number asc')
 
 const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   const { rows } = await pool.query<{ last: string }>(
-    `select last_sequence as last from event_business_counter where ${OF_BUSINESS}`,
+    `select max(last_sequence) as last from event_business_counter where ${OF_BUSINESS}`,
   )
   return { after: BigInt(Math.floor(Number(rows[0]!.last) * part)) }
 }
@@ -148,9 +176,12 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         status: ['SUCCESS', 'FAILED', 'PENDING', 'REVERSED'],
         from: [new Date(nowMs - spanMs * 0.6).toISOString()],
         to: [new Date(nowMs - spanMs * 0.5).toISOString()],
+        recordedFrom: [new Date(nowMs - spanMs).toISOString()],
+        recordedTo: [new Date(nowMs + DAY_MS).toISOString()],
       },
-      refused: isOpenPeriod,
-      at: TRANSACTIONS_AT,
+      refused: isRefused,
+      at: inEitherOrder,
+      buffersMax: RECORDED_BUFFERS_MAX,
     },
     'ThirdPartyService.ListEvents': { filters: {}, at: EVENTS_AT, buffersMax: 1_500 },
     'TransactionService.ListTransactions': {
@@ -161,9 +192,12 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         from: [middle.from],
         to: [middle.to],
         live: [true, false],
+        recordedFrom: [timestampFromMs(nowMs - spanMs)],
+        recordedTo: [timestampFromMs(nowMs + DAY_MS)],
       },
-      refused: isOpenPeriod,
-      at: TRANSACTIONS_AT,
+      refused: isRefused,
+      at: inEitherOrder,
+      buffersMax: RECORDED_BUFFERS_MAX,
     },
     'WebhookService.ListEndpoints': {
       filters: { businessId: [SEEDED_BUSINESS] },

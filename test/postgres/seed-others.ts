@@ -79,11 +79,15 @@ const books = [
   `insert into settlement_terms (business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
       fee_basis_points, fee_cap_minor, updated_at)
     select id, 'WORKING_DAYS', 30, 0, 0, 0, 0, now() from business`,
+  `insert into settlement_due (business_id, live, due_at, next_at, failures)
+    select id, mode.live, now() + interval '30 days', now() + interval '30 days', 0
+    from business cross join (values (true), (false)) mode(live)`,
   `insert into archived_entry (business_id, live, business_sequence, kind, subject_id, occurred_at,
       logged_at, pending_minor, available_minor, fees_minor)
     select 'biz_gone', true, n, 'PAYMENT_NOTIFICATION', 'txn', now(), now(), 1, 0, 0
     from generate_series(1, $1::int) n`,
-  `insert into balance_snapshot (business_id, live, business_sequence, pending_minor, available_minor, fees_minor)
+  `insert into event_business_counter
+      (business_id, live, last_sequence, pending_minor, available_minor, fees_minor)
     select 'biz_gone', true, n * 1024, n, 0, 0 from generate_series(1, $1::int) n`,
   `insert into holiday (day, name) select date '2026-01-01' + n, 'day'
     from generate_series(1, least($1::int, 500)) n`,

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import pino from 'pino'
+import pino, { type Logger } from 'pino'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { newId } from '../../src/core/ids.ts'
@@ -9,7 +9,10 @@ import { createSettlementJob } from '../../src/settlement/runs/job.ts'
 import type { SettlementContext } from '../../src/settlement/runs/run-settlement.ts'
 import { verifyLedger } from '../../src/settlement/verification/verify-ledger.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
+import { insertTransactions } from '../../src/transactions/store.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
+import { tamper } from '../support/database.ts'
+import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 
 /** The caller in tests that call use cases directly. */
@@ -31,13 +34,17 @@ export function testClock(ms: number): TestClock {
 }
 
 /** The parts of an instance that record and settle payments, on one database. */
-export function createInstance(database: Database, clock: Clock) {
+export function createInstance(
+  database: Database,
+  clock: Clock,
+  log: Logger = pino({ level: 'silent' }),
+) {
   const { pool } = database
   const context: SettlementContext = {
     database,
     semaphore: createSemaphore(4),
     clock,
-    log: pino({ level: 'silent' }),
+    log,
     onCommit: () => undefined,
   }
   const recordPayment = createRecordPayment({
@@ -77,6 +84,18 @@ export async function insertBusiness(pool: Pool): Promise<{ id: string; accountN
   return { id, accountNumber }
 }
 
+/** Opens a test account for the business of a live one. @returns its number */
+export async function openTestAccount(pool: Pool, liveNumber: string): Promise<string> {
+  const [number, id] = [`8${liveNumber.slice(1)}`, newId('acc', Date.now())]
+  const changes = { id, reference: `R-${id}`, live: false, account_number: number }
+  await pool.query(
+    `insert into account select (jsonb_populate_record(a, $2)).* from account a
+      where account_number = $1`,
+    [liveNumber, changes],
+  )
+  return number
+}
+
 export function incoming(
   accountNumber: string,
   sessionId: string,
@@ -95,6 +114,36 @@ export function incoming(
     live: undefined,
     recordedBy: 'notification',
   }
+}
+
+/** Records and books payments of one naira each at a time. @returns their ids */
+export async function payAt(
+  pool: Pool,
+  accountNumber: string,
+  count: number,
+  atMs: number,
+): Promise<string[]> {
+  const { rows } = await pool.query(
+    'select id, business_id, live from account where account_number = $1',
+    [accountNumber],
+  )
+  const account = { accountId: rows[0].id, businessId: rows[0].business_id, live: rows[0].live }
+  const payments = Array.from({ length: count }, () => ({
+    ...incoming(accountNumber, newId('str', atMs), 100n),
+    ...account,
+    id: newId('txn', atMs),
+    eventId: newId('evt', atMs),
+    createdAtMs: atMs,
+    payload: Buffer.alloc(1),
+  }))
+  const recorded = await insertTransactions(pool, payments)
+  if (recorded.size !== count) throw new Error(`${recorded.size} payments were recorded`)
+  await sequence(pool)
+  await tamper(pool, 'update event_log set logged_at = $2 where event_id = any ($1)', [
+    payments.map((payment) => payment.eventId),
+    new Date(atMs),
+  ])
+  return payments.map((payment) => payment.id)
 }
 
 /** All discrepancies that a verification reports. */

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { newId } from '../../src/core/ids.ts'
 import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
@@ -9,12 +8,19 @@ import { SETTLEMENT_COLUMNS, toSettlement } from '../../src/settlement/runs/stor
 import { readCalendar } from '../../src/settlement/terms/calendar.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
-import { insertTransactions } from '../../src/transactions/store.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { rowsRead } from '../support/rows-read.ts'
-import { CALLER, createInstance, incoming, insertBusiness, testClock } from './fixture.ts'
+import {
+  CALLER,
+  createInstance,
+  incoming,
+  insertBusiness,
+  openTestAccount,
+  payAt,
+  testClock,
+} from './fixture.ts'
 
 const db = useDatabase(8)
 const clock = testClock(Date.now())
@@ -25,29 +31,8 @@ beforeEach(() => {
   instance = createInstance(db.database, clock)
 })
 
-/** Records and books payments of one naira each at a time. @returns their ids */
-async function pay(accountNumber: string, count: number, atMs: number): Promise<string[]> {
-  const { rows } = await instance.pool.query(
-    'select id, business_id, live from account where account_number = $1',
-    [accountNumber],
-  )
-  const account = { accountId: rows[0].id, businessId: rows[0].business_id, live: rows[0].live }
-  const payments = Array.from({ length: count }, () => ({
-    ...incoming(accountNumber, newId('str', atMs), 100n),
-    ...account,
-    id: newId('txn', atMs),
-    eventId: newId('evt', atMs),
-    createdAtMs: atMs,
-    payload: Buffer.alloc(1),
-  }))
-  expect((await insertTransactions(instance.pool, payments)).size).toBe(count)
-  await sequence(instance.pool)
-  await tamper(db.database.pool, 'update event_log set logged_at = $2 where event_id = any ($1)', [
-    payments.map((payment) => payment.eventId),
-    new Date(atMs),
-  ])
-  return payments.map((payment) => payment.id)
-}
+const pay = (accountNumber: string, count: number, atMs: number) =>
+  payAt(db.database.pool, accountNumber, count, atMs)
 
 /** A business with payments that are due immediately. */
 async function insertPaidBusiness(count: number) {
@@ -55,18 +40,6 @@ async function insertPaidBusiness(count: number) {
   const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
   await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
   return { id, accountNumber, transactionIds: await pay(accountNumber, count, clock.now()) }
-}
-
-/** Opens a test account for the business of a live one. @returns its number */
-async function openTestAccount(liveNumber: string): Promise<string> {
-  const [number, id] = [`8${liveNumber.slice(1)}`, newId('acc', clock.now())]
-  const changes = { id, reference: `R-${id}`, live: false, account_number: number }
-  await instance.pool.query(
-    `insert into account select (jsonb_populate_record(a, $2)).* from account a
-      where account_number = $1`,
-    [liveNumber, changes],
-  )
-  return number
 }
 
 const availableOf = async (businessId: string) =>
@@ -251,7 +224,7 @@ describe('of a business with a cut-off', () => {
 
   test('a preview counts only payments of its mode', async () => {
     const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
-    const inTest = await openTestAccount(accountNumber)
+    const inTest = await openTestAccount(instance.pool, accountNumber)
     clock.set(atMs)
     await pay(accountNumber, 1, atMs)
     await pay(inTest, 2, atMs)
@@ -291,7 +264,7 @@ test('no settlement starts of payments that are reversed, or of the other mode',
   const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
   const [reversed = ''] = await pay(accountNumber, 1, clock.now())
   await reverseTransaction(instance, { transactionId: reversed, reason: 'recalled' }, SYSTEM)
-  await pay(await openTestAccount(accountNumber), 1, clock.now())
+  await pay(await openTestAccount(instance.pool, accountNumber), 1, clock.now())
   expect(await start(businessId)).toBeUndefined()
   const all = { businessId: '', live: true, requestId: '', force: true }
   const { settlements } = await settle(instance, all, CALLER)
@@ -312,7 +285,7 @@ test('the database refuses any change of a completed settlement', async () => {
 
 test('a settlement of one mode takes no payment of the other, and does not stand in its way', async () => {
   const { id: businessId, accountNumber } = await insertPaidBusiness(1)
-  await pay(await openTestAccount(accountNumber), 3, clock.now())
+  await pay(await openTestAccount(instance.pool, accountNumber), 3, clock.now())
   const inLive = await start(businessId)
   const inTest = await startSettlement(instance, {
     ...{ businessId, live: false, requestId: undefined, forced: true, cutOffAtMs: clock.now() },
@@ -349,7 +322,7 @@ test('a preview counts what is due by the schedule, and everything if forced', a
   const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 2, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, businessId, terms, SYSTEM)
-  const { calendar } = await readCalendar(db.database.orm, businessId)
+  const { calendar } = await readCalendar(instance.pool, businessId)
   const cutOffAtMs = calendar.cutOffAt(clock.now())
   await pay(accountNumber, 1, cutOffAtMs - 1)
   await pay(accountNumber, 2, cutOffAtMs)
@@ -368,7 +341,7 @@ test('starting a settlement reads few of the events that are not due yet', async
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 5, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, id, terms, SYSTEM)
   const nowMs = clock.now()
-  const { calendar } = await readCalendar(db.database.orm, id)
+  const { calendar } = await readCalendar(instance.pool, id)
   const cutOffAtMs = calendar.cutOffAt(nowMs)
   await pay(accountNumber, 3, cutOffAtMs - 60_000)
   // Booked late, after payments that are not due.

@@ -69,11 +69,13 @@ describe('a payment is due', () => {
   })
 
   test('immediately under INSTANT', () => {
-    const { settlesAt } = createCalendar(
+    const { settlesAt, settledBy } = createCalendar(
       { schedule: 'INSTANT', workingDays: 0, cutOffMinutes: 0 },
       [],
     )
     expect(settlesAt(5)).toBe(5)
+    // A balance gets at most one settlement in a minute.
+    expect(settledBy(5)).toBe(60_005)
   })
 })
 

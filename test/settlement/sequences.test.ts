@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
+import { createRetention } from '../../src/events/retention.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
@@ -9,7 +10,9 @@ import { listEntries } from '../../src/settlement/statements/list-entries.ts'
 import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
 import { useDatabase } from '../support/database.ts'
+import { cutPartitions } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { silent } from '../webhooks/fixture.ts'
 import {
   CALLER,
   createInstance,
@@ -347,9 +350,13 @@ function createDyingPool(pool: typeof first.pool): typeof first.pool {
 /** Runs retention on events of any age: their archived entries stay. */
 async function runRetention(): Promise<void> {
   const { pool } = db.database
-  await pool.query('update sequencer set floor = position where id = 1')
-  const { deleteBelowFloor } = await import('../../src/events/retention.ts')
-  await deleteBelowFloor(pool)
+  await cutPartitions(pool)
+  const retention = createRetention({
+    ...{ pool, log: silent, retentionDays: 1, rowsMax: 7 },
+    clock: { now: () => Date.now() + 2 * 86_400_000 },
+    dispatchedUpTo: async () => 2n ** 40n,
+  })
+  await retention.run()
 }
 
 async function expectInvariants(expected: Expected): Promise<void> {

@@ -71,7 +71,7 @@ describe('a verification reports', () => {
       'update ledger_posting set amount_minor = $2 where transaction_id = $1 and kind = $3'
     const found = await tampered(set, [ids[0], 499, 'settlement'])
     expect(found).toContain(
-      `${ids[0]}: is settled with amount 500; its settlement postings add up to 499`,
+      `${ids[0]}: is SUCCESS with amount 500; its settlement postings add up to 499`,
     )
     expect(found).toEqual(
       expect.arrayContaining([
@@ -99,13 +99,22 @@ describe('a verification reports', () => {
     )
   })
 
-  test('a transaction marked as settled without a settlement posting', async () => {
-    const set = 'update transaction set settled_at = $2 where id = $1'
-    const found = await tampered(set, [ids[2], new Date(0)])
+  test('a transaction without its session, and a session without its transaction', async () => {
+    const set = 'update payment_session set transaction_id = $2 where transaction_id = $1'
+    const found = await tampered(set, [ids[2], 'txn_none'])
     expect(found).toEqual([
-      `${ids[2]}: is settled with amount 500; its settlement postings add up to 0`,
+      `${ids[2]}: is not found by its session`,
+      `txn_none: is named by the session ${businessId}-c, but is not its transaction`,
     ])
-    expect(await tampered(set, [ids[2], null])).toEqual([])
+    expect(await tampered(set, ['txn_none', ids[2]])).toEqual([])
+    const rename = 'update payment_session set session_id = $2 where session_id = $1'
+    expect(await tampered(rename, [`${businessId}-c`, 'other'])).toEqual(
+      expect.arrayContaining([
+        `${ids[2]}: is not found by its session`,
+        `${ids[2]}: is named by the session other, but is not its transaction`,
+      ]),
+    )
+    expect(await tampered(rename, ['other', `${businessId}-c`])).toEqual([])
   })
 
   test('a settlement without its postings', async () => {

@@ -3,6 +3,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { cutPartition, listPartitions } from '../../src/postgres/partitions/partitions.ts'
 import { tamper } from './database.ts'
 
 /** Writes events into the outbox, as a use case does, in one commit. @returns their ids */
@@ -46,24 +47,61 @@ export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<vo
     pool,
     `with lost as (delete from event_log where event_id = any($1) returning *),
         unwritten as (delete from outbox where event_id = any($1))
-      update sequencer set position = position - (select count(*) from lost)`,
+      update sequencer_tick set position = position - (select count(*) from lost)
+      where tick = (select tick from sequencer)`,
     [ids],
   )
-  await pool.query(
-    `update event_business_counter c set last_sequence = coalesce(
-        (select max(business_sequence) from event_log l
-        where l.business_id = c.business_id and l.live = c.live), last_sequence)`,
+  await tamper(
+    pool,
+    `with kept as (
+        select business_id, live, max(business_sequence) as last from event_log group by 1, 2
+      ), newest as (
+        select business_id, live, max(last_sequence) as last from event_business_counter group by 1, 2
+      )
+      update event_business_counter c set last_sequence = k.last
+      from kept k join newest n using (business_id, live)
+      where c.business_id = k.business_id and c.live = k.live and c.last_sequence = n.last
+        and n.last > k.last`,
   )
 }
 
 /** Makes the next tick find another timeline, as after the promotion of a standby. */
 export async function beginTimeline(pool: Pool): Promise<void> {
-  await pool.query('update sequencer set timeline = timeline - 1')
+  await changeSequencer(pool, 'timeline = timeline - 1')
+}
+
+/** Changes the state of the sequencer. @param set SQL: columns and values */
+export async function changeSequencer(
+  pool: Pool,
+  set: string,
+  values: readonly unknown[] = [],
+): Promise<void> {
+  await tamper(
+    pool,
+    `update sequencer_tick set ${set} where tick = (select tick from sequencer)`,
+    values,
+  )
+}
+
+/** Ends the present partitions of the outbox and the log after their last rows, if no transaction uses them. */
+export async function cutPartitions(pool: Pool): Promise<void> {
+  for (const [table, key] of [
+    ['outbox', 'seq'],
+    ['event_log', 'position'],
+  ] as const) {
+    const { rows } = await pool.query(`select coalesce(max(${key}), 0) + 1 as next from ${table}`)
+    const rest = (await listPartitions(pool, table)).at(-1)
+    const cut = { boundary: rows[0].next, suffix: rest?.lower ?? '0' }
+    await cutPartition(pool, table, cut).catch((error: unknown) => {
+      // Locked, or there is a new row at the boundary.
+      if (!['55P03', '40P01', '23514'].includes((error as { code: string }).code)) throw error
+    })
+  }
 }
 
 /** Deletes the oldest events, up to a position, as retention does. */
 export async function expireEvents(pool: Pool, upTo: bigint): Promise<void> {
-  await tamper(pool, 'update sequencer set floor = $1', [upTo])
+  await tamper(pool, 'update event_retention set floor = $1, archived = $1', [upTo])
   await tamper(
     pool,
     `with expired as (delete from event_log where position <= $1 returning outbox_seq)

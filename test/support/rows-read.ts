@@ -1,26 +1,32 @@
 import type { Pool } from 'pg'
 
 /**
- * How many rows of a table some work reads, by any kind of scan. Its writes are rolled back.
+ * How many rows of a table, or of several, some work reads, by any kind of scan. Its writes are rolled back.
  *
  * @param work gets a pool whose statements all run in one transaction
  */
 export async function rowsRead(
   pool: Pool,
-  table: string,
+  tables: string | readonly string[],
   work: (pool: Pool) => Promise<unknown>,
 ): Promise<number> {
   const client = await pool.connect()
   const count = async (): Promise<number> => {
     const { rows } = await client.query(
-      `select (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as read
-        from pg_stat_xact_user_tables where relname = $1`,
-      [table],
+      `select coalesce(sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)), 0)::int as read
+        from pg_stat_xact_user_tables where relname = any ($1)`,
+      [[tables].flat()],
     )
     return rows[0].read
   }
-  const query = (text: unknown, ...rest: []) =>
-    /^(begin|commit)$/.test(String(text)) ? undefined : client.query(text as string, ...rest)
+  // One statement after the other, also where the work has several transactions at once.
+  let last: Promise<unknown> = Promise.resolve()
+  const query = (text: unknown, ...rest: []) => {
+    if (/^(begin|commit)$/.test(String(text))) return undefined
+    const result = last.then(() => client.query(text as string, ...rest))
+    last = result.catch(() => undefined)
+    return result
+  }
   const inner = { query, on() {}, off() {}, release() {} }
   try {
     await client.query('begin')

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
+import { inTransaction, type Queryable } from '../../src/postgres/in-transaction.ts'
 import {
   type LedgerState,
   type PostingKind,
@@ -46,7 +47,10 @@ async function insert(status: TransactionStatus, overrides: Record<string, unkno
     ...overrides,
   }
   await sql(
-    `insert into transaction (id, live, business_id, account_id, bank, session_id, amount_minor, status,
+    `with session as (
+        insert into payment_session (session_id, bank, live, transaction_id) values ($5, $4, true, $1)
+      )
+      insert into transaction (id, live, business_id, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
         narration, recorded_by)
       values ($1, true, $2, $3, $4, $5, $6, $7, now(), now(), '', '', '', '', '', 'notification')`,
@@ -64,36 +68,46 @@ const SIDES: Readonly<Record<PostingKind, readonly [debit: string, credit: strin
   payment_reversal: ['pending', 'clearing:9PSB'],
 }
 
-const post = (transactionId: string, overrides: Record<string, unknown> = {}) => {
-  const kind = (overrides['kind'] ?? 'payment') as PostingKind
-  const [debit, credit] = SIDES[kind] ?? SIDES.payment
-  const row = { kind, debit, credit, amount: kind.startsWith('fee') ? 7 : 500, ...overrides }
+/** Inserts postings by one statement; without any, that of a payment. */
+const post = (transactionId: string, ...postings: Record<string, unknown>[]) => {
+  const rows = (postings.length > 0 ? postings : [{}]).map((overrides) => {
+    const kind = (overrides['kind'] ?? 'payment') as PostingKind
+    const [debit, credit] = SIDES[kind] ?? SIDES.payment
+    const amount = kind.startsWith('fee') ? 7 : 500
+    return { kind, debit, credit, amount, business: 'biz_1', ...overrides }
+  })
   return [
     `insert into ledger_posting (transaction_id, business_id, live, kind, debit_account, credit_account,
         amount_minor, created_at, settlement_id)
-      values ($1, 'biz_1', true, $2, $3, $4, $5, now(),
-        case when $2::text in ('settlement', 'fee') then 'stl_1' end)`,
-    [transactionId, ...Object.values(row)],
+      select $1, business, true, kind, debit, credit, amount, now(),
+        case when kind in ('settlement', 'fee') then 'stl_1' end
+      from jsonb_to_recordset($2) as p(kind text, debit text, credit text, amount bigint, business text)`,
+    [transactionId, JSON.stringify(rows)],
   ] as [string, unknown[]]
 }
+
+const postAll = (id: string, kinds: readonly PostingKind[]) =>
+  post(id, ...kinds.map((kind) => ({ kind })))
 
 /** Inserts a transaction in a state, with its postings. */
 async function insertAt({ status, settled }: LedgerState) {
   const id = await insert(status === 'REVERSED' || settled ? 'SUCCESS' : status)
   if (status === 'SUCCESS' || status === 'REVERSED') await sql(...post(id))
-  if (settled) {
-    for (const kind of ['settlement', 'fee']) await sql(...post(id, { kind }))
-    await sql('update transaction set settled_at = now() where id = $1', [id])
-  }
+  if (settled) await sql(...postAll(id, SETTLED))
   if (status === 'REVERSED') {
-    for (const kind of settled ? REVERSED_SETTLED : REVERSED) await sql(...post(id, { kind }))
+    await sql(...postAll(id, settled ? REVERSED_SETTLED : REVERSED))
     await sql("update transaction set status = 'REVERSED' where id = $1", [id])
   }
   return id
 }
 
-const REVERSED = ['payment_reversal']
-const REVERSED_SETTLED = ['fee_reversal', 'settlement_reversal', 'payment_reversal']
+const SETTLED: readonly PostingKind[] = ['settlement', 'fee']
+const REVERSED: readonly PostingKind[] = ['payment_reversal']
+const REVERSED_SETTLED: readonly PostingKind[] = [
+  'fee_reversal',
+  'settlement_reversal',
+  'payment_reversal',
+]
 
 describe('the database allows only the legal transitions of a transaction', () => {
   const states: readonly LedgerState[] = [
@@ -105,27 +119,39 @@ describe('the database allows only the legal transitions of a transaction', () =
   const pairs = states.flatMap((from) =>
     states.filter((to) => to !== from).map((to) => [name(from), name(to), from, to] as const),
   )
-  const change = (id: string, to: LedgerState) =>
-    [
-      `update transaction set status = $2,
-        settled_at = case when $3 then coalesce(settled_at, now()) end where id = $1`,
-      [id, to.status, to.settled],
-    ] as [string, unknown[]]
+  const setStatus = (id: string, status: TransactionStatus) =>
+    sql('update transaction set status = $2 where id = $1', [id, status])
+  const rejected = { code: expect.stringMatching(/^23/) }
+
+  /** Makes the postings, if any, and what else leads to the state. */
+  async function change(
+    id: string,
+    from: LedgerState,
+    to: LedgerState,
+    postings: readonly Record<string, unknown>[],
+  ) {
+    if (postings.length > 0) await sql(...post(id, ...postings))
+    if (from.settled && !to.settled) {
+      await sql('delete from ledger_posting where transaction_id = $1', [id])
+    }
+    if (to.status !== from.status) await setStatus(id, to.status)
+  }
 
   test.each(pairs)('%s → %s', async (_from, _to, from, to) => {
     const id = await insertAt(from)
     const transition = TRANSITIONS.find(
       (each) => name(each.from) === name(from) && name(each.to) === name(to),
     )
-    for (const kind of transition?.postings ?? []) await sql(...post(id, { kind }))
-    if (transition !== undefined) await sql(...change(id, to))
-    else await refuses(...change(id, to))
+    const settles = to.settled && !from.settled ? SETTLED : []
+    const postings = (transition?.postings ?? settles).map((kind) => ({ kind }))
+    if (transition !== undefined) await change(id, from, to, postings)
+    else await expect(change(id, from, to, postings)).rejects.toMatchObject(rejected)
   })
 
   test('a failed transaction stays failed, even with the posting of a payment', async () => {
     const id = await insertAt({ status: 'FAILED', settled: false })
     await sql(...post(id))
-    await expect(sql(...change(id, { status: 'SUCCESS', settled: false }))).rejects.toThrow(
+    await expect(setStatus(id, 'SUCCESS')).rejects.toThrow(
       'a transaction cannot go from FAILED to SUCCESS',
     )
   })
@@ -139,8 +165,8 @@ describe('the database allows only the legal transitions of a transaction', () =
     // exists.
     if (missing === 'fee') return
     const id = await insertAt(from)
-    for (const kind of postings) if (kind !== missing) await sql(...post(id, { kind }))
-    await refuses(...change(id, to))
+    const others = postings.filter((kind) => kind !== missing).map((kind) => ({ kind }))
+    await expect(change(id, from, to, others)).rejects.toMatchObject(rejected)
   })
 
   test.each(
@@ -152,10 +178,8 @@ describe('the database allows only the legal transitions of a transaction', () =
     async (wrong, { from, to, postings }) => {
       const id = await insertAt(from)
       const amount = wrong === 'fee' ? 501 : 499
-      for (const kind of postings) {
-        await sql(...post(id, { kind, ...(kind === wrong && { amount }) }))
-      }
-      await refuses(...change(id, to))
+      const rows = postings.map((kind) => ({ kind, ...(kind === wrong && { amount }) }))
+      await expect(change(id, from, to, rows)).rejects.toMatchObject(rejected)
     },
   )
 
@@ -200,10 +224,91 @@ describe('the database does not allow changes to a recorded payment', () => {
 })
 
 describe('the database allows the settlement of a successful transaction once', () => {
-  test('rejects changing or removing the settlement time', async () => {
+  const settled = SETTLED.map((kind) => ({ kind }))
+
+  test('rejects a second one', async () => {
     const id = await insertAt({ status: 'SUCCESS', settled: true })
-    await refuses("update transaction set settled_at = now() + interval '1 s' where id = $1", [id])
-    await refuses('update transaction set settled_at = null where id = $1', [id])
+    await refuses(...postAll(id, ['settlement']))
+  })
+
+  test('rejects a fee without its settlement, also later', async () => {
+    const id = await insertAt({ status: 'SUCCESS', settled: false })
+    await refuses(...postAll(id, ['fee']))
+    await sql(...postAll(id, ['settlement']))
+    await refuses(...postAll(id, ['fee']))
+  })
+
+  test('rejects one of a payment without its posting, with a reversal, or for another business', async () => {
+    await refuses(...post(await insert('SUCCESS'), ...settled))
+    const reversed = await insertAt({ status: 'SUCCESS', settled: false })
+    await sql(...postAll(reversed, REVERSED))
+    await refuses(...post(reversed, ...settled))
+    const id = await insertAt({ status: 'SUCCESS', settled: false })
+    await refuses(...post(id, ...settled.map((row) => ({ ...row, business: 'biz_2' }))))
+  })
+
+  test.each(['settlement', 'reversal'])(
+    'lets a %s and what it contradicts exclude each other, whatever is committed first',
+    async (first) => {
+      const id = await insertAt({ status: 'SUCCESS', settled: false })
+      const reverse = async (client: Queryable) => {
+        await client.query(...postAll(id, REVERSED))
+        await client.query("update transaction set status = 'REVERSED' where id = $1", [id])
+      }
+      const settle = async (client: Queryable) => {
+        await client.query(...post(id, ...settled))
+      }
+      const [one, other] = first === 'settlement' ? [settle, reverse] : [reverse, settle]
+      const { pool } = db.database
+      const second = await inTransaction(pool, async (client) => {
+        await one(client)
+        const waiting = inTransaction(pool, other)
+        waiting.catch(() => undefined)
+        await expect.poll(() => advisoryWaits(pool)).toBe(1)
+        return { waiting }
+      })
+      await expect(second.waiting).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
+    },
+  )
+})
+
+/** How many transactions wait for an advisory lock. */
+async function advisoryWaits(pool: Queryable): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from pg_locks l join pg_database d on d.oid = l.database
+      where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`,
+  )
+  return rows[0]!.count
+}
+
+describe('the database keeps one transaction for each session', () => {
+  const addSession = (session: string, id: string) =>
+    sql(
+      "insert into payment_session (session_id, bank, live, transaction_id) values ($1, '9PSB', true, $2)",
+      [session, id],
+    )
+  const addTransaction = (session: string, id: string) =>
+    [
+      `insert into transaction (id, live, business_id, account_id, bank, session_id, amount_minor, status,
+        paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
+        narration, recorded_by)
+      values ($2, true, 'biz_1', 'acc_1', '9PSB', $1, 500, 'SUCCESS', now(), now(), '', '', '', '', '',
+        'notification')`,
+      [session, id],
+    ] as [string, unknown[]]
+
+  test('rejects a transaction whose session is unknown or that of another', async () => {
+    await refuses(...addTransaction('missing', 'txn_without'))
+    await addSession('first', 'txn_first')
+    await refuses(...addTransaction('first', 'txn_second'))
+    await sql(...addTransaction('first', 'txn_first'))
+  })
+
+  test('rejects changing or removing the session of a transaction', async () => {
+    await insert('SUCCESS')
+    await refuses("update payment_session set transaction_id = 'txn_other'")
+    await refuses('delete from payment_session')
+    await refuses('truncate payment_session')
   })
 })
 
@@ -219,7 +324,11 @@ describe('the database protects the ledger', () => {
     await refuses(...post(await insert('SUCCESS'), overrides))
   })
 
-  test('rejects a posting of an unknown transaction', () => refuses(...post('txn_unknown')))
+  test('rejects a posting, a reversal and a conflict of an unknown transaction', async () => {
+    await refuses(...post('txn_unknown'))
+    await refuses("insert into reversal values ('txn_unknown', 'x', now())")
+    await refuses("insert into payment_conflict values ('txn_unknown', '1', 1, 'SUCCESS', now())")
+  })
 
   test('rejects a second posting of the same kind for a transaction', async () => {
     const id = await insert('SUCCESS')

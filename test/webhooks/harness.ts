@@ -46,6 +46,8 @@ export interface Harness {
   publish(...events: TestEvent[]): Promise<void>
   /** Numbers the events that the webhooks themselves wrote to the outbox. */
   pump(): Promise<void>
+  /** Ends the last partition of deliveries and of attempts after all events, or some more. */
+  cut(more?: bigint): Promise<void>
   deliveries(endpointId: string): Promise<DeliveryRow[]>
   /**
    * Waits until all deliveries of an endpoint are completed. A test that moves the clock ends the
@@ -107,6 +109,14 @@ export function useWebhooks(): Harness {
       wake()
     },
     pump,
+    async cut(more = 0n) {
+      const { pool } = db.database
+      const { rows } = await pool.query('select coalesce(max(position), 0) as last from event_log')
+      const boundary = `${BigInt(rows[0].last) + 1n + more}`
+      for (const table of ['webhook_delivery', 'webhook_attempt']) {
+        await pool.query('select cut_partition($1, $2, $2)', [table, boundary])
+      }
+    },
     async deliveries(endpointId) {
       const { rows } = await db.database.pool.query<DeliveryRow>(
         `select d.id, d.state, d.attempts, d.completed_at, d.failure, d.due_at,

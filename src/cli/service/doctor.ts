@@ -1,7 +1,9 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
 import { encryptedTables } from '../../app/encrypted-tables.ts'
+import { partitionedTables } from '../../app/partitioned-tables.ts'
 import type { Config } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
@@ -9,6 +11,7 @@ import { checkDatabase } from '../../doctor/check-database.ts'
 import { checkEncryption } from '../../doctor/check-encryption.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
 import { checkFolder } from '../../doctor/check-folder.ts'
+import { checkPartitions } from '../../doctor/check-partitions.ts'
 import { checkRelay } from '../../doctor/check-relay.ts'
 import { checkReplicas } from '../../doctor/check-replicas.ts'
 import { checkService } from '../../doctor/check-service.ts'
@@ -73,8 +76,10 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
   return withDatabase(process.env, 'must exist', async (database) => {
     const { pool, orm } = database
     const { relay, eventRetentionDays } = config
+    const tables = partitionedTables(pool, systemClock, config)
     return [
       ...(await checkDatabase(database, Date.now, config)),
+      ...(await guard('Database', () => checkPartitions(pool, tables, systemClock.now()))),
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),

@@ -56,6 +56,7 @@ export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   { title: 'Payer account', of: ({ payer }) => payer?.accountNumber ?? '' },
   { title: 'Payer bank', of: ({ payer }) => payer?.bankName || payer?.bankCode || '' },
   { title: 'Narration', of: ({ narration }) => narration },
+  { title: 'Recorded at', of: ({ recordedAt }) => localTime.format(recordedAt) },
   { title: 'Settles at', of: ({ settlesAt }) => localTime.format(settlesAt) },
   { title: 'Reversed at', of: ({ reversal }) => localTime.format(reversal?.reversedAt) },
   { title: 'Reversal reason', of: ({ reversal }) => reversal?.reason ?? '' },
@@ -92,7 +93,9 @@ export function transaction(noun: Command): void {
       .option('--reference <text>', "only into this account: its reference or the business's own")
       .addOption(enumOption('--status <status>', 'only with this status', TransactionStatus))
       .option('--from <time>', 'paid at or after this time', time)
-      .option('--to <time>', 'paid before this time', time),
+      .option('--to <time>', 'paid before this time', time)
+      .option('--recorded-from <time>', 'in the order of recording, from this time on', time)
+      .option('--recorded-to <time>', 'in the order of recording, before this time', time),
   ).action(listTransactions)
   addVerb(noun, 'reverse', {
     summary: 'reverse a payment: undo its postings and notify the business',
@@ -132,6 +135,8 @@ interface ListOptions extends PageOptions, ModeOptions {
   readonly status?: TransactionStatus
   readonly from?: Timestamp
   readonly to?: Timestamp
+  readonly recordedFrom?: Timestamp
+  readonly recordedTo?: Timestamp
 }
 
 const listTransactions = serviceAction<ListOptions>(async (service, options) => {
@@ -142,6 +147,8 @@ const listTransactions = serviceAction<ListOptions>(async (service, options) => 
     ...modeOf(options),
     ...(options.from && { from: options.from }),
     ...(options.to && { to: options.to }),
+    ...(options.recordedFrom && { recordedFrom: options.recordedFrom }),
+    ...(options.recordedTo && { recordedTo: options.recordedTo }),
     pageSize: options.limit ?? 0,
     pageToken: options.pageToken ?? '',
   })

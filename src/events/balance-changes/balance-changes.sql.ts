@@ -1,5 +1,11 @@
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 
+/**
+ * SQL: whether an event `l` of the log has no archived entry yet. Its row remains until its partition is
+ * dropped, and must not be counted twice.
+ */
+const IS_LOGGED = 'l.position > (select archived from event_retention where id = 1)'
+
 /** Table aliases for the columns of an event, in the event log or in the archive. */
 interface Aliases {
   /** For business_id, live, business_sequence and logged_at. */
@@ -37,19 +43,50 @@ export function moneyEvents({ where, join = () => '', order, limit }: MoneyEvent
       ${part(
         { log: 'l', event: 'o' },
         'event_log l join outbox o on o.seq = l.outbox_seq',
-        ' and (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0)',
+        ` and (o.pending_minor, o.available_minor, o.fees_minor) <> (0, 0, 0) and ${IS_LOGGED}`,
       )}
     ) events order by business_sequence ${order} limit ${limit})`
 }
 
+/**
+ * SQL that keeps the partitions of events until the transaction ends. A transaction with one snapshot for several
+ * statements runs it first: dropped partitions are gone from old snapshots too.
+ */
+export const KEEP_EVENTS = 'lock table only event_log, only outbox in access share mode'
+
 /** SQL: all events `e` that changed a balance, in no order; their columns are those of the view. */
 export const MONEY_EVENTS = 'money_event e'
 
+/** SQL: the keys `c` of all balances that have events: business_id and live, in no order, and repeated. */
+export const BALANCE_KEYS = 'event_business_counter c'
+
 /**
- * SQL: the balances `c` of all businesses that have events, as the sums of their numbered events:
- * business_id, live, pending_minor, available_minor and fees_minor.
+ * SQL: the sums of the numbered events of a balance, and its last sequence number: business_id, live,
+ * last_sequence, pending_minor, available_minor and fees_minor.
+ *
+ * @param businessId an SQL expression, like `live`
  */
-export const NUMBERED_BALANCES = 'event_business_counter c'
+export function newestBalance(businessId: string, live: string): string {
+  return `select * from event_business_counter where business_id = ${businessId} and live = ${live}
+    order by last_sequence desc limit 1`
+}
+
+/**
+ * SQL: the sums of the numbered events of every balance after a key, in the order of the keys, as
+ * `newestBalance` has them. Each key is found in the index from the one before.
+ *
+ * @param businessId an SQL expression, like `live`
+ */
+export function newestBalances(businessId: string, live: string): string {
+  const next = (key: string) => `select business_id, live from event_business_counter
+    where (business_id, live) > (${key}) order by business_id, live limit 1`
+  return `with recursive key as (
+      (${next(`${businessId}, ${live}`)})
+      union all
+      select n.* from key k cross join lateral (${next('k.business_id, k.live')}) n
+    )
+    select b.* from key k cross join lateral (${newestBalance('k.business_id', 'k.live')}) b`
+}
 
 /** Whether an event of a transaction that the sequencer has seen already has a sequence number. */
 const IS_NUMBERED = `(o.seq <= state.base_seq or state.target is not null
@@ -67,8 +104,7 @@ const IS_NUMBERED = `(o.seq <= state.base_seq or state.target is not null
  */
 export function committedChanges(businessId: string, live: string): string {
   return `${SEQUENCER_STATE}, committed as (
-        select pending_minor, available_minor, fees_minor from event_business_counter
-        where business_id = ${businessId} and live = ${live}
+        select pending_minor, available_minor, fees_minor from (${newestBalance(businessId, live)}) b
         union all
         ${unnumberedEvents('o.pending_minor, o.available_minor, o.fees_minor', businessId, live)}
       )`
@@ -76,9 +112,9 @@ export function committedChanges(businessId: string, live: string): string {
 
 /** A subquery `state` for `with`, as `committedChanges` has it. */
 export const SEQUENCER_STATE = `state as materialized (
-        select s.snapshot, s.target, s.done_seq, s.base_seq, s.restored_snapshot is null
+        select s.snapshot, s.target, s.done_seq, s.base_seq, s.low_seq, s.restored_seq is null
           and s.system_identifier = c.system_identifier as is_current
-        from sequencer s cross join pg_control_system() c where s.id = 1
+        from sequencer s cross join pg_control_system() c
       )`
 
 /**
@@ -88,7 +124,7 @@ export const SEQUENCER_STATE = `state as materialized (
 export function unnumberedEvents(columns: string, businessId: string, live: string): string {
   const part = (xids: string) =>
     `select ${columns} from outbox o, state
-        where o.xid ${xids} and o.xid < pg_snapshot_xmax(pg_current_snapshot()) and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
+        where o.seq > (select low_seq from state) and o.xid ${xids} and o.xid < pg_snapshot_xmax(pg_current_snapshot()) and o.business_id = ${businessId} and o.live = ${live} and not ${IS_NUMBERED}`
   return `${part('>= (select pg_snapshot_xmax(snapshot) from state)')}
         union all
         ${part('= any (array(select pg_snapshot_xip(snapshot) from state))')}`
@@ -96,7 +132,7 @@ export function unnumberedEvents(columns: string, businessId: string, live: stri
 
 /**
  * A subquery for the next events of a business and mode, with their content: `payload`, `event_id` and
- * `own_business_id`, the business that the content names, are null once retention has deleted the event.
+ * `own_business_id`, the business that the content names, are null once the event has expired.
  *
  * @param businessId an SQL expression, like all other parameters
  */
@@ -106,9 +142,9 @@ export function eventsWithContent(
   after: string,
   limit: string,
 ): string {
-  const range = (log: string) =>
+  const range = (log: string, condition = '') =>
     `where ${log}.business_id = ${businessId} and ${log}.live = ${live}
-        and ${log}.business_sequence > ${after} order by ${log}.business_sequence limit ${limit}`
+        and ${log}.business_sequence > ${after}${condition} order by ${log}.business_sequence limit ${limit}`
   return `(select * from (
       (select a.business_sequence, a.kind, a.subject_id, a.pending_minor, a.available_minor, a.fees_minor,
         null::text as event_id, null::text as own_business_id, null::boolean as own_live, null::bytea as payload
@@ -116,7 +152,7 @@ export function eventsWithContent(
       union all
       (select l.business_sequence, o.kind, o.subject_id, o.pending_minor, o.available_minor, o.fees_minor,
         l.event_id, o.business_id, o.live, o.payload
-      from event_log l left join outbox o on o.seq = l.outbox_seq and o.event_id = l.event_id ${range('l')})
+      from event_log l left join outbox o on o.seq = l.outbox_seq and o.event_id = l.event_id ${range('l', ` and ${IS_LOGGED}`)})
     ) events order by business_sequence limit ${limit})`
 }
 
@@ -139,7 +175,7 @@ export const ENTRIES_IN_RANGE = `${boundedScan({
     o.available_minor, o.fees_minor`,
   key: 'business_sequence',
   order: 'asc',
-  range: IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&'),
+  range: `${IN_RANGE.replaceAll(/business_id|live|business_sequence/g, 'l.$&')} and ${IS_LOGGED}`,
   filter: '(pending_minor, available_minor, fees_minor) <> (0, 0, 0)',
   limit: '$4',
   rowsMax: EVENTS_MAX,
@@ -151,13 +187,14 @@ export const ENTRIES_IN_RANGE = `${boundedScan({
   )`
 
 /**
- * SQL: the last snapshot of a balance at or below a sequence number: business_sequence,
- * pending_minor, available_minor and fees_minor.
+ * SQL: the last kept sums of a balance at or below a sequence number: business_sequence, pending_minor,
+ * available_minor and fees_minor.
  *
  * @param businessId an SQL expression, like all other parameters
  */
-export function lastBalanceSnapshot(businessId: string, live: string, upTo: string): string {
-  return `select business_sequence, pending_minor, available_minor, fees_minor from balance_snapshot
-    where business_id = ${businessId} and live = ${live} and business_sequence <= ${upTo}
-    order by business_sequence desc limit 1`
+export function balanceUpTo(businessId: string, live: string, upTo: string): string {
+  return `select last_sequence as business_sequence, pending_minor, available_minor, fees_minor
+    from event_business_counter
+    where business_id = ${businessId} and live = ${live} and last_sequence <= ${upTo}
+    order by last_sequence desc limit 1`
 }

@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg'
-import { lastBalanceSnapshot } from './balance-changes.sql.ts'
+import { balanceUpTo, newestBalance } from './balance-changes.sql.ts'
 
 /** Identifies a balance. */
 interface BalanceKey {
@@ -10,7 +10,7 @@ interface BalanceKey {
 /**
  * Whether the running sums of a balance equal the sums of its sequenced events.
  *
- * @param after adds up from the last balance snapshot at or below this sequence number
+ * @param after adds up from the last kept balance at or below this sequence number
  */
 export async function hasConsistentSums(
   client: PoolClient,
@@ -18,7 +18,7 @@ export async function hasConsistentSums(
   after: bigint,
 ): Promise<boolean> {
   const { rows } = await client.query<{ is_consistent: boolean }>(
-    `with start as (${lastBalanceSnapshot('$1', '$2', '$3')}), part as (
+    `with start as (${balanceUpTo('$1', '$2', '$3')}), part as (
         select pending_minor, available_minor, fees_minor from start
         union all
         select e.pending_minor, e.available_minor, e.fees_minor from money_event e
@@ -28,7 +28,7 @@ export async function hasConsistentSums(
       select (c.pending_minor, c.available_minor, c.fees_minor) = (
         select coalesce(sum(pending_minor), 0), coalesce(sum(available_minor), 0), coalesce(sum(fees_minor), 0)
         from part) as is_consistent
-      from event_business_counter c where c.business_id = $1 and c.live = $2`,
+      from (${newestBalance('$1', '$2')}) c`,
     [businessId, live, after],
   )
   return rows[0]?.is_consistent ?? true

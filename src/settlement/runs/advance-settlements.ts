@@ -1,6 +1,10 @@
+import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
+import { claimDue, postponeDue } from '../due/claim-due.ts'
+import { followPayments } from '../due/follow-payments.ts'
+import { nameOf } from '../due/refresh-due.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { readCalendar } from '../terms/calendar.ts'
+import { readCalendar, readCalendars } from '../terms/calendar.ts'
 import type { Terms } from '../terms/terms.ts'
 import type { OnLocked } from './batch-store.ts'
 import { listDue } from './list-due.ts'
@@ -25,14 +29,11 @@ export interface Run extends SettlementContext {
   readonly failed: Map<string, unknown>
 }
 
-interface DueOptions {
-  /** undefined: settles by the schedule. */
-  readonly request: SettlementRequest | undefined
-  readonly nowMs: number
-}
-
 const RUNNING_MAX = 100
 const REQUESTS_MAX = 100
+
+/** How many balances an instance settles at once. */
+const BALANCES_AT_ONCE = 4
 
 /** How many batches of a settlement run before the next settlement's turn: about a second. */
 const BATCHES_PER_TURN = 10
@@ -54,38 +55,49 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
     const running: Awaited<ReturnType<typeof listRunning>> = await listRunning(
       run.database.pool,
       request,
+      run.clock.now(),
       after,
       RUNNING_MAX,
     )
-    for (const { id, ...key } of running) {
-      if (!run.shouldContinue()) return 'more'
-      progress = leastProgress(progress, await attempt(run, key, () => processBatches(run, id)))
-    }
+    const advanced = await attemptAll(run, running, ({ id }) => processBatches(run, id))
+    progress = leastProgress(progress, advanced)
     after = running.length < RUNNING_MAX ? undefined : running.at(-1)?.id
   }
   return progress
 }
 
-/** Starts the settlements that are due and gives each of them a turn. */
-export async function settleDue(run: Run, options: DueOptions): Promise<Progress> {
-  const { request, nowMs } = options
+/**
+ * Settles what is due by the schedule, what has been due for longest first, and gives each settlement
+ * a turn.
+ *
+ * @param untilMs claims nothing after this time
+ */
+export async function settleDue(run: Run, untilMs: number): Promise<Progress> {
+  const { pool } = run.database
   let progress: Progress = 'done'
-  for await (const { calendar, ...unsettled } of listDue(
-    run.database,
-    nowMs,
-    request?.forced === true,
-  )) {
-    if (!run.shouldContinue()) return 'more'
-    // A request covers one mode; the schedule covers both.
-    if (request !== undefined && request.live !== unsettled.live) continue
-    const cutOffAtMs = request?.forced ? nowMs : calendar.cutOffAt(nowMs)
-    const input = toInput(request, unsettled, cutOffAtMs)
-    progress = leastProgress(
-      progress,
-      await attempt(run, unsettled, () => settleBalance(run, input)),
-    )
+  while (run.shouldContinue() && run.clock.now() <= untilMs) {
+    const claimed = await claimDue(pool, run.clock.now())
+    if (claimed.length === 0) return progress
+    const calendarOf = await readCalendars(pool, new Set(claimed.map((key) => key.businessId)))
+    const settled = await attemptAll(run, claimed, (key) => {
+      const { terms, calendar } = calendarOf(key.businessId)
+      const cutOffAtMs = calendar.cutOffAt(run.clock.now())
+      return settleBalance(run, toInput(undefined, { ...key, terms }, cutOffAtMs))
+    })
+    progress = leastProgress(progress, settled)
   }
-  return progress
+  return 'more'
+}
+
+/** Settles what a request for all businesses of a mode covers. */
+async function settleAll(run: Run, request: SettlementRequest): Promise<Progress> {
+  const { forced, live, createdAtMs: nowMs } = request
+  await followPayments(run)
+  const due = listDue(run.database.pool, { live, nowMs, forced })
+  return attemptAll(run, due, ({ calendar, ...balance }) => {
+    const cutOffAtMs = forced ? nowMs : calendar.cutOffAt(nowMs)
+    return settleBalance(run, toInput(request, balance, cutOffAtMs))
+  })
 }
 
 /** Resumes the uncompleted requests made at or before a time. */
@@ -111,10 +123,9 @@ export async function resumeRequests(run: Run, beforeMs: number): Promise<Progre
 
 /** One turn of a request, which settles what was due at the time of the request. */
 export async function processRequest(run: Run, request: SettlementRequest): Promise<Progress> {
-  const options = { request, nowMs: request.createdAtMs }
   const progress =
     request.businessId === ''
-      ? leastProgress(await advanceSettlements(run, request), await settleDue(run, options))
+      ? leastProgress(await advanceSettlements(run, request), await settleAll(run, request))
       : await settleRequested(run, request)
   if (progress === 'done') {
     await completeRequest(run.database.orm.em.fork(), request.id, run.clock.now())
@@ -122,13 +133,27 @@ export async function processRequest(run: Run, request: SettlementRequest): Prom
   return progress
 }
 
-/** Logs the failure of one balance and continues with the others. */
+/** Works on several balances at once. */
+async function attemptAll<Balance extends BalanceKey>(
+  run: Run,
+  balances: Iterable<Balance> | AsyncIterable<Balance>,
+  work: (balance: Balance) => Promise<Progress>,
+): Promise<Progress> {
+  let progress: Progress = 'done'
+  await forEachConcurrently(balances, BALANCES_AT_ONCE, async (balance) => {
+    const made = run.shouldContinue() ? await attempt(run, balance, () => work(balance)) : 'more'
+    progress = leastProgress(progress, made)
+  })
+  return progress
+}
+
+/** Logs the failure of one balance and postpones it; the others continue. */
 async function attempt(
   run: Run,
   { businessId, live }: BalanceKey,
   work: () => Promise<Progress>,
 ): Promise<Progress> {
-  const key = `${live ? 'live' : 'test'} ${businessId}`
+  const key = nameOf({ businessId, live })
   if (run.failed.has(key)) return 'later'
   try {
     return await work()
@@ -141,6 +166,9 @@ async function attempt(
       { err: error, businessId, live },
       'settlement failed: continuing with other balances',
     )
+    if (businessId !== '') {
+      await postponeDue(run.database.pool, { businessId, live }, run.clock.now())
+    }
     return 'later'
   }
 }
@@ -149,7 +177,7 @@ const STATEMENT_TIMEOUT = '57014'
 
 async function settleRequested(run: Run, request: SettlementRequest): Promise<Progress> {
   const { businessId, live, forced, createdAtMs } = request
-  const { terms, calendar } = await readCalendar(run.database.orm, businessId)
+  const { terms, calendar } = await readCalendar(run.database.pool, businessId)
   const cutOffAtMs = forced ? createdAtMs : calendar.cutOffAt(createdAtMs)
   return settleBalance(run, toInput(request, { businessId, live, terms }, cutOffAtMs))
 }

@@ -2,7 +2,7 @@ import type { PoolClient } from 'pg'
 import { appendEvents } from '../../events/append-events.ts'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/ledger/append-postings.ts'
-import { markSettled } from '../../transactions/transaction.sql.ts'
+import { IS_UNSETTLED, joinTransaction, lockSettled } from '../../transactions/transaction.sql.ts'
 import type { Settlement } from '../settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
@@ -39,13 +39,6 @@ const BATCH = moneyEvents({
   limit: '$5',
 })
 
-const SETTLED = markSettled({
-  from: 'batch e',
-  where: "e.kind = 'PAYMENT_NOTIFICATION' and t.id = e.subject_id and t.business_id = $2",
-  settledAt: '$6',
-  returning: 't.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor',
-})
-
 const SETTLEMENT_POSTING = {
   transaction_id: 'id',
   kind: 'posting.kind',
@@ -61,7 +54,8 @@ const SETTLEMENT_POSTING = {
 /**
  * Processes the next events of a locked settlement: settles the payments among them that are
  * neither settled nor reversed, with their postings. The last batch completes the settlement. The
- * statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers.
+ * statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers. No payment of the
+ * balance is reversed from before it reads to the commit.
  *
  * @returns the settlement after the batch
  */
@@ -71,11 +65,17 @@ export async function settleBatch(
   eventsMax: number,
   nowMs: number,
 ): Promise<Settlement> {
+  await client.query(`select ${lockSettled('settlement', '$1', '$2')}`, [
+    settlement.businessId,
+    settlement.live,
+  ])
   const { rows } = await client.query<SettlementRow>(
     `with batch as materialized (
         select * from ${BATCH} e
       ), settled as (
-        ${SETTLED}
+        select t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
+        from batch e ${joinTransaction('e.subject_id')}
+        where e.kind = 'PAYMENT_NOTIFICATION' and t.business_id = $2 and ${IS_UNSETTLED}
       ), posted as (
         ${appendPostings(
           SETTLEMENT_POSTING,

@@ -1,6 +1,8 @@
+import type { Pool } from 'pg'
+import { EVENTS } from '../../events/log.sql.ts'
 import type { Database } from '../../postgres/orm.ts'
+import { readFollower } from '../due/follow-payments.ts'
 import { SettlementEntity, SettlementRequestEntity } from '../settlement.entity.ts'
-import { listDue } from './list-due.ts'
 
 /** What should have been settled, or completed, by a time. */
 export interface Overdue {
@@ -8,16 +10,37 @@ export interface Overdue {
   readonly balances: number
   readonly settlements: number
   readonly requests: number
+  /** Whether payments of before that time are not in the index of what is due yet. */
+  readonly isIndexLate: boolean
 }
 
-export async function countOverdue(database: Database, byMs: number): Promise<Overdue> {
-  const em = database.orm.em.fork()
+export async function countOverdue({ pool, orm }: Database, byMs: number): Promise<Overdue> {
+  const em = orm.em.fork()
   const by = { $lt: new Date(byMs) }
-  let balances = 0
-  for await (const _due of listDue(database, byMs, false)) balances += 1
   return {
-    balances,
+    balances: await countBalances(pool, byMs),
     settlements: await em.count(SettlementEntity, { status: 'RUNNING', startedAt: by }),
     requests: await em.count(SettlementRequestEntity, { completedAt: null, createdAt: by }),
+    isIndexLate: await isIndexLate(pool, byMs),
   }
+}
+
+async function countBalances(pool: Pool, byMs: number): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from settlement_due d where d.due_at <= $1 and not exists (
+        select from settlement s where s.business_id = d.business_id and s.live = d.live
+          and s.status = 'RUNNING')`,
+    [new Date(byMs)],
+  )
+  return rows[0]?.count ?? 0
+}
+
+async function isIndexLate(pool: Pool, byMs: number): Promise<boolean> {
+  const { position } = await readFollower(pool)
+  const { rows } = await pool.query<{ is_late: boolean }>(
+    `select l.logged_at <= $2 as is_late from ${EVENTS} where l.position > $1
+      order by l.position limit 1`,
+    [position, new Date(byMs)],
+  )
+  return rows[0]?.is_late ?? false
 }

@@ -1,4 +1,6 @@
 import { createLoop, type Loop } from '../../core/loop.ts'
+import { followPayments } from '../due/follow-payments.ts'
+import { sweepDue } from '../due/sweep-due.ts'
 import {
   advanceSettlements,
   leastProgress,
@@ -36,12 +38,14 @@ export function createSettlementJob(context: SettlementContext): SettlementJob {
     let progress: Progress
     do {
       const untilMs = clock.now() + EVERY_MS
+      await followPayments(run)
+      await sweepDue(run)
       do progress = await advanceSettlements(run)
       while (progress === 'more' && shouldContinue() && clock.now() < untilMs)
       const nowMs = clock.now()
       // Until then, the call that made the request may still be processing it.
       progress = leastProgress(progress, await resumeRequests(run, nowMs - CALL_MAX_MS))
-      progress = leastProgress(progress, await settleDue(run, { request: undefined, nowMs }))
+      progress = leastProgress(progress, await settleDue(run, nowMs + EVERY_MS))
     } while (progress === 'more' && shouldContinue())
     if (run.failed.size === 0) return
     const [cause] = run.failed.values()

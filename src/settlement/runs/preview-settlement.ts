@@ -19,7 +19,7 @@ export async function previewSettlement(
 ): Promise<SettlementPreview> {
   const { businessId, live, force } = request
   await getBusiness(database, businessId)
-  const { terms, calendar } = await readCalendar(database.orm, businessId)
+  const { terms, calendar } = await readCalendar(database.pool, businessId)
   const nowMs = clock.now()
   const cutOffAtMs = force ? nowMs : calendar.cutOffAt(nowMs)
   const preview = await readPreview(

@@ -8,8 +8,11 @@ import {
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
+import { lockDue } from '../due/lock-due.ts'
+import { refreshDue } from '../due/refresh-due.ts'
 import { encodeSettlementEvent } from '../message.ts'
 import { AFTER_ALL, type BalanceKey, type Settlement } from '../settlement.ts'
+import { SETTLEMENT_INTERVAL_MS } from '../terms/schedule.ts'
 import type { Fee } from '../terms/terms.ts'
 import { insertSettlementEvent, lockRunning, type OnLocked, settleBatch } from './batch-store.ts'
 import { findRunning, insertSettlement, lockBalance } from './store.ts'
@@ -62,7 +65,14 @@ export async function startSettlement(
       const dueBeforeMs = input.cutOffAtMs + (input.forced ? CLOCK_SKEW_MAX_MS : 0)
       const lastSequence = await findLastDueSequence(client, input, dueBeforeMs, nowMs)
       const id = newId('stl', nowMs)
-      return insertSettlement(client, { ...input, id, dueBeforeMs, lastSequence, nowMs })
+      const range = { dueBeforeMs, lastSequence }
+      const started = await insertSettlement(client, { ...input, ...range, id, nowMs })
+      if (started === undefined) {
+        // It is in the index too early: its payments were reversed, or a holiday was added. If it is due
+        // all the same, what is due was numbered so late that it belongs to the next settlement.
+        await updateDue(client, input, nowMs + SETTLEMENT_INTERVAL_MS)
+      }
+      return started
     }),
   )
 }
@@ -105,6 +115,7 @@ export async function processNextBatch(
       const nowMs = clock.now()
       const after = await settleBatch(client, running, eventsMax, nowMs)
       if (after.status === 'RUNNING') return 'running'
+      await updateDue(client, after)
       // All due payments may have been reversed meanwhile: then no money moved.
       if (after.transactionCount === 0n) return 'completed without event'
       const eventId = newId('evt', nowMs)
@@ -115,4 +126,14 @@ export async function processNextBatch(
   )
   if (outcome === 'completed with event') onCommit()
   return outcome === 'running' || outcome === 'locked' ? outcome : 'completed'
+}
+
+/** Replaces the row of a balance in the index by that of its next unsettled payment. */
+async function updateDue(
+  client: Queryable,
+  { businessId, live }: BalanceKey,
+  notBeforeMs?: number,
+): Promise<void> {
+  await lockDue(client, 'shared')
+  await refreshDue(client, [{ businessId, live }], notBeforeMs)
 }

@@ -61,18 +61,23 @@ export async function findRunning(
  * One page of the running settlements, oldest first: all of them, or those that a request for all
  * businesses of a mode waits for (its own, and those that were already running when it was made).
  *
+ * @param nowMs without a request, settlements that failed and wait for another attempt are left out
  * @param after the id of the last settlement of the previous page
  */
 export async function listRunning(
   pool: Pool,
   request: SettlementRequest | undefined,
+  nowMs: number,
   after: string,
   limit: number,
 ): Promise<(BalanceKey & { readonly id: string })[]> {
   const { rows } = await pool.query<{ id: string; business_id: string; live: boolean }>(
-    `select id, business_id, live from settlement
+    `select id, business_id, live from settlement s
       where status = 'RUNNING' and id > $1
-        and ($3::text is null or request_id = $3 or (live = $4 and started_at <= $5))
+        and case when $3::text is null then not exists (
+          select from settlement_due d where d.business_id = s.business_id and d.live = s.live
+            and d.failures > 0 and d.next_at > $6)
+        else request_id = $3 or (live = $4 and started_at <= $5) end
       order by id limit $2`,
     [
       after,
@@ -80,6 +85,7 @@ export async function listRunning(
       request?.id ?? null,
       request?.live ?? null,
       request === undefined ? null : new Date(request.createdAtMs),
+      new Date(nowMs),
     ],
   )
   return rows.map(({ id, business_id, live }) => ({ id, businessId: business_id, live }))

@@ -1,6 +1,6 @@
 import {
+  balanceUpTo,
   ENTRIES_IN_RANGE,
-  lastBalanceSnapshot,
   MONEY_EVENTS,
 } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
@@ -85,7 +85,7 @@ export async function sumRange(pool: Queryable, range: Range): Promise<Balance> 
   return toBalance(rows[0] as Row)
 }
 
-/** The latest settlement or balance snapshot at or below a sequence number, with its balance. */
+/** The latest settlement or kept balance at or below a sequence number, with its balance. */
 export async function findKnownBalance(
   pool: Queryable,
   { businessId, live }: BalanceKey,
@@ -98,7 +98,7 @@ export async function findKnownBalance(
         from settlement where business_id = $1 and live = $3 and to_sequence <= $2 and status = 'COMPLETED'
         order by to_sequence desc limit 1)
         union all
-        (${lastBalanceSnapshot('$1', '$3', '$2')})
+        (${balanceUpTo('$1', '$3', '$2')})
       ) known order by sequence desc limit 1`,
     [businessId, upTo, live],
   )

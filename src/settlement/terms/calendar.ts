@@ -1,18 +1,35 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../core/clock.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import { type Calendar, createCalendar } from './schedule.ts'
-import { findTerms, listAllHolidays } from './store.ts'
+import { findTermsOf, listAllHolidays } from './store.ts'
 import { DEFAULT_TERMS, type Terms } from './terms.ts'
+
+/** The terms of a business and the calendar that follows from them and the holidays. */
+interface TermsAndCalendar {
+  readonly terms: Terms
+  readonly calendar: Calendar
+}
+
+/** The current terms and calendars of some businesses. */
+export async function readCalendars(
+  client: Queryable,
+  businessIds: ReadonlySet<string>,
+): Promise<(businessId: string) => TermsAndCalendar> {
+  const termsOf = await findTermsOf(client, businessIds)
+  const holidays = await listAllHolidays(client)
+  return (businessId) => {
+    const terms = termsOf.get(businessId) ?? DEFAULT_TERMS
+    return { terms, calendar: createCalendar(terms, holidays) }
+  }
+}
 
 /** The current terms and calendar of a business. */
 export async function readCalendar(
-  orm: MikroORM,
+  client: Queryable,
   businessId: string,
-): Promise<{ readonly terms: Terms; readonly calendar: Calendar }> {
-  const em = orm.em.fork()
-  const terms = (await findTerms(em, businessId)) ?? DEFAULT_TERMS
-  return { terms, calendar: createCalendar(terms, await listAllHolidays(em)) }
+): Promise<TermsAndCalendar> {
+  return (await readCalendars(client, new Set([businessId])))(businessId)
 }
 
 const CACHED_MAX = 10_000
@@ -23,7 +40,7 @@ const CACHE_TTL_MS = 2_000
 /** Finds the calendar of a business, for queries. Calendars are cached for two seconds. */
 export type FindCalendar = (businessId: string) => Promise<Calendar>
 
-export function createFindCalendar(orm: MikroORM, clock: Clock): FindCalendar {
+export function createFindCalendar(pool: Queryable, clock: Clock): FindCalendar {
   const cache = new LRUCache<string, Promise<Calendar>>({
     max: CACHED_MAX,
     ttl: CACHE_TTL_MS,
@@ -33,7 +50,7 @@ export function createFindCalendar(orm: MikroORM, clock: Clock): FindCalendar {
   return (businessId) => {
     const cached = cache.get(businessId)
     if (cached !== undefined) return cached
-    const calendar = readCalendar(orm, businessId).then((found) => found.calendar)
+    const calendar = readCalendar(pool, businessId).then((found) => found.calendar)
     cache.set(businessId, calendar)
     // A failed read must not be cached.
     calendar.catch(() => cache.delete(businessId))

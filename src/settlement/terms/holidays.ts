@@ -1,9 +1,11 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { cutPage, invalidPageToken, readPage } from '../../postgres/page-token.ts'
-import { queriesOf } from '../../postgres/queries-of.ts'
+import { queriesOf, queryableOf } from '../../postgres/queries-of.ts'
+import { lockDue } from '../due/lock-due.ts'
+import { requestSweep } from '../due/request-sweep.ts'
 import { HolidayEntity } from '../settlement.entity.ts'
 
 /** A day that is not a working day. */
@@ -25,6 +27,7 @@ export async function addHoliday(orm: MikroORM, holiday: Holiday, actor: Actor):
       .values({ day, name })
       .onConflict((conflict) => conflict.column('day').doUpdateSet({ name }))
       .execute()
+    await updateDueTimes(em)
     await appendAudit(em, actor, { action: 'holiday.add', targetId: day, details: { name } })
   })
   return holiday
@@ -36,8 +39,16 @@ export async function removeHoliday(orm: MikroORM, day: string, actor: Actor): P
   await orm.em.fork().transactional(async (em) => {
     const deleted = await em.nativeDelete(HolidayEntity, { day })
     if (deleted === 0) throw new Fault('not_found', 'That day is not a holiday')
+    await updateDueTimes(em)
     await appendAudit(em, actor, { action: 'holiday.remove', targetId: day })
   })
+}
+
+/** A holiday moves the due times of many businesses: the job computes them again, in pages. */
+async function updateDueTimes(em: EntityManager): Promise<void> {
+  const client = queryableOf(em)
+  await lockDue(client, 'exclusive')
+  await requestSweep(client)
 }
 
 /** One page of holidays, in date order. */

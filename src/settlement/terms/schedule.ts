@@ -17,10 +17,15 @@ export interface Calendar {
   settlesAt(recordedAtMs: number): number
   /** Exactly the payments recorded before this time are due at `nowMs`. */
   cutOffAt(nowMs: number): number
+  /** The latest time at which the job begins to settle a payment recorded at a time. */
+  settledBy(recordedAtMs: number): number
 }
 
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
+
+/** The schedule starts at most one settlement of a balance in this time, also under INSTANT. */
+export const SETTLEMENT_INTERVAL_MS = MINUTE_MS
 
 /** Bounds the search for working days: later days all count as working days. */
 const DAYS_MAX = 1_000
@@ -29,12 +34,18 @@ const DAYS_MAX = 1_000
 export function createCalendar(schedule: Schedule, holidays: Iterable<string>): Calendar {
   switch (schedule.schedule) {
     case 'INSTANT':
-      return { settlesAt: (recordedAtMs) => recordedAtMs, cutOffAt: (nowMs) => nowMs + 1 }
+      return instant
     case 'DAILY':
       return daily(schedule.cutOffMinutes * MINUTE_MS)
     case 'WORKING_DAYS':
       return workingDays(schedule, new Set([...holidays].map(toDay)))
   }
+}
+
+const instant: Calendar = {
+  settlesAt: (recordedAtMs) => recordedAtMs,
+  cutOffAt: (nowMs) => nowMs + 1,
+  settledBy: (recordedAtMs) => recordedAtMs + SETTLEMENT_INTERVAL_MS,
 }
 
 function daily(cutOffMs: number): Calendar {
@@ -43,7 +54,8 @@ function daily(cutOffMs: number): Calendar {
     const today = startOf(lagosDay(atMs)) + cutOffMs
     return today <= atMs ? today : today - DAY_MS
   }
-  return { settlesAt: (recordedAtMs) => cutOffAt(recordedAtMs) + DAY_MS, cutOffAt }
+  const settlesAt = (recordedAtMs: number): number => cutOffAt(recordedAtMs) + DAY_MS
+  return { settlesAt, cutOffAt, settledBy: settlesAt }
 }
 
 function workingDays(
@@ -65,8 +77,10 @@ function workingDays(
     }
     return startOf(at) + cutOffMinutes * MINUTE_MS
   }
+  const settlesAt = (recordedAtMs: number): number => dueTimeOf(lagosDay(recordedAtMs))
   return {
-    settlesAt: (recordedAtMs) => dueTimeOf(lagosDay(recordedAtMs)),
+    settlesAt,
+    settledBy: settlesAt,
     cutOffAt(nowMs) {
       let day = lagosDay(nowMs)
       while (dueTimeOf(day) > nowMs) day -= 1

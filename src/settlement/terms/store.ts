@@ -1,6 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import { queriesOf } from '../../postgres/queries-of.ts'
-import type { HolidayEntity, TermsEntity } from '../settlement.entity.ts'
+import type { TermsEntity } from '../settlement.entity.ts'
+import type { Schedule } from './schedule.ts'
 import type { Terms } from './terms.ts'
 
 /** The columns of a business's terms. */
@@ -18,18 +20,36 @@ export async function findTerms(em: EntityManager, businessId: string): Promise<
     .executeTakeFirst()
 }
 
-/** The terms of those of the businesses that do not use the default terms. */
+/** The terms of those of the businesses that do not use the default terms, read by the client. */
 export async function findTermsOf(
-  em: EntityManager,
+  client: Queryable,
   businessIds: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, Terms>> {
   if (businessIds.size === 0) return new Map()
-  const rows = await queriesOf<typeof TermsEntity>(em)
-    .selectFrom('settlement_terms')
-    .select(['business', ...TERMS])
-    .where('business', 'in', [...businessIds])
-    .execute()
-  return new Map(rows.map(({ business, ...terms }) => [business, terms]))
+  const { rows } = await client.query<{
+    business_id: string
+    schedule: Schedule['schedule']
+    working_days: number
+    cut_off_minutes: number
+    fee_flat_minor: string
+    fee_basis_points: number
+    fee_cap_minor: string
+  }>({
+    name: 'settlement-terms-of',
+    text: `select business_id, schedule, working_days, cut_off_minutes, fee_flat_minor,
+        fee_basis_points, fee_cap_minor
+      from settlement_terms where business_id = any ($1::text[])`,
+    values: [[...businessIds]],
+  })
+  const termsOf = (row: (typeof rows)[number]): Terms => ({
+    schedule: row.schedule,
+    workingDays: row.working_days,
+    cutOffMinutes: row.cut_off_minutes,
+    feeFlatMinor: BigInt(row.fee_flat_minor),
+    feeBasisPoints: row.fee_basis_points,
+    feeCapMinor: BigInt(row.fee_cap_minor),
+  })
+  return new Map(rows.map((row) => [row.business_id, termsOf(row)]))
 }
 
 export async function upsertTerms(
@@ -47,12 +67,10 @@ export async function upsertTerms(
 }
 
 /** Days as YYYY-MM-DD. A country has about fifteen holidays a year; the query is bounded anyway. */
-export async function listAllHolidays(em: EntityManager): Promise<string[]> {
-  const holidays = await queriesOf<typeof HolidayEntity>(em)
-    .selectFrom('holiday')
-    .select('day')
-    .orderBy('day', 'desc')
-    .limit(10_000)
-    .execute()
-  return holidays.map(({ day }) => day)
+export async function listAllHolidays(client: Queryable): Promise<string[]> {
+  const { rows } = await client.query<{ day: string }>({
+    name: 'holidays',
+    text: `select to_char(day, 'YYYY-MM-DD') as day from holiday order by day desc limit 10000`,
+  })
+  return rows.map(({ day }) => day)
 }

@@ -3,6 +3,9 @@ import type { Actor } from '../../auth/caller.ts'
 import { getBusiness } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { Database } from '../../postgres/orm.ts'
+import { queryableOf } from '../../postgres/queries-of.ts'
+import { lockDue } from '../due/lock-due.ts'
+import { refreshDue } from '../due/refresh-due.ts'
 import { findTerms, upsertTerms } from './store.ts'
 import { DEFAULT_TERMS, type Terms } from './terms.ts'
 
@@ -22,6 +25,12 @@ export async function updateTerms(
   await getBusiness(database, businessId)
   await database.orm.em.fork().transactional(async (em) => {
     await upsertTerms(em, businessId, terms, clock.now())
+    const client = queryableOf(em)
+    await lockDue(client, 'exclusive')
+    await refreshDue(client, [
+      { businessId, live: false },
+      { businessId, live: true },
+    ])
     const { feeFlatMinor, feeCapMinor, ...rest } = terms
     await appendAudit(em, actor, {
       action: 'terms.update',

@@ -1,13 +1,15 @@
 import type { PoolClient } from 'pg'
 import { assert } from '../../core/errors.ts'
-import {
-  MONEY_EVENTS,
-  NUMBERED_BALANCES,
-} from '../../events/balance-changes/balance-changes.sql.ts'
+import { BALANCE_KEYS, MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Discrepancy } from '../../transactions/ledger/verify-transactions.ts'
-import { joinPostings, joinTransaction, TRANSACTIONS } from '../../transactions/transaction.sql.ts'
+import {
+  IS_UNSETTLED,
+  joinPostings,
+  joinTransaction,
+  TRANSACTIONS,
+} from '../../transactions/transaction.sql.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from '../runs/store.ts'
 import type { BalanceKey, Settlement } from '../settlement.ts'
 
@@ -29,7 +31,7 @@ export async function findNextBalance(
       where (${alias}.business_id, ${alias}.live) > ($1, $2::boolean)
       order by ${alias}.business_id, ${alias}.live limit 1)`
   const { rows } = await client.query<{ business_id: string; live: boolean }>(
-    `select business_id, live from (${next('c', NUMBERED_BALANCES)} union all ${next('t', TRANSACTIONS)}) b
+    `select business_id, live from (${next('c', BALANCE_KEYS)} union all ${next('t', TRANSACTIONS)}) b
       order by business_id, live limit 1`,
     [after.businessId, after.live],
   )
@@ -88,7 +90,7 @@ export async function verifySettlement(
   const { id, businessId, live, fromSequence, scannedSequence } = settlement
   const { rows } = await client.query<VerifiedRow>(
     `with payment as (
-        select t.id, t.status = 'SUCCESS' and t.settled_at is null as is_skipped,
+        select t.id, ${IS_UNSETTLED} as is_skipped,
           sum(p.amount_minor) filter (where p.kind = 'settlement') as gross,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
           settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due

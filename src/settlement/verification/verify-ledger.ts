@@ -1,4 +1,6 @@
 import type { Pool } from 'pg'
+import { KEEP_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
+import { FIRST_SESSION, verifySessions } from '../../transactions/ledger/verify-sessions.ts'
 import {
   type Discrepancy,
   estimateTransactions,
@@ -28,6 +30,7 @@ export interface Verification {
 const REPORTED_MAX = 1_000
 
 const POSTINGS_MAX = 20_000
+const SESSIONS_MAX = 20_000
 
 /** The statement timeout: one statement sums all events of a balance. */
 const STATEMENT_MS = 600_000
@@ -73,7 +76,10 @@ export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verif
     }
     cursor = { ...cursor, after: key }
   }
-  if (cursor.sinceMs === 0) for await (const part of verifyOrphans(pool)) yield progress(part)
+  if (cursor.sinceMs === 0) {
+    for await (const part of verifyOrphans(pool)) yield progress(part)
+    for await (const part of verifyAllSessions(pool)) yield progress(part)
+  }
   cursor = { sinceMs: cursor.startedAtMs, startedAtMs: cursor.startedAtMs, after: undefined }
   yield progress(NOTHING, true)
 }
@@ -85,7 +91,7 @@ async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncG
   let isDone = false
   try {
     await client.query(
-      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}`,
+      `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}; ${KEEP_EVENTS}`,
     )
     yield* verifyBalance(client, key, sinceMs)
     await client.query('commit')
@@ -108,6 +114,22 @@ async function* verifyOrphans(pool: Pool): AsyncGenerator<Part> {
       subject,
       problem: 'has postings, but the transaction does not exist',
     }))
+    if (discrepancies.length > 0) {
+      yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
+    }
+    after = page.last
+  }
+}
+
+/** Finds sessions whose transaction does not exist or has another session. */
+async function* verifyAllSessions(pool: Pool): AsyncGenerator<Part> {
+  for (let after: typeof FIRST_SESSION | undefined = FIRST_SESSION; after !== undefined; ) {
+    const page: Awaited<ReturnType<typeof verifySessions>> = await verifySessions(
+      pool,
+      after,
+      SESSIONS_MAX,
+    )
+    const { discrepancies } = page
     if (discrepancies.length > 0) {
       yield { ...NOTHING, discrepancies, discrepancyCount: discrepancies.length }
     }

@@ -1,7 +1,8 @@
 import type { TransactionStatus } from '../transaction.ts'
 
 /**
- * The ledger state of a transaction: its status, and whether it is settled.
+ * The ledger state of a transaction: its status, and whether it is settled, which is whether it has a posting of
+ * that kind. A settlement and a reversal exclude each other by a lock of the balance (`lock_settled`).
  *
  *     PENDING ──payment──▶ SUCCESS ──settlement, fee──▶ SUCCESS, settled
  *        │                    │                                │
@@ -37,7 +38,7 @@ const at = (status: TransactionStatus, settled = false): LedgerState => ({ statu
 
 /**
  * Every legal transition. The database rejects all others, and rejects these if their postings are
- * missing (see `transaction_guard` and `transaction_posted` in the migrations).
+ * missing (see `transaction_guard`, `transaction_posted` and `settlement_posted` in the migrations).
  */
 export const TRANSITIONS: readonly LedgerTransition[] = [
   { from: at('PENDING'), to: at('SUCCESS'), postings: ['payment'] },

@@ -23,6 +23,7 @@ export const PostingEntity = defineEntity({
     transaction: p
       .manyToOne(TransactionEntity)
       .mapToPk()
+      .collation('C')
       .primary()
       .createForeignKeyConstraint(false),
     kind: p.text().primary(),

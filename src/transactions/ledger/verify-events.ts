@@ -6,6 +6,7 @@ import {
   unnumberedEvents,
 } from '../../events/balance-changes/balance-changes.sql.ts'
 import { decodeTransactionEvent } from '../message.ts'
+import { isSettled } from '../transaction.sql.ts'
 import type { Discrepancy, Scope } from './verify-transactions.ts'
 
 interface Row {
@@ -47,7 +48,7 @@ export async function verifyEvents(
     `select e.business_sequence, e.kind, e.subject_id, e.pending_minor, e.available_minor, e.fees_minor,
         e.event_id, coalesce(e.own_business_id = $1 and e.own_live = $2, true) as is_own,
         case when e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') then e.payload end as payload,
-        t.amount_minor, t.session_id, t.settled_at is not null as settled,
+        t.amount_minor, t.session_id, ${isSettled('t.id')} as settled,
         coalesce(f.amount_minor, 0) as fee_minor
       from ${eventsWithContent('$1', '$2', '$3', '$4')} e
         left join transaction t on t.id = e.subject_id and t.business_id = $1 and t.live = $2

@@ -64,7 +64,7 @@ interface Row {
 
 /**
  * Verifies the next transactions of a business in the order of their payment. The status of a transaction
- * and whether it is settled determine the postings it must have (see ledger.ts).
+ * and whether it has a settlement posting determine the postings it must have (see ledger.ts).
  */
 export async function verifyTransactions(
   client: PoolClient,
@@ -74,7 +74,7 @@ export async function verifyTransactions(
 ): Promise<VerifiedPage> {
   const { rows } = await client.query<Row>(
     `with page as materialized (
-        select id, business_id, live, amount_minor, status, settled_at is not null as settled, paid_at
+        select id, business_id, live, session_id, bank, amount_minor, status, paid_at
         from transaction where business_id = $1 and live = $2 and (paid_at, id) > ($3, $4) and id >= $5
         order by paid_at, id limit $6
       ), posting as materialized (
@@ -86,12 +86,13 @@ export async function verifyTransactions(
         from page t left join posting p on p.transaction_id = t.id group by t.id
       ), verified as (
         select t.id, case
+          when session.transaction_id is distinct from t.id then 'is not found by its session'
           when not is_own then 'a posting belongs to another business or mode'
           when payment <> case when t.status in ('SUCCESS', 'REVERSED') then t.amount_minor else 0 end
             then 'is ' || t.status || ' with amount ' || t.amount_minor
               || '; its payment postings add up to ' || payment
-          when settlement <> case when t.settled then t.amount_minor else 0 end
-            then case when t.settled then 'is settled with amount ' || t.amount_minor else 'is not settled' end
+          when settlement not in (0, payment)
+            then 'is ' || t.status || ' with amount ' || t.amount_minor
               || '; its settlement postings add up to ' || settlement
           when fee > settlement then 'the fee of ' || fee || ' exceeds the settled amount'
           when case when t.status = 'REVERSED'
@@ -101,7 +102,10 @@ export async function verifyTransactions(
               || ' (payment), ' || settlement_reversal || ' (settlement) and '
               || fee_reversal || ' (fee)'
           end as problem
-        from page t join posted using (id)
+        from page t join posted using (id) left join lateral (
+          select transaction_id from payment_session s
+          where s.session_id = t.session_id and s.bank = t.bank and s.live = t.live offset 0
+        ) session on true
       )
       select (select count(*)::int from page) as transactions,
         (select count(*)::int from posting) as postings,
@@ -143,7 +147,8 @@ export async function verifyTransactions(
 /** How many transactions the database expects to have, by its statistics. */
 export async function estimateTransactions(client: Queryable): Promise<number> {
   const { rows } = await client.query<{ estimate: number }>(
-    `select greatest(reltuples, 0)::float8 as estimate from pg_class where oid = 'transaction'::regclass`,
+    `select coalesce(sum(greatest(c.reltuples, 0)), 0)::float8 as estimate
+      from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'transaction'::regclass`,
   )
   return rows[0]?.estimate ?? 0
 }

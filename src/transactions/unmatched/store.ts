@@ -11,7 +11,8 @@ import type { RowOf } from '../../postgres/row-of.ts'
 import type { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
 import { appendPostings, PAYMENT_POSTING } from '../ledger/append-postings.ts'
 import type { NewTransaction } from '../store.ts'
-import { PAYMENT_EVENT } from '../store.ts'
+import { insertSessions, PAYMENT_EVENT } from '../store.ts'
+import { joinSession } from '../transaction.sql.ts'
 import type { PaymentKey, Resolution, StoredUnmatched } from './unmatched-payment.ts'
 
 const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
@@ -30,9 +31,10 @@ const COLUMNS = `u.id, u.bank, u.account_number, u.session_id, u.amount_minor, u
  * live payments are stored as unmatched.
  */
 const isRecorded = (u: string) =>
-  `exists (select from transaction t ${joinAccount('t.account_id')}
-    where t.session_id = ${u}.session_id and t.bank = ${u}.bank and t.live
-      and t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
+  `exists (select from (select) one
+      ${joinSession(`s.session_id = ${u}.session_id and s.bank = ${u}.bank and s.live`)}
+      ${joinAccount('t.account_id')}
+    where t.amount_minor = ${u}.amount_minor and a.account_number = ${u}.account_number)`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -135,17 +137,20 @@ export async function assignOpen(
 ): Promise<boolean> {
   const result = await client.query({
     name: 'unmatched-payment-assign',
-    text: `with recorded as (
-        insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
-          status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
-          payer_bank_name, narration, recorded_by)
-        select $2, a.business_id, a.live, a.id, p.bank, p.session_id, p.amount_minor, p.status, p.paid_at,
-          $5, p.payer_name, p.payer_account_number, p.payer_bank_code, p.payer_bank_name,
-          p.narration, $10
+    text: `with payment as (
+        select p.*, a.id as account_id, a.business_id, a.live
         from unmatched_payment p ${joinAccount('$3')} and a.business_id = $4
           and a.bank = p.bank and a.status <> 'PENDING'
         where p.id = $1
-        on conflict (session_id, bank, live) do nothing returning *
+      ), new_session as (
+        ${insertSessions('select session_id, bank, live, $2 from payment')}
+      ), recorded as (
+        insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor,
+          status, paid_at, created_at, payer_name, payer_account_number, payer_bank_code,
+          payer_bank_name, narration, recorded_by)
+        select $2, business_id, live, account_id, bank, session_id, amount_minor, status, paid_at,
+          $5, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration, $10
+        from payment cross join new_session returning *
       ), posted as (
         ${appendPostings(PAYMENT_POSTING, "from recorded where status = 'SUCCESS'")}
       ), published as (

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** The maximum number of due deliveries that are counted. */
 const ROWS_COUNTED_MAX = 100_000
@@ -29,22 +30,13 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
 }
 
 /**
- * The last position up to which no delivery is pending. Pending deliveries are a fraction of all
- * and have their own index; reading them first keeps the planner from searching all deliveries for
- * the lowest position. Retention ends the pending deliveries of a disabled endpoint, so they cannot
- * block the deletion of old events for ever.
+ * The position up to which deliveries exist. Events after it are not deleted, however old they are. Pending
+ * deliveries hold back nothing: an event that has expired is not delivered any more.
  */
-export async function deliveredUpTo(pool: Pool): Promise<bigint> {
+export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
   const result = await pool.query<{ position: string }>({
-    name: 'webhook-delivered-up-to',
-    text: `with pending as materialized (
-        select endpoint_id, min(position) as position from webhook_delivery
-        where state = 'PENDING' group by endpoint_id
-      )
-      select coalesce(
-        (select min(p.position) - 1 from pending p
-          join webhook_endpoint e on e.id = p.endpoint_id and e.deleted_at is null),
-        (select position from webhook_dispatcher where id = 1)) as position`,
+    name: 'webhook-dispatched-up-to',
+    text: lastPosition(),
   })
   return BigInt(result.rows[0]?.position ?? 0)
 }

@@ -3,6 +3,7 @@ import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
 import type { Allotment } from './concurrency-limiter.ts'
+import { inCte } from './delivery-keys.ts'
 import { type ClaimKey, releaseClaims } from './end-claims.ts'
 
 /** A delivery that this process may attempt until its lease ends. */
@@ -46,12 +47,19 @@ export const ENCRYPTED_SECRETS = (endpointId: string, now: string) =>
     where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
     order by s.number desc) as secrets`
 
+/** When to claim, and where. */
+interface ClaimTerms {
+  readonly nowMs: number
+  readonly leaseMs: number
+  /** Deliveries from this position on. */
+  readonly pendingFrom: bigint
+}
+
 /** Claims due deliveries, oldest first, up to each endpoint's share. */
 export async function claimDeliveries(
   pool: Pool,
   allotments: readonly Allotment[],
-  nowMs: number,
-  leaseMs: number,
+  { nowMs, leaseMs, pendingFrom }: ClaimTerms,
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
   // `any(array(…))` and `offset 0` keep the planner on index lookups, whatever the statistics say:
   // they are often wrong for a queue, which is empty at one moment and full the next.
@@ -59,17 +67,17 @@ export async function claimDeliveries(
     name: 'webhook-claim',
     query_timeout: DEADLINES.hot,
     text: `with due as (
-        select d.ctid from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
+        select d.* from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
         cross join lateral (select from webhook_endpoint
           where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e
         cross join lateral (
-          select ctid from webhook_delivery
-          where endpoint_id = a.endpoint_id and ${claimable('$3')}
+          select id, position from webhook_delivery
+          where endpoint_id = a.endpoint_id and position >= $5 and ${claimable('$3')}
           order by due_at limit a.share for no key update skip locked
         ) d
       ), claimed as (
         update webhook_delivery set leased_until = $4, claims = claims + 1
-        where ctid = any(array(select ctid from due))
+        where ${inCte('due')}
         returning id, endpoint_id, position, attempts - schedule_from as attempts, claims
       ), grouped as (
         select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position), ','
@@ -83,6 +91,7 @@ export async function claimDeliveries(
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
       new Date(nowMs),
       new Date(nowMs + leaseMs),
+      pendingFrom,
     ],
   })
   return readClaims(pool, rows)
@@ -98,13 +107,13 @@ export async function readClaims(
     return row.claimed.split(',').map((text) => ({ ...readClaim(text, row), secrets }))
   })
   // Each event is read once, however many endpoints it goes to.
-  const positions = [...new Set(claimed.map((each) => each.position))].map(BigInt)
+  const positions = [...new Set(claimed.map((each) => each.position))]
   const read = positions.length > 0 ? await readOrRelease(pool, positions, claimed) : []
-  const entries = new Map(read.map((entry) => [`${entry.position}`, entry]))
+  const entries = new Map(read.map((entry) => [entry.position, entry]))
   const claims: Claim[] = []
   const lost: ClaimKey[] = []
-  for (const { position, ...claim } of claimed) {
-    const entry = entries.get(position)
+  for (const claim of claimed) {
+    const entry = entries.get(claim.position)
     if (entry === undefined) lost.push(claim)
     else claims.push({ ...claim, entry })
   }
@@ -130,12 +139,12 @@ function readClaim(text: string, row: ClaimRow) {
   const [id = '', attempts, fence, position = ''] = text.split(' ')
   return {
     id,
+    position: BigInt(position),
     endpointId: row.endpoint_id,
     attempts: Number(attempts),
     fence: Number(fence),
     url: row.url,
     concurrency: row.concurrency,
-    position,
   }
 }
 
@@ -152,28 +161,34 @@ export interface PendingEndpoint {
   readonly due: boolean
 }
 
+interface PendingPage {
+  /** An endpoint's id; '' for the first page. */
+  readonly after: string
+  readonly nowMs: number
+  /** Deliveries from this position on. */
+  readonly pendingFrom: bigint
+  readonly limit: number
+}
+
 /**
  * Lists the endpoints that have pending deliveries, in the order of their ids. It skips from one
  * endpoint to the next in the index, so that its cost does not depend on the number of deliveries.
  *
- * @param after an endpoint's id; '' for the first page
  * @returns at most `limit` endpoints
  */
 export async function listPendingEndpoints(
   pool: Pool,
-  after: string,
-  nowMs: number,
-  limit: number,
+  { after, nowMs, pendingFrom, limit }: PendingPage,
 ): Promise<PendingEndpoint[]> {
   const result = await pool.query<PendingEndpoint>({
     name: 'webhook-list-pending-endpoints',
     text: `with recursive pending(endpoint_id, number) as (
         (select endpoint_id, 1 from webhook_delivery
-          where state = 'PENDING' and endpoint_id > $1 order by endpoint_id, due_at limit 1)
+          where state = 'PENDING' and position >= $4 and endpoint_id > $1 order by endpoint_id, due_at limit 1)
         union all
         select next.*, p.number + 1 from pending p cross join lateral (
           select endpoint_id from webhook_delivery
-          where state = 'PENDING' and endpoint_id > p.endpoint_id
+          where state = 'PENDING' and position >= $4 and endpoint_id > p.endpoint_id
           order by endpoint_id, due_at limit 1) next
         where p.number < $3
       )
@@ -183,10 +198,10 @@ export async function listPendingEndpoints(
         from webhook_endpoint where id = p.endpoint_id offset 0) e
       left join lateral (
         select true as due from webhook_delivery
-        where endpoint_id = p.endpoint_id and ${claimable('$2')}
+        where endpoint_id = p.endpoint_id and position >= $4 and ${claimable('$2')}
         order by due_at limit 1) d on e.enabled
       order by p.number`,
-    values: [after, new Date(nowMs), limit],
+    values: [after, new Date(nowMs), limit, pendingFrom],
   })
   return result.rows
 }

@@ -3,10 +3,10 @@ import { integerArray, textArray, timestampArray } from '../../postgres/binary-a
 import { DEADLINES } from '../../postgres/client.ts'
 import type { Health } from '../endpoints/endpoint.ts'
 import type { DeliveryState } from './delivery.ts'
+import { type DeliveryKey, positionRange } from './delivery-keys.ts'
 
 /** A finished attempt, and the resulting state of its delivery. */
-export interface Completion {
-  readonly id: string
+export interface Completion extends DeliveryKey {
   readonly fence: number
   readonly state: DeliveryState
   /** When the delivery is due again if it is pending, else when it was completed. */
@@ -57,17 +57,18 @@ export async function completeAttempts(
           started_at = i.started_at, latency_ms = i.latency_ms, status = nullif(i.status, 0),
           response_body = i.response_body, error = i.error
         from input i
-        where d.id = any(array(select id from input)) and d.id = i.id and d.claims = i.claim
+        where d.id = any(array(select id from input)) and d.position between $10 and $11
+          and d.id = i.id and d.claims = i.claim
         returning d.id, d.attempts, d.endpoint_id, i.started_at, i.error
       ), moved as (
         -- The previous attempt, which this statement's snapshot still shows: only the claimant
         -- writes to a delivery while its claim is valid.
         insert into webhook_attempt
-          (delivery_id, number, started_at, latency_ms, status, response_body, error)
-        select id, attempts, started_at, latency_ms, status, response_body, error
+          (delivery_id, number, position, started_at, latency_ms, status, response_body, error)
+        select id, attempts, position, started_at, latency_ms, status, response_body, error
         from webhook_delivery
         where id = any(array(select id from recorded where attempts > 1))
-          and started_at is not null
+          and position between $10 and $11 and started_at is not null
       ), outcome as (
         select endpoint_id, bool_or(error = '') as success, min(started_at) as started_at
         from recorded group by endpoint_id
@@ -96,7 +97,7 @@ export async function completeAttempts(
   return completions.map(({ id }) => (reported.has(id) ? reported.get(id) : HEALTHY))
 }
 
-function toArrays(completions: readonly Completion[]): Buffer[] {
+function toArrays(completions: readonly Completion[]): (Buffer | bigint)[] {
   return [
     textArray(completions.map((completion) => completion.id)),
     integerArray(completions.map((completion) => completion.fence)),
@@ -107,5 +108,6 @@ function toArrays(completions: readonly Completion[]): Buffer[] {
     integerArray(completions.map((completion) => completion.status ?? 0)),
     textArray(completions.map((completion) => completion.responseBody)),
     textArray(completions.map((completion) => completion.error)),
+    ...positionRange(completions),
   ]
 }

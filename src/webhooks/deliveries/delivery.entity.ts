@@ -2,14 +2,18 @@ import { defineEntity, p } from '@mikro-orm/core'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
 import type { DeliveryState } from './delivery.ts'
 
-/** The delivery of one event to one endpoint. */
+/**
+ * The delivery of one event to one endpoint. Partitioned by `position`: a statement that knows the
+ * position opens one partition, and retention drops whole ones.
+ */
 export const DeliveryEntity = defineEntity({
   name: 'Delivery',
   tableName: 'webhook_delivery',
   properties: {
     id: p.text().primary(),
-    endpoint: p.manyToOne(EndpointEntity).mapToPk(),
-    position: p.bigint(),
+    // To drop a partition would otherwise wait for all that use endpoints.
+    endpoint: p.manyToOne(EndpointEntity).mapToPk().createForeignKeyConstraint(false),
+    position: p.bigint().primary().autoincrement(false),
     state: p.text().$type<DeliveryState>(),
     attempts: p.integer(),
     /** The number of attempts made when the retry schedule was last restarted. */
@@ -56,14 +60,16 @@ export const DeliveryEntity = defineEntity({
 
 /**
  * One request to an endpoint and its outcome. Append-only. The latest attempt is kept in the row of
- * its delivery until another follows; most deliveries have only one.
+ * its delivery until another follows; most deliveries have only one. Partitioned like deliveries.
  */
 export const AttemptEntity = defineEntity({
   name: 'Attempt',
   tableName: 'webhook_attempt',
   properties: {
-    delivery: p.manyToOne(DeliveryEntity).mapToPk().primary(),
+    deliveryId: p.text().primary(),
     number: p.integer().primary(),
+    /** The position of the delivery. */
+    position: p.bigint().primary().autoincrement(false),
     startedAt: p.datetime(3),
     latencyMs: p.integer(),
     /** HTTP status; null without a response. */
@@ -75,13 +81,15 @@ export const AttemptEntity = defineEntity({
   },
 })
 
-/** One row: the last position of the event log for which deliveries were created. */
+/**
+ * The positions of the event log up to which deliveries were created: a row for each move, of which
+ * the highest counts. Rows are inserted and deleted, never updated: the versions of an updated row
+ * would all be read for as long as any snapshot is open.
+ */
 export const DispatcherEntity = defineEntity({
   name: 'Dispatcher',
   tableName: 'webhook_dispatcher',
   properties: {
-    id: p.integer().primary().autoincrement(false),
-    position: p.bigint(),
+    position: p.bigint().primary().autoincrement(false),
   },
-  checks: [{ name: 'webhook_dispatcher_one_row', expression: 'id = 1' }],
 })

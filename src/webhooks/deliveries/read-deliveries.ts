@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { EVENTS, leftJoinEvent } from '../../events/log.sql.ts'
+import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
@@ -28,7 +28,7 @@ const LATEST = `select d.attempts as number, d.started_at, d.latency_ms, d.statu
   where d.started_at is not null`
 
 const EARLIER = `select a.number, a.started_at, a.latency_ms, a.status, a.response_body, a.error
-  from webhook_attempt a where a.delivery_id = d.id`
+  from webhook_attempt a where a.delivery_id = d.id and a.position = d.position`
 
 const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
   coalesce(l.event_id, '') as "eventId", coalesce(o.kind, '') as "eventKind", d.state, d.attempts,
@@ -42,7 +42,7 @@ const COLUMNS = `d.id, d.endpoint_id as "endpointId", d.position,
 const EVENT = leftJoinEvent('d.position')
 
 /** Position and endpoint of the last delivery of the previous page. */
-interface DeliveryKey {
+interface PageKey {
   readonly position: bigint
   readonly endpointId: string
 }
@@ -59,7 +59,7 @@ export async function listOfEndpoint(
   pool: Pool,
   endpointId: string,
   state: DeliveryState | undefined,
-  after: DeliveryKey | undefined,
+  after: PageKey | undefined,
   limit: number,
 ): Promise<{ readonly deliveries: StoredDelivery[]; readonly readUpTo: string | undefined }> {
   const values: unknown[] = [limit, endpointId]
@@ -92,23 +92,24 @@ export async function listOfEvent(
   pool: Pool,
   eventId: string,
   filter: Pick<DeliveryFilter, 'endpointId' | 'state'>,
-  after: DeliveryKey | undefined,
+  after: PageKey | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
   const values: unknown[] = [eventId]
   const bind = (value: unknown) => `$${values.push(value)}`
   // Joins through the business's endpoints, because deliveries are indexed by endpoint.
-  const from = `${EVENTS}
+  const from = `logged l ${joinOutbox('l.outbox_seq')}
     join webhook_endpoint e on e.business_id = l.business_id
     join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
-  const where = ['l.event_id = $1']
+  const where: string[] = []
   if (filter.endpointId !== undefined) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`)
   if (filter.state !== undefined) where.push(`d.state = ${bind(filter.state)}`)
   if (after !== undefined) {
     where.push(`(d.position, d.endpoint_id) < (${bind(after.position)}, ${bind(after.endpointId)})`)
   }
   const result = await pool.query<Row>(
-    `select ${COLUMNS} from ${from} where ${where.join(' and ')}
+    `with ${findLogged('$1')}
+      select ${COLUMNS} from ${from} where ${['true', ...where].join(' and ')}
       order by d.position desc, d.endpoint_id desc limit ${bind(limit)}`,
     values,
   )

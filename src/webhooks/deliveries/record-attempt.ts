@@ -94,6 +94,7 @@ function completionOf(
   const nowMs = clock.now()
   const base = {
     id: claim.id,
+    position: claim.position,
     fence: claim.fence,
     startedAtMs,
     latencyMs,

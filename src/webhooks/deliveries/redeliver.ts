@@ -32,7 +32,7 @@ export async function redeliver(
   const nowMs = clock.now()
   // Not under the lock above: completing attempts locks deliveries before endpoints.
   await orm.em.fork().transactional(async (em) => {
-    if (!(await makeDue(em, deliveryId, nowMs))) return
+    if (!(await makeDue(em, found, nowMs))) return
     const details = { endpointId, eventId: found.eventId }
     const action = 'delivery.redeliver'
     await appendAudit(em, actor, { action, targetId: deliveryId, businessId, details })

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { EVENTS } from '../../events/log.sql.ts'
+import { type DeliveryKey, inCte } from './delivery-keys.ts'
 
 /** Which deliveries of an endpoint are sent again, and how many per statement. */
 interface Selection {
@@ -25,13 +26,17 @@ const waitsForRetry = (now: string) =>
 const EVENT_KEPT = `exists (select from ${EVENTS} where l.position = d.position)`
 
 /** Makes a delivery due in any state, if its event is kept. @returns whether it did */
-export async function makeDue(em: EntityManager, id: string, nowMs: number): Promise<boolean> {
+export async function makeDue(
+  em: EntityManager,
+  { id, position }: DeliveryKey,
+  nowMs: number,
+): Promise<boolean> {
   const now = new Date(nowMs)
   const updated = await em.execute<{ id: string }[]>(
     `update webhook_delivery d set ${restart('?')}
-      where d.id = ? and (d.state <> 'PENDING' or ${waitsForRetry('?')}) and ${EVENT_KEPT}
+      where d.id = ? and d.position = ? and (d.state <> 'PENDING' or ${waitsForRetry('?')}) and ${EVENT_KEPT}
       returning d.id`,
-    [now, id, now, now],
+    [now, id, position, now, now],
   )
   return updated.length > 0
 }
@@ -55,7 +60,7 @@ export async function recoverFailed(
         order by position limit $5
       ), made_due as (
         update webhook_delivery d set ${restart('$2')}
-        where d.id = any(array(select id from page)) and d.state = 'FAILED' and ${EVENT_KEPT}
+        where ${inCte('page', 'd')} and d.state = 'FAILED' and ${EVENT_KEPT}
         returning 1
       )
       select (select count(*)::int from made_due) as recovered,
@@ -85,12 +90,12 @@ export async function recoverWaiting(
   const result = await pool.query<{ recovered: number; scanned: number }>({
     name: 'webhook-recover-waiting',
     text: `with page as (
-        select id from webhook_delivery d
+        select id, position from webhook_delivery d
         where endpoint_id = $1 and state = 'PENDING' and ${waitsForRetry('$2')} and created_at >= $3
         order by due_at limit $4
       ), made_due as (
         update webhook_delivery d set ${restart('$2')}
-        where d.id = any(array(select id from page)) and d.state = 'PENDING'
+        where ${inCte('page', 'd')} and d.state = 'PENDING'
           and ${waitsForRetry('$2')}
         returning 1
       )

@@ -20,6 +20,7 @@ import {
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
 import { failClaims, releaseClaims } from './end-claims.ts'
+import { createPendingFrom } from './pending-from.ts'
 import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {
@@ -58,6 +59,7 @@ export class Worker implements Loop {
   readonly #attempts: AttemptRunner
   readonly #loop: Loop
   readonly #roundRobin = createRoundRobin(PAGE_MAX)
+  readonly #readPendingFrom: (nowMs: number) => Promise<bigint>
   #nextDueAtMs = Number.POSITIVE_INFINITY
   /** Kept, so that an endpoint with a constant backlog does not delay reading the others. */
   #listedAtMs = 0
@@ -73,8 +75,9 @@ export class Worker implements Loop {
   #stopped = false
 
   constructor(options: WorkerOptions) {
-    const { clock, limits, log, steps, leaseMs } = options
+    const { pool, clock, limits, log, steps, leaseMs } = options
     this.#options = options
+    this.#readPendingFrom = createPendingFrom(pool, IDLE_MS)
     this.#limiter = createConcurrencyLimiter(limits, () => performance.now())
     this.#loop = createLoop({ name: 'webhook worker', log, turn: () => this.#turn() })
     this.#attempts = new AttemptRunner({
@@ -136,11 +139,12 @@ export class Worker implements Loop {
     if (this.#full) return IDLE_MS
     const { pool, clock, leaseMs } = this.#options
     const nowMs = clock.now()
-    const { page, due } = await this.#list(nowMs)
+    const pendingFrom = await this.#readPendingFrom(nowMs)
+    const { page, due } = await this.#list(nowMs, pendingFrom)
     const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
     const { claims, lost } =
       allotments.length > 0
-        ? await claimDeliveries(pool, allotments, nowMs, leaseMs)
+        ? await claimDeliveries(pool, allotments, { nowMs, leaseMs, pendingFrom })
         : { claims: [], lost: [] }
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
     if (this.#stopped) return IDLE_MS
@@ -156,7 +160,7 @@ export class Worker implements Loop {
   }
 
   /** The endpoints with deliveries due: those that are known to have more, or a page of all. */
-  async #list(nowMs: number) {
+  async #list(nowMs: number, pendingFrom: bigint) {
     const isFresh = nowMs - this.#listedAtMs < IDLE_MS && nowMs >= this.#listedAtMs
     const mayReuse = this.#refilling && isFresh && !this.#woken && this.#nextDueAtMs > nowMs
     const known = mayReuse ? this.#backlogged : undefined
@@ -166,7 +170,12 @@ export class Worker implements Loop {
     if (known !== undefined) return { page: known, due: this.#roundRobin.order(known) }
     this.#listedAtMs = nowMs
     const { pool } = this.#options
-    const page = await listPendingEndpoints(pool, this.#roundRobin.after(), nowMs, PAGE_MAX)
+    const page = await listPendingEndpoints(pool, {
+      after: this.#roundRobin.after(),
+      nowMs,
+      pendingFrom,
+      limit: PAGE_MAX,
+    })
     const due = ownShare(page, this.#options).filter((endpoint) => endpoint.due)
     return { page, due: this.#roundRobin.order(due) }
   }

@@ -35,10 +35,12 @@ childProcessMain<FastifyServerOptions, FastifyServerReady, never, never>(async (
 async function lookUp(pool: pg.Pool, body: Record<string, string>) {
   const { rows } = await pool.query({
     name: 'look-up',
-    text: `select t.session_id, t.amount_minor, t.status, t.settled_at, t.bank, t.paid_at,
+    text: `select t.session_id, t.amount_minor, t.status, t.bank, t.paid_at, exists (select from ledger_posting p
+          where p.transaction_id = t.id and p.kind = 'settlement') as settled,
         a.reference, a.account_number, a.account_name, a.first_name, a.last_name, a.email
-      from transaction t join account a on a.id = t.account_id
-      where t.session_id = $1 and t.business_id = $2`,
+      from payment_session s join transaction t on t.id = s.transaction_id
+        join account a on a.id = t.account_id
+      where s.session_id = $1 and t.business_id = $2`,
     values: [body['session_id'], SEEDED_BUSINESS],
   })
   const row = rows[0]
@@ -51,7 +53,7 @@ async function lookUp(pool: pg.Pool, body: Record<string, string>) {
       transaction_ref: row.session_id,
       amount: Number(row.amount_minor) / 100,
       status: row.status,
-      is_settled: row.settled_at !== null,
+      is_settled: row.settled,
       method: 'bank_transfer',
       bank: row.bank,
       nuban: row.account_number,

@@ -1,6 +1,6 @@
 /**
- * All writes of a payment as one statement: looks up the account, and inserts transaction, ledger
- * posting and event.
+ * All writes of a payment as one statement: looks up the account, and inserts session, transaction,
+ * ledger posting and event.
  */
 export const PAYMENT_SQL = paymentSql([
   '$1',
@@ -68,6 +68,11 @@ function paymentSql(values: readonly string[]): string {
   return `with found as (
       select id, business_id, live from account
       where account_number = ${number} and bank = ${bank} and status = 'ACTIVE'
+    ), new_session as (
+      insert into payment_session (session_id, bank, live, transaction_id)
+      select ${session}::text, ${bank}, live, ${id}::text from found
+      on conflict (session_id, bank, live) do nothing
+      returning transaction_id
     ), recorded as (
       insert into transaction (id, business_id, live, account_id, bank, session_id, amount_minor, status,
         paid_at, created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
@@ -75,8 +80,7 @@ function paymentSql(values: readonly string[]): string {
       select ${id}::text, business_id, live, id, ${bank}, ${session}::text, ${amount}::bigint, 'SUCCESS',
         ${at}::timestamptz, ${at}::timestamptz, ${payer}::text, ${from}::text, ${code}::text,
         ${payerBank}::text, ${text}::text, 'notification'
-      from found
-      on conflict (session_id, bank, live) do nothing
+      from found cross join new_session
       returning id, business_id, live, bank, amount_minor, created_at
     ), posted as (
       insert into ledger_posting

@@ -89,7 +89,8 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   }),
   'EventService.Subscribe expired_cursor': async ({ service }) => {
     const { pool } = service.database
-    const { rows } = await pool.query('update sequencer set floor = 1 returning epoch')
+    await pool.query('update event_retention set floor = 1')
+    const { rows } = await pool.query('select epoch from sequencer')
     const cursor = encodeCursor({ epoch: rows[0].epoch, position: 0n, tag: '' })
     return { start: { case: 'cursor', value: cursor } }
   },

@@ -4,8 +4,8 @@ import {
   type Completion,
   completeAttempts,
 } from '../../../src/webhooks/deliveries/complete-attempts.ts'
-import { dispatchEvents } from '../../../src/webhooks/deliveries/dispatch-events.ts'
 import { failClaims, releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
+import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
 import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, useWebhooks } from '../harness.ts'
 
@@ -18,7 +18,7 @@ const nowMs = Date.now()
 const dispatch = () =>
   dispatchEvents(pool(), {
     ...{ idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS },
-    ...{ nowMs, allotments: [] },
+    ...{ nowMs, allotments: [], pausedBeforeMs: 0 },
   })
 
 /** A delivery that no process sends yet. @returns the id of its endpoint */
@@ -34,7 +34,8 @@ async function createDelivery(): Promise<string> {
 
 /** Claims the delivery of an endpoint. @returns undefined if it cannot be claimed at that time */
 async function claim(endpointId: string, atMs: number): Promise<Claim | undefined> {
-  const { claims } = await claimDeliveries(pool(), [{ endpointId, share: 1 }], atMs, LEASE_MS)
+  const terms = { nowMs: atMs, leaseMs: LEASE_MS, pendingFrom: 0n }
+  const { claims } = await claimDeliveries(pool(), [{ endpointId, share: 1 }], terms)
   return claims[0]
 }
 
@@ -49,8 +50,15 @@ async function claimTwice() {
   return { endpointId, late, current, atMs }
 }
 
-const completionOf = ({ id, fence }: Claim, error = ''): Completion => ({
-  ...{ id, fence, error, state: error === '' ? 'DELIVERED' : 'PENDING', atMs: nowMs + 1_000 },
+const completionOf = ({ id, position, fence }: Claim, error = ''): Completion => ({
+  ...{
+    id,
+    position,
+    fence,
+    error,
+    state: error === '' ? 'DELIVERED' : 'PENDING',
+    atMs: nowMs + 1_000,
+  },
   ...{ startedAtMs: nowMs, latencyMs: 5, status: 200, responseBody: '' },
 })
 

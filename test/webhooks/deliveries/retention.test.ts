@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { deliveredUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
+import { epochMs } from '../../../src/postgres/epoch-ms.ts'
+import { dropPartition, listPartitions } from '../../../src/postgres/partitions/partitions.ts'
+import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
+import { completeAttempts } from '../../../src/webhooks/deliveries/complete-attempts.ts'
 import { RETRY_SCHEDULE_MS } from '../../../src/webhooks/deliveries/retry.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
@@ -23,7 +26,7 @@ async function lastPosition(): Promise<bigint> {
 }
 
 describe('deliveries', () => {
-  test('are deleted with their attempts once they were completed long enough ago', async () => {
+  test('are dropped with their attempts once all of their partition are old enough', async () => {
     const clock = movableClock()
     const options = { clock, retentionDays: 30, retryScheduleMs: [10] }
     const webhooks = harness.started(options)
@@ -41,75 +44,58 @@ describe('deliveries', () => {
       })
     await completed(id, 25)
     await completed(deadId, 25)
+    await harness.cut()
     expect(await countAttempts()).toBe(75)
 
     clock.advance(29 * DAY_MS)
-    expect(await webhooks.retention.run()).toEqual({ expired: 0, deleted: 0 })
+    expect(await webhooks.retention.run()).toEqual({ expired: 0, dropped: 0 })
     await harness.publish(paymentEvent(business))
     await completed(id, 26)
     await completed(deadId, 26)
+    await harness.cut()
     clock.advance(2 * DAY_MS)
-    expect(await webhooks.retention.run()).toEqual({ expired: 0, deleted: 50 })
+    expect(await webhooks.retention.run()).toEqual({ expired: 0, dropped: 1 })
     expect(await harness.deliveries(id)).toHaveLength(1)
     expect(await harness.deliveries(deadId)).toHaveLength(1)
     expect(await countAttempts()).toBe(3)
+    clock.advance(30 * DAY_MS)
+    expect(await webhooks.retention.run()).toEqual({ expired: 0, dropped: 1 })
+    expect(await countAttempts()).toBe(0)
   })
 
-  test('are kept while pending, and for the retention time after a late completion', async () => {
+  test('that are pending or in progress are dropped too, and disturb no others', async () => {
     const clock = movableClock()
-    const webhooks = harness.started({ clock, retentionDays: 30, retryScheduleMs: [DAY_MS] })
-    const peer = await harness.receiver()
-    peer.answer({ status: 500 })
+    const webhooks = harness.started({ clock, retryScheduleMs: [60 * DAY_MS] })
+    const [waiting, busy] = [await harness.receiver(), await harness.receiver()]
+    waiting.answer({ status: 500 })
+    busy.answer('hang')
     const business = await harness.business()
-    const { id } = await addEndpoint(webhooks, business, peer.url)
+    const { id } = await addEndpoint(webhooks, business, waiting.url)
+    const { id: busyId } = await addEndpoint(webhooks, business, busy.url)
     await harness.publish(paymentEvent(business))
-    const row = await until(async () => {
-      const [first] = await harness.deliveries(id)
-      return first?.attempts === 1 ? first : undefined
-    })
-    await harness.database.pool.query(
-      `update webhook_delivery set due_at = now() + interval '60 days' where id = $1`,
-      [row.id],
-    )
-    clock.advance(40 * DAY_MS)
-    expect(await webhooks.retention.run()).toMatchObject({ deleted: 0 })
-    peer.answer({ status: 200 })
-    await clientOf(webhooks).redeliver({ deliveryId: row.id })
-    await until(async () => (await harness.deliveries(id))[0]?.completed_at)
-    expect(await webhooks.retention.run()).toMatchObject({ deleted: 0 })
+    await until(async () => (await harness.deliveries(id))[0]?.attempts === 1)
+    await busy.next()
+    await harness.cut()
     clock.advance(31 * DAY_MS)
-    expect(await webhooks.retention.run()).toMatchObject({ deleted: 1 })
+    expect(await webhooks.retention.run()).toMatchObject({ dropped: 1 })
     expect(await harness.deliveries(id)).toEqual([])
-  })
 
-  test('are deleted in batches, whatever their number', async () => {
-    const clock = movableClock()
-    const webhooks = harness.started({ clock })
-    const business = await harness.business()
-    const { id } = await addEndpoint(webhooks, business, 'https://a.example/')
-    await harness.database.pool.query(
-      `insert into webhook_delivery
-        (id, endpoint_id, position, state, attempts, due_at, claims, created_at, completed_at)
-      select 'dlv_00000' || lpad(n::text, 21, '0'), $1, n, 'DELIVERED', 1, now(), 1,
-        now() - interval '40 days', now() - interval '40 days'
-      from generate_series(1000001, 1005500) as n`,
-      [id],
-    )
-    await harness.database.pool.query(
-      `insert into webhook_attempt
-        (delivery_id, number, started_at, latency_ms, status, response_body, error)
-      select id, 1, now(), 1, 200, '', '' from webhook_delivery where endpoint_id = $1`,
-      [id],
-    )
-    expect(await webhooks.retention.run()).toMatchObject({ deleted: 5_500 })
-    expect(await harness.deliveries(id)).toEqual([])
+    waiting.answer({ status: 200 })
+    busy.answer({ status: 200 })
+    const event = paymentEvent(business)
+    await harness.publish(event)
+    for (const peer of [waiting, busy]) {
+      const requests = await peer.waitFor((all) => all.length === 2)
+      expect(requests[1]!.headers['webhook-id']).toBe(event.id)
+    }
+    await harness.allCompleted(busyId)
+    expect((await harness.deliveries(busyId)).map(({ state }) => state)).toEqual(['DELIVERED'])
   })
 })
 
 describe('a pending delivery', () => {
-  test('keeps its event in the log until it completes or its endpoint is deleted', async () => {
+  test('to an endpoint that does not respond holds back no retention of events', async () => {
     const webhooks = harness.started({ retryScheduleMs: [DAY_MS] })
-    const client = clientOf(webhooks)
     const peer = await harness.receiver()
     peer.answer({ status: 500 })
     const business = await harness.business()
@@ -118,10 +104,7 @@ describe('a pending delivery', () => {
     await until(
       async () => (await harness.deliveries(id)).filter((row) => row.attempts === 1).length === 2,
     )
-    const last = await lastPosition()
-    await until(async () => (await deliveredUpTo(harness.database.pool)) === last - 2n)
-    await client.deleteEndpoint({ endpointId: id })
-    expect(await deliveredUpTo(harness.database.pool)).toBe(last)
+    expect(await dispatchedUpTo(harness.database.pool)).toBe(await lastPosition())
   })
 
   test('to a deleted endpoint fails, and the endpoint is purged later', async () => {
@@ -141,15 +124,54 @@ describe('a pending delivery', () => {
     expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
     const [row] = await harness.deliveries(id)
     expect(row).toMatchObject({ state: 'FAILED', failure: 'the endpoint was removed' })
-
+    const left = async () => {
+      const { rows } = await harness.database.pool.query(
+        `select (select count(*)::int from webhook_endpoint where id = $1) as endpoints,
+          (select count(*)::int from webhook_secret where endpoint_id = $1) as secrets`,
+        [id],
+      )
+      return rows
+    }
     clock.advance(31 * DAY_MS)
     await webhooks.retention.run()
-    const { rows } = await harness.database.pool.query(
-      `select (select count(*)::int from webhook_endpoint where id = $1) as endpoints,
-        (select count(*)::int from webhook_secret where endpoint_id = $1) as secrets`,
+    // Its delivery is still there, in a partition that takes new ones.
+    expect(await left()).toEqual([{ endpoints: 1, secrets: 1 }])
+    await harness.cut()
+    await webhooks.retention.run()
+    expect(await left()).toEqual([{ endpoints: 0, secrets: 0 }])
+  })
+
+  test('to a deleted endpoint fails once its lease has ended, and a late attempt changes nothing', async () => {
+    const { pool } = harness.database
+    const clock = movableClock()
+    const webhooks = harness.started({ clock })
+    const peer = await harness.receiver()
+    peer.answer('hang')
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url)
+    await harness.publish(paymentEvent(business))
+    await peer.next()
+    await clientOf(webhooks).deleteEndpoint({ endpointId: id })
+    const { rows } = await pool.query(
+      `select id, position, claims, ${epochMs('leased_until')} as leased_until_ms
+        from webhook_delivery where endpoint_id = $1`,
       [id],
     )
-    expect(rows).toEqual([{ endpoints: 0, secrets: 0 }])
+    const [{ id: deliveryId, position, claims, leased_until_ms: leasedUntilMs }] = rows
+    clock.advance(1_000)
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
+    clock.advance(leasedUntilMs - clock.now() + 1_000)
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
+
+    const attempt = { id: deliveryId, position: BigInt(position), fence: claims }
+    const response = { latencyMs: 5, status: 200, responseBody: '', error: '' }
+    const atMs = clock.now()
+    const completion = { ...attempt, ...response, state: 'DELIVERED' as const, atMs }
+    expect(await completeAttempts(pool, [{ ...completion, startedAtMs: atMs }])).toEqual([
+      undefined,
+    ])
+    const [row] = await harness.deliveries(id)
+    expect(row).toMatchObject({ state: 'FAILED', failure: 'the endpoint was removed' })
   })
 
   test('to a disabled endpoint is paused, then fails, and is recoverable', async () => {
@@ -167,10 +189,8 @@ describe('a pending delivery', () => {
     await harness.allCompleted(otherId)
     clock.advance(PAUSED_MAX_MS - 60_000)
     expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
-    expect(await deliveredUpTo(harness.database.pool)).toBeLessThan(await lastPosition())
     clock.advance(120_000)
     expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
-    expect(await deliveredUpTo(harness.database.pool)).toBe(await lastPosition())
     expect((await harness.deliveries(id))[0]?.failure).toBe(
       'the endpoint was disabled for longer than the retry period',
     )
@@ -180,4 +200,46 @@ describe('a pending delivery', () => {
     expect(await client.recover({ endpointId: id, since })).toMatchObject({ recovered: 1n })
     expect((await peer.next()).headers['webhook-id']).toBe(event.id)
   })
+})
+
+describe('a disabled endpoint', () => {
+  test('gets no deliveries once it was disabled for longer than they are paused, and then the next ones', async () => {
+    const clock = movableClock()
+    const webhooks = harness.started({ clock, retryScheduleMs: RETRY_SCHEDULE_MS })
+    const client = clientOf(webhooks)
+    const [peer, other] = [await harness.receiver(), await harness.receiver()]
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url)
+    await addEndpoint(webhooks, business, other.url)
+    await client.updateEndpoint({ endpointId: id, enabled: false })
+    const [held, skipped, next] = [1n, 2n, 3n].map((amount) => paymentEvent(business, amount))
+    clock.advance(PAUSED_MAX_MS - 60_000)
+    await harness.publish(held!)
+    await other.next()
+    expect(await harness.deliveries(id)).toHaveLength(1)
+    clock.advance(120_000)
+    await harness.publish(skipped!)
+    await other.next()
+    expect(await harness.deliveries(id)).toHaveLength(1)
+
+    await client.updateEndpoint({ endpointId: id, enabled: true })
+    await harness.publish(next!)
+    const received = [await peer.next(), await peer.next()].map(
+      ({ headers }) => headers['webhook-id'],
+    )
+    expect(received).toEqual([held!.id, next!.id])
+  })
+})
+
+// Last, as it cuts partitions ahead.
+test('partitions of events that are not dispatched yet are kept', async () => {
+  const { pool } = harness.database
+  harness.started()
+  await until(async () => (await dispatchedUpTo(pool)) === (await lastPosition()))
+  await harness.cut(1n)
+  const [part] = (await listPartitions(pool, 'webhook_delivery')).slice(-2)
+  expect(await dropPartition(pool, 'webhook_delivery', part!.name)).toBe(false)
+  expect(
+    await dropPartition(pool, 'webhook_attempt', part!.name.replace('delivery', 'attempt')),
+  ).toBe(false)
 })

@@ -37,6 +37,7 @@ function setUp() {
       startedTickMs: 0,
       claim: {
         id: `dlv_${id}`,
+        position: 7n,
         endpointId: 'ep_1',
         attempts: 0,
         fence: 1,

@@ -430,7 +430,7 @@ export const Schedule = {
   UNSPECIFIED: 0,
 
   /**
-   * Immediately.
+   * Within a minute after it was recorded: a balance gets at most one settlement in a minute.
    *
    * @generated from enum value: SCHEDULE_INSTANT = 1;
    */

@@ -175,7 +175,8 @@ export const EndpointStatus = {
   ENABLED: 1,
 
   /**
-   * Deliveries are paused for as long as retries last, and then fail; Recover sends them again.
+   * Deliveries are paused for as long as retries last, and then fail; Recover sends them again. Later
+   * events get no deliveries until the endpoint is enabled.
    *
    * @generated from enum value: ENDPOINT_STATUS_DISABLED = 2;
    */

@@ -603,7 +603,8 @@ export const WebhookService: GenService<{
   },
   /**
    * Changes the fields that are set, and keeps the others. Enabling an endpoint sends its paused
-   * deliveries; those that failed meanwhile are sent again by Recover.
+   * deliveries; those that failed meanwhile are sent again by Recover. Events of the time after that
+   * have no deliveries: a business reads them with listEvents.
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
    * (not_found).
@@ -693,7 +694,8 @@ export const WebhookService: GenService<{
   },
   /**
    * Sends a delivery again at once, with the full retry schedule ahead of it, even if it was
-   * acknowledged before. A delivery that is already due or in progress does not change.
+   * acknowledged before. A delivery that is already due or in progress does not change. Retention
+   * drops deliveries by their age, so one sent again shortly before keeps only the retries until then.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the delivery, or its
    * endpoint was deleted), FAILED_PRECONDITION (endpoint_disabled; event_expired: retention has
@@ -709,7 +711,8 @@ export const WebhookService: GenService<{
   /**
    * Sends again what an endpoint has not acknowledged since a time: deliveries that failed and
    * deliveries that wait for a retry. Repeating the call is safe; after an interruption it continues
-   * where it stopped. Skips events that retention has deleted.
+   * where it stopped. Skips events that retention has deleted, and events that have no delivery
+   * because the endpoint had been disabled for longer than retries last.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (endpoint_disabled).

@@ -1,8 +1,9 @@
 import type { Pool } from 'pg'
 import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
-import { type ClaimRow, ENCRYPTED_SECRETS } from './claim-deliveries.ts'
-import type { Allotment } from './concurrency-limiter.ts'
+import { type ClaimRow, ENCRYPTED_SECRETS } from '../deliveries/claim-deliveries.ts'
+import type { Allotment } from '../deliveries/concurrency-limiter.ts'
+import { lastPosition, tryLock } from './dispatcher-position.ts'
 
 interface DispatchOptions {
   /** The start of the new deliveries' ids: "dlv_" and the time. */
@@ -12,6 +13,8 @@ interface DispatchOptions {
   /** How many new deliveries of which endpoints are claimed immediately. */
   readonly allotments: readonly Allotment[]
   readonly leaseMs: number
+  /** An endpoint that was disabled before this time gets no deliveries. */
+  readonly pausedBeforeMs: number
 }
 
 interface Dispatched {
@@ -27,9 +30,9 @@ type Row = { events: number; deliveries: number } & (ClaimRow | { endpoint_id: n
  * Creates the deliveries of the next events and advances the dispatcher past them, in one
  * statement. It does nothing while another instance is dispatching.
  *
- * The row lock makes it safe, even if this statement's snapshot is older than the position that it
- * then reads: positions are committed in order, so such a snapshot sees no event past that
- * position.
+ * The lock only saves work. If another instance commits after this statement's snapshot and before
+ * its lock, this one dispatches the same events again: their deliveries exist, so it creates none,
+ * and the highest position counts.
  *
  * Deliveries that this instance can send at once are created as claimed, which saves a second write
  * of the row. Any instance may claim the others.
@@ -38,8 +41,8 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
   const { nowMs, allotments } = options
   const { rows } = await pool.query<Row>({
     name: 'webhook-dispatch',
-    text: `with dispatcher as (
-        select position from webhook_dispatcher where id = 1 for update skip locked
+    text: `with ${tryLock('webhook dispatcher')}, dispatcher as (
+        ${lastPosition('(select held from lock)')}
       ), next as (
         ${selectEventsAfter('(select position from dispatcher)', '$1')}
       ), matched as (
@@ -50,7 +53,8 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         ${joinOutbox('n.outbox_seq')}
         -- "offset 0" keeps the planner on the index, however many events it expects.
         cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
-          where business_id = n.business_id and live = n.live and deleted_at is null offset 0) e
+          where business_id = n.business_id and live = n.live and deleted_at is null
+            and (disabled_at is null or disabled_at >= $7) offset 0) e
         left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
         where e.after_position < n.position
           and case
@@ -68,8 +72,9 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         on conflict (endpoint_id, position) do nothing
         returning id, endpoint_id, position, claims
       ), advanced as (
-        update webhook_dispatcher set position = (select max(position) from next)
-        where id = 1 and exists (select from next)
+        insert into webhook_dispatcher (position)
+        select max(position) from next having count(*) > 0
+        on conflict do nothing
       ), grouped as (
         select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position), ','
           order by position) as claimed from created where claims > 0 group by endpoint_id
@@ -85,6 +90,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
       new Date(nowMs + options.leaseMs),
+      new Date(options.pausedBeforeMs),
     ],
   })
   const { events = 0, deliveries = 0 } = rows[0] ?? {}

@@ -1,8 +1,10 @@
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import { inCte } from '../deliveries/delivery-keys.ts'
+import { deleteSupersededPositions } from '../dispatch/dispatcher-position.ts'
+import { dropDeliveries } from './drop-deliveries.ts'
 
 interface RetentionOptions {
   readonly pool: Pool
@@ -13,10 +15,10 @@ interface RetentionOptions {
   readonly pausedMaxMs: number
 }
 
-/** Ends undeliverable deliveries and deletes old ones, in small batches. */
+/** Ends undeliverable deliveries in small batches, and drops partitions of old ones. */
 export interface DeliveryRetention extends Pick<Loop, 'start' | 'stop'> {
-  /** One run, until the signal aborts. @returns how many deliveries expired and were deleted */
-  run(signal?: AbortSignal): Promise<{ expired: number; deleted: number }>
+  /** One run, until the signal aborts. @returns how many deliveries expired, and partitions dropped */
+  run(signal?: AbortSignal): Promise<{ expired: number; dropped: number }>
 }
 
 const DAY_MS = 86_400_000
@@ -27,9 +29,6 @@ const EVERY_MS = 600_000
 /** Bounds: deliveries scanned per statement, and statements per loop of one run. */
 const ROWS_MAX = 2_000
 const STATEMENTS_MAX = 2_000
-
-/** "dlv_" and ten characters of time: ids of earlier deliveries sort before it. */
-const ID_PREFIX_LENGTH = 14
 
 export function createDeliveryRetention(options: RetentionOptions): DeliveryRetention {
   const { pool, clock, log, retentionDays, pausedMaxMs } = options
@@ -46,17 +45,10 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
       if (rows < ROWS_MAX) break
     }
     const beforeMs = nowMs - retentionDays * DAY_MS
-    const beforeId = newId('dlv', beforeMs).slice(0, ID_PREFIX_LENGTH)
-    let deleted = 0
-    let after = ''
-    for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
-      const page = await deleteOldDeliveries(pool, { after, beforeId, beforeMs, rowsMax: ROWS_MAX })
-      deleted += page.deleted
-      if (page.last === undefined) break
-      after = page.last
-    }
+    const dropped = signal?.aborted ? 0 : await dropDeliveries(pool, beforeMs)
     if (!signal?.aborted) await purgeEndpoints(pool, beforeMs)
-    return { expired, deleted }
+    await deleteSupersededPositions(pool, signal)
+    return { expired, dropped }
   }
   const loop = createLoop({
     name: 'delivery retention',
@@ -84,10 +76,10 @@ async function expireUndeliverable(
         select id, deleted_at is not null as removed from webhook_endpoint
         where deleted_at is not null or disabled_at < $2
       ), expired as (
-        select d.id, case when e.removed then 'the endpoint was removed'
+        select d.*, case when e.removed then 'the endpoint was removed'
           else 'the endpoint was disabled for longer than the retry period' end as failure
         from unreachable e cross join lateral (
-          select id from webhook_delivery
+          select id, position from webhook_delivery
           where endpoint_id = e.id and state = 'PENDING'
             and due_at < case when e.removed then $1::timestamptz else $2::timestamptz end
             and (leased_until is null or leased_until <= $1)
@@ -96,48 +88,10 @@ async function expireUndeliverable(
       )
       update webhook_delivery d set state = 'FAILED', completed_at = $1, failure = x.failure,
         claims = d.claims + 1
-      from expired x where d.id = x.id and d.state = 'PENDING'`,
+      from expired x where ${inCte('expired', 'd')} and d.id = x.id and d.state = 'PENDING'`,
     values: [new Date(options.nowMs), new Date(options.pausedBeforeMs), options.rowsMax],
   })
   return result.rowCount ?? 0
-}
-
-/**
- * Deletes the next page of old deliveries with their attempts. Ids rise with time, so a run scans
- * the old deliveries once, in the order of the primary key. Deliveries completed late are kept
- * until a later run; pending ones are never deleted.
- *
- * @param options ids after `after` and before `beforeId`, completed before `beforeMs`
- * @returns the number deleted, and the id to continue after; undefined at the end
- */
-async function deleteOldDeliveries(
-  pool: Pool,
-  options: {
-    readonly after: string
-    readonly beforeId: string
-    readonly beforeMs: number
-    readonly rowsMax: number
-  },
-): Promise<{ deleted: number; last: string | undefined }> {
-  const result = await pool.query<{ deleted: number; scanned: number; last: string | null }>({
-    name: 'webhook-delete-deliveries',
-    text: `with page as (
-        select id from webhook_delivery where id > $1 and id < $2 order by id limit $4
-      ), old as (
-        select id from webhook_delivery
-        where id = any(array(select id from page)) and state <> 'PENDING' and completed_at < $3
-        for update skip locked
-      ), attempts as (
-        delete from webhook_attempt where delivery_id = any(array(select id from old))
-      ), deliveries as (
-        delete from webhook_delivery where id = any(array(select id from old)) returning 1
-      )
-      select (select count(*)::int from deliveries) as deleted,
-        (select count(*)::int from page) as scanned, (select max(id) from page) as last`,
-    values: [options.after, options.beforeId, new Date(options.beforeMs), options.rowsMax],
-  })
-  const { deleted = 0, scanned = 0, last = null } = result.rows[0] ?? {}
-  return { deleted, last: scanned < options.rowsMax ? undefined : (last ?? undefined) }
 }
 
 /** Purges endpoints that were deleted before the time and have no deliveries left. */

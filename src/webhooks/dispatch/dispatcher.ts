@@ -3,15 +3,17 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { readClaims } from './claim-deliveries.ts'
+import { readClaims } from '../deliveries/claim-deliveries.ts'
+import type { Worker } from '../deliveries/worker.ts'
 import { dispatchEvents } from './dispatch-events.ts'
-import type { Worker } from './worker.ts'
 
 interface DispatcherOptions {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Logger
   readonly leaseMs: number
+  /** How long a disabled endpoint still gets deliveries, which are paused. */
+  readonly pausedMaxMs: number
   /** Sends the deliveries that are claimed immediately. */
   readonly worker: Pick<Worker, 'allot' | 'enqueue'>
   /** Called when it has created other deliveries that are due. */
@@ -27,7 +29,7 @@ const IDLE_MS = 1_000
 
 /** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
-  const { pool, clock, log, leaseMs, worker, onDue } = options
+  const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue } = options
   return createLoop({
     name: 'webhook dispatcher',
     log,
@@ -40,6 +42,7 @@ export function createDispatcher(options: DispatcherOptions): Loop {
         eventsMax: EVENTS_MAX,
         allotments: worker.allot(),
         leaseMs,
+        pausedBeforeMs: nowMs - pausedMaxMs,
       })
       let due = dispatched.deliveries
       if (dispatched.claimed.length > 0) {

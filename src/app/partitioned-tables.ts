@@ -1,0 +1,32 @@
+import type { Pool } from 'pg'
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../core/clock.ts'
+import { eventsPerDay } from '../events/read-log.ts'
+import type { PartitionedTable } from '../postgres/partitions/partitioned-table.ts'
+import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
+
+/** A statement opens every partition that it cannot exclude, so a table has few; retention drops one at a time. */
+const PARTITIONS_KEPT = 30
+
+/** The tables that are partitioned by range: see `PartitionedTable`. */
+export function partitionedTables(
+  pool: Pool,
+  clock: Clock,
+  {
+    eventRetentionDays,
+    deliveryRetentionDays,
+  }: Pick<Config, 'eventRetentionDays' | 'deliveryRetentionDays'>,
+): readonly PartitionedTable[] {
+  const perDay = () => eventsPerDay(pool, clock.now())
+  const lastKey = () => dispatchedUpTo(pool)
+  const days = Math.ceil(eventRetentionDays / PARTITIONS_KEPT)
+  const sent = { perDay, lastKey, days: Math.ceil(deliveryRetentionDays / PARTITIONS_KEPT) }
+  return [
+    { kind: 'number', table: 'outbox', key: 'seq', perDay, days },
+    { kind: 'number', table: 'event_log', key: 'position', perDay, days },
+    { kind: 'number', table: 'webhook_delivery', key: 'position', ...sent },
+    { kind: 'number', table: 'webhook_attempt', key: 'position', ...sent },
+    { kind: 'time', table: 'transaction', key: 'id', prefix: 'txn', perDay },
+    { kind: 'time', table: 'ledger_posting', key: 'transaction_id', prefix: 'txn', perDay },
+  ]
+}

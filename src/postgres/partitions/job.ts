@@ -1,0 +1,88 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
+import { createLoop, type Loop } from '../../core/loop.ts'
+import { nextCut, secondsAhead } from './next-cut.ts'
+import type { PartitionedTable } from './partitioned-table.ts'
+import { cutPartition, isLocked, readTableState } from './partitions.ts'
+
+/** The first run waits until the service has started. */
+const FIRST_MS = 5_000
+const EVERY_MS = 60_000
+
+/** The pause before another attempt to get the locks. Inserts wait for each attempt. */
+const LOCKED_MS = 10_000
+
+/** The most cuts of one table in one run. */
+const CUTS_MAX = 4
+
+/** An operator should hear of a late job while there is still this much ahead. */
+export const AHEAD_WARN_SECONDS = 86_400
+
+interface Options {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: Logger
+  readonly tables: readonly PartitionedTable[]
+}
+
+/** Cuts partitions ahead of time. */
+export interface PartitionJob extends Pick<Loop, 'stop'> {
+  start(): void
+  /** Runs once. @returns the number of cuts, and the tables whose locks it did not get */
+  run(): Promise<{ readonly cuts: number; readonly locked: readonly string[] }>
+}
+
+/** Any number of instances may run it: `cut_partition` lets one at a time through. */
+export function createPartitionJob({ pool, clock, log, tables }: Options): PartitionJob {
+  const run = async () => {
+    const locked: string[] = []
+    let cuts = 0
+    for (const table of tables) {
+      try {
+        cuts += await cutAhead(pool, clock, log, table)
+      } catch (error) {
+        if (!isLocked(error)) throw error
+        locked.push(table.table)
+        await warnIfLate(pool, clock, log, table)
+      }
+    }
+    return { cuts, locked }
+  }
+  const loop = createLoop({
+    name: 'partitions',
+    log,
+    everyMs: EVERY_MS,
+    turn: async () => ((await run()).locked.length > 0 ? LOCKED_MS : undefined),
+  })
+  return { start: () => loop.start(FIRST_MS), stop: loop.stop, run }
+}
+
+async function cutAhead(
+  pool: Pool,
+  clock: Clock,
+  log: Logger,
+  table: PartitionedTable,
+): Promise<number> {
+  for (let cuts = 0; cuts < CUTS_MAX; cuts++) {
+    const state = await readTableState(pool, table, clock.now())
+    const cut = nextCut(table, state)
+    if (cut === undefined || !(await cutPartition(pool, table.table, cut))) return cuts
+    log.info({ table: table.table, ...cut }, 'partition cut')
+  }
+  return CUTS_MAX
+}
+
+async function warnIfLate(
+  pool: Pool,
+  clock: Clock,
+  log: Logger,
+  table: PartitionedTable,
+): Promise<void> {
+  const ahead = secondsAhead(table, await readTableState(pool, table, clock.now()))
+  if (ahead >= AHEAD_WARN_SECONDS) return
+  log.warn(
+    { table: table.table, secondsAhead: Math.round(ahead) },
+    'no partition is made ahead: a long transaction holds the table',
+  )
+}

@@ -1,0 +1,143 @@
+import { joinAccount } from '../accounts/account.sql.ts'
+import { invalidFields } from '../core/errors.ts'
+import { ENTRIES_IN_RANGE } from '../events/balance-changes/balance-changes.sql.ts'
+import {
+  findSequenceBounds,
+  lastSequenceBefore,
+} from '../events/balance-changes/business-sequences.ts'
+import { epochMs } from '../postgres/epoch-ms.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import {
+  invalidPageToken,
+  type PageTokenField,
+  pageTokenOf,
+  readPage,
+} from '../postgres/page-token.ts'
+import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
+import type { StoredTransaction, TransactionStatus } from './transaction.ts'
+
+/** Which payments to list; times in epoch milliseconds. */
+export interface RecordedFilter {
+  readonly businessId: string
+  readonly live: boolean | undefined
+  readonly accountId: string | undefined
+  readonly status: TransactionStatus | undefined
+  /** When they were paid. */
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+  readonly recordedFromMs: number | undefined
+  readonly recordedToMs: number | undefined
+  readonly pageSize: number
+  readonly pageToken: string
+  readonly pageTokenField?: PageTokenField | undefined
+}
+
+/** How many balance changes a page with filters reads. */
+const SCANNED_MAX = 1_000
+
+/** Before and after all sequence numbers. */
+const [FIRST, LAST] = [-(2n ** 62n), 2n ** 62n]
+
+/**
+ * Lists the payments of a business and mode in the order in which they were credited, the first one first: in
+ * the order of their events, so that a page never lacks a payment that is committed later. `recordedAtMs` is when
+ * the event got its place; it never decreases along the list. Pending and failed payments have no event.
+ *
+ * The token of a page is never empty, so that a caller can continue when more is recorded: only if all before
+ * `recordedToMs` is listed. It is that of the request if there is nothing new.
+ *
+ * @throws Fault validation_failed without a mode, and with a status that has no event
+ */
+export async function listByRecordedTime(
+  pool: Queryable,
+  filter: RecordedFilter,
+): Promise<{ readonly rows: readonly StoredTransaction[]; readonly nextPageToken: string }> {
+  const { businessId, live, status, pageSize, pageToken, pageTokenField } = filter
+  if (live === undefined) {
+    throw invalidFields([{ field: 'live', message: 'must be set to list by recorded time' }])
+  }
+  if (status === 'PENDING' || status === 'FAILED') {
+    const message = 'must be SUCCESS or REVERSED to list by recorded time'
+    throw invalidFields([{ field: 'status', message }])
+  }
+  const page = readPage(pageSize, pageToken, 1, pageTokenField)
+  const after = page.after
+    ? readSequence(page.after, pageTokenField)
+    : await findStart(pool, { businessId, live }, filter.recordedFromMs)
+  const { rows, next, isEnd } = await readRange(pool, filter, live, after, page.limit)
+  return { rows, nextPageToken: isEnd ? '' : pageTokenOf([`${next}`]) }
+}
+
+function readSequence([text = '']: readonly string[], field: PageTokenField | undefined): bigint {
+  if (!/^-?\d{1,19}$/.test(text)) throw invalidPageToken(field)
+  const sequence = BigInt(text)
+  if (sequence < FIRST || sequence > LAST) throw invalidPageToken(field)
+  return sequence
+}
+
+async function findStart(
+  pool: Queryable,
+  key: { readonly businessId: string; readonly live: boolean },
+  fromMs: number | undefined,
+): Promise<bigint> {
+  const bounds = fromMs === undefined ? undefined : await findSequenceBounds(pool, key)
+  return bounds === undefined ? FIRST : lastSequenceBefore(pool, key, fromMs ?? 0, bounds)
+}
+
+interface Row extends TransactionRow {
+  readonly business_sequence: string
+  readonly recorded_at_ms: number
+}
+
+interface EdgeRow {
+  readonly read_up_to: string
+  readonly is_end: boolean
+}
+
+/** @returns `next`: the last sequence number that was read */
+async function readRange(
+  pool: Queryable,
+  { businessId, accountId, ...filter }: RecordedFilter,
+  live: boolean,
+  after: bigint,
+  limit: number,
+): Promise<{ readonly rows: StoredTransaction[]; readonly next: bigint; readonly isEnd: boolean }> {
+  const isFiltered = [accountId, filter.status, filter.fromMs, filter.toMs].some(
+    (each) => each !== undefined,
+  )
+  const values: unknown[] = [businessId, after, LAST, isFiltered ? SCANNED_MAX : limit, live]
+  const bind = (value: unknown) => `$${values.push(value)}`
+  const time = (ms: number | undefined, fallback: string) =>
+    `${bind(ms === undefined ? fallback : new Date(ms))}::timestamptz`
+  const to = time(filter.recordedToMs, 'infinity')
+  const where = [
+    "e.kind = 'PAYMENT_NOTIFICATION'",
+    `e.logged_at >= ${time(filter.recordedFromMs, '-infinity')}`,
+    `e.logged_at < ${to}`,
+    ...(accountId === undefined ? [] : [`t.account_id = ${bind(accountId)}`]),
+    ...(filter.status === undefined ? [] : [`t.status = ${bind(filter.status)}`]),
+    ...(filter.fromMs === undefined ? [] : [`t.paid_at >= ${time(filter.fromMs, '')}`]),
+    ...(filter.toMs === undefined ? [] : [`t.paid_at < ${time(filter.toMs, '')}`]),
+  ]
+  const { rows } = await pool.query<EdgeRow & (Row | { readonly id: null })>(
+    `with ${ENTRIES_IN_RANGE}, matching as (
+        select e.business_sequence, ${epochMs('e.logged_at')} as recorded_at_ms, ${TRANSACTION_COLUMNS}
+        from entry e join transaction t on t.id = e.subject_id ${joinAccount('t.account_id')}
+        where ${where.join(' and ')}
+        order by e.business_sequence limit ${bind(limit)}
+      ), range as (
+        select greatest((select max(business_sequence) from entry), (select read_up_to from edge), $2)
+            as read_up_to,
+          exists (select from entry where logged_at >= ${to}) as is_end
+      )
+      select range.*, matching.* from range left join matching on true order by business_sequence`,
+    values,
+  )
+  const found = rows.flatMap((row) => (row.id === null ? [] : [row]))
+  const last = found.length === limit ? found.at(-1) : undefined
+  return {
+    rows: found.map((row) => ({ ...toStored(row), recordedAtMs: row.recorded_at_ms })),
+    next: BigInt(last?.business_sequence ?? rows[0]?.read_up_to ?? after),
+    isEnd: last === undefined && rows[0]?.is_end === true,
+  }
+}

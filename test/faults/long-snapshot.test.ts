@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest'
+import { readBalance } from '../../src/settlement/balances/store.ts'
+import { useDatabase } from '../support/database.ts'
+import { writeEvents } from '../support/events.ts'
+
+const db = useDatabase(4)
+
+const TICKS = Number(process.env['TICKS'] ?? 3_000)
+const MEASURED = 50
+const BUSINESSES = ['biz_a', 'biz_b', 'biz_c']
+const BALANCE = { businessId: 'biz_a', live: true }
+
+/** The pages that one statement reads, and its milliseconds. */
+interface Cost {
+  readonly pages: number
+  readonly ms: number
+}
+
+async function costOf(statement: string): Promise<Cost> {
+  const { rows } = await db.database.pool.query(
+    `explain (analyze, buffers, timing off, format json) ${statement}`,
+  )
+  const [{ Plan: plan, 'Execution Time': ms }] = rows[0]['QUERY PLAN']
+  return { pages: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'], ms }
+}
+
+/** One event of each business, and the tick that numbers them. */
+async function tick(): Promise<Cost> {
+  for (const businessId of BUSINESSES) {
+    await writeEvents(db.database.pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+  }
+  return costOf('select from sequence_events(5000)')
+}
+
+const median = (costs: readonly Cost[], of: keyof Cost) =>
+  costs.map((cost) => cost[of]).sort((a, b) => a - b)[Math.floor(costs.length / 2)]!
+
+test('a tick reads no more pages while a snapshot stays open over thousands of ticks', async () => {
+  const { pool } = db.database
+  const holder = await pool.connect()
+  const costs: Cost[] = []
+  const state: Cost[] = []
+  try {
+    for (let i = 0; i < MEASURED; i++) await tick()
+    await holder.query('begin isolation level repeatable read; select count(*) from sequencer')
+    for (let i = 0; i < TICKS; i++) {
+      costs.push(await tick())
+      if (i < MEASURED || i >= TICKS - MEASURED) {
+        state.push(await costOf('select * from sequencer'))
+      }
+    }
+    const [first, last] = [costs.slice(0, MEASURED), costs.slice(-MEASURED)]
+    const text = (of: readonly Cost[]) => `${median(of, 'pages')} pages, ${median(of, 'ms')} ms`
+    console.log(`a tick: ${text(first)}; after ${TICKS} ticks: ${text(last)}`)
+    const [newest, oldest] = [state.slice(-MEASURED), state.slice(0, MEASURED)]
+    console.log(`the state: ${text(oldest)}; after ${TICKS} ticks: ${text(newest)}`)
+    // The indexes grow by a level; nothing else does.
+    expect(median(last, 'pages')).toBeLessThan(median(first, 'pages') * 1.5)
+    expect(median(newest, 'pages')).toBeLessThanOrEqual(median(oldest, 'pages') + 2)
+    const events = BigInt(TICKS + MEASURED)
+    expect(await readBalance(pool, BALANCE)).toMatchObject({ pendingMinor: events })
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+  }
+  const { rows } = await pool.query(
+    `select (select count(*)::int from sequencer_tick) as ticks,
+      (select count(*)::int from event_business_counter) as balances`,
+  )
+  const kept = BUSINESSES.length * (1 + Math.floor((TICKS + MEASURED) / 1_024))
+  expect(rows).toEqual([{ ticks: 1, balances: kept }])
+}, 300_000)

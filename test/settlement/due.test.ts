@@ -1,0 +1,338 @@
+import type { Pool } from 'pg'
+import pino from 'pino'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { checkSettlement } from '../../src/doctor/check-settlement.ts'
+import { epochMs } from '../../src/postgres/epoch-ms.ts'
+import { readBalance } from '../../src/settlement/balances/store.ts'
+import { followPayments } from '../../src/settlement/due/follow-payments.ts'
+import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
+import { readCalendar } from '../../src/settlement/terms/calendar.ts'
+import { addHoliday, removeHoliday } from '../../src/settlement/terms/holidays.ts'
+import { updateTerms } from '../../src/settlement/terms/update-terms.ts'
+import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
+import { tamper, useDatabase } from '../support/database.ts'
+import { beginTimeline, sequence, writeEvents } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { createInstance, incoming, insertBusiness, payAt, testClock } from './fixture.ts'
+
+const db = useDatabase(8)
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+
+/** A Friday, midday in Lagos. */
+const clock = testClock(Date.UTC(2026, 10, 20, 11))
+const NO_FEE = { feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n }
+const INSTANT = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0, ...NO_FEE }
+
+let logged: { readonly level: number; readonly msg: string; readonly balances?: string[] }[] = []
+let instance: ReturnType<typeof createInstance>
+
+beforeEach(async () => {
+  const log = pino({ level: 'warn' }, { write: (line) => void logged.push(JSON.parse(line)) })
+  instance = createInstance(db.database, clock, log)
+  // Completes what earlier tests left, and the sweep.
+  clock.set(clock.now() + 60 * DAY_MS)
+  await instance.job.run()
+  await sequence(instance.pool)
+  await followPayments(instance)
+  logged = []
+})
+
+const pay = (accountNumber: string, count = 1, atMs = clock.now()) =>
+  payAt(db.database.pool, accountNumber, count, atMs)
+
+/** The row of a balance in the index. */
+async function dueOf(businessId: string, live = true) {
+  const { rows } = await db.database.pool.query(
+    `select ${epochMs('due_at')} as due_at_ms, ${epochMs('next_at')} as next_at_ms, failures,
+        xmin::text as version
+      from settlement_due where business_id = $1 and live = $2`,
+    [businessId, live],
+  )
+  return rows[0]
+}
+
+async function settlementsOf(businessId: string) {
+  const { rows } = await db.database.pool.query(
+    `select status, transaction_count::int as count, ${epochMs('started_at')} as started_at_ms
+      from settlement where business_id = $1 order by id`,
+    [businessId],
+  )
+  return rows
+}
+
+const settlesAt = async (businessId: string, recordedAtMs: number) =>
+  (await readCalendar(db.database.pool, businessId)).calendar.settlesAt(recordedAtMs)
+
+const pendingOf = async (businessId: string) =>
+  (await readBalance(db.database.pool, { businessId, live: true })).pendingMinor
+
+describe('the index of what is due', () => {
+  test('has a balance from its first unsettled payment on, and later payments write nothing', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const firstAtMs = clock.now()
+    await pay(accountNumber)
+    expect(await dueOf(id)).toBeUndefined()
+    await followPayments(instance)
+    const due = await dueOf(id)
+    expect(due).toMatchObject({ due_at_ms: await settlesAt(id, firstAtMs), failures: 0 })
+    await pay(accountNumber, 3, firstAtMs + 2 * DAY_MS)
+    await followPayments(instance)
+    expect(await dueOf(id)).toEqual(due)
+  })
+
+  test('has the next unsettled payment once a settlement completes, or no row', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const firstAtMs = clock.now()
+    await pay(accountNumber, 2)
+    await followPayments(instance)
+    clock.set((await dueOf(id)).due_at_ms)
+    await pay(accountNumber)
+    await instance.job.run()
+    expect(await settlementsOf(id)).toMatchObject([{ status: 'COMPLETED', count: 2 }])
+    const next = await dueOf(id)
+    expect(next.due_at_ms).toBe(await settlesAt(id, clock.now()))
+    expect(next.due_at_ms).toBeGreaterThan(firstAtMs)
+    clock.set(next.due_at_ms)
+    await instance.job.run()
+    expect(await dueOf(id)).toBeUndefined()
+    expect(await pendingOf(id)).toBe(0n)
+  })
+
+  test('loses a balance whose payments were all reversed when it comes to it', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.pool)
+    const [transactionId = ''] = await pay(accountNumber)
+    await followPayments(instance)
+    await reverseTransaction(instance, { transactionId, reason: 'recalled' }, SYSTEM)
+    await sequence(instance.pool)
+    clock.set((await dueOf(id)).due_at_ms)
+    await instance.job.run()
+    expect(await dueOf(id)).toBeUndefined()
+    expect(await settlementsOf(id)).toEqual([])
+  })
+
+  test('follows changes of the terms at once', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.pool)
+    await pay(accountNumber)
+    await followPayments(instance)
+    for (const workingDays of [30, 2]) {
+      const later = { schedule: 'WORKING_DAYS' as const, workingDays, cutOffMinutes: 60 }
+      await updateTerms(instance, id, { ...later, ...NO_FEE }, SYSTEM)
+      expect((await dueOf(id)).due_at_ms).toBe(await settlesAt(id, clock.now()))
+    }
+    await updateTerms(instance, id, INSTANT, SYSTEM)
+    expect((await dueOf(id)).due_at_ms).toBe(clock.now())
+    await instance.job.run()
+    expect(await pendingOf(id)).toBe(0n)
+  })
+
+  test('follows changes of the holidays with the next run', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.pool)
+    await pay(accountNumber)
+    await followPayments(instance)
+    const before = (await dueOf(id)).due_at_ms
+    const day = new Date(before + HOUR_MS).toISOString().slice(0, 10)
+    await addHoliday(db.database.orm, { day, name: 'A day off' }, SYSTEM)
+    await instance.job.run()
+    const during = (await dueOf(id)).due_at_ms
+    expect(during).toBeGreaterThan(before)
+    expect(during).toBe(await settlesAt(id, clock.now()))
+    await removeHoliday(db.database.orm, day, SYSTEM)
+    await instance.job.run()
+    expect((await dueOf(id)).due_at_ms).toBe(before)
+    // These repairs were requested.
+    expect(logged).toEqual([])
+  })
+})
+
+test('instant terms settle each payment within a minute, and start one settlement a minute', async () => {
+  const { id, accountNumber } = await insertBusiness(instance.pool)
+  await updateTerms(instance, id, INSTANT, SYSTEM)
+  const startMs = clock.now()
+  let waitedMs = 0
+  for (let second = 0; second < 300; second += 5) {
+    clock.set(startMs + second * 1_000)
+    if (second % 10 === 0) await pay(accountNumber)
+    await instance.job.run()
+    const { rows } = await db.database.pool.query<{ oldest_ms: number | null }>(
+      `select ${epochMs('min(created_at)')} as oldest_ms from transaction t
+        where business_id = $1 and not exists (select from ledger_posting p
+          where p.transaction_id = t.id and p.kind = 'settlement')`,
+      [id],
+    )
+    waitedMs = Math.max(waitedMs, clock.now() - (rows[0]?.oldest_ms ?? clock.now()))
+  }
+  const settlements = await settlementsOf(id)
+  expect(settlements.map((each) => each.started_at_ms - startMs)).toEqual([
+    ...[0, 60_000, 120_000, 180_000, 240_000],
+  ])
+  expect(waitedMs).toBeLessThan(60_000)
+  expect(
+    await db.database.pool.query('select from outbox where business_id = $1', [id]),
+  ).toMatchObject({ rowCount: 30 + settlements.length })
+})
+
+test('a balance that fails is tried again less and less often, and holds up no other', async () => {
+  const [broken, other] = [await insertBusiness(instance.pool), await insertBusiness(instance.pool)]
+  for (const { id } of [broken, other]) await updateTerms(instance, id, INSTANT, SYSTEM)
+  const [transactionId] = await pay(broken.accountNumber)
+  const posting = 'ledger_posting where transaction_id = $1'
+  const { rows } = await db.database.pool.query(`select * from ${posting}`, [transactionId])
+  await tamper(db.database.pool, `delete from ${posting}`, [transactionId])
+  await pay(other.accountNumber)
+  const startMs = clock.now()
+  const triedAt: number[] = []
+  for (let second = 0; second < 400; second += 5) {
+    clock.set(startMs + second * 1_000)
+    await instance.job.run().catch(() => triedAt.push(second))
+    expect(await pendingOf(other.id)).toBe(0n)
+  }
+  expect(triedAt).toEqual([0, 5, 15, 35, 75, 155, 315])
+  await tamper(
+    db.database.pool,
+    'insert into ledger_posting select * from jsonb_populate_record(null::ledger_posting, $1)',
+    [rows[0]],
+  )
+})
+
+/** A pool that does something before each commit. */
+function beforeCommits(pool: Pool, act: () => Promise<void>): Pool {
+  const connect = async () => {
+    const client = await pool.connect()
+    const query = async (...args: [string]) => {
+      if (args[0] === 'commit') await act()
+      return client.query(...args)
+    }
+    return { query, on() {}, off() {}, release: () => client.release() }
+  }
+  return { connect, query: pool.query.bind(pool) } as unknown as Pool
+}
+
+describe('nothing is lost', () => {
+  test('if a payment arrives while the settlement of all others is committed', async () => {
+    const { pool } = db.database
+    const { id, accountNumber } = await insertBusiness(pool)
+    await pay(accountNumber)
+    await followPayments(instance)
+    const terms = { businessId: id, live: true, requestId: undefined, forced: true, ...NO_FEE }
+    const started = await startSettlement(instance, { ...terms, cutOffAtMs: clock.now() })
+    let following: Promise<boolean> | undefined
+    const arrive = async () => {
+      await pay(accountNumber)
+      let isDone = false
+      following = followPayments(instance).finally(() => {
+        isDone = true
+      })
+      // The follower waits for the commit; if it did not, it would find a row that is then deleted.
+      await waitFor(async () => {
+        const waiting = await pool.query(
+          "select from pg_locks where locktype = 'advisory' and not granted",
+        )
+        expect(isDone || waiting.rowCount === 1).toBe(true)
+      })
+    }
+    const database = { ...db.database, pool: beforeCommits(pool, arrive) }
+    expect(await processNextBatch({ ...instance, database }, started?.id ?? '')).toBe('completed')
+    await following
+    expect(await dueOf(id)).toMatchObject({ due_at_ms: await settlesAt(id, clock.now()) })
+  })
+
+  test('if the index loses rows: a sweep repairs it every hour, and logs what it found', async () => {
+    const later = { schedule: 'WORKING_DAYS' as const, workingDays: 10, cutOffMinutes: 0 }
+    const businesses = [await insertBusiness(instance.pool), await insertBusiness(instance.pool)]
+    for (const { id, accountNumber } of businesses) {
+      await updateTerms(instance, id, { ...later, ...NO_FEE }, SYSTEM)
+      await pay(accountNumber)
+    }
+    await instance.job.run()
+    const [missing = '', late = ''] = businesses.map(({ id }) => id)
+    const before = [await dueOf(missing), await dueOf(late)]
+    await instance.pool.query('delete from settlement_due where business_id = $1', [missing])
+    await instance.pool.query(
+      "update settlement_due set due_at = due_at + interval '1 day' where business_id = $1",
+      [late],
+    )
+    clock.set(clock.now() + HOUR_MS / 2)
+    await instance.job.run()
+    expect(await dueOf(missing)).toBeUndefined()
+    clock.set(clock.now() + HOUR_MS / 2)
+    await instance.job.run()
+    for (const [at, id] of [missing, late].entries()) {
+      expect(await dueOf(id)).toMatchObject({ due_at_ms: before[at].due_at_ms })
+    }
+    expect(logged).toHaveLength(1)
+    expect(logged[0]).toMatchObject({ level: 50 })
+    expect(logged[0]?.balances?.sort()).toEqual([`live ${missing}`, `live ${late}`].sort())
+    clock.set(clock.now() + HOUR_MS)
+    await instance.job.run()
+    expect(logged).toHaveLength(1)
+  })
+
+  test('if events are deleted before they were read', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.pool)
+    await pay(accountNumber)
+    await tamper(
+      db.database.pool,
+      'insert into archived_entry select * from money_event where business_id = $1',
+      [id],
+    )
+    await tamper(db.database.pool, 'delete from event_log where business_id = $1', [id])
+    const other = await insertBusiness(instance.pool)
+    await pay(other.accountNumber)
+    await instance.job.run()
+    expect(await dueOf(other.id)).toBeDefined()
+    expect(await dueOf(id)).toMatchObject({ due_at_ms: await settlesAt(id, clock.now()) })
+  })
+
+  test('in a failover or a restore: payments that are numbered in the next epoch', async () => {
+    const { pool } = db.database
+    const begins = {
+      'a standby is promoted': () => beginTimeline(pool),
+      'another cluster': () => pool.query('select new_epoch from bump_event_epoch()'),
+    }
+    for (const [name, begin] of Object.entries(begins)) {
+      const known = await insertBusiness(pool)
+      await pay(known.accountNumber)
+      await followPayments(instance)
+      const { id, accountNumber } = await insertBusiness(pool)
+      await instance.recordPayment(incoming(accountNumber, `before ${name}`, 100n))
+      await begin()
+      await sequence(pool)
+      // A row that did not survive, of a payment that was numbered before.
+      await pool.query('delete from settlement_due where business_id = $1', [known.id])
+      await instance.job.run()
+      expect(await dueOf(id), name).toBeDefined()
+      expect(await dueOf(known.id), name).toBeDefined()
+    }
+  })
+
+  test('if the log is shorter than what was read of it', async () => {
+    const { pool } = db.database
+    await writeEvents(pool, 5)
+    await sequence(pool)
+    await followPayments(instance)
+    await pool.query('update settlement_follower set position = position + 100')
+    await beginTimeline(pool)
+    const { id, accountNumber } = await insertBusiness(pool)
+    await pay(accountNumber)
+    await instance.job.run()
+    expect(await dueOf(id)).toBeDefined()
+  })
+
+  test('without a follower: the doctor warns of payments that were not read', async () => {
+    const { accountNumber } = await insertBusiness(instance.pool)
+    await pay(accountNumber)
+    const levels = async (atMs: number) =>
+      (await checkSettlement(db.database, atMs)).map(({ level, found }) => `${level}: ${found}`)
+    expect(await levels(clock.now())).toEqual(['ok: no settlement is overdue'])
+    expect(await levels(clock.now() + 2 * HOUR_MS)).toEqual([
+      'warn: settlement has not read the payments of more than an hour ago',
+    ])
+    await followPayments(instance)
+    expect(await levels(clock.now() + 2 * HOUR_MS)).toEqual(['ok: no settlement is overdue'])
+    expect(await levels(clock.now() + 20 * DAY_MS)).toEqual([
+      'warn: 1 businesses have been due for settlement for more than an hour',
+    ])
+  })
+})

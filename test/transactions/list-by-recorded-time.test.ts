@@ -1,0 +1,198 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import fc from 'fast-check'
+import type { Pool, PoolClient } from 'pg'
+import { expect, test } from 'vitest'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  type ListTransactionsRequestSchema,
+  TransactionService,
+} from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { newId } from '../../src/core/ids.ts'
+import { listTransactions } from '../../src/transactions/find-transactions.ts'
+import { insertTransactions } from '../../src/transactions/store.ts'
+import { createInstance, incoming, insertBusiness, testClock } from '../settlement/fixture.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence } from '../support/events.ts'
+import { useService } from '../support/service.ts'
+import { openAccount, paymentInto, transactionsOf } from './fixture.ts'
+
+const service = useService()
+const db = useDatabase(16)
+const NOW_MS = Date.UTC(2026, 10, 20, 12)
+
+type Filter = Partial<Parameters<typeof listTransactions>[1]>
+
+/** Reads pages from a token on, until nothing is new. @returns the sessions, and the last token */
+async function poll(businessId: string, pageToken: string, filter: Filter = {}) {
+  const sessions: string[] = []
+  let token = pageToken
+  for (;;) {
+    const request = {
+      businessId,
+      live: true,
+      accountId: undefined,
+      status: undefined,
+      reference: '',
+    }
+    const page = await listTransactions(db.database.pool, {
+      ...{ fromMs: undefined, toMs: undefined, recordedFromMs: 0, recordedToMs: undefined },
+      ...{ ...request, pageSize: 3, pageToken: token, ...filter },
+    })
+    sessions.push(...page.rows.map(({ sessionId }) => sessionId))
+    if (page.nextPageToken === token || page.nextPageToken === '') {
+      return { sessions, token: page.nextPageToken }
+    }
+    token = page.nextPageToken
+  }
+}
+
+/** Records a payment whose commit waits. */
+async function recordUncommitted(client: PoolClient, businessId: string, sessionId: string) {
+  const { rows } = await db.database.pool.query('select id from account where business_id = $1', [
+    businessId,
+  ])
+  const pool = {
+    connect: async () => ({
+      ...{ query: client.query.bind(client), release: () => undefined },
+      ...{ on: () => undefined, off: () => undefined },
+    }),
+  } as unknown as Pool
+  await client.query('begin')
+  await insertTransactions(pool, [
+    {
+      ...incoming('', sessionId, 500n),
+      ...{ id: newId('txn', NOW_MS), accountId: rows[0].id, businessId, live: true },
+      ...{ createdAtMs: NOW_MS, eventId: newId('evt', NOW_MS), payload: new Uint8Array([0]) },
+    },
+  ])
+}
+
+const steps = fc.array(
+  fc.oneof(
+    fc.record({
+      step: fc.constant('record'),
+      skewMs: fc.integer({ min: -3_600_000, max: 3_600_000 }),
+    }),
+    fc.record({ step: fc.constantFrom('hold', 'commit', 'sequence', 'poll') }),
+  ),
+  { minLength: 5, maxLength: 30 },
+)
+
+test('polling lists each payment once, whatever is committed late and whose clock is wrong', async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, async (run) => {
+      const { pool } = db.database
+      const clock = testClock(NOW_MS)
+      const instance = createInstance(db.database, clock)
+      const { id, accountNumber } = await insertBusiness(pool)
+      const held: PoolClient[] = []
+      const listed: string[] = []
+      let token = ''
+      let count = 0
+      const commit = async () => {
+        const client = held.pop()
+        await client?.query('commit')
+        client?.release()
+      }
+      const pollOnce = async () => {
+        const { sessions, token: next } = await poll(id, token)
+        listed.push(...sessions)
+        token = next
+      }
+      for (const each of run) {
+        if ('skewMs' in each) {
+          clock.set(NOW_MS + each.skewMs)
+          await instance.recordPayment(incoming(accountNumber, `${id}-${count++}`, 500n))
+        } else if (each.step === 'hold' && held.length < 4) {
+          const client = await pool.connect()
+          held.push(client)
+          await recordUncommitted(client, id, `${id}-${count++}`)
+        } else if (each.step === 'commit') await commit()
+        else if (each.step === 'sequence') await sequence(pool)
+        else if (each.step === 'poll') await pollOnce()
+      }
+      while (held.length > 0) await commit()
+      await sequence(pool)
+      await pollOnce()
+      expect(listed).toHaveLength(count)
+      expect(new Set(listed).size).toBe(count)
+      // What was polled bit by bit is the list as it is read at once.
+      expect((await poll(id, '')).sessions).toEqual(listed)
+    }),
+    { numRuns: 20 },
+  )
+})
+
+test('a payment is listed once it is successful, and keeps its place when it is reversed', async () => {
+  const { number, businessId } = await openAccount(service)
+  const client = service.client(TransactionService)
+  const { PENDING, SUCCESS, FAILED, REVERSED } = TransactionStatus
+  const pay = (sessionId: string, status: TransactionStatus) =>
+    transactionsOf(service).recordPayment(paymentInto(number, { sessionId, status }))
+  const list = (filter: MessageInitShape<typeof ListTransactionsRequestSchema> = {}) =>
+    client.listTransactions({ businessId, live: true, recordedFrom: timestampFromMs(0), ...filter })
+  const listed = async (filter?: Parameters<typeof list>[0]) =>
+    (await list(filter)).transactions.map(({ sessionId }) => sessionId)
+  await pay('late', PENDING)
+  await pay('failed', FAILED)
+  const { transaction } = await pay('early', SUCCESS)
+  await expect.poll(() => listed()).toEqual(['early'])
+  await pay('late', SUCCESS)
+  await expect.poll(() => listed()).toEqual(['early', 'late'])
+  await client.reverseTransaction({ transactionId: transaction!.id, reason: 'x' })
+  expect(await listed()).toEqual(['early', 'late'])
+  expect(await listed({ status: REVERSED })).toEqual(['early'])
+  expect(await listed({ status: SUCCESS })).toEqual(['late'])
+
+  const { transactions } = await list()
+  const [first, last] = transactions.map(({ recordedAt }) => timestampMs(recordedAt!))
+  expect(first).toBeLessThanOrEqual(last!)
+  expect(await listed({ recordedFrom: timestampFromMs(last!) })).toContain('late')
+  expect(await listed({ recordedFrom: timestampFromMs(last! + 1) })).toEqual([])
+  const ended = await list({ recordedTo: timestampFromMs(last!) })
+  expect(ended.transactions.map(({ sessionId }) => sessionId)).not.toContain('late')
+  expect(ended.nextPageToken).toBe('')
+  expect((await list({ recordedTo: timestampFromMs(last! + 1_000) })).nextPageToken).not.toBe('')
+  expect(await listed({ from: timestampFromMs(Date.now() + 3_600_000) })).toEqual([])
+  expect(await listed({ reference: 'unknown' })).toEqual([])
+})
+
+test('needs a mode, a status that has events, and a token of its own', async () => {
+  const { id: businessId } = await service.business()
+  const client = service.client(TransactionService)
+  const recordedFrom = timestampFromMs(0)
+  const { nextPageToken } = await client.listTransactions({ businessId, live: true, recordedFrom })
+  expect(nextPageToken).not.toBe('')
+  for (const wrong of [
+    { live: undefined },
+    { status: TransactionStatus.PENDING },
+    { status: TransactionStatus.FAILED },
+    { pageToken: Buffer.from('["1","2"]').toString('base64url') },
+    { pageToken: Buffer.from('["x"]').toString('base64url') },
+    { pageToken: Buffer.from('["9999999999999999999"]').toString('base64url') },
+  ]) {
+    const request = { businessId, live: true, recordedFrom, ...wrong }
+    await expect(client.listTransactions(request as never)).rejects.toThrow(/invalid_argument/)
+  }
+})
+
+test('over REST, each payment has the time at which it was recorded', async () => {
+  const { number, key } = await openAccount(service)
+  await transactionsOf(service).recordPayment(paymentInto(number, { sessionId: 'rest-1' }))
+  const list = (body: object) => service.post('listTransactions/', key, body)
+  await expect
+    .poll(async () => (await list({ recorded_from: '2026-01-01 00:00:00' })).body.data.transactions)
+    .toMatchObject([{ session_id: 'rest-1', recorded_at: expect.stringMatching(/^20\d\d-/) }])
+  const { body } = await list({ recorded_from: '2026-01-01 00:00:00' })
+  const request = {
+    recorded_from: '2026-01-01 00:00:00',
+    page_token: body.data.next_page_token,
+  }
+  expect((await list(request)).body.data).toEqual({
+    transactions: [],
+    next_page_token: body.data.next_page_token,
+  })
+  expect((await list({})).body.data.transactions[0]).not.toHaveProperty('recorded_at')
+  expect(await list({ recorded_to: 'yesterday' })).toMatchObject({ status: 422 })
+})

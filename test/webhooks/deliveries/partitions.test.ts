@@ -1,0 +1,146 @@
+import type { Pool } from 'pg'
+import { describe, expect, test } from 'vitest'
+import {
+  claimDeliveries,
+  listPendingEndpoints,
+} from '../../../src/webhooks/deliveries/claim-deliveries.ts'
+import { completeAttempts } from '../../../src/webhooks/deliveries/complete-attempts.ts'
+import { releaseClaims } from '../../../src/webhooks/deliveries/end-claims.ts'
+import { createPendingFrom } from '../../../src/webhooks/deliveries/pending-from.ts'
+import { nodesOf, type PlanNode } from '../../postgres/explained-database.ts'
+import { explain } from '../../support/explained-client.ts'
+import { paymentEvent } from '../fixture.ts'
+import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
+
+const harness = useWebhooks()
+
+const PARTITIONS = 10
+const WIDTH = 2_000
+const ENDPOINTS = 20
+const PENDING = 100
+
+/** Ten partitions of deliveries; the latest hundred are pending, and of one endpoint one old one. */
+async function seed(from: bigint, oldPending: boolean): Promise<void> {
+  const { pool } = harness.database
+  await pool.query(
+    `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency,
+        after_position, created_at)
+      select 'ep_' || n, $1, true, 'https://example.com', '{}', '', 10, 0, now()
+      from generate_series(1, ${ENDPOINTS}) n`,
+    [await harness.business()],
+  )
+  await pool.query(
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+        created_at, completed_at, started_at, latency_ms, status, response_body, error)
+      select 'dlv_' || lpad(n::text, 26, '0'), 'ep_' || 1 + n % ${ENDPOINTS}, $1 + n,
+        case when pending then 'PENDING' else 'DELIVERED' end, 1, now(), 1, now(),
+        case when not pending then now() end, now(), 5, 204, '', ''
+      from generate_series(1, ${PARTITIONS * WIDTH}) n
+        cross join lateral (select n > ${PARTITIONS * WIDTH - PENDING} or n = 1 and $2 as pending) p`,
+    [from, oldPending],
+  )
+  await pool.query('vacuum analyze webhook_delivery')
+}
+
+const opened = (plans: readonly PlanNode[]) =>
+  plans
+    .flatMap((plan) => [...nodesOf(plan)])
+    .filter((node) => node['Relation Name']?.startsWith('webhook_delivery'))
+    .filter((node) => node['Actual Loops'] > 0)
+
+/** After this many calls a prepared statement has its final, generic plan. */
+const REPEATS = 7
+
+/** Claims a delivery of each endpoint; half of them fail and are due again, the others are released. */
+async function takeTurn(pool: Pool, nowMs: number, pendingFrom: bigint): Promise<number> {
+  const terms = { nowMs, pendingFrom }
+  const page = await listPendingEndpoints(pool, { ...terms, after: '', limit: 256 })
+  const allotments = page.map(({ id }) => ({ endpointId: id, share: 1 }))
+  // Their events do not exist, so they are returned as lost.
+  const { lost } = await claimDeliveries(pool, allotments, { ...terms, leaseMs: 60_000 })
+  const half = lost.length / 2
+  const failed = { error: 'x', state: 'PENDING' as const, atMs: nowMs, startedAtMs: nowMs }
+  const response = { latencyMs: 5, status: 500, responseBody: '' }
+  await completeAttempts(
+    pool,
+    lost.slice(0, half).map((claim) => ({ ...claim, ...failed, ...response })),
+  )
+  await releaseClaims(pool, lost.slice(half))
+  return lost.length
+}
+
+async function lastPosition(): Promise<bigint> {
+  const { rows } = await harness.database.pool.query(
+    'select coalesce(max(position), 0) as last from event_log',
+  )
+  return BigInt(rows[0].last)
+}
+
+test('a delivery of an old partition is found by its id, and sent again', async () => {
+  const webhooks = harness.started()
+  const peer = await harness.receiver()
+  const business = await harness.business()
+  const { id } = await addEndpoint(webhooks, business, peer.url)
+  const event = paymentEvent(business)
+  await harness.publish(event)
+  await harness.allCompleted(id)
+  await harness.cut()
+  await harness.publish(paymentEvent(business))
+  await harness.allCompleted(id)
+  await harness.cut()
+  const [old] = await harness.deliveries(id)
+  const client = clientOf(webhooks)
+  const { delivery } = await client.getDelivery({ deliveryId: old!.id })
+  expect(delivery).toMatchObject({ eventId: event.id, attemptCount: 1 })
+  await client.redeliver({ deliveryId: old!.id })
+  const requests = await peer.waitFor((all) => all.length === 3)
+  expect(requests.at(-1)!.headers['webhook-id']).toBe(event.id)
+  await harness.allCompleted(id)
+  const { attempts } = await client.getDelivery({ deliveryId: old!.id })
+  expect(attempts.map(({ number }) => number)).toEqual([1, 2])
+})
+
+test('retries of several partitions are recorded together', async () => {
+  const webhooks = harness.started({ retryScheduleMs: [300, 300, 300] })
+  const peer = await harness.receiver()
+  peer.answer(() => ({ status: peer.requests.length <= 4 ? 500 : 200 }))
+  const business = await harness.business()
+  const { id } = await addEndpoint(webhooks, business, peer.url)
+  for (let i = 0; i < 4; i++) {
+    await harness.publish(paymentEvent(business))
+    await harness.cut()
+  }
+  await harness.allCompleted(id)
+  const rows = await harness.deliveries(id)
+  expect(rows.map(({ state, log }) => [state, log?.at(-1)?.status])).toEqual(
+    rows.map(() => ['DELIVERED', 200]),
+  )
+  expect(rows.flatMap(({ log }) => log ?? [])).toHaveLength(peer.requests.length)
+})
+
+// Last, as it cuts partitions far ahead.
+describe('over ten partitions', () => {
+  test.each([
+    ['the last alone', false, 1],
+    ['the first and the last', true, PARTITIONS],
+  ])(
+    'claiming and completing look up keys in those with pending deliveries: %s',
+    async (_name, oldPending, partitions) => {
+      const { pool } = harness.database
+      await harness.cut()
+      const from = (await lastPosition()) + 1n
+      for (let i = 1; i < PARTITIONS; i++) await harness.cut(BigInt(i * WIDTH))
+      await seed(from, oldPending)
+      const pendingFrom = await createPendingFrom(pool, 0)(Date.now())
+      expect(pendingFrom).toBe(oldPending ? from : from + BigInt((PARTITIONS - 1) * WIDTH))
+      const nowMs = Date.now()
+      const plans = await explain(harness.url, async (one) => {
+        for (let i = 0; i < REPEATS; i++)
+          expect(await takeTurn(one, nowMs + i, pendingFrom)).toBe(ENDPOINTS)
+      })
+      const scans = opened(plans).filter((node) => node['Node Type'] !== 'ModifyTable')
+      expect(scans.filter((node) => !/^Index/.test(node['Node Type']))).toEqual([])
+      expect(new Set(scans.map((node) => node['Relation Name'])).size).toBe(partitions)
+    },
+  )
+})
