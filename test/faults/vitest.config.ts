@@ -4,9 +4,14 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   MATRIX: 'full',
-  SCHEDULES: '1500',
-  SEQUENCES: '150',
-  RELAY_EVENTS: '20000',
+  SCHEDULES: '1000',
+  NOTIFICATIONS: '1000',
+  SEQUENCES: '60',
+  RELAY_EVENTS: '5000',
+  EVENTS: '30000',
+  FUZZ_REQUESTS: '6000',
+  WEBHOOK_PAYMENTS: '5000',
+  WEBHOOK_KILLS: '5',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.
