@@ -209,7 +209,8 @@ function bankUnavailable(cause: string): Fault {
 
 /** A repeat may succeed once the operator has removed the cause, which the log has. */
 function bankRefused(cause: string): Fault {
-  const text = 'The bank refused to open the account; nothing was opened. The operator has its cause'
+  const text =
+    'The bank refused to open the account; nothing was opened. The operator has its cause'
   return new Fault('bank_refused', text, { cause })
 }
 

@@ -96,7 +96,11 @@ export async function retryHeld(
   actor: Actor,
 ): Promise<ShownNotification> {
   return orm.em.fork().transactional(async (em) => {
-    const pending = { state: 'PENDING', outcome: 'RETRY', nextTryAt: new Date(clock.now()) } as const
+    const pending = {
+      state: 'PENDING',
+      outcome: 'RETRY',
+      nextTryAt: new Date(clock.now()),
+    } as const
     const held = { id, state: 'MANUAL_REVIEW' } as const
     const changed = await em.nativeUpdate(NotificationEntity, held, pending)
     const row = await find(em, id)

@@ -1,5 +1,5 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
 import type { ServiceImpl } from '@connectrpc/connect'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { actorOf } from '../auth/caller.ts'

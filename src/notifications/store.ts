@@ -2,7 +2,13 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { appendEvents } from '../events/append-events.ts'
-import { bigintArray, byteaArray, integerArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
+import {
+  bigintArray,
+  byteaArray,
+  integerArray,
+  textArray,
+  timestampArray,
+} from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { RowOf } from '../postgres/row-of.ts'

@@ -46,7 +46,9 @@ test('an error names the headers that were found and those that are known', asyn
   const { code, stderr } = await reconcile('Ref,NUBAN,Credit', 'a,1,1')
   expect(code).toBe(2)
   expect(stderr).toMatch(/no header matches session \(known: sessionid, session, .*bankkey\)/)
-  expect(stderr).toMatch(/account \(known: accountnumber, .*\); found: "Ref", "NUBAN", "Credit"; name/)
+  expect(stderr).toMatch(
+    /account \(known: accountnumber, .*\); found: "Ref", "NUBAN", "Credit"; name/,
+  )
   const named = await reconcile('Ref,NUBAN,Credit', 'a,1,1', '--columns', 'session=Reference')
   expect(named.stderr).toContain('there is no column "Reference"; found: "Ref", "NUBAN", "Credit"')
 })

@@ -20,7 +20,15 @@ async function store(
 ): Promise<void> {
   const { pool } = db.database
   const receivedAtMs = NOW_MS - days * DAY_MS
-  const row = { id, bank: '9PSB', bodyDigest: Buffer.from(id), bankKey: id, accountNumber: '', sessionId: '', amountMinor: 0n } as const
+  const row = {
+    id,
+    bank: '9PSB',
+    bodyDigest: Buffer.from(id),
+    bankKey: id,
+    accountNumber: '',
+    sessionId: '',
+    amountMinor: 0n,
+  } as const
   const rawEncrypted = Buffer.from('encrypted')
   await insertNotifications(pool, [
     { ...row, receivedAtMs, rawEncrypted, nextTryAtMs: receivedAtMs },

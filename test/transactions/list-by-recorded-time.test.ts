@@ -34,6 +34,7 @@ async function poll(businessId: string, pageToken: string, filter: Filter = {}) 
       accountId: undefined,
       status: undefined,
       reference: '',
+      sessionId: '',
     }
     const page = await listTransactions(db.database.pool, {
       ...{ fromMs: undefined, toMs: undefined, recordedFromMs: 0, recordedToMs: undefined },

@@ -10,6 +10,7 @@ import {
   TransactionStatus,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { createTimeText, systemClock } from '../../src/core/clock.ts'
 import { newId, newReference } from '../../src/core/ids.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
@@ -32,6 +33,7 @@ export function openWebhooks(database: Database, options: Partial<WebhooksOption
     encrypter,
     clock: systemClock,
     timeText,
+    bankNames: readConfig({}).bankNames,
     log: silent,
     onCommit: () => undefined,
     allowHttp: true,

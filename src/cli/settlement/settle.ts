@@ -132,15 +132,17 @@ const preview = serviceAction<{ business?: string; force?: boolean; test?: boole
   },
 )
 
-const list = serviceAction<PageOptions & { business?: string; test?: boolean }>(async (service, options) => {
-  const response = await service.client(SettlementService).listSettlements({
-    businessId: options.business ?? '',
-    pageSize: options.limit ?? 0,
-    pageToken: options.pageToken ?? '',
-    ...(options.test && { live: false }),
-  })
-  printResponse(options, ListSettlementsResponseSchema, response, () =>
-    table(response.settlements, ROW),
-  )
-  notePage(response)
-})
+const list = serviceAction<PageOptions & { business?: string; test?: boolean }>(
+  async (service, options) => {
+    const response = await service.client(SettlementService).listSettlements({
+      businessId: options.business ?? '',
+      pageSize: options.limit ?? 0,
+      pageToken: options.pageToken ?? '',
+      ...(options.test && { live: false }),
+    })
+    printResponse(options, ListSettlementsResponseSchema, response, () =>
+      table(response.settlements, ROW),
+    )
+    notePage(response)
+  },
+)

@@ -20,7 +20,10 @@ type Read = (value: unknown) => { readonly value: unknown } | { readonly expecte
  * @param unknown whether unknown fields are ignored, or are faults
  * @throws for a schema with fields that a flat object cannot hold
  */
-export function compileDecoder(schema: DescMessage, unknown: 'ignore' | 'refuse' = 'ignore'): Decoder {
+export function compileDecoder(
+  schema: DescMessage,
+  unknown: 'ignore' | 'refuse' = 'ignore',
+): Decoder {
   const fields = schema.fields.map((field) => ({
     name: field.jsonName,
     localName: field.localName,

@@ -88,7 +88,11 @@ describe('every administrative change adds one audit entry with who, what and wh
       expect(entry.targetKind).toBe(kind)
       expect(name.toLowerCase()).toContain(verb!.split('_')[0])
       expect(entry.targetId).not.toBe('')
-      if (!/^(epoch|token|statement|holiday|unmatched_payment|notification|payment_conflict)$/.test(kind!))
+      if (
+        !/^(epoch|token|statement|holiday|unmatched_payment|notification|payment_conflict)$/.test(
+          kind!,
+        )
+      )
         expect(entry.businessId).toMatch(/^biz_/)
       expect(JSON.parse(entry.details)).toBeTypeOf('object')
       // What the caller was shown once is in no entry.

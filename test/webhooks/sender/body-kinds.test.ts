@@ -7,8 +7,8 @@ import { SettlementStatus } from '../../../gen/inflow/settlement/v1/settlement_p
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { DisabledReason, EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import { createTimeText } from '../../../src/core/clock.ts'
 import { readConfig } from '../../../src/config/config.ts'
+import { createTimeText } from '../../../src/core/clock.ts'
 import { createToEventBody, encodeEventBody } from '../../../src/webhooks/sender/body.ts'
 
 type Payload = MessageInitShape<typeof EventSchema>['payload']

@@ -1,12 +1,12 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
+import { readConfig } from '../../../src/config/config.ts'
 import {
   encryptSecret,
   newSecret,
   secretBytes,
 } from '../../../src/webhooks/endpoints/signing-secret.ts'
 import type { HttpClient, Outcome } from '../../../src/webhooks/sender/http-client.ts'
-import { readConfig } from '../../../src/config/config.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
 import { signedHeaders } from '../../../src/webhooks/sender/sign.ts'
 import { encrypter, paymentEvent, timeText } from '../fixture.ts'
