@@ -197,13 +197,13 @@ export const ACCESS = [
   ),
   rotate(
     'a key that replaces a test key is live',
-    'const { business, live, allowedCidrs } = replaced',
-    'const { business, allowedCidrs } = replaced\n    const live = true',
+    'const { business, live, allowedCidrs, scopes } = replaced',
+    'const { business, allowedCidrs, scopes } = replaced\n    const live = true',
   ),
   rotate(
     'a key that replaces another loses its addresses',
-    'const requested = { businessId: business, live, allowedCidrs, expiresAt }',
-    'const requested = { businessId: business, live, allowedCidrs: [], expiresAt }',
+    'const requested = { businessId: business, live, allowedCidrs, scopes, expiresAt }',
+    'const requested = { businessId: business, live, allowedCidrs: [], scopes, expiresAt }',
   ),
   cipher(
     'a text is encrypted without its context',

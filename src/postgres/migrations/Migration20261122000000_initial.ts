@@ -17,7 +17,10 @@ create table business (
 create table api_key (
   id text primary key, business_id text not null, prefix text not null, secret_hash bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), revoked_at timestamptz(3), live boolean not null,
-  allowed_cidrs text[] not null, last_used_at timestamptz(3),
+  allowed_cidrs text[] not null, scopes text[] not null default '{}', last_used_at timestamptz(3),
+  constraint api_key_scopes check (scopes <@ array['accounts:read', 'accounts:create', 'accounts:write',
+    'payments:read', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read',
+    'webhooks:write']),
   constraint api_key_business_id_foreign foreign key (business_id) references business(id));
 create index api_key_business_id_id_index on api_key (business_id, id);
 create table internal_token (

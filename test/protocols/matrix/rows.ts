@@ -1,6 +1,6 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import type { Scope } from '../../../src/auth/caller.ts'
+import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
@@ -96,3 +96,21 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   read: /^\w+\.(Get|List|Preview)\w+$/,
   'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
 }
+
+/** The methods of each scope of a key, which have no other. */
+export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
+  'accounts:read': /^GetVirtualAccount$/,
+  'accounts:create': /^GenerateVirtualAccount$/,
+  'accounts:write': /^$/,
+  'payments:read': /^(Get|List)Transactions?$/,
+  'payments:requery': /^$/,
+  'payments:simulate': /^$/,
+  'events:read': /^ListEvents$/,
+  'balances:read': /^GetBalance$/,
+  'webhooks:read': /^$/,
+  'webhooks:write': /^$/,
+}
+
+/** What a key without scopes may call: it must never grow by itself. */
+export const UNSCOPED_METHODS =
+  /^(GenerateVirtualAccount|GetTransaction|GetVirtualAccount|ListTransactions|ListEvents|GetBalance)$/
