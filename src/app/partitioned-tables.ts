@@ -26,7 +26,7 @@ export function partitionedTables(
     { kind: 'number', table: 'event_log', key: 'position', perDay, days },
     { kind: 'number', table: 'webhook_delivery', key: 'position', ...sent },
     { kind: 'number', table: 'webhook_attempt', key: 'position', ...sent },
-    { kind: 'month', table: 'transaction', key: 'id', prefix: 'txn' },
-    { kind: 'month', table: 'ledger_posting', key: 'transaction_id', prefix: 'txn' },
+    { kind: 'time', table: 'transaction', key: 'id', prefix: 'txn', perDay },
+    { kind: 'time', table: 'ledger_posting', key: 'transaction_id', prefix: 'txn', perDay },
   ]
 }

@@ -14,7 +14,7 @@ export const OutboxEntity = defineEntity({
       .primary()
       .autoincrement(false)
       .columnType('bigint generated always as identity'),
-    eventId: p.text(),
+    eventId: p.text().collation('C'),
     businessId: p.text(),
     live: p.boolean(),
     kind: p.text(),
@@ -38,8 +38,8 @@ export const OutboxEntity = defineEntity({
 
 /**
  * Events in their final order. `position` has no gaps; `businessSequence` has no gaps within each
- * mode of a business. Each partition has unique indexes on `eventId`, and on `businessId`, `live` and
- * `businessSequence`.
+ * mode of a business. Each partition has a unique index on `businessId`, `live` and `businessSequence`, and a
+ * summary of `eventId` (BRIN).
  */
 export const EventLogEntity = defineEntity({
   name: 'EventLog',
@@ -47,7 +47,7 @@ export const EventLogEntity = defineEntity({
   properties: {
     position: p.bigint().primary().autoincrement(false),
     outboxSeq: p.bigint(),
-    eventId: p.text(),
+    eventId: p.text().collation('C'),
     businessId: p.text(),
     live: p.boolean(),
     businessSequence: p.bigint(),
@@ -96,9 +96,8 @@ export const BusinessCounterEntity = defineEntity({
  * The state of the sequencer after a tick: the last position, and the snapshot whose events are all
  * numbered. The view `sequencer` has the newest row. While a large backlog is numbered in batches,
  * `target` is the snapshot in progress, and its events up to `doneSeq` are done. Snapshots say nothing
- * about rows up to `baseSeq`, which may be of another cluster. While `restoredSnapshot`, the last one of
- * that cluster, is set, rows up to `baseSeq` are being numbered: those after `restoredSeq`, and those
- * that it does not see.
+ * about rows up to `baseSeq`, which may be of another cluster. While `restoredSeq` is set, rows after it
+ * up to `baseSeq` are being numbered, but for those that have a position after `restoredPosition`.
  */
 export const SequencerTickEntity = defineEntity({
   name: 'SequencerTick',
@@ -114,12 +113,15 @@ export const SequencerTickEntity = defineEntity({
     systemIdentifier: p.bigint(),
     timeline: p.integer(),
     baseSeq: p.bigint(),
-    restoredSnapshot: p.text().columnType('pg_snapshot').nullable(),
     restoredSeq: p.bigint().nullable(),
+    restoredPosition: p.bigint().nullable(),
     /** Every row of the outbox that may still have to be numbered is after it. */
     lowSeq: p.bigint(),
-    /** What `lowSeq` will be, once all transactions before an id have ended: see `sequence_events`. */
+    /** Every row of the outbox after `lowSeq` has its position after this one. */
+    lowPosition: p.bigint(),
+    /** What both will be, once all transactions before an id have ended: see `sequence_events`. */
     nextLowSeq: p.bigint(),
+    nextLowPosition: p.bigint(),
     nextLowXid: p.text().columnType('xid8'),
   },
   checks: [
@@ -129,7 +131,7 @@ export const SequencerTickEntity = defineEntity({
     },
     {
       name: 'sequencer_tick_restored',
-      expression: '(restored_snapshot is null) = (restored_seq is null)',
+      expression: '(restored_seq is null) = (restored_position is null)',
     },
   ],
 })

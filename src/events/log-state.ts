@@ -45,7 +45,7 @@ export async function readLogState(pool: Queryable): Promise<LogState> {
 export async function isLogCurrent(pool: Pool): Promise<boolean> {
   const result = await pool.query<{ is_current: boolean }>({
     name: 'event-log-current',
-    text: `select s.restored_snapshot is null and (s.system_identifier, s.timeline)
+    text: `select s.restored_seq is null and (s.system_identifier, s.timeline)
         = (c.system_identifier, c.timeline) as is_current
       from sequencer s cross join current_cluster() c`,
   })

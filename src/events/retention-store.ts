@@ -54,7 +54,7 @@ export async function deleteOldTicks(pool: Pool): Promise<void> {
   await pool.query(
     `delete from sequencer_tick where tick < (
         select t.tick from sequencer_tick t, event_retention r
-        where r.id = 1 and t.position <= r.archived and t.target is null and t.restored_snapshot is null
+        where r.id = 1 and t.position <= r.archived and t.target is null and t.restored_seq is null
         order by t.tick desc limit 1)`,
   )
 }

@@ -327,7 +327,7 @@ test('a preview counts what is due by the schedule, and everything if forced', a
   const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
   const terms = { schedule: 'WORKING_DAYS' as const, workingDays: 2, cutOffMinutes: 0, ...NO_FEE }
   await updateTerms(instance, businessId, terms, SYSTEM)
-  const { calendar } = await readCalendar(db.database.orm, businessId)
+  const { calendar } = await readCalendar(instance.pool, businessId)
   const cutOffAtMs = calendar.cutOffAt(clock.now())
   await pay(accountNumber, 1, cutOffAtMs - 1)
   await pay(accountNumber, 2, cutOffAtMs)

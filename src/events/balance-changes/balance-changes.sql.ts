@@ -112,7 +112,7 @@ export function committedChanges(businessId: string, live: string): string {
 
 /** A subquery `state` for `with`, as `committedChanges` has it. */
 export const SEQUENCER_STATE = `state as materialized (
-        select s.snapshot, s.target, s.done_seq, s.base_seq, s.low_seq, s.restored_snapshot is null
+        select s.snapshot, s.target, s.done_seq, s.base_seq, s.low_seq, s.restored_seq is null
           and s.system_identifier = c.system_identifier as is_current
         from sequencer s cross join pg_control_system() c
       )`

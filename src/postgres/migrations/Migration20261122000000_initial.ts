@@ -171,7 +171,7 @@ create table reconciliation_run (
 -- only write higher numbers (see sequence_events).
 create table outbox (
   xid xid8 not null default pg_current_xact_id(), seq bigint primary key generated always as identity,
-  event_id text not null, business_id text not null, "kind" text not null, occurred_at timestamptz(3) not null,
+  event_id text collate "C" not null, business_id text not null, "kind" text not null, occurred_at timestamptz(3) not null,
   payload bytea not null, subject_id text, live boolean not null, pending_minor bigint not null default 0,
   available_minor bigint not null default 0, fees_minor bigint not null default 0,
   constraint outbox_payment check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)) partition by range (seq);
@@ -189,10 +189,11 @@ create table event_epoch (
 create table sequencer_tick (
   tick bigint primary key, epoch int not null, "position" bigint not null, snapshot pg_snapshot not null,
   target pg_snapshot, done_seq bigint not null, system_identifier bigint not null, timeline int not null,
-  base_seq bigint not null, restored_snapshot pg_snapshot, restored_seq bigint, low_seq bigint not null,
-  next_low_seq bigint not null, next_low_xid xid8 not null,
+  base_seq bigint not null, restored_seq bigint, restored_position bigint, low_seq bigint not null,
+  low_position bigint not null, next_low_seq bigint not null, next_low_position bigint not null,
+  next_low_xid xid8 not null,
   constraint sequencer_tick_low check (low_seq >= base_seq and next_low_seq >= low_seq),
-  constraint sequencer_tick_restored check ((restored_snapshot is null) = (restored_seq is null))) with (
+  constraint sequencer_tick_restored check ((restored_seq is null) = (restored_position is null))) with (
   autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0);
 -- Its events up to the floor have expired; those up to \`archived\` have archived entries.
 create table event_retention (
@@ -207,7 +208,7 @@ create table event_business_counter (
   primary key (business_id, live, last_sequence)) with (
   autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0);
 create table event_log (
-  "position" bigint not null, outbox_seq bigint not null, event_id text not null, business_id text not null,
+  "position" bigint not null, outbox_seq bigint not null, event_id text collate "C" not null, business_id text not null,
   business_sequence bigint not null, logged_at timestamptz(3) not null, live boolean not null, epoch int not null,
   primary key ("position")) partition by range ("position");
 -- As outbox_rest.
@@ -216,7 +217,10 @@ create table event_log_rest partition of event_log for values from (minvalue) to
   autovacuum_analyze_threshold=100000, autovacuum_analyze_scale_factor=0);
 -- Unique in each partition: a unique index of the whole table would have to contain the position.
 create unique index event_log_rest_business_sequence on event_log_rest (business_id, live, business_sequence);
-create unique index event_log_rest_event_id on event_log_rest (event_id);
+-- Ids begin with the time, so they follow the positions but for the clocks of the instances. An event is seldom
+-- looked up by its id: a summary of each 32 pages costs nothing when an event is recorded, and a look-up some pages.
+create index event_log_rest_event_id on event_log_rest using brin (event_id) with (pages_per_range = 32,
+  autosummarize = on);
 create table archived_entry (
   business_id text not null, live boolean not null, business_sequence bigint not null, "kind" text not null,
   subject_id text not null, occurred_at timestamptz(3) not null, logged_at timestamptz(3) not null,
@@ -348,7 +352,8 @@ create function current_cluster(OUT system_identifier bigint, OUT timeline integ
 -- transaction that had no id at some time only writes higher numbers than the last one of that time.
 -- \`next_low_seq\` is the last number before a tick got its own id, \`next_low_xid\`: once that and all earlier
 -- transactions have ended, and their rows are numbered, no row up to \`next_low_seq\` can appear any more. (The
--- end of a snapshot would not do: transactions beyond it may have their ids already.)
+-- end of a snapshot would not do: transactions beyond it may have their ids already.) Rows after it have positions
+-- after those of before that tick: \`next_low_position\`, then \`low_position\`.
 create function sequence_events(
   rows_max integer, OUT numbered integer, OUT last_position bigint, OUT more boolean, OUT began_epoch integer)
   returns record language plpgsql set enable_nestloop to 'off' set enable_seqscan to 'off' as $$
@@ -367,7 +372,7 @@ create function sequence_events(
     select * into strict state from sequencer;
     last_position := state.position;
     -- Without work, a tick takes no lock and writes nothing.
-    if state.target is null and state.restored_snapshot is null
+    if state.target is null and state.restored_seq is null
       and (state.system_identifier, state.timeline) = (cluster.system_identifier, cluster.timeline)
       and not exists (select from outbox where xid >= pg_snapshot_xmax(state.snapshot)
         and xid < pg_snapshot_xmax(pg_current_snapshot()) and seq > state.low_seq)
@@ -404,7 +409,7 @@ create function sequence_events(
         select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor, xid from outbox
           where xid = any (array(select pg_snapshot_xip(state.snapshot))) and seq > state.low_seq
       ) candidate
-      where state.target is null and state.restored_snapshot is null
+      where state.target is null and state.restored_seq is null
         and pg_visible_in_snapshot(xid, upto)
       order by seq limit rows_max)
       union all
@@ -415,16 +420,9 @@ create function sequence_events(
       order by seq limit rows_max)
       union all
       -- After a restore: what may lack a position, whatever its transaction id says.
-      (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from (
-        select * from outbox where seq > state.restored_seq
-        union all
-        select * from outbox where seq <= state.restored_seq and xid >= pg_snapshot_xmax(state.restored_snapshot)
-        union all
-        select * from outbox where seq <= state.restored_seq
-          and xid = any (array(select pg_snapshot_xip(state.restored_snapshot)))
-      ) candidate
-      where state.restored_snapshot is not null and seq <= state.base_seq
-        and (select l.position from event_log l where l.event_id = candidate.event_id) is null
+      (select seq, event_id, business_id, live, pending_minor, available_minor, fees_minor from outbox
+      where state.restored_seq is not null and seq > state.restored_seq and seq <= state.base_seq
+        and not exists (select from event_log l where l.position > state.restored_position and l.outbox_seq = seq)
       order by seq limit rows_max)
     ), added as (
       select business_id, live, count(*) as events, sum(pending_minor) as pending_minor,
@@ -459,11 +457,11 @@ create function sequence_events(
     )
     select count(*), max(outbox_seq) into numbered, last_seq from logged;
     last_position := state.position + numbered;
-    more := numbered = rows_max or state.target is not null or state.restored_snapshot is not null;
-    if state.restored_snapshot is not null then
+    more := numbered = rows_max or state.target is not null or state.restored_seq is not null;
+    if state.restored_seq is not null then
       if numbered < rows_max then
-        state.restored_snapshot := null;
         state.restored_seq := null;
+        state.restored_position := null;
       end if;
     elsif numbered = rows_max then
       -- The snapshot, which is a fixed set of rows, may have more: the next tick continues with it.
@@ -472,7 +470,9 @@ create function sequence_events(
     elsif numbered > 0 or state.target is not null then
       if state.target is null and pg_snapshot_xmin(upto) > state.next_low_xid then
         state.low_seq := state.next_low_seq;
+        state.low_position := state.next_low_position;
         state.next_low_seq := upto_seq;
+        state.next_low_position := state.position;
         state.next_low_xid := own_xid;
       end if;
       state.snapshot := upto;
@@ -496,15 +496,13 @@ create function bump_event_epoch(OUT new_epoch integer) language plpgsql
   set lock_timeout to '2s' as $$
   declare
     state sequencer_tick%rowtype;
-    last_seq bigint;
   begin
     perform pg_advisory_xact_lock(4736353);
     lock table only outbox in exclusive mode;
     select * into strict state from sequencer;
-    select outbox_seq into last_seq from event_log order by position desc limit 1;
     new_epoch := state.epoch + 1;
-    state.restored_snapshot := coalesce(state.restored_snapshot, state.snapshot);
-    state.restored_seq := least(state.restored_seq, coalesce(last_seq, 0));
+    state.restored_seq := coalesce(state.restored_seq, state.low_seq);
+    state.restored_position := coalesce(state.restored_position, state.low_position);
     select c.system_identifier, c.timeline into state.system_identifier, state.timeline from current_cluster() c;
     state.tick := state.tick + 1;
     state.epoch := new_epoch;
@@ -513,7 +511,9 @@ create function bump_event_epoch(OUT new_epoch integer) language plpgsql
     state.done_seq := 0;
     state.base_seq := coalesce((select max(seq) from outbox), 0);
     state.low_seq := state.base_seq;
+    state.low_position := state.position;
     state.next_low_seq := state.base_seq;
+    state.next_low_position := state.position;
     state.next_low_xid := pg_current_xact_id();
     insert into sequencer_tick select state.*;
     insert into event_epoch (epoch, start_position, started_at)
@@ -546,7 +546,7 @@ create function is_disposable(parent text, upper text, is_locked boolean) return
         before := upper;
         -- A tick that numbered all that its snapshot sees, all of which is archived.
         select * into numbered from sequencer_tick where position <= archived_to and target is null
-          and restored_snapshot is null order by tick desc limit 1;
+          and restored_seq is null order by tick desc limit 1;
         return found and before <= coalesce((select max(seq) from outbox), 0) and not exists (select from outbox
           where seq < before and seq > numbered.base_seq and xid >= pg_snapshot_xmin(numbered.snapshot)
             and not pg_visible_in_snapshot(xid, numbered.snapshot));
@@ -920,8 +920,8 @@ const ROWS = `
 insert into audit_head (id, number, hash, mac) values (1, 0, decode(repeat('00', 32), 'hex'), '');
 insert into event_epoch (epoch, start_position, started_at) values (1, 0, now());
 insert into sequencer_tick (tick, epoch, position, snapshot, done_seq, system_identifier, timeline, base_seq,
-    low_seq, next_low_seq, next_low_xid)
-  select 1, 1, 0, pg_current_snapshot(), 0, system_identifier, timeline, 0, 0, 0,
+    low_seq, low_position, next_low_seq, next_low_position, next_low_xid)
+  select 1, 1, 0, pg_current_snapshot(), 0, system_identifier, timeline, 0, 0, 0, 0, 0,
     pg_current_xact_id() from current_cluster();
 insert into event_retention (id, floor, archived, next_run_at) values (1, 0, 0, now());
 insert into webhook_dispatcher (position) values (0);

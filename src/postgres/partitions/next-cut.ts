@@ -1,5 +1,5 @@
 import { firstIdAt } from '../../core/ids.ts'
-import type { MonthlyTable, NumberedTable, PartitionedTable } from './partitioned-table.ts'
+import type { NumberedTable, PartitionedTable, TimedTable } from './partitioned-table.ts'
 
 /** Where a table has its last, open-ended partition, and how fast it grows. */
 export interface TableState {
@@ -8,7 +8,7 @@ export interface TableState {
   /** The first and the last key of the table; undefined: it is empty. */
   readonly firstKey: string | undefined
   readonly lastKey: string | undefined
-  /** For numbered tables: the numbers used in a day. */
+  /** The numbers used, or rows added, in a day. */
   readonly perDay: number
   readonly nowMs: number
 }
@@ -22,9 +22,18 @@ export interface Cut {
 /** Small tables should not have many partitions: a query on all of them opens each. */
 const WIDTH_MIN = 100_000
 
-/** So many partitions, or months after the present one, are made ahead. */
+/** So many numbered partitions are made ahead. */
 const PARTITIONS_AHEAD = 2
-const MONTHS_AHEAD = 1
+
+/** Timed partitions are made until the end of the next month. */
+const MONTHS_AHEAD = 2
+
+/** The months of a partition divide a year. */
+const PERIODS = [12, 3] as const
+
+/** The most rows of a partition of more than a month: a look-up opens each partition, so they are few. */
+const PERIOD_ROWS_MAX = 250_000_000
+const MONTH_DAYS = 30.5
 
 const DAY_SECONDS = 86_400
 
@@ -33,7 +42,7 @@ const NEW_MS = 3_600_000
 
 /** The next cut that a table needs; undefined: enough partitions are made ahead. */
 export function nextCut(table: PartitionedTable, state: TableState): Cut | undefined {
-  return table.kind === 'number' ? nextNumber(table, state) : nextMonth(table, state)
+  return table.kind === 'number' ? nextNumber(table, state) : nextPeriod(table, state)
 }
 
 /**
@@ -64,17 +73,24 @@ function numberAhead({ widthMin = WIDTH_MIN }: NumberedTable, state: TableState)
   return (rows / Math.max(1, state.perDay)) * DAY_SECONDS
 }
 
-function nextMonth({ prefix }: MonthlyTable, { restFrom, nowMs }: TableState): Cut | undefined {
-  for (let months = 1; months <= 1 + MONTHS_AHEAD; months++) {
-    const boundary = firstIdAt(prefix, monthStart(nowMs, months))
-    if (restFrom !== undefined && boundary <= restFrom) continue
-    const last = new Date(monthStart(nowMs, months - 1))
-    return { boundary, suffix: last.toISOString().slice(0, 7).replace('-', '_') }
+function nextPeriod({ prefix }: TimedTable, state: TableState): Cut | undefined {
+  const { restFrom = '', perDay, nowMs } = state
+  if (restFrom >= firstIdAt(prefix, monthStart(nowMs, MONTHS_AHEAD))) return undefined
+  const period = PERIODS.find((months) => perDay * MONTH_DAYS * months <= PERIOD_ROWS_MAX) ?? 1
+  let months = 1
+  let endMs = monthStart(nowMs, months)
+  while (firstIdAt(prefix, endMs) <= restFrom || new Date(endMs).getUTCMonth() % period > 0) {
+    months += 1
+    endMs = monthStart(nowMs, months)
   }
-  return undefined
+  const last = new Date(monthStart(nowMs, months - 1))
+  return {
+    boundary: firstIdAt(prefix, endMs),
+    suffix: last.toISOString().slice(0, 7).replace('-', '_'),
+  }
 }
 
-function monthsAhead({ prefix }: MonthlyTable, state: TableState): number {
+function monthsAhead({ prefix }: TimedTable, state: TableState): number {
   const { restFrom, firstKey = '', nowMs } = state
   if (restFrom === undefined) {
     return firstKey >= firstIdAt(prefix, nowMs - NEW_MS) ? Number.POSITIVE_INFINITY : 0

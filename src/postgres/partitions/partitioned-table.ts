@@ -14,7 +14,7 @@
  * with its storage parameters and with the unique indexes that lack the key (both are copied by each cut),
  * give it a line in `is_disposable`, and add it to `app/partitioned-tables.ts`.
  */
-export type PartitionedTable = NumberedTable | MonthlyTable
+export type PartitionedTable = NumberedTable | TimedTable
 
 /** A table whose key is a number that increases. A partition has about the rows of some days. */
 export interface NumberedTable {
@@ -31,11 +31,16 @@ export interface NumberedTable {
   readonly widthMin?: number
 }
 
-/** A table whose key is an identifier that begins with the time. A partition has a month. */
-export interface MonthlyTable {
-  readonly kind: 'month'
+/**
+ * A table whose key is an identifier that begins with the time. A partition has a year; at a higher rate, three
+ * months or one. Its name ends with its last month.
+ */
+export interface TimedTable {
+  readonly kind: 'time'
   readonly table: string
   readonly key: string
   /** The prefix of the identifiers: "txn". */
   readonly prefix: string
+  /** The rows that were added in the last day, or somewhat more. */
+  readonly perDay: () => Promise<number>
 }

@@ -48,7 +48,7 @@ export async function readTableState(
     restFrom: row?.rest_from ?? undefined,
     firstKey: row?.first_key ?? undefined,
     lastKey: lastKey?.toString() ?? row?.last_key ?? undefined,
-    perDay: table.kind === 'number' ? await table.perDay() : 0,
+    perDay: await table.perDay(),
     nowMs,
   }
 }

@@ -19,7 +19,10 @@ const NUMBERED: PartitionedTable = {
   ...{ kind: 'number', table: 'numbered', key: 'seq', widthMin: WIDTH },
   perDay: async () => WIDTH,
 }
-const MONTHLY: PartitionedTable = { kind: 'month', table: 'monthly', key: 'id', prefix: 'txn' }
+const MONTHLY: PartitionedTable = {
+  ...{ kind: 'time', table: 'monthly', key: 'id', prefix: 'txn' },
+  perDay: async () => 10_000_000,
+}
 
 const sql = (text: string, values: unknown[] = []) => db.database.pool.query(text, values)
 const insert = (from: number, to: number) =>
