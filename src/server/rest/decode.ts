@@ -2,9 +2,11 @@ import {
   create,
   type DescField,
   type DescMessage,
+  getOption,
   type Message,
   ScalarType,
 } from '@bufbuild/protobuf'
+import { decimal } from '../../../gen/inflow/type/v1/decimal_pb.ts'
 import type { FieldFault } from '../../core/errors.ts'
 import type { Decoded } from '../rpc/invokers.ts'
 
@@ -22,6 +24,8 @@ type Read = (value: unknown) => { readonly value: unknown } | { readonly expecte
 export function compileDecoder(schema: DescMessage): Decoder {
   const fields = schema.fields.map((field) => ({
     name: field.jsonName,
+    // As in protobuf's JSON: what lists return is named next_page_token, and may be sent as page_token.
+    otherName: field.name,
     localName: field.localName,
     read: readerOf(field),
   }))
@@ -29,7 +33,8 @@ export function compileDecoder(schema: DescMessage): Decoder {
     const message = create(schema) as Message & Record<string, unknown>
     const fieldFaults: FieldFault[] = []
     for (const field of fields) {
-      const raw = Object.hasOwn(body, field.name) ? body[field.name] : undefined
+      const name = Object.hasOwn(body, field.name) ? field.name : field.otherName
+      const raw = Object.hasOwn(body, name) ? body[name] : undefined
       if (raw === undefined || raw === null) continue
       const read = field.read(raw)
       if ('value' in read) message[field.localName as never] = read.value as never
@@ -41,16 +46,37 @@ export function compileDecoder(schema: DescMessage): Decoder {
 
 function readerOf(field: DescField): Read {
   if (field.fieldKind === 'scalar') {
-    if (field.scalar === ScalarType.STRING) return readText
+    if (field.scalar === ScalarType.STRING)
+      return getOption(field, decimal) ? readDecimal : readText
+    if (field.scalar === ScalarType.BOOL) return readBoolean
     if (field.scalar === ScalarType.INT32) return (value) => readWhole(value, 2 ** 31 - 1, Number)
     if (field.scalar === ScalarType.INT64) {
       return (value) => readWhole(value, Number.MAX_SAFE_INTEGER, BigInt)
     }
   }
+  if (field.fieldKind === 'list' && field.listKind === 'scalar') {
+    if (field.scalar === ScalarType.STRING) return readTextList
+  }
   throw new Error(`${field.parent.typeName}.${field.name} has a type that REST requests do not use`)
 }
 
 const readText: Read = (value) => (typeof value === 'string' ? { value } : { expected: 'a string' })
+
+const readTextList: Read = (value) =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string')
+    ? { value }
+    : { expected: 'a list of strings' }
+
+/** A number becomes the text that JavaScript prints for it: rules refuse what is no plain decimal. */
+const readDecimal: Read = (value) => {
+  if (typeof value === 'string') return { value }
+  return typeof value === 'number'
+    ? { value: `${value}` }
+    : { expected: 'a decimal string or a number' }
+}
+
+const readBoolean: Read = (value) =>
+  typeof value === 'boolean' ? { value } : { expected: 'true or false' }
 
 function readWhole(value: unknown, max: number, convert: (value: number) => unknown) {
   const fits = typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= max
