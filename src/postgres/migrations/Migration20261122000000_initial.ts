@@ -64,6 +64,7 @@ create table account (
   created_at timestamptz(3) not null, live boolean not null, id_number_hash bytea,
   bank_account_id text not null default '', opening_state text not null default 'CREATING',
   last_cause text not null default '', next_try_at timestamptz(3), connector text not null default 'sandbox',
+  requeried_at timestamptz(3),
   constraint account_account_number_bank_live_unique unique (account_number, bank, live),
   constraint account_business_id_live_merchant_reference_unique unique (business_id, live, merchant_reference),
   constraint account_reference_unique unique (reference),
