@@ -22,6 +22,9 @@ type VisibleAccount = Pick<
 > &
   Pick<StoredAccount, 'firstName' | 'lastName' | 'email'>
 
+/** The account fields that lists and responses to changes show. */
+type FullAccount = VisibleAccount & Pick<StoredAccount, 'merchantReference' | 'status' | 'phone'>
+
 /** @param request a validated request */
 export function toAccountDetails(request: GenerateVirtualAccountRequest): AccountDetails {
   return {
@@ -48,6 +51,16 @@ export function toVirtualAccount(account: VisibleAccount, timeText: TimeText): V
     // A PENDING account has no number yet, so a customer cannot pay into it.
     account: account.accountNumber === undefined ? [] : [bankAccount],
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
+  })
+}
+
+/** As `toVirtualAccount`, with what only lists and responses to changes show. */
+export function toFullAccount(account: FullAccount, timeText: TimeText): VirtualAccount {
+  const { merchantReference, status, firstName, lastName, email, phone } = account
+  const { reference, account: bankAccounts } = toVirtualAccount(account, timeText)
+  return create(VirtualAccountSchema, {
+    ...{ reference, account: bankAccounts, merchantReference, status },
+    meta: { firstName, lastName, email, phone },
   })
 }
 

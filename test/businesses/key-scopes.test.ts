@@ -80,4 +80,7 @@ test('a key without scopes keeps what keys could always do', async () => {
   for (const [path, body] of Object.entries(calls)) {
     expect([path, (await service.post(`${path}/`, unscoped, body)).status]).toEqual([path, 200])
   }
+  for (const path of ['closeVirtualAccount', 'createWebhook', 'listWebhooks', 'simulatePayment']) {
+    expect([path, (await service.post(`${path}/`, unscoped, {})).status]).toEqual([path, 403])
+  }
 })
