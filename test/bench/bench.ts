@@ -47,10 +47,15 @@ export async function openBench(
   options: Pick<Bench, 'rounds' | 'seconds' | 'warmUpSeconds' | 'quick' | 'log'>,
 ): Promise<Bench> {
   const folder = await makeFolder('bench')
+  const sharedBuffers = process.env['BENCH_SHARED_BUFFERS']
   const removeFolder = () => rm(folder, { recursive: true, force: true })
   const postgres = await startEmbedded({
     folder: join(folder, 'postgres'),
-    settings: { ...DURABLE, max_connections: '200' },
+    settings: {
+      ...DURABLE,
+      max_connections: '200',
+      ...(sharedBuffers && { shared_buffers: sharedBuffers }),
+    },
   }).catch(async (error: unknown) => {
     await removeFolder()
     throw error

@@ -91,13 +91,44 @@ export async function openOurs(
   const database = new pg.Client({ connectionString: databaseUrl })
   await database.connect()
   bench.onEnd(() => database.end())
-  return loadContender(bench, {
+  const written = await trackWritten(database)
+  const contender = loadContender(bench, {
     name: 'Inflow',
     load,
     server: service.pid,
     unitsPerCall: comparison.paymentsPerCall,
-    after: async () => ({ 's behind': await drainOutbox(database) }),
+    after: async () => ({
+      's behind': await drainOutbox(database),
+      'WAL bytes a payment': await written.bytesPerPayment(),
+    }),
   })
+  return {
+    name: contender.name,
+    async measure(seconds) {
+      await written.begin()
+      return contender.measure(seconds)
+    },
+  }
+}
+
+/** What the log of the database gets for each payment, with the pages that it copies after a checkpoint. */
+async function trackWritten(database: pg.Client) {
+  const read = async () => {
+    const { rows } = await database.query<{ bytes: string; payments: string }>(
+      "select pg_current_wal_insert_lsn() - '0/0' as bytes, position as payments from sequencer",
+    )
+    return { bytes: Number(rows[0]?.bytes), payments: Number(rows[0]?.payments) }
+  }
+  let first = await read()
+  return {
+    async begin(): Promise<void> {
+      first = await read()
+    },
+    async bytesPerPayment(): Promise<number> {
+      const last = await read()
+      return (last.bytes - first.bytes) / (last.payments - first.payments)
+    },
+  }
 }
 
 async function openPool(bench: Bench, databaseUrl: string): Promise<Contender> {

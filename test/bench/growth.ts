@@ -21,7 +21,7 @@ const SMALL: GrowthSizes = {
 const LARGE: GrowthSizes = {
   businesses: 1_000,
   accounts: 100_000,
-  transactions: 3_000_000,
+  transactions: Number(process.env['GROWTH_TRANSACTIONS'] ?? 3_000_000),
   deliveries: 1_000_000,
 }
 

@@ -15,6 +15,7 @@ import { lookupCeiling } from './lookup-ceiling.ts'
 import { lookupLimits } from './lookup-limits.ts'
 import { memory } from './memory.ts'
 import { relay } from './relay.ts'
+import { retention } from './retention.ts'
 import { settlement } from './settlement.ts'
 import { soak } from './soak.ts'
 import { start } from './start.ts'
@@ -37,6 +38,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   webhooks,
   webhookLatency,
   settlement,
+  retention,
   growth,
   memory,
   start,

@@ -11,6 +11,7 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { restPath } from '../../proto/contract-services.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { allMethods, nameOf } from '../protocols/matrix/protocols.ts'
+import { BY_THEMSELVES } from '../protocols/matrix/snapshot.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
@@ -198,9 +199,7 @@ async function digest(): Promise<Record<string, string>> {
   )
   const digests: Record<string, string> = {}
   for (const { name } of rows) {
-    // Written by the service itself: that it lives, how often it was asked, and the attempts that
-    // come round again.
-    if (/^(master_key_holder|rate_bucket|webhook_attempt|webhook_delivery)$/.test(name)) continue
+    if (BY_THEMSELVES.test(name) || name === 'webhook_delivery') continue
     const found = await pool.query(
       `select count(*) || ' ' || coalesce(md5(string_agg(r::text, '' order by r::text)), '') as d
         from ${JSON.stringify(name)} r`,
