@@ -1,7 +1,9 @@
 import type { DescMethod, DescService } from '@bufbuild/protobuf'
-import { SCOPES, type Scope } from '../src/auth/caller.ts'
-import { readPolicy, type TenantScope } from '../src/auth/method-policy.ts'
+import { KEY_SCOPES, type KeyScope, SCOPES, type Scope } from '../src/auth/caller.ts'
+import { type MethodPolicy, readPolicy, type TenantScope } from '../src/auth/method-policy.ts'
 import { restPath } from './contract-services.ts'
+
+type KeyPolicy = Extract<MethodPolicy, { credential: 'secret key' }>
 
 const BEGIN = '<!-- Made from the contract by `npm run generate`: do not edit. -->'
 const END = '<!-- The end of what is made from the contract. -->'
@@ -18,13 +20,18 @@ export function replaceTables(document: string, services: readonly DescService[]
   return `${document.slice(0, begin)}${BEGIN}\n\n${tables}\n${document.slice(end)}`
 }
 
-/** Returns what each scope allows, and then the policy of each method, as lines of Markdown. */
+/** Returns what each scope of a token and of a key allows, and then the policy of each method, as lines of Markdown. */
 function authorizationTables(services: readonly DescService[]): string[] {
   const methods = services.flatMap((service) => service.methods)
   return [
     '| scope | every token with it may call | only a token without a restriction may call |',
     '|---|---|---|',
     ...SCOPES.map((scope) => scopeRow(scope, methods)),
+    '',
+    '| scope of a key | every key with it may call |',
+    '|---|---|',
+    ...KEY_SCOPES.map((scope) => keyScopeRow(scope, methods)),
+    keyRow('no scopes', methods, ({ openToUnscopedKeys }) => openToUnscopedKeys),
     '',
     ...services.flatMap(serviceSection),
   ]
@@ -39,6 +46,22 @@ function scopeRow(scope: Scope, methods: readonly DescMethod[]): string {
   const closed = listed.filter((method) => tenantScopeOf(method)?.by === 'unrestricted')
   const open = listed.filter((method) => !closed.includes(method))
   return row([`\`${scope}\``, `${prefix}${namesOf(open)}`, `${prefix}${namesOf(closed)}`])
+}
+
+function keyScopeRow(scope: KeyScope, methods: readonly DescMethod[]): string {
+  return keyRow(`\`${scope}\``, methods, ({ scopes }) => scopes.includes(scope))
+}
+
+function keyRow(
+  title: string,
+  methods: readonly DescMethod[],
+  isOpen: (policy: KeyPolicy) => boolean,
+): string {
+  const open = methods.filter((method) => {
+    const policy = keyPolicyOf(method)
+    return policy !== undefined && isOpen(policy)
+  })
+  return row([title, open.map((method) => method.name).join(', ') || '–'])
 }
 
 /** `AccountService` GetAccount, ListAccounts; `EventService` Subscribe */
@@ -57,6 +80,12 @@ function serviceSection(service: DescService): string[] {
   const protocols = ['gRPC', 'Connect', 'gRPC-Web', ...(paths ? ['REST'] : [])].join(', ')
   const columns = [
     { title: 'rpc', of: (method: DescMethod) => method.name },
+    ...(credentials.has('secret key')
+      ? [
+          { title: 'any of the scopes', of: (method: DescMethod) => keyScopeText(method) },
+          { title: 'a key without scopes', of: (method: DescMethod) => unscopedText(method) },
+        ]
+      : []),
     ...(restricted
       ? [
           { title: 'any of the scopes', of: (method: DescMethod) => scopeText(method) },
@@ -87,6 +116,17 @@ const scopeText = (method: DescMethod) =>
   scopesOf(method)
     .map((scope) => `\`${scope}\``)
     .join(', ')
+
+const keyScopeText = (method: DescMethod) =>
+  (keyPolicyOf(method)?.scopes ?? []).map((scope) => `\`${scope}\``).join(', ')
+
+const unscopedText = (method: DescMethod) =>
+  keyPolicyOf(method)?.openToUnscopedKeys ? 'may call it' : 'is refused'
+
+function keyPolicyOf(method: DescMethod): KeyPolicy | undefined {
+  const policy = readPolicy(method)
+  return policy.credential === 'secret key' ? policy : undefined
+}
 
 /** The scopes that allow a method, in the order of SCOPES; none: it takes no token. */
 function scopesOf(method: DescMethod): readonly Scope[] {

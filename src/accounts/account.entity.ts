@@ -43,6 +43,8 @@ export const AccountEntity = defineEntity({
     /** When the service tries to open it again by itself; null if it does not. */
     nextTryAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
+    /** When its business last had its bank asked for payments. */
+    requeriedAt: p.datetime(3).nullable(),
   },
   uniques: [
     { properties: ['business', 'live', 'merchantReference'] },

@@ -24,7 +24,7 @@ export interface AccountDetails {
   readonly idNumber: string | undefined
 }
 
-/** An account that the bank has opened. Only its status ever changes. */
+/** An account that the bank has opened. Only its status and the customer's details ever change. */
 export interface OpenAccount {
   readonly id: string
   readonly businessId: string

@@ -7,7 +7,7 @@ import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
-import { getAccount } from './get-account.ts'
+import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
 import { closeActive } from './openings/opening-store.ts'
 
@@ -28,10 +28,10 @@ interface Dependencies {
  */
 export async function closeAccount(
   { pool, bankOf, clock, onCommit }: Dependencies,
-  { businessId, reference }: { readonly businessId: string; readonly reference: string },
+  key: AccountKey,
   actor: Actor,
 ): Promise<OpenAccount> {
-  const stored = await getAccount(pool, { businessId, live: undefined, reference })
+  const stored = await getAccount(pool, key)
   if (!isOpened(stored)) {
     throw new Fault('account_pending', 'The account is still pending and cannot be closed')
   }
@@ -48,7 +48,7 @@ export async function closeAccount(
     await appendAudit(client, actor, {
       action: 'account.close',
       targetId: account.id,
-      businessId,
+      businessId: account.businessId,
       details: { reference: account.reference, bank, accountNumber },
     })
     return true

@@ -7,6 +7,9 @@ import { findByNumbers } from './store.ts'
 /** How many accounts of each mode are cached. */
 const ACCOUNTS_MAX = 50_000
 
+/** How long the events of payments may state customer details that have been changed. */
+const CACHED_MS = 60_000
+
 interface AccountKey {
   readonly bank: BankCode
   readonly accountNumber: string
@@ -23,8 +26,8 @@ export type FindOpenAccounts = (
 ) => Promise<readonly (OpenAccount | undefined)[]>
 
 /**
- * Caches the accounts it finds. Only the status of an open account ever changes, and the statement
- * that records a payment checks the status again.
+ * Caches the accounts it finds. The statement that records a payment checks the status again; of the
+ * rest, only the customer's details ever change.
  *
  * A live account of the sandbox is found only while the sandbox serves its bank: otherwise the money
  * is real, and the number may be a stranger's.
@@ -33,10 +36,10 @@ export type FindOpenAccounts = (
  * the same number since, and then the money belongs to the live one.
  */
 export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): FindOpenAccounts {
-  const max = ACCOUNTS_MAX
+  const bounds = { max: ACCOUNTS_MAX, ttl: CACHED_MS, ttlResolution: 1_000 }
   const caches = {
-    live: new LRUCache<string, OpenAccount>({ max }),
-    test: new LRUCache<string, OpenAccount>({ max }),
+    live: new LRUCache<string, OpenAccount>(bounds),
+    test: new LRUCache<string, OpenAccount>(bounds),
   }
   const keyOf = (key: Omit<AccountKey, 'live'>) => key.bank + key.accountNumber
   return async (keys) => {

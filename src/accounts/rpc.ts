@@ -80,7 +80,9 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       return { accounts: rows.map(shown), nextPageToken }
     },
     async closeAccount(request, context) {
-      const account = await closeAccount({ ...dependencies, pool }, request, actorOf(context))
+      const { businessId, reference } = request
+      const key = { businessId, live: undefined, reference }
+      const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
       return { account: shown(account) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {

@@ -29,10 +29,10 @@ export interface Reservation {
   readonly createdAtMs: number
 }
 
-/** The columns of an account, except those that only opening it needs. */
+/** The columns of an account, except those that only opening it or asking its bank for payments needs. */
 export type AccountRow = Omit<
   RowOf<typeof AccountEntity>,
-  'id_type' | 'id_number_encrypted' | 'id_number_hash' | 'claimed_until_ms'
+  'id_type' | 'id_number_encrypted' | 'id_number_hash' | 'claimed_until_ms' | 'requeried_at_ms'
 >
 
 export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank, connector,

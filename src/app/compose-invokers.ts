@@ -13,6 +13,7 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createAccountRpc } from '../accounts/rpc.ts'
+import type { Actor } from '../auth/caller.ts'
 import { readPolicies } from '../auth/method-policy.ts'
 import { createAdminRpc } from '../auth/rpc.ts'
 import { createBusinessRpc } from '../businesses/rpc.ts'
@@ -20,8 +21,11 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import { createEventRpc } from '../events/rpc.ts'
 import { STREAM_TIMING } from '../events/subscribe.ts'
 import { createNotificationRpc } from '../notifications/rpc.ts'
+import { createSemaphore } from '../postgres/semaphore.ts'
+import { requeryAccount } from '../reconciliation/requery-account.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
 import { createSandboxRpc } from '../sandbox/rpc.ts'
+import { simulatePayment } from '../sandbox/simulate-payment.ts'
 import { type Check, createCheck } from '../server/interceptors/validation.ts'
 import {
   createInvokers,
@@ -31,10 +35,16 @@ import {
 } from '../server/rpc/invokers.ts'
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { createGetTransaction } from '../transactions/find-transactions.ts'
+import { reverseTransaction } from '../transactions/reverse-transaction.ts'
 import { createTransactionRpc } from '../transactions/rpc.ts'
 import type { Domains } from './compose-domains.ts'
 import { composePipeline } from './compose-pipeline.ts'
 import type { ServiceOptions } from './service-options.ts'
+
+/** How many simulated reversals hold a connection at once. */
+const SIMULATED_REVERSALS_MAX = 2
+
+type ReversalRequest = Parameters<typeof reverseTransaction>[1]
 
 /** What the implementations of the rpcs need. */
 interface Dependencies {
@@ -70,20 +80,13 @@ function paymentServices(
 ): readonly Implementation[] {
   const { database, clock, config } = options
   const { bankNames } = config
-  const { timeText, aliasOf, settlements } = domains
+  const { aliasOf, settlements } = domains
   const { bankOf, createAccount, recordTokenPayment } = domains.payments
   const { onCommit } = domains.events
+  const accounts = { database, bankOf, encrypter, clock, createAccount, onCommit, bankNames }
   return [
-    implement(
-      ThirdPartyService,
-      createThirdPartyRpc({ database, timeText, bankNames, createAccount }),
-    ),
-    implement(
-      AccountService,
-      createAccountRpc({
-        ...{ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit, bankNames },
-      }),
-    ),
+    implement(ThirdPartyService, composeThirdPartyRpc({ options, domains, encrypter })),
+    implement(AccountService, createAccountRpc({ ...accounts, aliasOf })),
     implement(
       TransactionService,
       createTransactionRpc({
@@ -97,6 +100,29 @@ function paymentServices(
       }),
     ),
   ]
+}
+
+/** The API of external businesses, which calls the use cases of most domains. */
+function composeThirdPartyRpc({ options, domains, encrypter }: Omit<Dependencies, 'draining'>) {
+  const { database, clock, config } = options
+  const { bankNames } = config
+  const { pool } = database
+  const { timeText, webhooks } = domains
+  const { bankOf, createAccount, recordPayment, reconciling } = domains.payments
+  const { onCommit } = domains.events
+  const reversal = { pool, clock, semaphore: createSemaphore(SIMULATED_REVERSALS_MAX), onCommit }
+  const sandbox = {
+    ...{ pool, clock, timeText, recordPayment },
+    getTransaction: createGetTransaction(database.read),
+    reverse: (request: ReversalRequest, actor: Actor) =>
+      reverseTransaction(reversal, request, actor),
+  }
+  return createThirdPartyRpc({
+    ...{ database, bankOf, encrypter, clock, createAccount, onCommit, timeText, bankNames },
+    webhooks: webhooks.context,
+    simulatePayment: (caller, payment, actor) => simulatePayment(sandbox, caller, payment, actor),
+    requeryAccount: (key) => requeryAccount(reconciling, key),
+  })
 }
 
 function eventServices({ options, domains, draining }: Dependencies): readonly Implementation[] {

@@ -19,6 +19,22 @@ export const SCOPES = [
 
 export type Scope = (typeof SCOPES)[number]
 
+/** The scopes of a secret key. A key without scopes may call what it could before there were any. */
+export const KEY_SCOPES = [
+  'accounts:read',
+  'accounts:create',
+  'accounts:write',
+  'payments:read',
+  'payments:requery',
+  'payments:simulate',
+  'events:read',
+  'balances:read',
+  'webhooks:read',
+  'webhooks:write',
+] as const
+
+export type KeyScope = (typeof KEY_SCOPES)[number]
+
 /** A business, authenticated by one of its secret keys. */
 export interface BusinessCaller {
   readonly kind: 'business'
@@ -26,6 +42,8 @@ export interface BusinessCaller {
   /** The mode of the key: true for live, false for test. A mode sees nothing of the other. */
   readonly live: boolean
   readonly keyId: string
+  /** Empty: the methods that are open to keys without scopes. */
+  readonly scopes: ReadonlySet<KeyScope>
   /** The rate limit of each key of the business; undefined: the default. */
   readonly rateLimit: RateLimit | undefined
 }

@@ -7,10 +7,20 @@ import {
   type TenantScope as TenantScopeMessage,
 } from '../../gen/inflow/auth/v1/policy_pb.ts'
 import { assert } from '../core/errors.ts'
-import { SCOPES, type Scope } from './caller.ts'
+import { KEY_SCOPES, type KeyScope, SCOPES, type Scope } from './caller.ts'
 
 /** A kind of resource that belongs to a business. */
 export type Resource = 'key' | 'endpoint' | 'delivery' | 'event' | 'transaction'
+
+/** Whose a resource is. Neither ever changes. */
+export interface Owner {
+  readonly businessId: string
+  /** True in live mode; false in test mode. */
+  readonly live: boolean
+}
+
+/** Fields that name resources. */
+type OwnedFields = Readonly<Record<string, Resource>>
 
 /**
  * How a method is confined to the businesses that a token is restricted to, as
@@ -21,11 +31,17 @@ export type TenantScope =
   | { readonly by: 'business'; readonly field: string }
   | { readonly by: 'businesses'; readonly field: string }
   | { readonly by: 'filtered'; readonly field?: string }
-  | { readonly by: 'owned'; readonly fields: Readonly<Record<string, Resource>> }
+  | { readonly by: 'owned'; readonly fields: OwnedFields }
 
-/** The credential that a method needs. A token needs any of `scopes`, or `admin`. */
+/** The credential that a method needs, with any of `scopes`; a token may have `admin` instead. */
 export type MethodPolicy =
-  | { readonly credential: 'secret key' }
+  | {
+      readonly credential: 'secret key'
+      readonly scopes: readonly KeyScope[]
+      readonly openToUnscopedKeys: boolean
+      /** A resource of another business or of the other mode is unknown. */
+      readonly owned: OwnedFields
+    }
   | {
       readonly credential: 'token'
       readonly scopes: readonly Scope[]
@@ -70,11 +86,16 @@ export function readPolicy(method: DescMethod): MethodPolicy {
   const stated = getOption(method, policy)
   switch (stated.credential) {
     case Credential.SECRET_KEY:
-      return { credential: 'secret key' }
+      return {
+        credential: 'secret key',
+        scopes: readScopes(name, stated, KEY_SCOPES),
+        openToUnscopedKeys: stated.openToUnscopedKeys,
+        owned: readOwned(method, stated.tenantScope),
+      }
     case Credential.TOKEN:
       return {
         credential: 'token',
-        scopes: readScopes(name, stated),
+        scopes: readScopes(name, stated, SCOPES),
         tenantScope: readTenantScope(method, stated.tenantScope?.rule),
         unrestrictedFields: stated.unrestrictedFields.map((field) => findField(method, field)),
       }
@@ -83,13 +104,24 @@ export function readPolicy(method: DescMethod): MethodPolicy {
   }
 }
 
-function readScopes(name: string, { scopes }: Policy): readonly Scope[] {
-  const known: readonly string[] = SCOPES
-  const unknown = scopes.filter((scope) => !known.includes(scope))
-  if (scopes.length === 0 || unknown.length > 0) {
-    throw new Error(`the policy of ${name} needs scopes out of ${SCOPES.join(', ')}`)
+function readScopes<S extends string>(
+  name: string,
+  { scopes }: Policy,
+  known: readonly S[],
+): readonly S[] {
+  const found = known.filter((scope) => scopes.includes(scope))
+  if (scopes.length === 0 || found.length < scopes.length) {
+    throw new Error(`the policy of ${name} needs scopes out of ${known.join(', ')}`)
   }
-  return scopes as readonly Scope[]
+  return found
+}
+
+/** Keys are confined to their business and mode by themselves: their requests name no business. */
+function readOwned(method: DescMethod, stated: TenantScopeMessage | undefined): OwnedFields {
+  if (stated === undefined) return {}
+  const scope = readTenantScope(method, stated.rule)
+  if (scope.by === 'owned') return scope.fields
+  throw new Error(`the policy of ${method.parent.typeName}.${method.name} confines keys by a field`)
 }
 
 function readTenantScope(

@@ -64,7 +64,7 @@ async function verifyKey(findKey: FindKey, secret: string): Promise<Found<KnownK
   const rateLimit = toRateLimit(key.rateLimitPerSecond, key.rateLimitBurst)
   return {
     value: {
-      caller: { kind: 'business', businessId, live, keyId, rateLimit },
+      caller: { kind: 'business', businessId, live, keyId, scopes: new Set(key.scopes), rateLimit },
       allows: createAllowsAddress(key.allowedCidrs),
       reported: false,
     },

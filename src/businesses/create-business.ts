@@ -30,8 +30,8 @@ export async function createBusiness(
       rateLimitPerSecond: null,
       rateLimitBurst: null,
     })
-    const liveKey = { businessId: business.id, live: true, allowedCidrs: [], expiresAt: undefined }
-    const { key, secretKey } = addKey(em, liveKey, now)
+    const liveKey = { businessId: business.id, live: true, allowedCidrs: [], scopes: [] }
+    const { key, secretKey } = addKey(em, { ...liveKey, expiresAt: undefined }, now)
     await appendAudit(em, actor, {
       action: 'business.create',
       targetId: business.id,

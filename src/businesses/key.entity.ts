@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
+import type { KeyScope } from '../auth/caller.ts'
 import { BusinessEntity } from './business.entity.ts'
 
 /** A secret key. Only the hash of the secret is stored. */
@@ -16,10 +17,19 @@ export const KeyEntity = defineEntity({
     revokedAt: p.datetime(3).nullable(),
     /** The address ranges that the key may be used from, in canonical form; empty: any address. */
     allowedCidrs: p.array(),
+    /** What the key may be used for; empty: the methods that are open to keys without scopes. */
+    scopes: p.array().$type<KeyScope[]>().default([]),
     /** Up to half a minute late, as it is written in the background. */
     lastUsedAt: p.datetime(3).nullable(),
   },
   indexes: [{ properties: ['business', 'id'] }],
+  checks: [
+    {
+      name: 'api_key_scopes',
+      expression:
+        "scopes <@ array['accounts:read', 'accounts:create', 'accounts:write', 'payments:read', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read', 'webhooks:write']",
+    },
+  ],
 })
 
 export type Key = InferEntity<typeof KeyEntity>

@@ -1,7 +1,8 @@
 import { LockMode, wrap } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
+import type { Actor, KeyScope } from '../auth/caller.ts'
+import type { Owner } from '../auth/method-policy.ts'
 import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
@@ -18,6 +19,8 @@ interface NewKey {
   readonly live: boolean
   /** Address ranges, as an operator writes them; empty: any address. */
   readonly allowedCidrs: readonly string[]
+  /** Empty: the methods that are open to keys without scopes. */
+  readonly scopes: readonly KeyScope[]
   readonly expiresAt: Date | undefined
 }
 
@@ -67,18 +70,20 @@ export function addKey(em: EntityManager, requested: NewKey, nowMs: number): Iss
     expiresAt: requested.expiresAt ?? null,
     revokedAt: null,
     allowedCidrs: [...requested.allowedCidrs],
+    scopes: [...requested.scopes],
     lastUsedAt: null,
   })
   return { key, secretKey: secret }
 }
 
 /** The audit details of a new key. */
-export function keyDetails({ prefix, live, expiresAt, allowedCidrs }: Key) {
+export function keyDetails({ prefix, live, expiresAt, allowedCidrs, scopes }: Key) {
   return {
     prefix,
     live,
     ...(expiresAt && { expiresAt }),
     ...(allowedCidrs.length > 0 && { allowedCidrs }),
+    ...(scopes.length > 0 && { scopes }),
   }
 }
 
@@ -165,8 +170,8 @@ export async function listKeys(
   return em.find(KeyEntity, where, { orderBy: { id: 'desc' }, limit: page.limit + 1 })
 }
 
-/** Returns the business of a key; undefined if the key does not exist. */
-export async function keyOwner(orm: MikroORM, keyId: string): Promise<string | undefined> {
-  const key = await orm.em.fork().findOne(KeyEntity, { id: keyId }, { fields: ['business'] })
-  return key?.business
+/** Returns whose a key is; undefined if the key does not exist. */
+export async function keyOwner(orm: MikroORM, keyId: string): Promise<Owner | undefined> {
+  const key = await orm.em.fork().findOne(KeyEntity, keyId, { fields: ['business', 'live'] })
+  return key ? { businessId: key.business, live: key.live } : undefined
 }

@@ -28,6 +28,7 @@ export function toKeyMessage(key: Key): KeyMessage {
     createdAt: timestampFromDate(key.createdAt),
     live: key.live,
     allowedCidrs: key.allowedCidrs,
+    scopes: key.scopes,
     ...(key.lastUsedAt && { lastUsedAt: timestampFromDate(key.lastUsedAt) }),
     ...(key.expiresAt && { expiresAt: timestampFromDate(key.expiresAt) }),
     ...(key.revokedAt && { revokedAt: timestampFromDate(key.revokedAt) }),

@@ -18,7 +18,7 @@ interface KeyRotation {
 }
 
 /**
- * Issues a key that replaces another, with the same mode and addresses. The replaced key stays
+ * Issues a key that replaces another, with the same mode, addresses and scopes. The replaced key stays
  * valid for the overlap, but never longer than before.
  *
  * @throws Fault not_found, key_inactive
@@ -35,8 +35,8 @@ export async function rotateKey(
     const endMs = nowMs + overlapMs
     const endsMs = Math.min(replaced.expiresAt?.getTime() ?? endMs, endMs)
     wrap(replaced).assign({ expiresAt: new Date(endsMs) })
-    const { business, live, allowedCidrs } = replaced
-    const requested = { businessId: business, live, allowedCidrs, expiresAt }
+    const { business, live, allowedCidrs, scopes } = replaced
+    const requested = { businessId: business, live, allowedCidrs, scopes, expiresAt }
     const issued = addKey(em, requested, nowMs)
     await appendAudit(em, actor, {
       action: 'key.rotate',

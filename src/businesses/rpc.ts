@@ -1,7 +1,7 @@
 import { durationMs, timestampDate } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { actorOf, restrictionOf } from '../auth/caller.ts'
+import { actorOf, type KeyScope, restrictionOf } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
@@ -35,9 +35,13 @@ export function createBusinessRpc(
       const business = await updateBusiness(database, request, actorOf(context))
       return { business: toBusinessMessage(business) }
     },
-    async issueKey({ businessId, test, allowedCidrs, expiresAt: expires }, context) {
+    async issueKey({ businessId, test, allowedCidrs, scopes, expiresAt: expires }, context) {
       const expiresAt = expires && timestampDate(expires)
-      const requested = { businessId, live: !test, allowedCidrs, expiresAt }
+      const requested = {
+        ...{ businessId, live: !test, allowedCidrs, expiresAt },
+        // Validation admits no others.
+        scopes: scopes as KeyScope[],
+      }
       const { key, secretKey } = await issueKey(database, clock, requested, actorOf(context))
       return { key: toKeyMessage(key), secretKey }
     },

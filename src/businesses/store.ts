@@ -6,7 +6,7 @@ import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Key } from './key.entity.ts'
 
 /** The columns of a key, and of its business, that authentication needs. */
-interface KeyRow extends Pick<Key, 'live' | 'secretHash' | 'allowedCidrs'> {
+interface KeyRow extends Pick<Key, 'live' | 'secretHash' | 'allowedCidrs' | 'scopes'> {
   readonly businessId: string
   readonly expiresAtMs: number | null
   readonly revoked: boolean
@@ -23,7 +23,7 @@ export function createFindKey(pool: Pool): FindKey {
       name: 'api-key-find',
       text: `select business_id as "businessId", live, secret_hash as "secretHash",
           ${epochMs('expires_at')} as "expiresAtMs", revoked_at is not null as revoked,
-          allowed_cidrs as "allowedCidrs", rate_limit_per_second as "rateLimitPerSecond",
+          allowed_cidrs as "allowedCidrs", scopes, rate_limit_per_second as "rateLimitPerSecond",
           rate_limit_burst as "rateLimitBurst"
         from api_key k join business b on b.id = k.business_id where k.id = $1`,
       values: [keyId],

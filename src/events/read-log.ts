@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import type { Owner } from '../auth/method-policy.ts'
 import { bigintArray } from '../postgres/binary-arrays.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -88,14 +89,14 @@ export async function readBusinessLog(
   return result.rows.map(toEntry)
 }
 
-/** The business of an event of the log; undefined if there is no such event. */
-export async function eventOwner(pool: Pool, eventId: string): Promise<string | undefined> {
-  const result = await pool.query<{ business_id: string }>({
+/** Whose an event of the log is; undefined if there is no such event. */
+export async function eventOwner(pool: Pool, eventId: string): Promise<Owner | undefined> {
+  const result = await pool.query<Owner>({
     name: 'event-log-owner',
-    text: 'select business_id from event_log where event_id = $1',
+    text: 'select business_id as "businessId", live from event_log where event_id = $1',
     values: [eventId],
   })
-  return result.rows[0]?.business_id
+  return result.rows[0]
 }
 
 function toEntry(row: Row): LogEntry {

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto'
 import type { Pool } from 'pg'
-import { isCreditable } from '../accounts/account.ts'
+import { isCreditable, type OpenAccount } from '../accounts/account.ts'
 import { getOpenAccountsByNumber } from '../accounts/get-account.ts'
 import { BANK_FACTS, type BankCode, type IsSimulated } from '../banks/bank.ts'
 import type { Clock, TimeText } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
-import type { RecordResult } from '../transactions/transaction.ts'
+import type { IncomingPayment, RecordResult } from '../transactions/transaction.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -50,15 +50,31 @@ export async function simulateTransfer(
   }
   const nowMs = clock.now()
   const sessionId = request.sessionId || newSessionId(account.bank, timeText.format(nowMs))
-  const result = await recordPayment({
+  const { amountMinor, payerName } = request
+  const payment = { sessionId, amountMinor, payerName, status: 'SUCCESS', paidAtMs: nowMs } as const
+  const result = await recordPayment(simulatedPayment(account, payment, tokenId))
+  return { ...result, sessionId }
+}
+
+/** What a sandbox bank reports, beside the account. */
+interface SimulatedPayment
+  extends Pick<IncomingPayment, 'sessionId' | 'amountMinor' | 'status' | 'paidAtMs'> {
+  /** Empty: a placeholder name. */
+  readonly payerName: string
+}
+
+/** @param callerId the token or key that simulates it */
+export function simulatedPayment(
+  account: Pick<OpenAccount, 'bank' | 'accountNumber' | 'live'>,
+  { payerName, ...payment }: SimulatedPayment,
+  callerId: string,
+): IncomingPayment {
+  return {
+    ...payment,
     bank: account.bank,
-    accountNumber: request.accountNumber,
-    sessionId,
-    amountMinor: request.amountMinor,
-    status: 'SUCCESS',
-    paidAtMs: nowMs,
+    accountNumber: account.accountNumber,
     payer: {
-      name: request.payerName || 'SANDBOX PAYER',
+      name: payerName || 'SANDBOX PAYER',
       accountNumber: '0123456789',
       bankCode: '000000',
       bankName: 'Sandbox Bank',
@@ -66,13 +82,12 @@ export async function simulateTransfer(
     narration: 'Simulated transfer',
     // Simulated money must never reach an account outside the sandbox.
     live: account.live,
-    recordedBy: `sandbox:${tokenId}`,
-  })
-  return { ...result, sessionId }
+    recordedBy: `sandbox:${callerId}`,
+  }
 }
 
 /** Six digits of the institution, twelve of local time (yyMMddHHmmss), twelve random digits. */
-function newSessionId(bank: BankCode, localTime: string): string {
+export function newSessionId(bank: BankCode, localTime: string): string {
   const time = localTime.replaceAll(/\D/g, '').slice(2)
   const unique =
     String(randomInt(1_000_000)).padStart(6, '0') + String(randomInt(1_000_000)).padStart(6, '0')

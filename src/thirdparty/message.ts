@@ -28,6 +28,9 @@ type VisibleAccount = Pick<
 > &
   Pick<StoredAccount, 'firstName' | 'lastName' | 'email'>
 
+/** The account fields that lists and responses to changes show. */
+type FullAccount = VisibleAccount & Pick<StoredAccount, 'merchantReference' | 'status' | 'phone'>
+
 /** @param request a validated request */
 export function toAccountDetails(request: GenerateVirtualAccountRequest): AccountDetails {
   return {
@@ -58,6 +61,20 @@ export function toVirtualAccount(
     // A PENDING account has no number yet, so a customer cannot pay into it.
     account: account.accountNumber === undefined ? [] : [bankAccount],
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
+  })
+}
+
+/** As `toVirtualAccount`, with what only lists and responses to changes show. */
+export function toFullAccount(
+  account: FullAccount,
+  timeText: TimeText,
+  bankNames: BankNames,
+): VirtualAccount {
+  const { merchantReference, status, firstName, lastName, email, phone } = account
+  const { reference, account: bankAccounts } = toVirtualAccount(account, timeText, bankNames)
+  return create(VirtualAccountSchema, {
+    ...{ reference, account: bankAccounts, merchantReference, status },
+    meta: { firstName, lastName, email, phone },
   })
 }
 

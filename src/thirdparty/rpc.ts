@@ -6,7 +6,6 @@ import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -19,6 +18,7 @@ import {
 import { listSettled } from '../transactions/ledger/list-settled.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
+import { type AccountDependencies, createAccountMethods } from './accounts/rpc.ts'
 import {
   toAccountDetails,
   toBalance,
@@ -26,11 +26,15 @@ import {
   toTransaction,
   toVirtualAccount,
 } from './message.ts'
+import { createPaymentMethods, type PaymentDependencies } from './payments/rpc.ts'
+import { readTimes } from './read-times.ts'
+import { createSettlementMethods } from './settlement/rpc.ts'
+import { createWebhookMethods, type WebhookDependencies } from './webhooks/rpc.ts'
 
 /** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100
 
-interface Dependencies {
+interface Dependencies extends AccountDependencies, PaymentDependencies, WebhookDependencies {
   readonly database: Database
   readonly timeText: TimeText
   readonly bankNames: BankNames
@@ -38,16 +42,18 @@ interface Dependencies {
 }
 
 /** The API of external businesses; every call is scoped to its key's business and mode. */
-export function createThirdPartyRpc({
-  database,
-  timeText,
-  bankNames,
-  createAccount,
-}: Dependencies): ServiceImpl<typeof ThirdPartyService> {
+export function createThirdPartyRpc(
+  dependencies: Dependencies,
+): ServiceImpl<typeof ThirdPartyService> {
+  const { database, timeText, bankNames, createAccount } = dependencies
   const { read } = database
   const getTransaction = createGetShown(read)
   const toEventBody = createToEventBody(timeText, bankNames)
   return {
+    ...createAccountMethods(dependencies),
+    ...createPaymentMethods(dependencies),
+    ...createSettlementMethods(dependencies),
+    ...createWebhookMethods(dependencies),
     async generateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
@@ -128,21 +134,16 @@ function readPeriod(
   request: Record<'from' | 'to' | 'recordedFrom' | 'recordedTo', string>,
   timeText: TimeText,
 ): Pick<ListTransactions, 'fromMs' | 'toMs' | 'recordedFromMs' | 'recordedToMs'> {
-  const faults: FieldFault[] = []
-  const read = (field: string, text: string): number | undefined => {
-    if (text === '') return undefined
-    const time = timeText.parse(text)
-    if (time === undefined) {
-      faults.push({ field, message: 'must be YYYY-MM-DD HH:MM:SS or RFC 3339' })
-    }
-    return time
+  const times = readTimes(timeText, {
+    from: request.from,
+    to: request.to,
+    recorded_from: request.recordedFrom,
+    recorded_to: request.recordedTo,
+  })
+  return {
+    fromMs: times.from,
+    toMs: times.to,
+    recordedFromMs: times.recorded_from,
+    recordedToMs: times.recorded_to,
   }
-  const period = {
-    fromMs: read('from', request.from),
-    toMs: read('to', request.to),
-    recordedFromMs: read('recorded_from', request.recordedFrom),
-    recordedToMs: read('recorded_to', request.recordedTo),
-  }
-  if (faults.length > 0) throw invalidFields(faults)
-  return period
 }

@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { isCreditable } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
+import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import { createBatcher } from '../postgres/batcher.ts'
@@ -90,8 +91,8 @@ export async function findReversal(em: EntityManager, id: string): Promise<Rever
     : undefined
 }
 
-/** The business that a transaction belongs to; undefined if there is no such transaction. */
-export async function transactionOwner(pool: Pool, id: string): Promise<string | undefined> {
+/** Whose a transaction is; undefined if there is no such transaction. */
+export async function transactionOwner(pool: Pool, id: string): Promise<Owner | undefined> {
   return findOwner(pool, id)
 }
 

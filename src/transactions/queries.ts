@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
+import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
@@ -198,13 +199,13 @@ export async function lockTransaction(
 }
 
 /** The business that a transaction belongs to. */
-export async function findOwner(pool: Pool, id: string): Promise<string | undefined> {
-  const result = await pool.query<{ business_id: string }>({
+export async function findOwner(pool: Pool, id: string): Promise<Owner | undefined> {
+  const result = await pool.query<Owner>({
     name: 'transaction-owner',
-    text: 'select business_id from transaction where id = $1',
+    text: 'select business_id as "businessId", live from transaction where id = $1',
     values: [id],
   })
-  return result.rows[0]?.business_id
+  return result.rows[0]
 }
 
 /** Which transactions to list; times in epoch milliseconds. */

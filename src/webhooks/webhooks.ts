@@ -11,6 +11,7 @@ import { createRecorder } from './deliveries/record-attempt.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
 import { Worker } from './deliveries/worker.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
+import type { EndpointContext } from './endpoints/endpoint-context.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './retention/retention.ts'
 import { createWebhookRpc } from './rpc.ts'
@@ -57,6 +58,8 @@ interface OtherProcesses {
 /** Webhooks: the rpcs for endpoints and deliveries, and the delivery itself. */
 export interface Webhooks {
   readonly rpc: ServiceImpl<typeof WebhookService>
+  /** What the use cases of endpoints and deliveries need, for other rpcs that call them. */
+  readonly context: EndpointContext
   readonly retention: Pick<DeliveryRetention, 'run'>
   /** Starts sending due deliveries. */
   start(): void
@@ -107,8 +110,10 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     ...background,
     retentionDays: options.retentionDays,
   })
+  const context = { orm, pool, encrypter, clock, rules, onCommit, onDue }
   return {
-    rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }),
+    rpc: createWebhookRpc(context),
+    context,
     retention,
     start: () => worker.start(),
     startBackground() {

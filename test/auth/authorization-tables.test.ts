@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { getOption } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'
-import { policy } from '../../gen/inflow/auth/v1/policy_pb.ts'
+import { Credential, policy } from '../../gen/inflow/auth/v1/policy_pb.ts'
 import { replaceTables } from '../../proto/authorization-tables.ts'
 import { loadServices, restPath } from '../../proto/contract-services.ts'
+import { KEY_SCOPES } from '../../src/auth/caller.ts'
 
 const services = await loadServices()
 const document = readFileSync(join(import.meta.dirname, '../../src/docs/authorization.md'), 'utf8')
@@ -30,10 +31,15 @@ test('each method has one row, with its scopes, the fields that confine it, and 
     const [part = ''] = section.split('\n### ', 1)
     for (const method of service.methods) {
       const cells = cellsOf(part, method.name)
-      const { scopes, tenantScope, unrestrictedFields } = getOption(method, policy)
+      const { credential, scopes, ...stated } = getOption(method, policy)
+      const { tenantScope, unrestrictedFields } = stated
       const path = restPath(method)
       if (path !== undefined) expect(cells).toContain(`\`POST ${path}/\``)
-      if (scopes.length === 0) continue
+      if (credential === Credential.SECRET_KEY) {
+        expect(cells[1]).toBe(scopes.map((scope) => `\`${scope}\``).join(', '))
+        expect(cells[2]).toBe(stated.openToUnscopedKeys ? 'may call it' : 'is refused')
+        continue
+      }
       expect(new Set(cells[1]!.split(', '))).toEqual(
         new Set(['admin', ...scopes].map((scope) => `\`${scope}\``)),
       )
@@ -47,6 +53,22 @@ test('each method has one row, with its scopes, the fields that confine it, and 
       expect(cells[2] === 'is refused').toBe(rule.case === 'unrestrictedOnly')
     }
   }
+})
+
+test('the row of each scope of a key names the methods whose policy names it', () => {
+  const methods = services.flatMap((service) => service.methods)
+  const policies = methods.map((method) => [method.name, getOption(method, policy)] as const)
+  const forKeys = policies.filter(([, { credential }]) => credential === Credential.SECRET_KEY)
+  const namesOf = (first: string) =>
+    cellsOf(document, first)[1]!
+      .split(', ')
+      .filter((name) => name !== '–')
+  for (const scope of KEY_SCOPES) {
+    const named = forKeys.filter(([, { scopes }]) => scopes.includes(scope))
+    expect(namesOf(`\`${scope}\``)).toEqual(named.map(([name]) => name))
+  }
+  const open = forKeys.filter(([, { openToUnscopedKeys }]) => openToUnscopedKeys)
+  expect(namesOf('no scopes')).toEqual(open.map(([name]) => name))
 })
 
 test('the row of each scope names the methods whose policy names it', () => {

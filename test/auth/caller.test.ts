@@ -25,6 +25,7 @@ const business: Caller = {
   businessId: 'biz_1',
   live: true,
   keyId: 'key_1',
+  scopes: new Set(),
   rateLimit: undefined,
 }
 const token = (tokenId: string, ...scopes: readonly (typeof SCOPES)[number][]) =>

@@ -34,9 +34,18 @@ const owned = (field: string, resource: Resource) =>
   withRule({ case: 'owned', value: { resources: [{ field, resource }] } })
 
 test('reads the policy of a method', () => {
-  expect(readPolicy(withPolicy({ credential: Credential.SECRET_KEY }))).toEqual({
+  const key = { credential: Credential.SECRET_KEY, scopes: ['accounts:read', 'accounts:write'] }
+  expect(readPolicy(withPolicy(key))).toEqual({
     credential: 'secret key',
+    scopes: key.scopes,
+    openToUnscopedKeys: false,
+    owned: {},
   })
+  const resources = [{ field: 'reference', resource: Resource.ENDPOINT }]
+  const rule = { case: 'owned', value: { resources } } as const
+  expect(
+    readPolicy(withPolicy({ ...key, openToUnscopedKeys: true, tenantScope: { rule } })),
+  ).toMatchObject({ openToUnscopedKeys: true, owned: { reference: 'endpoint' } })
   const token = { credential: 'token', scopes: ['read'], unrestrictedFields: [] }
   for (const [rule, tenantScope] of [
     [{ case: 'unrestrictedOnly', value: true }, { by: 'unrestricted' }],
@@ -88,6 +97,25 @@ test.each([
   ['no credential', withPolicy({ scopes: ['read'] }), /names no credential$/],
   ['no scopes', withPolicy({ credential: Credential.TOKEN }), /needs scopes out of admin, /],
   ['an unknown scope', withPolicy({ ...TOKEN, scopes: ['read', 'write'] }), /needs scopes out of/],
+  [
+    'a key without scopes',
+    withPolicy({ credential: Credential.SECRET_KEY }),
+    /needs scopes out of accounts:read, /,
+  ],
+  [
+    'a scope of a token for a key',
+    withPolicy({ credential: Credential.SECRET_KEY, scopes: ['read'] }),
+    /needs scopes out of accounts:read, /,
+  ],
+  [
+    'a field of the business for a key',
+    withPolicy({
+      credential: Credential.SECRET_KEY,
+      scopes: ['accounts:read'],
+      tenantScope: { rule: { case: 'businessField', value: 'business_id' } },
+    }),
+    /CreateAccount confines keys by a field$/,
+  ],
   ['no tenant scope', withPolicy(TOKEN), /has no tenant scope$/],
   ['a tenant scope without a rule', withRule(), /has no tenant scope$/],
   ['a resource of no kind', owned('reference', Resource.UNSPECIFIED), /^reference of .* no kind$/],

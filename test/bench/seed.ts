@@ -94,13 +94,17 @@ export async function seedLedger(databaseUrl: string, businessId: string): Promi
 }
 
 /** Adds a key of a business. @returns the secret */
-export async function seedKey(databaseUrl: string, businessId: string): Promise<string> {
+export async function seedKey(
+  databaseUrl: string,
+  businessId: string,
+  scopes: readonly string[] = [],
+): Promise<string> {
   const id = newId('key', Date.now())
   const { secret, prefix, secretHash } = newSecretKey(id, true)
   await run(databaseUrl, [
-    `insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs)
+    `insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs, scopes)
       values ('${id}', '${businessId}', true, '${prefix}', '\\x${secretHash.toString('hex')}', now(),
-        '{}')`,
+        '{}', '{${scopes.join(',')}}')`,
   ])
   return secret
 }

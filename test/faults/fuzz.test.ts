@@ -9,6 +9,7 @@ import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.t
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { restPath } from '../../proto/contract-services.ts'
+import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { allMethods, nameOf } from '../protocols/matrix/protocols.ts'
 import { BY_THEMSELVES } from '../protocols/matrix/snapshot.ts'
 import { until } from '../protocols/rest/rest.ts'
@@ -74,8 +75,9 @@ afterAll(() => instance?.close())
 async function makeWorld(): Promise<World> {
   const transport = grpcTransport(instance.grpcUrl)
   const businesses = createClient(BusinessService, transport)
-  const { business, secretKey } = await businesses.createBusiness({ name: 'Acme' })
+  const { business } = await businesses.createBusiness({ name: 'Acme' })
   const businessId = business!.id
+  const { secretKey } = await businesses.issueKey({ businessId, scopes: [...KEY_SCOPES] })
   const revoked = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: revoked.key!.id })
   const webhooks = createClient(WebhookService, transport)

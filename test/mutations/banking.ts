@@ -26,6 +26,7 @@ const reversal = inFile(
 const match = inFile('src/reconciliation/match-payments.ts', STATEMENT)
 const found = inFile('src/transactions/find-reported.ts', 'test/transactions/find-reported.test.ts')
 const reconcile = inFile('src/reconciliation/reconcile-statement.ts', STATEMENT)
+const requery = inFile('src/accounts/claim-requery.ts', 'test/thirdparty/requery.test.ts')
 const missing = inFile('src/reconciliation/record-missing.ts', 'test/reconciliation/job.test.ts')
 const unmatched = inFile(
   'src/transactions/unmatched/store.ts',
@@ -169,6 +170,11 @@ export const BANKING = [
     'if (served !== null) return recordUnconfirmed',
   ),
   reconcile('a dry run records payments', 'if (!apply) return results\n', ''),
+  requery(
+    'a bank is asked for an account whenever its business likes',
+    'requeried_at <= $3)',
+    'requeried_at <= $3 or true)',
+  ),
   missing(
     'a missing payment is left to the bank',
     "return finding === 'MISSING' || (finding",

@@ -6,6 +6,10 @@ const DELIVER = 'test/webhooks/deliveries/deliver.test.ts'
 const DELIVERIES = 'test/webhooks/deliveries/deliveries.test.ts'
 const RETENTION = 'test/webhooks/deliveries/retention.test.ts'
 
+const create = inFile(
+  'src/webhooks/endpoints/create-endpoint.ts',
+  'test/thirdparty/webhooks.test.ts',
+)
 const complete = inFile('src/webhooks/deliveries/complete-attempts.ts', CLAIMS, DELIVERIES)
 const health = inFile(
   'src/webhooks/deliveries/complete-attempts.ts',
@@ -52,6 +56,11 @@ const watch = inFile(
 )
 
 export const WEBHOOKS = [
+  create(
+    'a repeated request creates a second endpoint',
+    'const same = uniqueUrl ?',
+    'const same = uniqueUrl && false ?',
+  ),
   complete(
     'a late completion is recorded while another process attempts the delivery',
     ' and d.claims = i.claim',

@@ -109,6 +109,11 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),
       buffersMax: 800,
     },
+    'ThirdPartyService.ListVirtualAccounts': {
+      filters: { status: ['PENDING', 'ACTIVE', 'CLOSED'] },
+      at: tokenAt('id', `account where ${OF_BUSINESS}`, 'id desc'),
+      buffersMax: 800,
+    },
     'AdminService.ListTokens': { filters: {}, at: tokenAt('id', 'internal_token', 'id desc') },
     'AdminService.ListAuditEntries': {
       filters: {
@@ -191,6 +196,12 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: inEitherOrder,
       buffersMax: RECORDED_BUFFERS_MAX,
     },
+    'ThirdPartyService.ListSettlements': {
+      filters: {},
+      at: tokenAt('id', 'settlement', 'id desc'),
+    },
+    'ThirdPartyService.ListWebhooks': { filters: {} },
+    'ThirdPartyService.ListDeliveries': deliveries(['PENDING', 'DELIVERED', 'FAILED']),
     'ThirdPartyService.ListEvents': { filters: {}, at: EVENTS_AT, buffersMax: 1_500 },
     'TransactionService.ListTransactions': {
       always: { businessId: SEEDED_BUSINESS },
@@ -211,22 +222,27 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       filters: { businessId: [SEEDED_BUSINESS] },
       refused: isEmpty,
     },
-    'WebhookService.ListDeliveries': {
-      filters: {
-        endpointId: [`ep_01${'1'.padStart(24, '0')}`],
-        eventId: ['evt_none'],
-        status: [1, 2, 3],
-      },
-      refused: ({ endpointId, eventId }) => endpointId === undefined && eventId === undefined,
-      at: async (pool, part) => {
-        const { rows } = await pool.query<{ last: string }>(
-          'select max(position) as last from webhook_delivery',
-        )
-        const position = Math.floor(Number(rows[0]!.last) * (1 - part))
-        return { pageToken: pageTokenOf([`${position}`, `ep_01${'1'.padStart(24, '0')}`]) }
-      },
-      buffersMax: 1_500,
+    'WebhookService.ListDeliveries': deliveries([1, 2, 3]),
+  }
+}
+
+/** Deliveries, by the endpoint or by the event. @param states as the list names them */
+function deliveries(states: readonly unknown[]): ListRow {
+  return {
+    filters: {
+      endpointId: [`ep_01${'1'.padStart(24, '0')}`],
+      eventId: ['evt_none'],
+      status: states,
     },
+    refused: ({ endpointId, eventId }) => endpointId === undefined && eventId === undefined,
+    at: async (pool, part) => {
+      const { rows } = await pool.query<{ last: string }>(
+        'select max(position) as last from webhook_delivery',
+      )
+      const position = Math.floor(Number(rows[0]!.last) * (1 - part))
+      return { pageToken: pageTokenOf([`${position}`, `ep_01${'1'.padStart(24, '0')}`]) }
+    },
+    buffersMax: 1_500,
   }
 }
 

@@ -1,10 +1,11 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { SEEDED_BUSINESS, seedKey } from '../bench/seed.ts'
 import { allMethods, nameOf, PROTOCOLS } from '../protocols/matrix/protocols.ts'
 import { HAPPY, TAKE } from '../protocols/matrix/rows.ts'
-import { type Request, type Scene, setScene } from '../protocols/matrix/scene.ts'
+import { authorizationOf, type Request, type Scene, setScene } from '../protocols/matrix/scene.ts'
 import { ADMIN_TOKEN, type TestService, useService } from '../support/service.ts'
 import {
   buffersOf,
@@ -81,7 +82,7 @@ const keys = new Map<TestService, string>()
 
 beforeAll(async () => {
   for (const service of [tenthService, wholeService]) {
-    keys.set(service, await seedKey(service.url, SEEDED_BUSINESS))
+    keys.set(service, await seedKey(service.url, SEEDED_BUSINESS, KEY_SCOPES))
   }
 })
 
@@ -183,7 +184,8 @@ describe('every method', () => {
     for (const method of methods) {
       const name = nameOf(method)
       if (WHOLE.has(name)) continue
-      const key = method.parent.name === 'ThirdPartyService' ? scene.key : token
+      const forKeys = method.parent.name === 'ThirdPartyService'
+      const key = forKeys ? authorizationOf(scene, name).slice('Bearer '.length) : token
       for (let i = 0; i < (CALLED_OFTEN.test(name) ? REPEATS : 1); i++) {
         await call(wholeService, method, await HAPPY[name]!(scene, `fresh-${name}-${i}`), key)
       }

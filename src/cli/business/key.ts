@@ -11,6 +11,7 @@ import {
   RotateKeyResponseSchema,
   UpdateKeyResponseSchema,
 } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { KEY_SCOPES, type KeyScope } from '../../auth/caller.ts'
 import { localTime } from '../local-time.ts'
 import {
   addBusinessOption,
@@ -34,6 +35,7 @@ const COLUMNS: readonly Column<Key>[] = [
   { title: 'Last used at', of: ({ lastUsedAt }) => localTime.format(lastUsedAt) },
   { title: 'Expires at', of: ({ expiresAt }) => localTime.format(expiresAt) },
   { title: 'Revoked at', of: ({ revokedAt }) => localTime.format(revokedAt) },
+  { title: 'Scopes', of: ({ scopes }) => scopes.join(' ') },
   { title: 'Allowed from', of: ({ allowedCidrs }) => allowedCidrs.join(',') || 'anywhere' },
 ]
 
@@ -65,6 +67,12 @@ export function key(noun: Command): void {
       'issue a test mode key: its accounts are simulated, and it sees nothing of live mode',
     )
     .option(ALLOW, `${ALLOW_TEXT} (default: anywhere)`)
+    .addOption(
+      new Option(
+        '--scope <scopes...>',
+        'what the key may be used for (default: open accounts, read payments, events and balances)',
+      ).choices(KEY_SCOPES),
+    )
     .option('--expires-at <time>', 'expiry of the key (default: never)', time)
     .action(issueKey)
   addVerb(noun, 'update', {
@@ -111,6 +119,7 @@ interface IssueOptions {
   readonly business?: string
   readonly test?: boolean
   readonly allow?: readonly string[]
+  readonly scope?: readonly KeyScope[]
   readonly expiresAt?: Timestamp
 }
 
@@ -119,6 +128,7 @@ const issueKey = serviceAction<IssueOptions>(async (service, options) => {
     businessId: service.business(options.business),
     test: options.test ?? false,
     allowedCidrs: [...(options.allow ?? [])],
+    scopes: [...new Set(options.scope)],
     ...(options.expiresAt && { expiresAt: options.expiresAt }),
   })
   printResponse(options, IssueKeyResponseSchema, response, () => fields(response, ISSUED))

@@ -17,7 +17,10 @@ create table business (
 create table api_key (
   id text primary key, business_id text not null, prefix text not null, secret_hash bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), revoked_at timestamptz(3), live boolean not null,
-  allowed_cidrs text[] not null, last_used_at timestamptz(3),
+  allowed_cidrs text[] not null, scopes text[] not null default '{}', last_used_at timestamptz(3),
+  constraint api_key_scopes check (scopes <@ array['accounts:read', 'accounts:create', 'accounts:write',
+    'payments:read', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read',
+    'webhooks:write']),
   constraint api_key_business_id_foreign foreign key (business_id) references business(id));
 create index api_key_business_id_id_index on api_key (business_id, id);
 create table internal_token (
@@ -65,6 +68,7 @@ create table account (
   created_at timestamptz(3) not null, live boolean not null, id_number_hash bytea,
   bank_account_id text not null default '', opening_state text not null default 'CREATING',
   last_cause text not null default '', next_try_at timestamptz(3), connector text not null default 'sandbox',
+  requeried_at timestamptz(3),
   constraint account_account_number_bank_live_unique unique (account_number, bank, live),
   constraint account_business_id_live_merchant_reference_unique unique (business_id, live, merchant_reference),
   constraint account_reference_unique unique (reference),

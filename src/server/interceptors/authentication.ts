@@ -2,13 +2,14 @@ import type { Interceptor } from '@connectrpc/connect'
 import type { AuditKeys } from '../../auth/audit/audit-mac.ts'
 import {
   auditKeysKey,
+  type BusinessCaller,
   type Caller,
   callerKey,
   credentialStatusKey,
-  type Scope,
+  type InternalCaller,
 } from '../../auth/caller.ts'
 import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
-import { Fault } from '../../core/errors.ts'
+import { assert, Fault } from '../../core/errors.ts'
 import { authorizationOf, type CallContext, callContextKey } from '../rpc/call-context.ts'
 import { bearer } from './credential.ts'
 
@@ -43,7 +44,8 @@ export function authentication(
     const caller = found instanceof Promise ? await found : found
     if (caller === undefined) throw unauthorized(policy)
     request.contextValues.set(callerKey, caller).set(auditKeysKey, auditKeys)
-    if (policy.credential === 'token') requireScope(caller, policy.scopes)
+    if (caller.kind === 'business') requireKeyScope(caller, policy)
+    else requireScope(caller, policy)
     if (request.stream) {
       request.contextValues.set(credentialStatusKey, {
         isValid: async () => (await identify()) !== undefined,
@@ -74,8 +76,16 @@ function unauthorized({ credential: what }: MethodPolicy): Fault {
   return new Fault('unauthorized', `A valid ${what} is required: Authorization: Bearer <${what}>`)
 }
 
-function requireScope(caller: Caller, scopes: readonly Scope[]): void {
-  const held = caller.kind === 'internal' ? caller.scopes : new Set<string>()
+function requireKeyScope({ scopes: held }: BusinessCaller, policy: MethodPolicy): void {
+  assert(policy.credential === 'secret key', 'a key is looked up only for a method for keys')
+  const { scopes, openToUnscopedKeys } = policy
+  if (held.size === 0 ? openToUnscopedKeys : scopes.some((scope) => held.has(scope))) return
+  throw new Fault('permission_denied', `The key lacks the scope ${scopes.join(' or ')}`)
+}
+
+function requireScope({ scopes: held }: InternalCaller, policy: MethodPolicy): void {
+  assert(policy.credential === 'token', 'a token is looked up only for a method for tokens')
+  const { scopes } = policy
   if (held.has('admin') || scopes.some((scope) => held.has(scope))) return
   throw new Fault('permission_denied', `The token lacks the scope ${scopes.join(' or ')}`)
 }

@@ -1,11 +1,11 @@
 import { type DescMethod, isFieldSet, type Message } from '@bufbuild/protobuf'
 import type { Interceptor } from '@connectrpc/connect'
-import { restrictionOf } from '../../auth/caller.ts'
-import type { MethodPolicy, PolicyOf, Resource } from '../../auth/method-policy.ts'
+import { callerKey, restrictionOf } from '../../auth/caller.ts'
+import type { MethodPolicy, Owner, PolicyOf, Resource } from '../../auth/method-policy.ts'
 import { assert, Fault } from '../../core/errors.ts'
 
-/** Return the business that a resource belongs to; undefined: there is no such resource. */
-export type Owners = Readonly<Record<Resource, (id: string) => Promise<string | undefined>>>
+/** Return whose a resource is; undefined: there is no such resource. */
+export type Owners = Readonly<Record<Resource, (id: string) => Promise<Owner | undefined>>>
 
 /** An id that no resource has. */
 const UNKNOWN_ID = '-'
@@ -13,8 +13,8 @@ const UNKNOWN_ID = '-'
 type TokenPolicy = Extract<MethodPolicy, { credential: 'token' }>
 
 /**
- * Confines restricted tokens to their businesses, as the method's policy says. It runs after
- * validation, on the same texts that the implementation gets.
+ * Confines keys to their business and mode, and restricted tokens to their businesses, as the method's
+ * policy says. It runs after validation, on the same texts that the implementation gets.
  *
  * A call that names another business is refused, whether that business exists or not. The id of a
  * resource of another business is replaced by one that no resource has, so that the response is the
@@ -27,6 +27,15 @@ export function tenantScope(owners: Owners, policyOf: PolicyOf): Interceptor {
     return policy
   }
   return (next) => (request) => {
+    const caller = request.contextValues.get(callerKey)
+    if (caller?.kind === 'business') {
+      const policy = policyOf(request.method)
+      const fields = policy.credential === 'secret key' ? Object.entries(policy.owned) : []
+      if (fields.length === 0 || request.stream) return next(request)
+      const isOwn = ({ businessId, live }: Owner) =>
+        businessId === caller.businessId && live === caller.live
+      return hideOthers(request.message, fields, owners, isOwn).then(() => next(request))
+    }
     const allowed = restrictionOf(request.contextValues)
     if (allowed === undefined) return next(request)
     if (request.stream) {
@@ -83,13 +92,26 @@ async function confine(
       fields[scope.field] = [...allowed]
       return undefined
     }
-    case 'owned':
-      for (const [field, resource] of Object.entries(scope.fields)) {
-        const id = fields[field]
-        if (typeof id !== 'string' || id === '') continue
-        const owner = await owners[resource](id)
-        if (owner === undefined || !allowed.has(owner)) fields[field] = UNKNOWN_ID
-      }
+    case 'owned': {
+      const isOwn = ({ businessId }: Owner) => allowed.has(businessId)
+      return hideOthers(message, Object.entries(scope.fields), owners, isOwn)
+    }
+  }
+}
+
+/** Replaces the ids of resources that are not the caller's own. */
+async function hideOthers(
+  message: Message,
+  owned: readonly (readonly [field: string, resource: Resource])[],
+  owners: Owners,
+  isOwn: (owner: Owner) => boolean,
+): Promise<void> {
+  const fields = message as unknown as Record<string, unknown>
+  for (const [field, resource] of owned) {
+    const id = fields[field]
+    if (typeof id !== 'string' || id === '') continue
+    const owner = await owners[resource](id)
+    if (owner === undefined || !isOwn(owner)) fields[field] = UNKNOWN_ID
   }
 }
 

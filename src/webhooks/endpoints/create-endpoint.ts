@@ -23,13 +23,16 @@ interface NewEndpoint {
   readonly concurrency: number
   /** Whether it receives the events of test mode or, if false, of live mode. */
   readonly test: boolean
+  /** Whether it must be the only endpoint of the business and mode with its URL. */
+  readonly uniqueUrl?: boolean
 }
 
 /**
  * Creates an endpoint. It receives the events that are logged from now on.
  *
  * @returns the endpoint and its secret, which cannot be read again
- * @throws Fault validation_failed (the URL), not_found (the business), too_many_endpoints
+ * @throws Fault validation_failed (the URL), not_found (the business), too_many_endpoints,
+ *   duplicate_webhook
  */
 export async function createEndpoint(
   context: EndpointContext,
@@ -86,11 +89,17 @@ export async function createEndpoint(
 }
 
 /** Locks the business's endpoints, so that concurrent calls cannot exceed the limit. */
-async function ensureBelowMax(em: EntityManager, { businessId, test }: NewEndpoint): Promise<void> {
+async function ensureBelowMax(em: EntityManager, requested: NewEndpoint): Promise<void> {
+  const { businessId, test, url, uniqueUrl } = requested
   await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
     `webhook endpoints of ${businessId}`,
   ])
   const sameMode = { business: businessId, live: !test, deletedAt: null }
+  const same = uniqueUrl ? await em.findOne(EndpointEntity, { ...sameMode, url }) : null
+  if (same) {
+    const text = `The endpoint ${same.id} has this url; change that one, or delete it to get a new secret`
+    throw new Fault('duplicate_webhook', text)
+  }
   if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
     const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
     throw new Fault('too_many_endpoints', text)

@@ -12,6 +12,7 @@ const business: BusinessCaller = {
   businessId: 'biz_1',
   live: true,
   keyId: 'key_1',
+  scopes: new Set(),
   rateLimit: undefined,
 }
 const internal: InternalCaller = {

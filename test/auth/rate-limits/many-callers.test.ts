@@ -99,6 +99,7 @@ test('a caller that keeps calling stays authenticated, however many others call'
       businessId: 'b',
       live: true,
       keyId,
+      scopes: new Set<never>(),
       rateLimit: undefined,
     } as const
     limits.caller(caller, () => keyId)

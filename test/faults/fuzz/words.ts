@@ -71,6 +71,7 @@ const FITTING: Readonly<Record<string, Fitting>> = {
   key_id: (_, world) => world.keyId,
   url: (random) => random.pick(['http://127.0.0.1:9/hook', 'https://hooks.invalid/a?b=c']),
   kinds: (random) => random.pick(['PAYMENT_NOTIFICATION', 'ACCOUNT_CREATED', 'NO_SUCH_KIND']),
+  amount: (random) => random.pick(['1500.50', '1000.01', '1000.02', '0.01', '1.005']),
   status: (random) => random.pick(['SUCCESS', 'PENDING', 'FAILED', 'REVERSED']),
   from: time,
   to: time,

@@ -12,7 +12,7 @@ import { MASTER_KEY } from '../../support/master-key.ts'
 import { CUSTOMER, type Make, type Request, type Scene } from './scene.ts'
 
 /** An account of the scene's business that stays pending. */
-async function pendingAccount({ service, businessId }: Scene, fresh: string) {
+export async function pendingAccount({ service, businessId }: Scene, fresh: string) {
   const reference = fresh
   const phone = MAGIC_PHONES.refuses
   const request = { businessId, reference, bank: Bank.BANK_9PSB, ...CUSTOMER, phone }
@@ -24,7 +24,7 @@ async function pendingAccount({ service, businessId }: Scene, fresh: string) {
 }
 
 /** An open account of the scene's business. */
-async function openAccount({ service, businessId }: Scene, fresh: string) {
+export async function openAccount({ service, businessId }: Scene, fresh: string) {
   const request = { businessId, reference: fresh, bank: Bank.BANK_9PSB, ...CUSTOMER }
   await service.client(AccountService).createAccount(request)
   return { businessId, reference: fresh }

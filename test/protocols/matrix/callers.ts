@@ -1,6 +1,6 @@
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { SCOPES } from '../../../src/auth/caller.ts'
+import { KEY_SCOPES, SCOPES } from '../../../src/auth/caller.ts'
 import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 import type { Caller } from './oracle.ts'
@@ -21,7 +21,7 @@ const bearer = (secret: string | undefined, is: Caller): Credential => ({
 })
 
 const NONE: Caller = { kind: 'none' }
-const BUSINESS: Caller = { kind: 'business' }
+const keyOf = (...scopes: readonly string[]): Caller => ({ kind: 'business', scopes })
 const tokenOf = (scopes: readonly string[]): Caller => ({ kind: 'token', scopes })
 
 /** Everything but `admin`. */
@@ -47,6 +47,12 @@ export async function makeCredentials(service: TestService, scene: Scene): Promi
       return [`a token of ${scopes.join(' and ')}`, bearer(token.secret, tokenOf(scopes))] as const
     }),
   )
+  const keys = await Promise.all(
+    keyScopeSets().map(async (scopes) => {
+      const { secretKey } = await businesses.issueKey({ businessId, scopes: [...scopes] })
+      return [`a key of ${scopes.join(' and ')}`, bearer(secretKey, keyOf(...scopes))] as const
+    }),
+  )
   const restricted = await issueToken(service, [...SCOPES], [businessId])
   return {
     none: bearer(undefined, NONE),
@@ -59,9 +65,10 @@ export async function makeCredentials(service: TestService, scene: Scene): Promi
     'a revoked token': bearer(await revokedToken(service), NONE),
     'a key with the secret of another': bearer(swapped(scene.key, other.key), NONE),
     'a token with another secret': bearer(swapped(restricted.secret, secret), NONE),
-    'a live key': bearer(scene.key, BUSINESS),
-    'a test key': bearer(test.secretKey, BUSINESS),
-    "another business's key": bearer(other.key, BUSINESS),
+    'a live key': bearer(scene.key, keyOf()),
+    'a test key': bearer(test.secretKey, keyOf()),
+    "another business's key": bearer(other.key, keyOf()),
+    ...Object.fromEntries(keys),
     ...Object.fromEntries(tokens),
     'the token of the settings': bearer(ADMIN_TOKEN, tokenOf(['admin'])),
     'a restricted token': bearer(restricted.secret, tokenOf(SCOPES)),
@@ -75,6 +82,11 @@ function scopeSets(): readonly (readonly string[])[] {
   // Two methods accept two of the lesser scopes.
   const neither = LESSER.filter((scope) => scope !== 'read' && scope !== 'events:subscribe')
   return [...single, ...others, [...LESSER], neither]
+}
+
+/** Each single scope of a key, and all of them but one. */
+function keyScopeSets(): readonly (readonly string[])[] {
+  return KEY_SCOPES.flatMap((scope) => [[scope], KEY_SCOPES.filter((each) => each !== scope)])
 }
 
 /** Headers that are not a credential, although they contain a valid one. */

@@ -1,12 +1,12 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { SCOPES } from '../../../src/auth/caller.ts'
+import { KEY_SCOPES, SCOPES } from '../../../src/auth/caller.ts'
 import { useService } from '../../support/service.ts'
 import { asJson, send } from '../rest/rest.ts'
 import { type Credentials, makeCredentials, malformedHeaders } from './callers.ts'
 import { isForTokens, verdictOf } from './oracle.ts'
 import { allMethods, nameOf } from './protocols.ts'
-import { HAPPY, SCOPE_SERVICES } from './rows.ts'
+import { HAPPY, KEY_SCOPE_METHODS, SCOPE_SERVICES, UNSCOPED_METHODS } from './rows.ts'
 import { type Request, type Scene, setScene } from './scene.ts'
 import { snapshotOf } from './snapshot.ts'
 import { type WireOutcome, wireProtocolsOf } from './wire.ts'
@@ -144,7 +144,15 @@ describe('what the policy allows is open over every protocol', () => {
         expect.stringMatching(/UNAUTHENTICATED|PERMISSION_DENIED/),
       ])
     }
-    if (!isForTokens(method)) return
+    if (!isForTokens(method)) {
+      const isOpen = (...scopes: readonly string[]) =>
+        verdictOf(method, { kind: 'business', scopes }) === 'OPEN'
+      expect(isOpen()).toBe(UNSCOPED_METHODS.test(method.name))
+      for (const scope of KEY_SCOPES) {
+        expect([scope, KEY_SCOPE_METHODS[scope].test(method.name)]).toEqual([scope, isOpen(scope)])
+      }
+      return
+    }
     for (const scope of SCOPES) {
       const open = verdictOf(method, { kind: 'token', scopes: [scope] }) === 'OPEN'
       expect([scope, SCOPE_SERVICES[scope].test(name)]).toEqual([scope, open])

@@ -6,6 +6,7 @@ import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
+import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
 
 const invalid =
@@ -149,4 +150,5 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   ...BANK_ERRORS,
   ...SETTLEMENT_ERRORS,
   ...WEBHOOK_ERRORS,
+  ...THIRD_PARTY_ERRORS,
 }

@@ -5,16 +5,18 @@ import { readConfig } from '../../../src/config/config.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { fakeConnectors } from '../../support/fake-bank.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { useService } from '../../support/service.ts'
 import { ERRORS } from './error-rows.ts'
 import { allMethods, nameOf, PROTOCOLS, type Protocol, protocolsOf } from './protocols.ts'
 import { HAPPY } from './rows.ts'
-import { type Request, type Scene, setScene } from './scene.ts'
+import { authorizationOf, type Request, type Scene, setScene } from './scene.ts'
 
 /** What only an instance with live banks answers, none of which can be reached. */
 const OF_LIVE_BANKS = new Set([
   'SandboxService.SimulateTransfer not_sandbox',
   'AccountService.CloseAccount bank_unavailable',
+  'ThirdPartyService.CloseVirtualAccount bank_unavailable',
+  'ThirdPartyService.RequeryTransaction requery_unsupported',
   'TransactionService.RecordPayment payment_unconfirmed',
   'TransactionService.RecordPayment bank_key_required',
   'TransactionService.RecordPayment bank_unavailable',
@@ -68,9 +70,6 @@ function namedErrors(): Map<string, string> {
 
 const NAMED = namedErrors()
 
-const authorizationOf = (name: string) =>
-  `Bearer ${name.startsWith('ThirdPartyService.') ? scene.key : ADMIN_TOKEN}`
-
 test('every error that the contract names has a row, and every row is named', () => {
   const named = [...NAMED.keys()].filter((each) => !each.endsWith(' unavailable'))
   expect(Object.keys(ERRORS).sort()).toEqual(named.sort())
@@ -94,7 +93,7 @@ describe('an error is the same over every protocol', () => {
       const request = shared ?? (await ERRORS[row]!(scene, `${row} ${index}`))
       outcomes.push([
         protocol,
-        await call(at, { method, request, authorization: authorizationOf(name) }),
+        await call(at, { method, request, authorization: authorizationOf(scene, row) }),
       ])
     }
     const [, first] = outcomes[0] ?? []
@@ -115,7 +114,7 @@ test('while the database is unavailable, every rpc returns UNAVAILABLE over ever
       calls.push([protocol, call, method, request])
   }
   const run = ([protocol, call, method, request]: (typeof calls)[number]) =>
-    call(away, { method, request, authorization: authorizationOf(nameOf(method)) }).then(
+    call(away, { method, request, authorization: authorizationOf(scene, nameOf(method)) }).then(
       (outcome) => [`${nameOf(method)} at ${protocol}`, outcome] as const,
     )
   await wire.cut()
@@ -137,7 +136,7 @@ test('while the database is unavailable, every rpc returns UNAVAILABLE over ever
   const outcome = await PROTOCOLS['Connect in JSON']!(away, {
     method: again,
     request,
-    authorization: authorizationOf(nameOf(again)),
+    authorization: authorizationOf(scene, nameOf(again)),
   })
   expect(outcome).toHaveProperty('messages')
 })

@@ -3,9 +3,11 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { KEY_SCOPES } from '../../../src/auth/caller.ts'
 import { useService } from '../../support/service.ts'
 import { creation, golden, until } from '../rest/rest.ts'
 import { type Outcome, PROTOCOLS, REST } from './protocols.ts'
+import { DEAF_URL } from './scene.ts'
 
 const service = useService()
 
@@ -18,16 +20,23 @@ interface Things {
   readonly key: string
   readonly reference: string
   readonly number: string
+  /** An endpoint of its events, and one of the deliveries to it with its event. */
+  readonly endpointId: string
+  readonly deliveryId: string
+  readonly eventId: string
 }
 
 let things: Record<Mode, Things>
 
 /** A business with a key of each mode. */
 async function business(): Promise<Record<Mode, string>> {
-  const { id, key } = await service.business()
+  const { id: businessId } = await service.business()
   const businesses = service.client(BusinessService)
-  const { secretKey } = await businesses.issueKey({ businessId: id, test: true })
-  return { live: key, test: secretKey }
+  const issue = async (mode: Mode) => {
+    const test = mode === 'test'
+    return (await businesses.issueKey({ businessId, test, scopes: [...KEY_SCOPES] })).secretKey
+  }
+  return { live: await issue('live'), test: await issue('test') }
 }
 
 async function open(key: string, overrides: Record<string, unknown>) {
@@ -46,6 +55,8 @@ beforeAll(async () => {
   const keys = await business()
   const made = async (mode: Mode): Promise<Things> => {
     const key = keys[mode]
+    const created = await service.post('createWebhook/', key, { url: DEAF_URL })
+    const { endpoint_id: endpointId } = created.body.data
     await open(key, { reference: 'shared', firstName: mode })
     const { reference, number } = await open(key, { reference: `only-${mode}` })
     await pay(number, `session-${mode}`)
@@ -54,7 +65,12 @@ beforeAll(async () => {
       () => service.post('listEvents/', key, {}),
       ({ body }) => body.data.events.length === 4,
     )
-    return { key, reference, number }
+    const { body } = await until(
+      () => service.post('listDeliveries/', key, { endpointId }),
+      (answer) => answer.body.data.deliveries.length > 0,
+    )
+    const [{ delivery_id: deliveryId, event_id: eventId }] = body.data.deliveries
+    return { key, reference, number, endpointId, deliveryId, eventId }
   }
   things = { live: await made('live'), test: await made('test') }
 })
@@ -76,7 +92,52 @@ const NAMING: Readonly<Record<string, (other: Mode) => readonly (readonly [Reque
     ],
     listEvents: () => [],
     getBalance: () => [],
+    updateVirtualAccount: (other) => [
+      [
+        { reference: things[other].reference, ...PHONE },
+        { reference: 'nowhere', ...PHONE },
+      ],
+      [
+        { reference: `only-${other}`, ...PHONE },
+        { reference: 'nowhere', ...PHONE },
+      ],
+    ],
+    closeVirtualAccount: (other) => [
+      [{ reference: things[other].reference }, { reference: 'nowhere' }],
+      [{ reference: `only-${other}` }, { reference: 'nowhere' }],
+    ],
+    listVirtualAccounts: () => [],
+    listSettlements: () => [],
+    getStatement: () => [],
+    createWebhook: () => [],
+    listWebhooks: () => [],
+    updateWebhook: ofEndpoint,
+    deleteWebhook: ofEndpoint,
+    testWebhook: ofEndpoint,
+    listDeliveries: (other) => [
+      ...ofEndpoint(other),
+      [{ eventId: things[other].eventId }, { eventId: 'evt_nowhere' }],
+    ],
+    redeliver: (other) => [
+      [{ deliveryId: things[other].deliveryId }, { deliveryId: 'dlv_nowhere' }],
+    ],
+    simulatePayment: (other) => [
+      [
+        { reference: things[other].reference, amount: '1' },
+        { reference: 'nowhere', amount: '1' },
+      ],
+      [{ sessionId: `session-${other}` }, { sessionId: 'nowhere' }],
+    ],
+    requeryTransaction: (other) => [
+      [{ reference: things[other].reference }, { reference: 'nowhere' }],
+    ],
   }
+
+function ofEndpoint(other: Mode): [Request, Request][] {
+  return [[{ endpointId: things[other].endpointId }, { endpointId: 'ep_nowhere' }]]
+}
+
+const PHONE = { phone: '08087654321' }
 
 /** What a key finds, by what the response must and must not contain. */
 const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
@@ -90,6 +151,24 @@ const OWN: Readonly<Record<string, (mode: Mode) => readonly Request[]>> = {
   listTransactions: (mode) => [{}, { reference: `only-${mode}` }],
   listEvents: () => [{}],
   getBalance: () => [{}],
+  updateVirtualAccount: (mode) => [{ reference: `only-${mode}`, ...PHONE }],
+  closeVirtualAccount: () => [{ reference: 'shared' }],
+  listVirtualAccounts: () => [{}, { status: 'ACTIVE' }, { pageSize: 1 }],
+  listSettlements: () => [{}],
+  getStatement: () => [{}],
+  // Each call needs a URL of its own, or an endpoint of its own.
+  createWebhook: () => [],
+  deleteWebhook: () => [],
+  listWebhooks: () => [{}],
+  updateWebhook: (mode) => [{ endpointId: things[mode].endpointId, description: mode }],
+  testWebhook: (mode) => [{ endpointId: things[mode].endpointId }],
+  listDeliveries: (mode) => [
+    { endpointId: things[mode].endpointId },
+    { eventId: things[mode].eventId },
+  ],
+  redeliver: (mode) => [{ deliveryId: things[mode].deliveryId }],
+  simulatePayment: (mode) => (mode === 'live' ? [] : [{ reference: 'only-test', amount: '1' }]),
+  requeryTransaction: (mode) => [{ reference: `only-${mode}` }],
 }
 
 describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {
@@ -107,8 +186,9 @@ describe.each(MODES)('a %s key sees nothing of the other mode', (mode) => {
           const outcome: Outcome = await ask(request)
           expect([protocol, outcome]).toEqual([protocol, { messages: [expect.anything()] }])
           const text = JSON.stringify(outcome)
-          const { reference, number } = things[other]
-          for (const foreign of [reference, number, `only-${other}`, `session-${other}`]) {
+          const { reference, number, endpointId } = things[other]
+          const others = [reference, number, endpointId, `only-${other}`, `session-${other}`]
+          for (const foreign of others) {
             expect([protocol, text]).not.toEqual([protocol, expect.stringContaining(foreign)])
           }
           if (name === 'listEvents') expect(text).not.toContain(`"live":${other === 'live'}`)

@@ -8,7 +8,11 @@ import { Credential, policy, type Resource } from '../../../gen/inflow/auth/v1/p
 /** The caller that a credential makes. */
 export type Caller =
   | { readonly kind: 'none' }
-  | { readonly kind: 'business' }
+  | {
+      readonly kind: 'business'
+      /** None: a key that was issued without scopes. */
+      readonly scopes: readonly string[]
+    }
   | {
       readonly kind: 'token'
       readonly scopes: readonly string[]
@@ -19,9 +23,13 @@ export type Verdict = 'OPEN' | 'UNAUTHENTICATED' | 'PERMISSION_DENIED' | 'INVALI
 
 /** Whether a credential opens a method at all. */
 export function verdictOf(method: DescMethod, caller: Caller): Verdict {
-  const { credential, scopes } = getOption(method, policy)
+  const { credential, scopes, openToUnscopedKeys } = getOption(method, policy)
   if (credential === Credential.SECRET_KEY) {
-    return caller.kind === 'business' ? 'OPEN' : 'UNAUTHENTICATED'
+    if (caller.kind !== 'business') return 'UNAUTHENTICATED'
+    const named = caller.scopes.some((scope) => scopes.includes(scope))
+    return named || (caller.scopes.length === 0 && openToUnscopedKeys)
+      ? 'OPEN'
+      : 'PERMISSION_DENIED'
   }
   if (caller.kind !== 'token') return 'UNAUTHENTICATED'
   const enough = caller.scopes.some((scope) => scope === 'admin' || scopes.includes(scope))

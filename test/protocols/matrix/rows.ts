@@ -1,10 +1,11 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import type { Scope } from '../../../src/auth/caller.ts'
+import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
+import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
 
 /** A call of each rpc that goes well. A new rpc needs a row. */
@@ -82,6 +83,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   ...BANK_HAPPY,
   ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
+  ...THIRD_PARTY_HAPPY,
 }
 
 /** How many messages of a stream the happy call waits for. */
@@ -96,3 +98,21 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   read: /^\w+\.(Get|List|Preview)\w+$/,
   'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
 }
+
+/** The methods of each scope of a key, which have no other. */
+export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
+  'accounts:read': /^(GetVirtualAccount|ListVirtualAccounts)$/,
+  'accounts:create': /^GenerateVirtualAccount$/,
+  'accounts:write': /^(Update|Close)VirtualAccount$/,
+  'payments:read': /^(Get|List)Transactions?$/,
+  'payments:requery': /^RequeryTransaction$/,
+  'payments:simulate': /^SimulatePayment$/,
+  'events:read': /^ListEvents$/,
+  'balances:read': /^(GetBalance|ListSettlements|GetStatement)$/,
+  'webhooks:read': /^List(Webhooks|Deliveries)$/,
+  'webhooks:write': /^((Create|Update|Delete|Test)Webhook|Redeliver)$/,
+}
+
+/** What a key without scopes may call: it must never grow by itself. */
+export const UNSCOPED_METHODS =
+  /^(GenerateVirtualAccount|GetTransaction|GetVirtualAccount|ListTransactions|ListEvents|GetBalance)$/

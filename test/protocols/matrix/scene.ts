@@ -5,8 +5,9 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { KEY_SCOPES } from '../../../src/auth/caller.ts'
 import { startReceiver } from '../../support/receiver.ts'
-import type { TestService } from '../../support/service.ts'
+import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 
 export type Request = MessageInitShape<DescMessage> & Record<string, unknown>
@@ -19,6 +20,10 @@ export interface Scene {
   readonly service: TestService
   readonly businessId: string
   readonly key: string
+  /** A live key with every scope. */
+  readonly scopedKey: string
+  /** A test key with every scope. */
+  readonly testKey: string
   readonly accountNumber: string
   readonly reference: string
   readonly sessionId: string
@@ -50,6 +55,15 @@ export async function newKey({ service, otherBusinessId }: Scene): Promise<strin
   return key!.id
 }
 
+/** The rows that need a test key. */
+const OF_TEST_MODE = /^ThirdPartyService\.(SimulatePayment(?! not_sandbox)|CreateWebhook too_many)/
+
+/** The credential that may make the call of a row: `ThirdPartyService.GetBalance`, with or without an error. */
+export function authorizationOf({ scopedKey, testKey }: Scene, row: string): string {
+  if (!row.startsWith('ThirdPartyService.')) return `Bearer ${ADMIN_TOKEN}`
+  return `Bearer ${OF_TEST_MODE.test(row) ? testKey : scopedKey}`
+}
+
 /** An address without a listener. */
 export const DEAF_URL = 'http://127.0.0.1:9/hook'
 
@@ -73,6 +87,9 @@ export async function setScene(service: TestService): Promise<Scene> {
   const businesses = service.client(BusinessService)
   const issued = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: issued.key!.id })
+  const scopes = [...KEY_SCOPES]
+  const scoped = await businesses.issueKey({ businessId, scopes })
+  const test = await businesses.issueKey({ businessId, test: true, scopes })
   const admin = service.client(AdminService)
   const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
   await admin.revokeToken({ tokenId: token!.id })
@@ -88,6 +105,8 @@ export async function setScene(service: TestService): Promise<Scene> {
     service,
     businessId,
     key,
+    scopedKey: scoped.secretKey,
+    testKey: test.secretKey,
     accountNumber,
     reference,
     sessionId,

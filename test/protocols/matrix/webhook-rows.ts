@@ -17,7 +17,7 @@ async function disabledEndpoint(scene: Scene): Promise<string> {
 }
 
 /** A delivery as the dispatcher makes one, of an event at a place of the log. */
-async function newDelivery({ service }: Scene, endpointId: string, position: number) {
+export async function newDelivery({ service }: Scene, endpointId: string, position: number) {
   const id = newId('dlv', Date.now())
   await service.database.pool.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,

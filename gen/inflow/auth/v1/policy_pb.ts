@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/auth/v1/policy.proto.
  */
 export const file_inflow_auth_v1_policy: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvYXV0aC92MS9wb2xpY3kucHJvdG8SDmluZmxvdy5hdXRoLnYxIpgBCgZQb2xpY3kSLgoKY3JlZGVudGlhbBgBIAEoDjIaLmluZmxvdy5hdXRoLnYxLkNyZWRlbnRpYWwSDgoGc2NvcGVzGAIgAygJEjEKDHRlbmFudF9zY29wZRgDIAEoCzIbLmluZmxvdy5hdXRoLnYxLlRlbmFudFNjb3BlEhsKE3VucmVzdHJpY3RlZF9maWVsZHMYBCADKAkitAEKC1RlbmFudFNjb3BlEhsKEXVucmVzdHJpY3RlZF9vbmx5GAEgASgISAASGAoOYnVzaW5lc3NfZmllbGQYAiABKAlIABIaChBidXNpbmVzc2VzX2ZpZWxkGAMgASgJSAASGQoPYnVzaW5lc3NfZmlsdGVyGAQgASgJSAASLwoFb3duZWQYBSABKAsyHi5pbmZsb3cuYXV0aC52MS5Pd25lZFJlc291cmNlc0gAQgYKBHJ1bGUiQgoOT3duZWRSZXNvdXJjZXMSMAoJcmVzb3VyY2VzGAEgAygLMh0uaW5mbG93LmF1dGgudjEuT3duZWRSZXNvdXJjZSJKCg1Pd25lZFJlc291cmNlEg0KBWZpZWxkGAEgASgJEioKCHJlc291cmNlGAIgASgOMhguaW5mbG93LmF1dGgudjEuUmVzb3VyY2UqWQoKQ3JlZGVudGlhbBIaChZDUkVERU5USUFMX1VOU1BFQ0lGSUVEEAASGQoVQ1JFREVOVElBTF9TRUNSRVRfS0VZEAESFAoQQ1JFREVOVElBTF9UT0tFThACKpIBCghSZXNvdXJjZRIYChRSRVNPVVJDRV9VTlNQRUNJRklFRBAAEhAKDFJFU09VUkNFX0tFWRABEhUKEVJFU09VUkNFX0VORFBPSU5UEAISFQoRUkVTT1VSQ0VfREVMSVZFUlkQAxISCg5SRVNPVVJDRV9FVkVOVBAEEhgKFFJFU09VUkNFX1RSQU5TQUNUSU9OEAU6UAoGcG9saWN5Eh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY0YYDIAEoCzIWLmluZmxvdy5hdXRoLnYxLlBvbGljeVIGcG9saWN5YgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("ChtpbmZsb3cvYXV0aC92MS9wb2xpY3kucHJvdG8SDmluZmxvdy5hdXRoLnYxIrcBCgZQb2xpY3kSLgoKY3JlZGVudGlhbBgBIAEoDjIaLmluZmxvdy5hdXRoLnYxLkNyZWRlbnRpYWwSDgoGc2NvcGVzGAIgAygJEjEKDHRlbmFudF9zY29wZRgDIAEoCzIbLmluZmxvdy5hdXRoLnYxLlRlbmFudFNjb3BlEhsKE3VucmVzdHJpY3RlZF9maWVsZHMYBCADKAkSHQoVb3Blbl90b191bnNjb3BlZF9rZXlzGAUgASgIIrQBCgtUZW5hbnRTY29wZRIbChF1bnJlc3RyaWN0ZWRfb25seRgBIAEoCEgAEhgKDmJ1c2luZXNzX2ZpZWxkGAIgASgJSAASGgoQYnVzaW5lc3Nlc19maWVsZBgDIAEoCUgAEhkKD2J1c2luZXNzX2ZpbHRlchgEIAEoCUgAEi8KBW93bmVkGAUgASgLMh4uaW5mbG93LmF1dGgudjEuT3duZWRSZXNvdXJjZXNIAEIGCgRydWxlIkIKDk93bmVkUmVzb3VyY2VzEjAKCXJlc291cmNlcxgBIAMoCzIdLmluZmxvdy5hdXRoLnYxLk93bmVkUmVzb3VyY2UiSgoNT3duZWRSZXNvdXJjZRINCgVmaWVsZBgBIAEoCRIqCghyZXNvdXJjZRgCIAEoDjIYLmluZmxvdy5hdXRoLnYxLlJlc291cmNlKlkKCkNyZWRlbnRpYWwSGgoWQ1JFREVOVElBTF9VTlNQRUNJRklFRBAAEhkKFUNSRURFTlRJQUxfU0VDUkVUX0tFWRABEhQKEENSRURFTlRJQUxfVE9LRU4QAiqSAQoIUmVzb3VyY2USGAoUUkVTT1VSQ0VfVU5TUEVDSUZJRUQQABIQCgxSRVNPVVJDRV9LRVkQARIVChFSRVNPVVJDRV9FTkRQT0lOVBACEhUKEVJFU09VUkNFX0RFTElWRVJZEAMSEgoOUkVTT1VSQ0VfRVZFTlQQBBIYChRSRVNPVVJDRV9UUkFOU0FDVElPThAFOlAKBnBvbGljeRIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGNGGAyABKAsyFi5pbmZsb3cuYXV0aC52MS5Qb2xpY3lSBnBvbGljeWIGcHJvdG8z", [file_google_protobuf_descriptor]);
 
 /**
  * The credential that a method needs, and how the method is confined to a tenant.
@@ -28,15 +28,17 @@ export type Policy = Message<"inflow.auth.v1.Policy"> & {
   credential: Credential;
 
   /**
-   * CREDENTIAL_TOKEN only: a token with any of these scopes may call the method. A token with the
-   * scope `admin` may call every method.
+   * A credential with any of these scopes may call the method. A token with the scope `admin` may
+   * call every method for tokens.
    *
    * @generated from field: repeated string scopes = 2;
    */
   scopes: string[];
 
   /**
-   * CREDENTIAL_TOKEN only: what a token that is restricted to some businesses may ask for.
+   * CREDENTIAL_TOKEN: what a token that is restricted to some businesses may ask for.
+   * CREDENTIAL_SECRET_KEY: absent, or `owned`. A resource of another business or of the other mode
+   * is treated as unknown.
    *
    * @generated from field: inflow.auth.v1.TenantScope tenant_scope = 3;
    */
@@ -48,6 +50,13 @@ export type Policy = Message<"inflow.auth.v1.Policy"> & {
    * @generated from field: repeated string unrestricted_fields = 4;
    */
   unrestrictedFields: string[];
+
+  /**
+   * CREDENTIAL_SECRET_KEY only: a key that was issued without scopes may call the method too.
+   *
+   * @generated from field: bool open_to_unscoped_keys = 5;
+   */
+  openToUnscopedKeys: boolean;
 };
 
 /**

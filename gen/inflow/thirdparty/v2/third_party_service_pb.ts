@@ -7,15 +7,23 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../../google/api/annotations_pb.ts";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
+import type { RequeryTransactionRequestSchema, RequeryTransactionResponseSchema, SimulatePaymentRequestSchema, SimulatePaymentResponseSchema } from "./payment_pb.ts";
+import { file_inflow_thirdparty_v2_payment } from "./payment_pb.ts";
+import type { GetStatementRequestSchema, GetStatementResponseSchema, ListSettlementsRequestSchema, ListSettlementsResponseSchema } from "./settlement_pb.ts";
+import { file_inflow_thirdparty_v2_settlement } from "./settlement_pb.ts";
 import type { Balance, EventBody, Transaction, VirtualAccount } from "./thirdparty_pb.ts";
 import { file_inflow_thirdparty_v2_thirdparty } from "./thirdparty_pb.ts";
+import type { CloseVirtualAccountRequestSchema, CloseVirtualAccountResponseSchema, ListVirtualAccountsRequestSchema, ListVirtualAccountsResponseSchema, UpdateVirtualAccountRequestSchema, UpdateVirtualAccountResponseSchema } from "./virtual_account_pb.ts";
+import { file_inflow_thirdparty_v2_virtual_account } from "./virtual_account_pb.ts";
+import type { CreateWebhookRequestSchema, CreateWebhookResponseSchema, DeleteWebhookRequestSchema, DeleteWebhookResponseSchema, ListDeliveriesRequestSchema, ListDeliveriesResponseSchema, ListWebhooksRequestSchema, ListWebhooksResponseSchema, RedeliverRequestSchema, RedeliverResponseSchema, TestWebhookRequestSchema, TestWebhookResponseSchema, UpdateWebhookRequestSchema, UpdateWebhookResponseSchema } from "./webhook_pb.ts";
+import { file_inflow_thirdparty_v2_webhook } from "./webhook_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/third_party_service.proto.
  */
 export const file_inflow_thirdparty_v2_third_party_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci5pbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZF9wYXJ0eV9zZXJ2aWNlLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKJDgodR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAIgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgDIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEoYBCgRiYW5rGAYgASgJQni6SHW6AW8KBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaNHRoaXMgaW4gWyc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ13IAQESUAoHaWRfdHlwZRgHIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgIIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKRKHAQoLaWRlbnRpdHlfaWQYKSABKAlCcrpIb7oBbAoLaWRlbnRpdHlfaWQSKG11c3QgYmUgMSB0byA2NCBsZXR0ZXJzLCBkaWdpdHMsIC0gYW5kIF8aM3RoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8tXXsxLDY0fSQnKRJgCgNvdHAYKiABKAlCU4ABAbpITboBSgoDb3RwEhZtdXN0IGJlIDQgdG8gMTAgZGlnaXRzGit0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezQsMTB9JCcpOrsDuki3AxphCg9pZF90eXBlLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGix0aGlzLmJhbmsgIT0gJ1BBTE1QQVknIHx8IHRoaXMuaWRfdHlwZSAhPSAnJxplChFpZF9udW1iZXIucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaLnRoaXMuYmFuayAhPSAnUEFMTVBBWScgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaUQoPaWRlbnRpdHlfaWQub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBoodGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZGVudGl0eV9pZCAhPSAnJxpNCg1pZF9udW1iZXIub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBomdGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaSQoLaWRfdHlwZS5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiR0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycidQoeR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCKrAQoVR2V0VHJhbnNhY3Rpb25SZXF1ZXN0EpEBCgpzZXNzaW9uX2lkGAEgASgJQnG6SG66AWgKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aJ3RoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKcgBAVIKc2Vzc2lvbl9pZCJqChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi8KBGRhdGEYAyABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbiKlAQoYR2V0VmlydHVhbEFjY291bnRSZXF1ZXN0EogBCglyZWZlcmVuY2UYASABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBASJwChlHZXRWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCK8BAoXTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QSKAoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAUglwYWdlX3NpemUSKAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9ANSCnBhZ2VfdG9rZW4SGgoJcmVmZXJlbmNlGAMgASgJQge6SARyAhhkEosBCgZzdGF0dXMYBCABKAlCe7pIeLoBdQoGc3RhdHVzEjFtdXN0IGJlIG9uZSBvZiBQRU5ESU5HLCBTVUNDRVNTLCBGQUlMRUQsIFJFVkVSU0VEGjh0aGlzIGluIFsnJywgJ1BFTkRJTkcnLCAnU1VDQ0VTUycsICdGQUlMRUQnLCAnUkVWRVJTRUQnXRIVCgRmcm9tGAUgASgJQge6SARyAhgoEhMKAnRvGAYgASgJQge6SARyAhgoEi0KDXJlY29yZGVkX2Zyb20YByABKAlCB7pIBHICGChSDXJlY29yZGVkX2Zyb20SKQoLcmVjb3JkZWRfdG8YCCABKAlCB7pIBHICGChSC3JlY29yZGVkX3RvEpwBCgpzZXNzaW9uX2lkGAkgASgJQny6SHm6AXYKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aNXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8uLy1dezEsNjR9JCcpUgpzZXNzaW9uX2lkInAKGExpc3RUcmFuc2FjdGlvbnNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIzCgRkYXRhGAMgASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb25QYWdlInQKD1RyYW5zYWN0aW9uUGFnZRI3Cgx0cmFuc2FjdGlvbnMYASADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbhIoCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlSD25leHRfcGFnZV90b2tlbiJGChFMaXN0RXZlbnRzUmVxdWVzdBIWCgVhZnRlchgBIAEoA0IHukgEIgIoABIZCgVsaW1pdBgCIAEoBUIKukgHGgUY9AMoACJkChJMaXN0RXZlbnRzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSLQoEZGF0YRgDIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50UGFnZSJnCglFdmVudFBhZ2USLwoGZXZlbnRzGAEgAygLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnRCb2R5Eg0KBWVwb2NoGAIgASgFEhoKCGhhc19tb3JlGAMgASgIUghoYXNfbW9yZSITChFHZXRCYWxhbmNlUmVxdWVzdCJiChJHZXRCYWxhbmNlUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSKwoEZGF0YRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbGFuY2Uy2wcKEVRoaXJkUGFydHlTZXJ2aWNlErsBChZHZW5lcmF0ZVZpcnR1YWxBY2NvdW50EjMuaW5mbG93LnRoaXJkcGFydHkudjIuR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QaNC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZW5lcmF0ZVZpcnR1YWxBY2NvdW50UmVzcG9uc2UiNoq1GAIIAYLT5JMCKjoBKiIlL3YyL3RoaXJkcGFydHkvZ2VuZXJhdGVWaXJ0dWFsQWNjb3VudBKbAQoOR2V0VHJhbnNhY3Rpb24SKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRUcmFuc2FjdGlvblJlcXVlc3QaLC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRUcmFuc2FjdGlvblJlc3BvbnNlIi6KtRgCCAGC0+STAiI6ASoiHS92Mi90aGlyZHBhcnR5L2dldFRyYW5zYWN0aW9uEqcBChFHZXRWaXJ0dWFsQWNjb3VudBIuLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVxdWVzdBovLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVzcG9uc2UiMYq1GAIIAYLT5JMCJToBKiIgL3YyL3RoaXJkcGFydHkvZ2V0VmlydHVhbEFjY291bnQSowEKEExpc3RUcmFuc2FjdGlvbnMSLS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0VHJhbnNhY3Rpb25zUmVxdWVzdBouLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RUcmFuc2FjdGlvbnNSZXNwb25zZSIwirUYAggBgtPkkwIkOgEqIh8vdjIvdGhpcmRwYXJ0eS9saXN0VHJhbnNhY3Rpb25zEosBCgpMaXN0RXZlbnRzEicuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEV2ZW50c1JlcXVlc3QaKC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0RXZlbnRzUmVzcG9uc2UiKoq1GAIIAYLT5JMCHjoBKiIZL3YyL3RoaXJkcGFydHkvbGlzdEV2ZW50cxKLAQoKR2V0QmFsYW5jZRInLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldEJhbGFuY2VSZXF1ZXN0GiguaW5mbG93LnRoaXJkcGFydHkudjIuR2V0QmFsYW5jZVJlc3BvbnNlIiqKtRgCCAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2dldEJhbGFuY2ViBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_inflow_auth_v1_policy, file_inflow_thirdparty_v2_thirdparty]);
+  fileDesc("Ci5pbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZF9wYXJ0eV9zZXJ2aWNlLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKJDgodR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAIgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgDIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEoYBCgRiYW5rGAYgASgJQni6SHW6AW8KBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaNHRoaXMgaW4gWyc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ13IAQESUAoHaWRfdHlwZRgHIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgIIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKRKHAQoLaWRlbnRpdHlfaWQYKSABKAlCcrpIb7oBbAoLaWRlbnRpdHlfaWQSKG11c3QgYmUgMSB0byA2NCBsZXR0ZXJzLCBkaWdpdHMsIC0gYW5kIF8aM3RoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8tXXsxLDY0fSQnKRJgCgNvdHAYKiABKAlCU4ABAbpITboBSgoDb3RwEhZtdXN0IGJlIDQgdG8gMTAgZGlnaXRzGit0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezQsMTB9JCcpOrsDuki3AxphCg9pZF90eXBlLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGix0aGlzLmJhbmsgIT0gJ1BBTE1QQVknIHx8IHRoaXMuaWRfdHlwZSAhPSAnJxplChFpZF9udW1iZXIucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaLnRoaXMuYmFuayAhPSAnUEFMTVBBWScgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaUQoPaWRlbnRpdHlfaWQub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBoodGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZGVudGl0eV9pZCAhPSAnJxpNCg1pZF9udW1iZXIub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBomdGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaSQoLaWRfdHlwZS5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiR0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycidQoeR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCKrAQoVR2V0VHJhbnNhY3Rpb25SZXF1ZXN0EpEBCgpzZXNzaW9uX2lkGAEgASgJQnG6SG66AWgKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aJ3RoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKcgBAVIKc2Vzc2lvbl9pZCJqChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi8KBGRhdGEYAyABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbiKlAQoYR2V0VmlydHVhbEFjY291bnRSZXF1ZXN0EogBCglyZWZlcmVuY2UYASABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBASJwChlHZXRWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCK8BAoXTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QSKAoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAUglwYWdlX3NpemUSKAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9ANSCnBhZ2VfdG9rZW4SGgoJcmVmZXJlbmNlGAMgASgJQge6SARyAhhkEosBCgZzdGF0dXMYBCABKAlCe7pIeLoBdQoGc3RhdHVzEjFtdXN0IGJlIG9uZSBvZiBQRU5ESU5HLCBTVUNDRVNTLCBGQUlMRUQsIFJFVkVSU0VEGjh0aGlzIGluIFsnJywgJ1BFTkRJTkcnLCAnU1VDQ0VTUycsICdGQUlMRUQnLCAnUkVWRVJTRUQnXRIVCgRmcm9tGAUgASgJQge6SARyAhgoEhMKAnRvGAYgASgJQge6SARyAhgoEi0KDXJlY29yZGVkX2Zyb20YByABKAlCB7pIBHICGChSDXJlY29yZGVkX2Zyb20SKQoLcmVjb3JkZWRfdG8YCCABKAlCB7pIBHICGChSC3JlY29yZGVkX3RvEpwBCgpzZXNzaW9uX2lkGAkgASgJQny6SHm6AXYKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aNXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8uLy1dezEsNjR9JCcpUgpzZXNzaW9uX2lkInAKGExpc3RUcmFuc2FjdGlvbnNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIzCgRkYXRhGAMgASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb25QYWdlInQKD1RyYW5zYWN0aW9uUGFnZRI3Cgx0cmFuc2FjdGlvbnMYASADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbhIoCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlSD25leHRfcGFnZV90b2tlbiJGChFMaXN0RXZlbnRzUmVxdWVzdBIWCgVhZnRlchgBIAEoA0IHukgEIgIoABIZCgVsaW1pdBgCIAEoBUIKukgHGgUY9AMoACJkChJMaXN0RXZlbnRzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSLQoEZGF0YRgDIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50UGFnZSJnCglFdmVudFBhZ2USLwoGZXZlbnRzGAEgAygLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnRCb2R5Eg0KBWVwb2NoGAIgASgFEhoKCGhhc19tb3JlGAMgASgIUghoYXNfbW9yZSITChFHZXRCYWxhbmNlUmVxdWVzdCJiChJHZXRCYWxhbmNlUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSKwoEZGF0YRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbGFuY2Uy2BwKEVRoaXJkUGFydHlTZXJ2aWNlEs4BChZHZW5lcmF0ZVZpcnR1YWxBY2NvdW50EjMuaW5mbG93LnRoaXJkcGFydHkudjIuR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QaNC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZW5lcmF0ZVZpcnR1YWxBY2NvdW50UmVzcG9uc2UiSYq1GBUIARIPYWNjb3VudHM6Y3JlYXRlKAGC0+STAio6ASoiJS92Mi90aGlyZHBhcnR5L2dlbmVyYXRlVmlydHVhbEFjY291bnQSrAEKDkdldFRyYW5zYWN0aW9uEisuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0VHJhbnNhY3Rpb25SZXF1ZXN0GiwuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0VHJhbnNhY3Rpb25SZXNwb25zZSI/irUYEwgBEg1wYXltZW50czpyZWFkKAGC0+STAiI6ASoiHS92Mi90aGlyZHBhcnR5L2dldFRyYW5zYWN0aW9uErgBChFHZXRWaXJ0dWFsQWNjb3VudBIuLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVxdWVzdBovLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVzcG9uc2UiQoq1GBMIARINYWNjb3VudHM6cmVhZCgBgtPkkwIlOgEqIiAvdjIvdGhpcmRwYXJ0eS9nZXRWaXJ0dWFsQWNjb3VudBK0AQoQTGlzdFRyYW5zYWN0aW9ucxItLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0Gi4uaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFRyYW5zYWN0aW9uc1Jlc3BvbnNlIkGKtRgTCAESDXBheW1lbnRzOnJlYWQoAYLT5JMCJDoBKiIfL3YyL3RoaXJkcGFydHkvbGlzdFRyYW5zYWN0aW9ucxKaAQoKTGlzdEV2ZW50cxInLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RFdmVudHNSZXF1ZXN0GiguaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEV2ZW50c1Jlc3BvbnNlIjmKtRgRCAESC2V2ZW50czpyZWFkKAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2xpc3RFdmVudHMSnAEKCkdldEJhbGFuY2USJy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRCYWxhbmNlUmVxdWVzdBooLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldEJhbGFuY2VSZXNwb25zZSI7irUYEwgBEg1iYWxhbmNlczpyZWFkKAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2dldEJhbGFuY2USwwEKFFVwZGF0ZVZpcnR1YWxBY2NvdW50EjEuaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlVmlydHVhbEFjY291bnRSZXF1ZXN0GjIuaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlVmlydHVhbEFjY291bnRSZXNwb25zZSJEirUYEggBEg5hY2NvdW50czp3cml0ZYLT5JMCKDoBKiIjL3YyL3RoaXJkcGFydHkvdXBkYXRlVmlydHVhbEFjY291bnQSvwEKE0Nsb3NlVmlydHVhbEFjY291bnQSMC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5DbG9zZVZpcnR1YWxBY2NvdW50UmVxdWVzdBoxLmluZmxvdy50aGlyZHBhcnR5LnYyLkNsb3NlVmlydHVhbEFjY291bnRSZXNwb25zZSJDirUYEggBEg5hY2NvdW50czp3cml0ZYLT5JMCJzoBKiIiL3YyL3RoaXJkcGFydHkvY2xvc2VWaXJ0dWFsQWNjb3VudBK+AQoTTGlzdFZpcnR1YWxBY2NvdW50cxIwLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RWaXJ0dWFsQWNjb3VudHNSZXF1ZXN0GjEuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFZpcnR1YWxBY2NvdW50c1Jlc3BvbnNlIkKKtRgRCAESDWFjY291bnRzOnJlYWSC0+STAic6ASoiIi92Mi90aGlyZHBhcnR5L2xpc3RWaXJ0dWFsQWNjb3VudHMSrgEKD0xpc3RTZXR0bGVtZW50cxIsLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RTZXR0bGVtZW50c1JlcXVlc3QaLS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0U2V0dGxlbWVudHNSZXNwb25zZSI+irUYEQgBEg1iYWxhbmNlczpyZWFkgtPkkwIjOgEqIh4vdjIvdGhpcmRwYXJ0eS9saXN0U2V0dGxlbWVudHMSogEKDEdldFN0YXRlbWVudBIpLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFN0YXRlbWVudFJlcXVlc3QaKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRTdGF0ZW1lbnRSZXNwb25zZSI7irUYEQgBEg1iYWxhbmNlczpyZWFkgtPkkwIgOgEqIhsvdjIvdGhpcmRwYXJ0eS9nZXRTdGF0ZW1lbnQSpwEKDUNyZWF0ZVdlYmhvb2sSKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5DcmVhdGVXZWJob29rUmVxdWVzdBorLmluZmxvdy50aGlyZHBhcnR5LnYyLkNyZWF0ZVdlYmhvb2tSZXNwb25zZSI9irUYEggBEg53ZWJob29rczp3cml0ZYLT5JMCIToBKiIcL3YyL3RoaXJkcGFydHkvY3JlYXRlV2ViaG9vaxKiAQoMTGlzdFdlYmhvb2tzEikuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFdlYmhvb2tzUmVxdWVzdBoqLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RXZWJob29rc1Jlc3BvbnNlIjuKtRgRCAESDXdlYmhvb2tzOnJlYWSC0+STAiA6ASoiGy92Mi90aGlyZHBhcnR5L2xpc3RXZWJob29rcxK8AQoNVXBkYXRlV2ViaG9vaxIqLmluZmxvdy50aGlyZHBhcnR5LnYyLlVwZGF0ZVdlYmhvb2tSZXF1ZXN0GisuaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlV2ViaG9va1Jlc3BvbnNlIlKKtRgnCAESDndlYmhvb2tzOndyaXRlGhMqEQoPCgtlbmRwb2ludF9pZBACgtPkkwIhOgEqIhwvdjIvdGhpcmRwYXJ0eS91cGRhdGVXZWJob29rErwBCg1EZWxldGVXZWJob29rEiouaW5mbG93LnRoaXJkcGFydHkudjIuRGVsZXRlV2ViaG9va1JlcXVlc3QaKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5EZWxldGVXZWJob29rUmVzcG9uc2UiUoq1GCcIARIOd2ViaG9va3M6d3JpdGUaEyoRCg8KC2VuZHBvaW50X2lkEAKC0+STAiE6ASoiHC92Mi90aGlyZHBhcnR5L2RlbGV0ZVdlYmhvb2sStAEKC1Rlc3RXZWJob29rEiguaW5mbG93LnRoaXJkcGFydHkudjIuVGVzdFdlYmhvb2tSZXF1ZXN0GikuaW5mbG93LnRoaXJkcGFydHkudjIuVGVzdFdlYmhvb2tSZXNwb25zZSJQirUYJwgBEg53ZWJob29rczp3cml0ZRoTKhEKDwoLZW5kcG9pbnRfaWQQAoLT5JMCHzoBKiIaL3YyL3RoaXJkcGFydHkvdGVzdFdlYmhvb2sSzQEKDkxpc3REZWxpdmVyaWVzEisuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiwuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSJgirUYNAgBEg13ZWJob29rczpyZWFkGiEqHwoPCgtlbmRwb2ludF9pZBACCgwKCGV2ZW50X2lkEASC0+STAiI6ASoiHS92Mi90aGlyZHBhcnR5L2xpc3REZWxpdmVyaWVzEqwBCglSZWRlbGl2ZXISJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5SZWRlbGl2ZXJSZXF1ZXN0GicuaW5mbG93LnRoaXJkcGFydHkudjIuUmVkZWxpdmVyUmVzcG9uc2UiToq1GCcIARIOd2ViaG9va3M6d3JpdGUaEyoRCg8KC2RlbGl2ZXJ5X2lkEAOC0+STAh06ASoiGC92Mi90aGlyZHBhcnR5L3JlZGVsaXZlchKyAQoPU2ltdWxhdGVQYXltZW50EiwuaW5mbG93LnRoaXJkcGFydHkudjIuU2ltdWxhdGVQYXltZW50UmVxdWVzdBotLmluZmxvdy50aGlyZHBhcnR5LnYyLlNpbXVsYXRlUGF5bWVudFJlc3BvbnNlIkKKtRgVCAESEXBheW1lbnRzOnNpbXVsYXRlgtPkkwIjOgEqIh4vdjIvdGhpcmRwYXJ0eS9zaW11bGF0ZVBheW1lbnQSvQEKElJlcXVlcnlUcmFuc2FjdGlvbhIvLmluZmxvdy50aGlyZHBhcnR5LnYyLlJlcXVlcnlUcmFuc2FjdGlvblJlcXVlc3QaMC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5SZXF1ZXJ5VHJhbnNhY3Rpb25SZXNwb25zZSJEirUYFAgBEhBwYXltZW50czpyZXF1ZXJ5gtPkkwImOgEqIiEvdjIvdGhpcmRwYXJ0eS9yZXF1ZXJ5VHJhbnNhY3Rpb25iBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_inflow_auth_v1_policy, file_inflow_thirdparty_v2_payment, file_inflow_thirdparty_v2_settlement, file_inflow_thirdparty_v2_thirdparty, file_inflow_thirdparty_v2_virtual_account, file_inflow_thirdparty_v2_webhook]);
 
 /**
  * The account to create.
@@ -545,8 +553,8 @@ export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PUR
 /**
  * The API for external businesses, authenticated with a secret key, as plain JSON or over any
  * protocol. Every call may return UNAUTHENTICATED (unauthorized), PERMISSION_DENIED
- * (address_not_allowed: the key may not be used from the caller's address) and RESOURCE_EXHAUSTED
- * (rate_limited).
+ * (address_not_allowed: the key may not be used from the caller's address; permission_denied: the key
+ * lacks the scope) and RESOURCE_EXHAUSTED (rate_limited).
  *
  * A live key sees only live data, and a test key only test data.
  *
@@ -627,6 +635,190 @@ export const ThirdPartyService: GenService<{
     methodKind: "unary";
     input: typeof GetBalanceRequestSchema;
     output: typeof GetBalanceResponseSchema;
+  },
+  /**
+   * Changes the customer details of an account. The name on the account at its bank stays. A repeated
+   * GenerateVirtualAccount is compared with the changed details.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (account_pending: the bank has not opened it yet).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.UpdateVirtualAccount
+   */
+  updateVirtualAccount: {
+    methodKind: "unary";
+    input: typeof UpdateVirtualAccountRequestSchema;
+    output: typeof UpdateVirtualAccountResponseSchema;
+  },
+  /**
+   * Closes an account: at its bank, if the bank can, and then here. Payments into it are no longer
+   * credited, and it stays closed. Safe to repeat.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (account_pending: the bank has not opened it yet), UNAVAILABLE (bank_unavailable: the bank did not
+   * close the account; repeat the call).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.CloseVirtualAccount
+   */
+  closeVirtualAccount: {
+    methodKind: "unary";
+    input: typeof CloseVirtualAccountRequestSchema;
+    output: typeof CloseVirtualAccountResponseSchema;
+  },
+  /**
+   * Lists the caller's accounts, newest first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ListVirtualAccounts
+   */
+  listVirtualAccounts: {
+    methodKind: "unary";
+    input: typeof ListVirtualAccountsRequestSchema;
+    output: typeof ListVirtualAccountsResponseSchema;
+  },
+  /**
+   * Lists the caller's settlements, newest first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ListSettlements
+   */
+  listSettlements: {
+    methodKind: "unary";
+    input: typeof ListSettlementsRequestSchema;
+    output: typeof ListSettlementsResponseSchema;
+  },
+  /**
+   * Returns the entries that explain the caller's balance, oldest first. The first page fixes the end of
+   * the period.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.GetStatement
+   */
+  getStatement: {
+    methodKind: "unary";
+    input: typeof GetStatementRequestSchema;
+    output: typeof GetStatementResponseSchema;
+  },
+  /**
+   * Creates a webhook endpoint for the mode of the key. It receives the events recorded from now on. The
+   * response shows its secret, once.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), ALREADY_EXISTS
+   * (duplicate_webhook: another endpoint has the URL, so that a repeat does not send every event twice),
+   * RESOURCE_EXHAUSTED (too_many_endpoints: 50 per business and mode).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.CreateWebhook
+   */
+  createWebhook: {
+    methodKind: "unary";
+    input: typeof CreateWebhookRequestSchema;
+    output: typeof CreateWebhookResponseSchema;
+  },
+  /**
+   * Lists the caller's webhook endpoints, newest first.
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ListWebhooks
+   */
+  listWebhooks: {
+    methodKind: "unary";
+    input: typeof ListWebhooksRequestSchema;
+    output: typeof ListWebhooksResponseSchema;
+  },
+  /**
+   * Changes the fields that are set, and keeps the others. Enabling an endpoint sends its paused
+   * deliveries.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
+   * (not_found).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.UpdateWebhook
+   */
+  updateWebhook: {
+    methodKind: "unary";
+    input: typeof UpdateWebhookRequestSchema;
+    output: typeof UpdateWebhookResponseSchema;
+  },
+  /**
+   * Deletes a webhook endpoint. Its pending deliveries are dropped.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.DeleteWebhook
+   */
+  deleteWebhook: {
+    methodKind: "unary";
+    input: typeof DeleteWebhookRequestSchema;
+    output: typeof DeleteWebhookResponseSchema;
+  },
+  /**
+   * Sends an event of kind ENDPOINT_TEST to this endpoint only, whatever kinds it receives.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (endpoint_disabled).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.TestWebhook
+   */
+  testWebhook: {
+    methodKind: "unary";
+    input: typeof TestWebhookRequestSchema;
+    output: typeof TestWebhookResponseSchema;
+  },
+  /**
+   * Lists the deliveries to one of the caller's endpoints or of one of its events, newest first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ListDeliveries
+   */
+  listDeliveries: {
+    methodKind: "unary";
+    input: typeof ListDeliveriesRequestSchema;
+    output: typeof ListDeliveriesResponseSchema;
+  },
+  /**
+   * Sends a delivery again at once, with the full retry schedule ahead of it, even if it was acknowledged
+   * before. A delivery that is already due or in progress does not change.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the delivery, or its endpoint was
+   * deleted), FAILED_PRECONDITION (endpoint_disabled; event_expired: retention has deleted the event).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.Redeliver
+   */
+  redeliver: {
+    methodKind: "unary";
+    input: typeof RedeliverRequestSchema;
+    output: typeof RedeliverResponseSchema;
+  },
+  /**
+   * Simulates a payment into a test account, on the path of a bank's notification.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found: the account, or a payment with the
+   * session id), FAILED_PRECONDITION (not_sandbox: the key is live; account_pending).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.SimulatePayment
+   */
+  simulatePayment: {
+    methodKind: "unary";
+    input: typeof SimulatePaymentRequestSchema;
+    output: typeof SimulatePaymentResponseSchema;
+  },
+  /**
+   * Asks the bank for the payments of one account in the last seven days, and records those that are
+   * missing: once a minute for an account. Sooner, it returns RESOURCE_EXHAUSTED (rate_limited).
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (account_pending; requery_unsupported: the bank cannot list payments), UNAVAILABLE
+   * (bank_unavailable: the bank did not list them, or is not connected).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.RequeryTransaction
+   */
+  requeryTransaction: {
+    methodKind: "unary";
+    input: typeof RequeryTransactionRequestSchema;
+    output: typeof RequeryTransactionResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_thirdparty_v2_third_party_service, 0);

@@ -1,0 +1,112 @@
+import { isOpened, type OpenAccount } from '../accounts/account.ts'
+import { claimRequery } from '../accounts/claim-requery.ts'
+import { type AccountKey, getAccount } from '../accounts/get-account.ts'
+import type { BankCode, BankPayment } from '../banks/bank.ts'
+import { BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
+import type { ServedBank } from '../banks/serve-banks.ts'
+import { Fault } from '../core/errors.ts'
+import { type RecordMissingDependencies, recordMissing } from './record-missing.ts'
+
+interface Dependencies extends Omit<RecordMissingDependencies, 'onMissed'> {
+  readonly live: ReadonlyMap<BankCode, ServedBank>
+}
+
+/** The payments of an account that its bank reported. */
+export interface RequeriedPayments {
+  readonly account: OpenAccount
+  /** How many it reported. */
+  readonly found: number
+  /** How many of them were not recorded before. */
+  readonly recorded: number
+}
+
+/** At most so often for an account, at all instances together. */
+const EVERY_MS = 60_000
+
+/** How far back the bank is asked. */
+const WINDOW_MS = 7 * 86_400_000
+
+/** For all pages together; each payment that is missing takes a requery besides. */
+const LIST_TIMEOUT_MS = 20_000
+
+/** No account has so many payments in the window: a bank that repeats pages must not loop forever. */
+const PAGES_MAX = 100
+
+/**
+ * Asks the bank of an account for its payments, and records those that are missing, as reconciliation
+ * does. An account of the sandbox misses none: the sandbox records what it simulates.
+ *
+ * Faults: not_found, account_pending, rate_limited (the bank was asked less than a minute ago),
+ * requery_unsupported (the bank cannot list payments), bank_unavailable.
+ */
+export async function requeryAccount(
+  dependencies: Dependencies,
+  key: AccountKey,
+): Promise<RequeriedPayments> {
+  const { pool, live, clock } = dependencies
+  const account = await getAccount(pool, key)
+  if (!isOpened(account)) {
+    throw new Fault('account_pending', 'The account is still pending and has no payments')
+  }
+  if (account.connector === 'sandbox') return { account, found: 0, recorded: 0 }
+  const served = live.get(account.bank)
+  if (served === undefined) throw unavailable(`${account.bank} is not a live bank here`)
+  const { listing, listPayments } = served.connector
+  if (listing === undefined || listPayments === undefined) {
+    const text = `${account.bank} cannot list the payments of an account`
+    throw new Fault('requery_unsupported', text)
+  }
+  const waitMs = await claimRequery(pool, account.id, clock.now(), EVERY_MS)
+  if (waitMs > 0) {
+    const retryAfterSeconds = Math.ceil(waitMs / 1_000)
+    const text = `The bank was asked for this account before; try again in ${retryAfterSeconds} s`
+    throw new Fault('rate_limited', text, { retryAfterSeconds })
+  }
+  return recordListed(dependencies, served, account)
+}
+
+async function recordListed(
+  dependencies: Dependencies,
+  served: ServedBank,
+  account: OpenAccount & { readonly bankAccountId: string },
+): Promise<RequeriedPayments> {
+  const toMs = dependencies.clock.now()
+  const period = { fromMs: toMs - WINDOW_MS, toMs, account }
+  const signal = AbortSignal.timeout(LIST_TIMEOUT_MS)
+  // Its notification may still be on the way: that a payment is found is no defect.
+  const missing = { ...dependencies, onMissed: () => undefined }
+  let [found, recorded] = [0, 0]
+  let page: string | undefined
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    const listed = await listPage(served, { ...period, page }, signal)
+    // A bank may list the payments of all accounts.
+    const own = listed.payments.filter((each) => each.accountNumber === account.accountNumber)
+    found += own.length
+    recorded += await recordMissing(missing, account.bank, served, own)
+    page = listed.next
+    if (page === undefined) return { account, found, recorded }
+  }
+  throw unavailable(`the list of account ${account.accountNumber} does not end`)
+}
+
+type Listing = Parameters<NonNullable<ServedBank['connector']['listPayments']>>[0]
+
+async function listPage(
+  { connector }: ServedBank,
+  listing: Listing,
+  signal: AbortSignal,
+): Promise<{ readonly payments: readonly BankPayment[]; readonly next: string | undefined }> {
+  try {
+    const listed = await connector.listPayments?.(listing, signal)
+    return listed ?? { payments: [], next: undefined }
+  } catch (error) {
+    const isOfBank = error instanceof BankUnreachableError || error instanceof NotListedError
+    throw isOfBank ? unavailable(error) : error
+  }
+}
+
+/** @param cause for the log */
+function unavailable(cause: unknown): Fault {
+  const text = 'The bank did not list the payments; try again in a minute'
+  return new Fault('bank_unavailable', text, { retryAfterSeconds: EVERY_MS / 1_000, cause })
+}

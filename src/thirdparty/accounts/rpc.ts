@@ -1,0 +1,57 @@
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import type { AccountStatus } from '../../accounts/account.ts'
+import { closeAccount } from '../../accounts/close-account.ts'
+import { listAccounts } from '../../accounts/list-accounts.ts'
+import { updateAccount } from '../../accounts/update-account.ts'
+import { actorOf, callingBusiness } from '../../auth/caller.ts'
+import type { BankNames } from '../../banks/bank.ts'
+import type { TimeText } from '../../core/clock.ts'
+import { cutPage, readPage } from '../../postgres/page-token.ts'
+import { toFullAccount } from '../message.ts'
+
+export type AccountDependencies = Parameters<typeof updateAccount>[0] &
+  Omit<Parameters<typeof closeAccount>[0], 'pool'> & {
+    readonly timeText: TimeText
+    readonly bankNames: BankNames
+  }
+
+type AccountMethods = Pick<
+  ServiceImpl<typeof ThirdPartyService>,
+  'updateVirtualAccount' | 'closeVirtualAccount' | 'listVirtualAccounts'
+>
+
+/** What a business does with its accounts, once they are open. */
+export function createAccountMethods(dependencies: AccountDependencies): AccountMethods {
+  const { database, timeText, bankNames } = dependencies
+  const { pool, read } = database
+  const shown = (account: Parameters<typeof toFullAccount>[0]) =>
+    toFullAccount(account, timeText, bankNames)
+  return {
+    async updateVirtualAccount({ reference, firstName, lastName, email, phone }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const key = { businessId, live, reference }
+      const change = { firstName, lastName, email, phone }
+      const account = await updateAccount(dependencies, key, change, actorOf(context))
+      return { status: true, message: 'Account updated', data: shown(account) }
+    },
+    async closeVirtualAccount({ reference }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const key = { businessId, live, reference }
+      const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
+      return { status: true, message: 'Account closed', data: shown(account) }
+    },
+    async listVirtualAccounts({ pageSize, pageToken, status }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const page = readPage(pageSize, pageToken, 1)
+      const filter = {
+        ...{ businessId, live, allowed: undefined, idNumberHashes: undefined },
+        status: (status || undefined) as AccountStatus | undefined,
+      }
+      const found = await read((on) => listAccounts(on, filter, page))
+      const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
+      const accounts = rows.map(shown)
+      return { status: true, message: 'Accounts retrieved', data: { accounts, nextPageToken } }
+    },
+  }
+}

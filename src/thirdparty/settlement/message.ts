@@ -1,0 +1,43 @@
+import { create } from '@bufbuild/protobuf'
+import {
+  type Settlement as SettlementMessage,
+  SettlementSchema,
+  type StatementEntry,
+  StatementEntrySchema,
+} from '../../../gen/inflow/thirdparty/v2/settlement_pb.ts'
+import type { TimeText } from '../../core/clock.ts'
+import { CURRENCY, toMajorNumber } from '../../core/money.ts'
+import type { Settlement } from '../../settlement/settlement.ts'
+import type { EntryPage } from '../../settlement/statements/list-entries.ts'
+
+export function toSettlement(settlement: Settlement, timeText: TimeText): SettlementMessage {
+  const { grossMinor, feesMinor, completedAtMs } = settlement
+  return create(SettlementSchema, {
+    settlementId: settlement.id,
+    status: settlement.status,
+    transactionCount: Number(settlement.transactionCount),
+    grossAmount: toMajorNumber(grossMinor),
+    fees: toMajorNumber(feesMinor),
+    netAmount: toMajorNumber(grossMinor - feesMinor),
+    currency: CURRENCY,
+    cutOffAt: timeText.format(settlement.cutOffAtMs),
+    startedAt: timeText.format(settlement.startedAtMs),
+    ...(completedAtMs !== undefined && { completedAt: timeText.format(completedAtMs) }),
+  })
+}
+
+export function toStatementEntry(
+  entry: EntryPage['entries'][number],
+  timeText: TimeText,
+): StatementEntry {
+  const { kind, subjectId, sessionId } = entry
+  return create(StatementEntrySchema, {
+    sequence: Number(entry.sequence),
+    event: kind,
+    bookedAt: timeText.format(entry.bookedAtMs),
+    ...(kind === 'SETTLEMENT_COMPLETED' ? { settlementId: subjectId } : { sessionId }),
+    pending: toMajorNumber(entry.pendingMinor),
+    available: toMajorNumber(entry.availableMinor),
+    fees: toMajorNumber(entry.feesMinor),
+  })
+}

@@ -1,0 +1,121 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { data, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+
+const service = useService()
+let business: ScopedBusiness
+let stranger: ScopedBusiness
+let settlementId: string
+let sessions: string[]
+
+/** Two payments that are settled, with a fee of one percent, and one that is not. */
+beforeAll(async () => {
+  business = await scopedBusiness(service)
+  stranger = await scopedBusiness(service)
+  const businessId = business.id
+  const settlements = service.client(SettlementService)
+  const terms = { schedule: Schedule.WORKING_DAYS, workingDays: 5, feeBasisPoints: 100 }
+  await settlements.updateSettlementTerms({ businessId, terms })
+  const { reference } = await openByKey(service, business.test)
+  const pay = async (amount: string) => {
+    const payment = await data(service, business.test, 'simulatePayment', { reference, amount })
+    return payment.session_id as string
+  }
+  sessions = [await pay('1500.50'), await pay('100')]
+  const request = { businessId, test: true, force: true, requestId: 'first' }
+  const settled = await waitFor(async () => {
+    const result = await settlements.settle(request)
+    expect(result.settlements).toMatchObject([{ status: 2, transactionCount: 2n }])
+    return result.settlements[0]!
+  })
+  settlementId = settled.id
+  sessions.push(await pay('0.01'))
+})
+
+describe('listSettlements/', () => {
+  test('lists the settlements of the mode, with their totals', async () => {
+    const page = await data(service, business.test, 'listSettlements')
+    expect(page).toEqual({
+      settlements: [
+        {
+          settlement_id: settlementId,
+          status: 'COMPLETED',
+          transaction_count: 2,
+          gross_amount: 1600.5,
+          fees: 16.01,
+          net_amount: 1584.49,
+          currency: 'NGN',
+          cut_off_at: expect.stringMatching(/^\d{4}-/),
+          started_at: expect.stringMatching(/^\d{4}-/),
+          completed_at: expect.stringMatching(/^\d{4}-/),
+        },
+      ],
+      next_page_token: '',
+    })
+    for (const key of [business.live, stranger.test]) {
+      expect((await data(service, key, 'listSettlements')).settlements).toEqual([])
+    }
+  })
+})
+
+describe('getStatement/', () => {
+  const statement = (request: object, key = business.test) =>
+    data(service, key, 'getStatement', { ...request })
+
+  test('explains the balance, entry by entry', async () => {
+    const balance = await data(service, business.test, 'getBalance')
+    const page = await waitFor(async () => {
+      const found = await statement({})
+      expect(found.entries).toHaveLength(4)
+      return found
+    })
+    expect(page.opening_balance).toEqual({ pending: 0, available: 0, fees: 0, currency: 'NGN' })
+    expect(page.closing_balance).toEqual(balance)
+    const [first, second, third, fourth] = page.entries
+    expect([first, second, fourth]).toMatchObject([
+      { event: 'PAYMENT_NOTIFICATION', session_id: sessions[0], pending: 1500.5, available: 0 },
+      { event: 'PAYMENT_NOTIFICATION', session_id: sessions[1], pending: 100 },
+      { event: 'PAYMENT_NOTIFICATION', session_id: sessions[2], pending: 0.01 },
+    ])
+    expect(first).not.toHaveProperty('settlement_id')
+    expect(third).toMatchObject({
+      event: 'SETTLEMENT_COMPLETED',
+      settlement_id: settlementId,
+      ...{ pending: -1600.5, available: 1584.49, fees: 16.01 },
+    })
+    expect(third).not.toHaveProperty('session_id')
+    for (const key of [business.live, stranger.test]) {
+      expect((await statement({}, key)).entries).toEqual([])
+    }
+  })
+
+  test('continues over pages: each closes where the next opens', async () => {
+    const first = await statement({ pageSize: 3 })
+    const second = await statement({ pageSize: 3, pageToken: first.next_page_token })
+    expect(first.entries).toHaveLength(3)
+    expect(second.entries).toHaveLength(1)
+    expect(second.opening_balance).toEqual(first.closing_balance)
+    expect(second.next_page_token).toBe('')
+  })
+
+  test('is of a period, whose times may be in either form', async () => {
+    const later = await statement({ from: '2099-01-01 00:00:00' })
+    expect(later.entries).toEqual([])
+    expect(later.opening_balance).toEqual(await data(service, business.test, 'getBalance'))
+    expect((await statement({ to: '2020-01-01T00:00:00Z' })).closing_balance.pending).toBe(0)
+    const { status, body } = await service.post('getStatement/', business.test, {
+      ...{ from: 'today', to: 'tomorrow' },
+    })
+    const message = 'must be YYYY-MM-DD HH:MM:SS or RFC 3339'
+    expect([status, body.errors]).toEqual([
+      422,
+      [
+        { field: 'from', message },
+        { field: 'to', message },
+      ],
+    ])
+  })
+})

@@ -1,0 +1,144 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { keyIdOf } from '../../src/businesses/secret-key.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { audited, data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+
+const service = useService()
+let business: ScopedBusiness
+let stranger: ScopedBusiness
+let reference: string
+
+beforeAll(async () => {
+  business = await scopedBusiness(service)
+  stranger = await scopedBusiness(service)
+  reference = (await openByKey(service, business.test)).reference
+})
+
+const simulate = (request: object) =>
+  data(service, business.test, 'simulatePayment', { ...request })
+
+/** The kinds of the events of a payment, in order. */
+async function eventsOf(sessionId: string): Promise<string[]> {
+  const { events } = await data(service, business.test, 'listEvents', { limit: 500 })
+  return events
+    .filter(
+      (each: { data: { transaction_ref?: string } }) => each.data.transaction_ref === sessionId,
+    )
+    .map((each: { event: string }) => each.event)
+}
+
+describe('a test key simulates', () => {
+  test.each([1500.5, '1500.50', '1500.500'])('a payment of %j', async (amount) => {
+    const payment = await simulate({ reference: 'order-1', amount, payerName: 'BOLA ADE' })
+    expect(payment).toMatchObject({
+      reference,
+      amount: 1500.5,
+      status: 'SUCCESS',
+      customer: 'Ada Obi',
+    })
+    expect(payment.session_id).toMatch(/^\d{30}$/)
+    const found = await data(service, business.test, 'getTransaction', {
+      session_id: payment.session_id,
+    })
+    expect(found).toEqual(payment)
+    await waitFor(async () => {
+      expect(await eventsOf(payment.session_id)).toEqual(['PAYMENT_NOTIFICATION'])
+    })
+    const { rows } = await service.database.pool.query(
+      'select t.recorded_by, t.live from transaction t where t.session_id = $1',
+      [payment.session_id],
+    )
+    expect(rows).toEqual([{ recorded_by: `sandbox:${keyIdOf(business.test)}`, live: false }])
+  })
+
+  test('a pending payment, which is successful once it is reported again', async () => {
+    const pending = await simulate({ reference, amount: 1000.01 })
+    expect(pending.status).toBe('PENDING')
+    const { session_id: sessionId } = pending
+    expect(await eventsOf(sessionId)).toEqual([])
+    const paid = await simulate({ sessionId })
+    expect(paid).toEqual({ ...pending, status: 'SUCCESS' })
+    expect(await simulate({ session_id: sessionId })).toEqual(paid)
+    await waitFor(async () => expect(await eventsOf(sessionId)).toEqual(['PAYMENT_NOTIFICATION']))
+  })
+
+  test('a failed payment, which has no event and stays failed', async () => {
+    const failed = await simulate({ reference, amount: '1000.02' })
+    expect(failed.status).toBe('FAILED')
+    expect(await simulate({ sessionId: failed.session_id })).toEqual(failed)
+    expect(await eventsOf(failed.session_id)).toEqual([])
+  })
+
+  test('a payment that is reversed', async () => {
+    const reversed = await simulate({ reference, amount: '1000.03' })
+    expect(reversed.status).toBe('REVERSED')
+    await waitFor(async () => {
+      expect(await eventsOf(reversed.session_id)).toEqual([
+        'PAYMENT_NOTIFICATION',
+        'PAYMENT_REVERSED',
+      ])
+    })
+    const [entry] = await audited(service, business.id, 1)
+    expect(entry).toMatchObject({
+      action: 'transaction.reverse',
+      by: `secret_key ${keyIdOf(business.test)}`,
+    })
+  })
+})
+
+describe('nothing is simulated', () => {
+  test('with a live key', async () => {
+    await openByKey(service, business.live)
+    const request = { reference: 'order-1', amount: 1 }
+    expect(await failure(service, business.live, 'simulatePayment', request)).toEqual([
+      409,
+      'not_sandbox',
+    ])
+    expect((await data(service, business.live, 'listTransactions')).transactions).toEqual([])
+  })
+
+  test('into an account of another business, or for a payment of another business', async () => {
+    const { session_id: sessionId } = await simulate({ reference, amount: 1000.01 })
+    for (const request of [{ reference, amount: 1 }, { sessionId }, { sessionId: 'nothing' }]) {
+      expect(await failure(service, stranger.test, 'simulatePayment', request)).toEqual([
+        404,
+        'not_found',
+      ])
+    }
+    const found = await data(service, business.test, 'getTransaction', { session_id: sessionId })
+    expect(found.status).toBe('PENDING')
+  })
+
+  test('into a closed account', async () => {
+    await openByKey(service, business.test, { reference: 'closed' })
+    await data(service, business.test, 'closeVirtualAccount', { reference: 'closed' })
+    const request = { reference: 'closed', amount: 1 }
+    expect(await failure(service, business.test, 'simulatePayment', request)).toEqual([
+      404,
+      'not_found',
+    ])
+    const { rows } = await service.database.pool.query('select from unmatched_payment')
+    expect(rows).toEqual([])
+  })
+
+  const AMOUNT =
+    'must be an amount in naira of at most ten trillion, greater than 0, with at most two decimals'
+  test.each([
+    [{}, ['reference is required, or sessionId is', 'amount is required, or sessionId is']],
+    [{ reference: 'order-1' }, ['amount is required, or sessionId is']],
+    [{ reference: 'order-1', amount: '1', sessionId: 's' }, ['sessionId must be given alone']],
+    ...[0, -1, 1.005, '1,000', '1e3', '', 1e21, '10000000000000.01'].map((amount) => [
+      { reference: 'order-1', amount },
+      [amount === '' ? 'amount is required, or sessionId is' : `amount ${AMOUNT}`],
+    ]),
+    [{ reference: 'order-1', amount: true }, ['amount must be a decimal string or a number']],
+  ] as [object, string[]][])('for %j', async (request, expected) => {
+    const { status, body } = await service.post('simulatePayment/', business.test, request)
+    expect(status).toBe(422)
+    const faults = body.errors.map(
+      (each: Record<string, string>) => `${each['field']} ${each['message']}`,
+    )
+    expect(faults).toEqual(expected)
+  })
+})

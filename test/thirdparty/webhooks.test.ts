@@ -1,0 +1,248 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { keyIdOf } from '../../src/businesses/secret-key.ts'
+import { verifyWebhook } from '../../src/client/verify-webhook.ts'
+import { DEAF_URL } from '../protocols/matrix/scene.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { audited, data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+
+const service = useService()
+let business: ScopedBusiness
+let stranger: ScopedBusiness
+let receiver: Receiver
+
+beforeAll(async () => {
+  business = await scopedBusiness(service)
+  stranger = await scopedBusiness(service)
+  receiver = await startReceiver()
+})
+
+afterAll(() => receiver?.close())
+
+const create = (key: string, request: object) => data(service, key, 'createWebhook', { ...request })
+let urls = 0
+const freshUrl = () => `${DEAF_URL}?${++urls}`
+
+describe('createWebhook/', () => {
+  test('creates an endpoint that receives signed events of the mode of the key', async () => {
+    const webhook = await create(business.test, { url: receiver.url, description: 'orders' })
+    expect(webhook).toMatchObject({
+      url: receiver.url,
+      kinds: [],
+      description: 'orders',
+      concurrency: 10,
+      status: 'ENABLED',
+      secret: expect.stringMatching(/^whsec_/),
+    })
+    const [entry] = await audited(service, business.id, 1)
+    expect(entry).toMatchObject({
+      action: 'endpoint.create',
+      targetId: webhook.endpoint_id,
+      by: `secret_key ${keyIdOf(business.test)}`,
+    })
+    expect(JSON.stringify(entry)).not.toContain(webhook.secret)
+    const { event_id: eventId } = await data(service, business.test, 'testWebhook', {
+      endpointId: webhook.endpoint_id,
+    })
+    await waitFor(() => expect(receiver.requests.length).toBeGreaterThan(0))
+    const [request] = receiver.requests
+    expect(verifyWebhook(request!.rawBody, request!.headers, webhook.secret)).toMatchObject({
+      ok: true,
+      event: { event: 'ENDPOINT_TEST', data: { live: false, event_id: eventId } },
+    })
+    const { webhooks } = await data(service, business.test, 'listWebhooks')
+    expect(webhooks).toEqual([{ ...webhook, secret: undefined }])
+    expect((await data(service, business.live, 'listWebhooks')).webhooks).toEqual([])
+  })
+
+  test('refuses a second endpoint with the URL, so that a repeat does not double every event', async () => {
+    const url = freshUrl()
+    const tries = await Promise.all(
+      Array.from({ length: 6 }, () => service.post('createWebhook/', business.live, { url })),
+    )
+    const codes = tries.map(({ status, body }) => `${status} ${body.code ?? ''}`).sort()
+    expect(codes).toEqual(['200 ', ...Array.from({ length: 5 }, () => '409 duplicate_webhook')])
+    const { webhooks } = await data(service, business.live, 'listWebhooks')
+    const [made] = webhooks.filter((each: { url: string }) => each.url === url)
+    const refused = tries.find(({ status }) => status === 409)!
+    expect(refused.body.message).toContain(made.endpoint_id)
+    // The other mode, another business, and an operator may use it.
+    await create(business.test, { url })
+    await create(stranger.live, { url })
+    const { endpoint } = await service
+      .client(WebhookService)
+      .createEndpoint({ businessId: business.id, url })
+    // Once all that have it are deleted, it is free again.
+    for (const endpointId of [made.endpoint_id, endpoint!.id]) {
+      await data(service, business.live, 'deleteWebhook', { endpointId })
+    }
+    await create(business.live, { url })
+  })
+
+  test.each([
+    [{}, 'url', 'is required'],
+    [{ url: 5 }, 'url', 'must be a string'],
+    [{ url: 'https://10.0.0.1/' }, 'url', expect.any(String)],
+    [{ url: 'ftp://example.com/' }, 'url', expect.any(String)],
+    [{ url: DEAF_URL, kinds: 'PAYMENT_NOTIFICATION' }, 'kinds', 'must be a list of strings'],
+    [{ url: DEAF_URL, kinds: ['lower case'] }, 'kinds[0]', expect.any(String)],
+    [{ url: DEAF_URL, concurrency: 51 }, 'concurrency', expect.any(String)],
+    [{ url: DEAF_URL, description: 'x'.repeat(201) }, 'description', expect.any(String)],
+  ])('refuses %j', async (request, field, message) => {
+    const { status, body } = await service.post('createWebhook/', business.live, request)
+    expect([status, body.errors]).toEqual([422, [{ field, message }]])
+  })
+})
+
+describe('updateWebhook/', () => {
+  test('changes what is given and keeps the rest', async () => {
+    const { secret: _, ...made } = await create(business.live, { url: freshUrl(), concurrency: 3 })
+    const endpointId = made.endpoint_id
+    const update = (change: object) =>
+      data(service, business.live, 'updateWebhook', { endpointId, ...change })
+    const kinds = ['PAYMENT_NOTIFICATION']
+    expect(await update({ kinds, description: 'money' })).toEqual({
+      ...made,
+      ...{ kinds, description: 'money' },
+    })
+    const disabled = await update({ enabled: false })
+    expect(disabled).toMatchObject({ status: 'DISABLED', disabled_reason: 'REQUESTED', kinds })
+    expect(disabled.disabled_at).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
+    expect(await update({ enabled: true, allKinds: true })).toEqual({
+      ...made,
+      description: 'money',
+    })
+    const [entry] = await audited(service, business.id, 1)
+    expect(entry).toMatchObject({ action: 'endpoint.update', targetId: endpointId })
+    const { status, body } = await service.post('updateWebhook/', business.live, {
+      ...{ endpointId, enabled: 'yes', concurrency: 0 },
+    })
+    expect(status).toBe(422)
+    expect(body.errors.map((each: { field: string }) => each.field)).toEqual([
+      'concurrency',
+      'enabled',
+    ])
+  })
+})
+
+describe('deliveries', () => {
+  test('are listed by endpoint and by event, and sent again', async () => {
+    const url = freshUrl()
+    const { endpoint_id: endpointId } = await create(business.test, { url })
+    const { event_id: eventId } = await data(service, business.test, 'testWebhook', { endpointId })
+    const delivery = await waitFor(async () => {
+      const { deliveries } = await data(service, business.test, 'listDeliveries', { endpointId })
+      expect(deliveries).toMatchObject([
+        {
+          endpoint_id: endpointId,
+          event_id: eventId,
+          event: 'ENDPOINT_TEST',
+          status: 'PENDING',
+          latest_attempt: { number: 1, status_code: 0, error: expect.stringMatching(/./) },
+        },
+      ])
+      return deliveries[0]
+    })
+    const { deliveries } = await data(service, business.test, 'listDeliveries', { eventId })
+    expect(deliveries.map((each: { delivery_id: string }) => each.delivery_id)).toEqual([
+      delivery.delivery_id,
+    ])
+    const status = 'DELIVERED'
+    expect(await data(service, business.test, 'listDeliveries', { endpointId, status })).toEqual({
+      deliveries: [],
+      next_page_token: '',
+    })
+    await data(service, business.test, 'updateWebhook', {
+      endpointId,
+      url: `${receiver.url}?again`,
+    })
+    const again = { deliveryId: delivery.delivery_id }
+    expect(await data(service, business.test, 'redeliver', again)).toMatchObject({
+      delivery_id: delivery.delivery_id,
+    })
+    await waitFor(async () => {
+      const list = await data(service, business.test, 'listDeliveries', { endpointId, status })
+      expect(list.deliveries).toHaveLength(1)
+    })
+    const entries = await audited(service, business.id, 1)
+    expect(entries).toMatchObject([
+      { action: 'delivery.redeliver', targetId: delivery.delivery_id },
+    ])
+  })
+
+  test('are requested by endpoint or event, and by a state that exists', async () => {
+    const fieldsOf = async (request: object) => {
+      const { body } = await service.post('listDeliveries/', business.test, request)
+      return body.errors.map(
+        (each: Record<string, string>) => `${each['field']} ${each['message']}`,
+      )
+    }
+    expect(await fieldsOf({})).toEqual(['endpointId is required, or eventId is'])
+    expect(await fieldsOf({ eventId: 'evt_1', status: 'LATE' })).toEqual([
+      'status must be one of PENDING, DELIVERED, FAILED',
+    ])
+  })
+})
+
+test('what another business or the other mode has is unknown, and stays as it is', async () => {
+  const { endpoint_id: endpointId } = await create(business.live, { url: freshUrl() })
+  const { event_id: eventId } = await data(service, business.live, 'testWebhook', { endpointId })
+  const { delivery_id: deliveryId } = await waitFor(async () => {
+    const { deliveries } = await data(service, business.live, 'listDeliveries', { endpointId })
+    expect(deliveries).toHaveLength(1)
+    return deliveries[0]
+  })
+  const stateOf = async () => {
+    const { webhooks } = await data(service, business.live, 'listWebhooks')
+    return webhooks.map((each: Record<string, string>) => [each['endpoint_id'], each['status']])
+  }
+  const before = await stateOf()
+  for (const key of [stranger.live, business.test]) {
+    for (const [path, request] of [
+      ['updateWebhook', { endpointId, enabled: false }],
+      ['deleteWebhook', { endpointId }],
+      ['testWebhook', { endpointId }],
+      ['redeliver', { deliveryId }],
+    ] as const) {
+      expect([path, await failure(service, key, path, request)]).toEqual([path, [404, 'not_found']])
+    }
+    for (const filter of [{ endpointId }, { eventId }, { endpointId, eventId }]) {
+      const found = await data(service, key, 'listDeliveries', filter)
+      expect(found).toEqual({ deliveries: [], next_page_token: '' })
+    }
+  }
+  expect(await stateOf()).toEqual(before)
+})
+
+test('a deleted endpoint receives nothing more, and is deleted once', async () => {
+  const { endpoint_id: endpointId } = await create(business.test, { url: freshUrl() })
+  expect(await data(service, business.test, 'deleteWebhook', { endpointId })).toEqual({
+    endpoint_id: endpointId,
+  })
+  expect(await failure(service, business.test, 'deleteWebhook', { endpointId })).toEqual([
+    404,
+    'not_found',
+  ])
+  await openByKey(service, business.test, { reference: 'after' })
+  expect((await data(service, business.test, 'listDeliveries', { endpointId })).deliveries).toEqual(
+    [],
+  )
+})
+
+test('a key for webhooks does nothing else, and one for reading changes nothing', async () => {
+  const scopes = ['webhooks:read']
+  const { secretKey } = await service
+    .client(BusinessService)
+    .issueKey({ businessId: business.id, scopes })
+  await data(service, secretKey, 'listWebhooks')
+  for (const [path, request] of [
+    ['createWebhook', { url: DEAF_URL }],
+    ['getBalance', {}],
+    ['listVirtualAccounts', {}],
+  ] as const) {
+    expect(await failure(service, secretKey, path, request)).toEqual([403, 'permission_denied'])
+  }
+})
