@@ -3,6 +3,14 @@ import { http } from '../../../gen/google/api/annotations_pb.ts'
 import type { Invoker } from '../rpc/invokers.ts'
 import { compileDecoder, type Decoder } from './decode.ts'
 
+/**
+ * The methods that ignore unknown fields, as they always did: callers may send some. All others refuse
+ * them: a mistyped filter must not return everything, nor a mistyped change seem to be made.
+ */
+const IGNORING_UNKNOWN = new Set([
+  ...['GenerateVirtualAccount', 'GetVirtualAccount', 'GetTransaction', 'GetBalance'],
+])
+
 /** One REST path and the method behind it. */
 export interface Route {
   /** The path, without a slash at its end. */
@@ -22,8 +30,7 @@ export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
   return invokers.flatMap((invoker) => {
     const path = postPath(invoker.method)
     if (path === undefined) return []
-    // A mistyped filter of a list must not return everything.
-    const unknown = invoker.method.name.startsWith('List') ? 'refuse' : 'ignore'
+    const unknown = IGNORING_UNKNOWN.has(invoker.method.name) ? 'ignore' : 'refuse'
     const decode = compileDecoder(invoker.method.input, unknown)
     const encode = (response: Message) =>
       JSON.stringify(toJson(invoker.method.output, response, { alwaysEmitImplicit: true }))
