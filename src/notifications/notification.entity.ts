@@ -30,7 +30,7 @@ export const NotificationEntity = defineEntity({
     /** Of the reported payment, like the next two; empty or 0 if it could not be read. */
     accountNumber: p.text().default(''),
     sessionId: p.text().default(''),
-    amountMinor: p.bigint().default(0),
+    amountMinor: p.bigint().defaultRaw('0'),
     state: p.text().$type<NotificationState>(),
     outcome: p.text().$type<NotificationOutcome>(),
     cause: p.text(),
