@@ -26,8 +26,8 @@ const EVERY_MS = 60_000
 /** How far back the bank is asked. */
 const WINDOW_MS = 7 * 86_400_000
 
-/** For all pages together; each payment that is missing takes a requery besides. */
-const LIST_TIMEOUT_MS = 20_000
+/** For all pages together, unless one call may take longer; each missing payment takes a requery besides. */
+const LIST_TIMEOUT_MS_MIN = 20_000
 
 /** No account has so many payments in the window: a bank that repeats pages must not loop forever. */
 const PAGES_MAX = 100
@@ -72,7 +72,7 @@ async function recordListed(
 ): Promise<RequeriedPayments> {
   const toMs = dependencies.clock.now()
   const period = { fromMs: toMs - WINDOW_MS, toMs, account }
-  const signal = AbortSignal.timeout(LIST_TIMEOUT_MS)
+  const signal = AbortSignal.timeout(Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN))
   // Its notification may still be on the way: that a payment is found is no defect.
   const missing = { ...dependencies, onMissed: () => undefined }
   let [found, recorded] = [0, 0]
