@@ -16,8 +16,16 @@ import { isAlive } from '../support/workers.ts'
 
 const { at, start, credentials, postmaster } = useEmbeddedService()
 
+/** The bank of the printed request is not simulated. */
+const LIVE = {
+  ...{ BANKS: '9PSB=live', BANK_9PSB_BASE_URL: 'http://127.0.0.1:9' },
+  ...{ BANK_9PSB_PUBLIC_KEY: 'public', BANK_9PSB_PRIVATE_KEY: 'private' },
+  ...{ BANK_9PSB_NOTIFICATION_USER: 'bank', BANK_9PSB_NOTIFICATION_PASSWORD: 'secret' },
+}
+
 test('the first start creates a database, a demo business and credentials', async () => {
-  const { child, exited } = await start()
+  const { child, exited, said } = await start()
+  expect(said()).toContain('Create a virtual account (a sandbox bank, and the demo business):')
   const first = await credentials()
   expect(Object.keys(first)).toEqual([
     'business_id',
@@ -35,8 +43,9 @@ test('the first start creates a database, a demo business and credentials', asyn
   expect(await exited).toBe(0)
   expect(isAlive(server)).toBe(false)
 
-  // The next start uses other ports and keeps everything else.
-  const next = await start()
+  // The next start uses other ports and keeps everything else. No bank is asked yet.
+  const next = await start(undefined, undefined, LIVE)
+  expect(next.said()).toContain('Create a virtual account (a live bank, and the demo business):')
   const second = await credentials()
   expect(second).toEqual({ ...first, http_url: second.http_url, grpc_url: second.grpc_url })
   expect(second.http_url).not.toBe(first.http_url)
