@@ -4,6 +4,7 @@ import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { createAccountRpc } from '../../src/accounts/rpc.ts'
 import { callerKey, type Scope } from '../../src/auth/caller.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { startInflow } from '../cli/run-inflow.ts'
 import { creation, until } from '../protocols/rest/rest.ts'
@@ -59,7 +60,9 @@ test('finds the accounts with one identity number across businesses', async () =
 
 test('only a token with scope admin may search by identity number', async () => {
   const encrypter = createEncrypter(MASTER_KEY)
-  const rpc = createAccountRpc({ database: service.database, encrypter } as never)
+  const rpc = createAccountRpc({
+    ...{ database: service.database, encrypter, bankNames: readConfig({}).bankNames },
+  } as never)
   const asCaller = (scopes: readonly Scope[], idNumber: string) => {
     const caller = { kind: 'internal', tokenId: 't', name: 't', scopes: new Set(scopes) } as const
     const values = createContextValues().set(callerKey, caller)

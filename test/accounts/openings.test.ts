@@ -272,7 +272,7 @@ describe('a bank that can be asked', () => {
     bank.mishaps.set('POST accounts', ['before'])
     await generate('PALMPAY')
     expect(await faultOf('3999999999')).toEqual([
-      'is not confirmed: the bank says that it opened no account',
+      'is not confirmed: the bank says that it opened no such account',
     ])
     expect((await pending())!.accountNumber).toBe('')
   })

@@ -171,7 +171,7 @@ test('secrets are printed with a note that they are shown once, and keys are rev
   const listed = await run('key', 'list', '--business', id)
   const row = listed.stdout.split('\n').find((line) => line.startsWith(keyId))
   expect(row).toMatch(
-    new RegExp(`^\\S+ +\\S+ +live +${TIME} +- +2099-01-01 00:00:00 +${TIME} +anywhere$`),
+    new RegExp(`^\\S+ +\\S+ +live +${TIME} +- +2099-01-01 00:00:00 +${TIME} +- +anywhere$`),
   )
 })
 

@@ -97,7 +97,11 @@ describe('a permanent account', () => {
       BANK_SAFEHAVEN_CREATE_FIELDS: JSON.stringify({ identityType: '' }),
     }
     const result = await connector(environment).openAccount(order(), signal)
-    expect(result).toEqual({ kind: 'unavailable', cause: '400 identity is required.' })
+    expect(result).toEqual({
+      kind: 'unavailable',
+      lasting: true,
+      cause: '400 identity is required.',
+    })
   })
 
   test('is opened with the customer’s identity, whose one-time code is valid once', async () => {

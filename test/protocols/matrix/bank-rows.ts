@@ -63,15 +63,16 @@ async function heldNotification({ service }: Scene, fresh: string) {
   return { notificationId: id }
 }
 
-/** A report that contradicts the payment of the scene. */
-async function paymentConflict({ service, accountNumber, sessionId }: Scene, fresh: string) {
-  const amountMinor = BigInt(`0x${createHash('sha256').update(fresh).digest('hex').slice(0, 8)}`)
+/** A report that contradicts the payment of the scene, each by another account number. */
+async function paymentConflict({ service, sessionId }: Scene, fresh: string) {
+  const hash = createHash('sha256').update(fresh).digest()
+  const accountNumber = `${hash.readUInt32BE()}`.padStart(10, '0')
   await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: amountMinor + 1n },
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 700n },
   })
   const { rows } = await service.database.pool.query(
-    'select id from payment_conflict where amount_minor = $1',
-    [String(amountMinor + 1n)],
+    'select id from payment_conflict where account_number = $1',
+    [accountNumber],
   )
   return { conflictId: rows[0].id as string }
 }

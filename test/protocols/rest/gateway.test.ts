@@ -30,6 +30,8 @@ function messages(schema: DescMessage): fc.Arbitrary<Message> {
       if (field.fieldKind === 'message') values = messages(field.message)
       else if (field.fieldKind === 'list' && field.listKind === 'message') {
         values = fc.array(messages(field.message), { maxLength: 3 })
+      } else if (field.fieldKind === 'list' && field.listKind === 'scalar') {
+        values = fc.array(SCALARS[field.scalar]!, { maxLength: 3 })
       } else if (field.fieldKind === 'scalar') values = SCALARS[field.scalar]!
       else throw new Error(`${field.name} has a type that this test does not know`)
       return [field.localName, explicit ? fc.option(values, { nil: undefined }) : values]
@@ -160,5 +162,19 @@ test('the routes are the paths of the descriptors', () => {
     '/v2/thirdparty/listTransactions',
     '/v2/thirdparty/listEvents',
     '/v2/thirdparty/getBalance',
+    '/v2/thirdparty/updateVirtualAccount',
+    '/v2/thirdparty/closeVirtualAccount',
+    '/v2/thirdparty/listVirtualAccounts',
+    '/v2/thirdparty/listSettlements',
+    '/v2/thirdparty/getStatement',
+    '/v2/thirdparty/createWebhook',
+    '/v2/thirdparty/listWebhooks',
+    '/v2/thirdparty/updateWebhook',
+    '/v2/thirdparty/deleteWebhook',
+    '/v2/thirdparty/testWebhook',
+    '/v2/thirdparty/listDeliveries',
+    '/v2/thirdparty/redeliver',
+    '/v2/thirdparty/simulatePayment',
+    '/v2/thirdparty/requeryTransaction',
   ])
 })
