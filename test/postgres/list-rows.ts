@@ -2,7 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { pageTokenOf } from '../../src/postgres/page-token.ts'
-import { SEEDED_BUSINESS } from '../bench/seed.ts'
+import { SEEDED_BUSINESS, sessionIdOf } from '../bench/seed.ts'
 
 type Request = Readonly<Record<string, unknown>>
 
@@ -57,13 +57,20 @@ const RECORDED_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   return { pageToken: pageTokenOf([`${after}`]) }
 }
 
-const inEitherOrder: NonNullable<ListRow['at']> = (pool, part, request) =>
-  (isByRecordedTime(request) ? RECORDED_AT : TRANSACTIONS_AT)(pool, part, request)
+/** The payments of a session are one page. */
+const inEitherOrder: NonNullable<ListRow['at']> = async (pool, part, request) => {
+  if (request['sessionId'] !== undefined) return {}
+  return (isByRecordedTime(request) ? RECORDED_AT : TRANSACTIONS_AT)(pool, part, request)
+}
 
-/** The list by recorded time is of one mode, and of payments with events. */
+/** The list by recorded time is of one mode, and of payments with events. A session has few payments. */
 function isRefused(request: Request): boolean {
-  const { status, live, businessId } = request
+  const { status, live, businessId, sessionId, reference } = request
   if (isOpenPeriod(request)) return true
+  if (sessionId !== undefined) {
+    const others = [status, reference, request['from'], isByRecordedTime(request) || undefined]
+    return others.some((other) => other !== undefined)
+  }
   if (!isByRecordedTime(request)) return false
   if (businessId !== undefined && live === undefined) return true
   return ['FAILED', 'PENDING', TransactionStatus.FAILED, TransactionStatus.PENDING].includes(
@@ -191,6 +198,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         to: [new Date(nowMs - spanMs * 0.5).toISOString()],
         recordedFrom: [new Date(nowMs - spanMs).toISOString()],
         recordedTo: [new Date(nowMs + DAY_MS).toISOString()],
+        sessionId: [sessionIdOf(1)],
       },
       refused: isRefused,
       at: inEitherOrder,
@@ -213,6 +221,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         live: [true, false],
         recordedFrom: [timestampFromMs(nowMs - spanMs)],
         recordedTo: [timestampFromMs(nowMs + DAY_MS)],
+        sessionId: [sessionIdOf(1)],
       },
       refused: isRefused,
       at: inEitherOrder,

@@ -60,7 +60,8 @@ function unknownFields(
   names: ReadonlySet<string>,
 ): FieldFault[] {
   const unknown = Object.keys(body).filter((name) => !accepted.has(name))
-  const message = `is not a field of this request; known: ${[...names].join(', ')}`
+  const known = names.size === 0 ? 'it has none' : `known: ${[...names].join(', ')}`
+  const message = `is not a field of this request; ${known}`
   return unknown.slice(0, UNKNOWN_MAX).map((name) => ({ field: name.slice(0, 100), message }))
 }
 

@@ -18,6 +18,13 @@ test('every request but the first four refuses fields that it does not know, by 
   }
 })
 
+test('a request without fields says that it has none', async () => {
+  const { test: key } = await scopedBusiness(service)
+  const { body } = await service.post('listWebhooks/', key, { status: 'ENABLED' })
+  const message = 'is not a field of this request; it has none'
+  expect(body.errors).toEqual([{ field: 'status', message }])
+})
+
 test('a change with a mistyped field changes nothing', async () => {
   const { test: key } = await scopedBusiness(service)
   const { reference } = await openByKey(service, key)
