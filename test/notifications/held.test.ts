@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import pino from 'pino'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
@@ -71,6 +72,24 @@ test('a held notification is listed, shown decrypted and audited, and retried', 
   )
   expect(await isHeld()).toBe(false)
   await until(heldEvents, (found) => found.filter(isAbout(id)).length === 2)
+})
+
+test('the log says of which account and session a held notification is', async () => {
+  const lines: Record<string, unknown>[] = []
+  const log = pino(
+    { level: 'warn' },
+    { write: (line: string) => void lines.push(JSON.parse(line)) },
+  )
+  const { banks, liveBanks } = readConfig({ BANKS: '9PSB=live' }, bank.connectors())
+  const logging = await startInstance(service.url, { banks, liveBanks }, log)
+  onTestFinished(() => logging.close())
+  const to = await payee(service)
+  const reported = payment(to.accountNumber)
+  bank.payments.set(reported.key, { ...reported, kobo: '99' })
+  expect((await notify(logging, reported)).text).toBe('MANUAL_REVIEW')
+  expect(lines.filter(({ msg }) => /held for manual review/.test(`${msg}`))).toMatchObject([
+    { bank: '9PSB', accountNumber: to.accountNumber, sessionId: reported.session },
+  ])
 })
 
 test('a resolved notification stays resolved, whatever the bank repeats', async () => {
