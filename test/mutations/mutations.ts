@@ -1,5 +1,6 @@
 import { ACCESS } from './access.ts'
 import { BANKING } from './banking.ts'
+import { BANKS_LOOSE_ENDS } from './banks.ts'
 import { DISPATCH } from './dispatch.ts'
 import { DUE_SETTLEMENTS } from './due.ts'
 import { EVENTS } from './events.ts'
@@ -26,5 +27,6 @@ export const MUTATIONS: readonly Mutation[] = [
   ...WEBHOOKS,
   ...DISPATCH,
   ...BANKING,
+  ...BANKS_LOOSE_ENDS,
   ...ACCESS,
 ]
