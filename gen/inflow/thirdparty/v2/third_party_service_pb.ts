@@ -6,16 +6,19 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../../google/api/annotations_pb.ts";
+import type { AllowedPayer } from "../../account/v1/terms_pb.ts";
+import { file_inflow_account_v1_terms } from "../../account/v1/terms_pb.ts";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
 import type { Balance, EventBody, Transaction, VirtualAccount } from "./thirdparty_pb.ts";
 import { file_inflow_thirdparty_v2_thirdparty } from "./thirdparty_pb.ts";
+import { file_inflow_type_v1_decimal } from "../../type/v1/decimal_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/third_party_service.proto.
  */
 export const file_inflow_thirdparty_v2_third_party_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci5pbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZF9wYXJ0eV9zZXJ2aWNlLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKwCgodR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAIgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgDIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEoYBCgRiYW5rGAYgASgJQni6SHW6AW8KBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaNHRoaXMgaW4gWyc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ13IAQESUAoHaWRfdHlwZRgHIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgIIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKTrOAbpIygEaYQoPaWRfdHlwZS5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRosdGhpcy5iYW5rICE9ICdQQUxNUEFZJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycaZQoRaWRfbnVtYmVyLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGi50aGlzLmJhbmsgIT0gJ1BBTE1QQVknIHx8IHRoaXMuaWRfbnVtYmVyICE9ICcnInUKHkdlbmVyYXRlVmlydHVhbEFjY291bnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnQiqwEKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBKRAQoKc2Vzc2lvbl9pZBgBIAEoCUJxukhuugFoCgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGid0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy4vLV17MSw2NH0kJynIAQFSCnNlc3Npb25faWQiagoWR2V0VHJhbnNhY3Rpb25SZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIvCgRkYXRhGAMgASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24ipQEKGEdldFZpcnR1YWxBY2NvdW50UmVxdWVzdBKIAQoJcmVmZXJlbmNlGAEgASgJQnW6SHK6AWwKCXByaW50YWJsZRIlbXVzdCBiZSAxIHRvIDEwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJynIAQEicAoZR2V0VmlydHVhbEFjY291bnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnQinQMKF0xpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0EigKCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoAFIJcGFnZV9zaXplEigKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDUgpwYWdlX3Rva2VuEhoKCXJlZmVyZW5jZRgDIAEoCUIHukgEcgIYZBKLAQoGc3RhdHVzGAQgASgJQnu6SHi6AXUKBnN0YXR1cxIxbXVzdCBiZSBvbmUgb2YgUEVORElORywgU1VDQ0VTUywgRkFJTEVELCBSRVZFUlNFRBo4dGhpcyBpbiBbJycsICdQRU5ESU5HJywgJ1NVQ0NFU1MnLCAnRkFJTEVEJywgJ1JFVkVSU0VEJ10SFQoEZnJvbRgFIAEoCUIHukgEcgIYKBITCgJ0bxgGIAEoCUIHukgEcgIYKBItCg1yZWNvcmRlZF9mcm9tGAcgASgJQge6SARyAhgoUg1yZWNvcmRlZF9mcm9tEikKC3JlY29yZGVkX3RvGAggASgJQge6SARyAhgoUgtyZWNvcmRlZF90byJwChhMaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSMwoEZGF0YRgDIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLlRyYW5zYWN0aW9uUGFnZSJ0Cg9UcmFuc2FjdGlvblBhZ2USNwoMdHJhbnNhY3Rpb25zGAEgAygLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24SKAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJUg9uZXh0X3BhZ2VfdG9rZW4iRgoRTGlzdEV2ZW50c1JlcXVlc3QSFgoFYWZ0ZXIYASABKANCB7pIBCICKAASGQoFbGltaXQYAiABKAVCCrpIBxoFGPQDKAAiZAoSTGlzdEV2ZW50c1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi0KBGRhdGEYAyABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudFBhZ2UiSwoJRXZlbnRQYWdlEi8KBmV2ZW50cxgBIAMoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50Qm9keRINCgVlcG9jaBgCIAEoBSITChFHZXRCYWxhbmNlUmVxdWVzdCJiChJHZXRCYWxhbmNlUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSKwoEZGF0YRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbGFuY2Uy2wcKEVRoaXJkUGFydHlTZXJ2aWNlErsBChZHZW5lcmF0ZVZpcnR1YWxBY2NvdW50EjMuaW5mbG93LnRoaXJkcGFydHkudjIuR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QaNC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZW5lcmF0ZVZpcnR1YWxBY2NvdW50UmVzcG9uc2UiNoq1GAIIAYLT5JMCKjoBKiIlL3YyL3RoaXJkcGFydHkvZ2VuZXJhdGVWaXJ0dWFsQWNjb3VudBKbAQoOR2V0VHJhbnNhY3Rpb24SKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRUcmFuc2FjdGlvblJlcXVlc3QaLC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRUcmFuc2FjdGlvblJlc3BvbnNlIi6KtRgCCAGC0+STAiI6ASoiHS92Mi90aGlyZHBhcnR5L2dldFRyYW5zYWN0aW9uEqcBChFHZXRWaXJ0dWFsQWNjb3VudBIuLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVxdWVzdBovLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVzcG9uc2UiMYq1GAIIAYLT5JMCJToBKiIgL3YyL3RoaXJkcGFydHkvZ2V0VmlydHVhbEFjY291bnQSowEKEExpc3RUcmFuc2FjdGlvbnMSLS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0VHJhbnNhY3Rpb25zUmVxdWVzdBouLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RUcmFuc2FjdGlvbnNSZXNwb25zZSIwirUYAggBgtPkkwIkOgEqIh8vdjIvdGhpcmRwYXJ0eS9saXN0VHJhbnNhY3Rpb25zEosBCgpMaXN0RXZlbnRzEicuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEV2ZW50c1JlcXVlc3QaKC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0RXZlbnRzUmVzcG9uc2UiKoq1GAIIAYLT5JMCHjoBKiIZL3YyL3RoaXJkcGFydHkvbGlzdEV2ZW50cxKLAQoKR2V0QmFsYW5jZRInLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldEJhbGFuY2VSZXF1ZXN0GiguaW5mbG93LnRoaXJkcGFydHkudjIuR2V0QmFsYW5jZVJlc3BvbnNlIiqKtRgCCAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2dldEJhbGFuY2ViBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_inflow_auth_v1_policy, file_inflow_thirdparty_v2_thirdparty]);
+  fileDesc("Ci5pbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZF9wYXJ0eV9zZXJ2aWNlLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKuFAodR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAIgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgDIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEoYBCgRiYW5rGAYgASgJQni6SHW6AW8KBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaNHRoaXMgaW4gWyc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ13IAQESUAoHaWRfdHlwZRgHIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgIIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKRL3AQoGYW1vdW50GAkgASgJQuYBukjeAboB2gEKBmFtb3VudBJdbXVzdCBiZSBhbiBhbW91bnQgaW4gbmFpcmEgb2YgYXQgbW9zdCB0ZW4gdHJpbGxpb24sIGdyZWF0ZXIgdGhhbiAwLCB3aXRoIGF0IG1vc3QgdHdvIGRlY2ltYWxzGnF0aGlzID09ICcnIHx8ICh0aGlzLm1hdGNoZXMoJ14oWzAtOV17MSwxM30oWy5dWzAtOV17MSwyfTAqKT98MTAwMDAwMDAwMDAwMDAoWy5dMCspPykkJykgJiYgdGhpcy5tYXRjaGVzKCdbMS05XScpKZC1GAESiwEKC2Ftb3VudF9ydWxlGAogASgJQna6SHO6AXAKC2Ftb3VudF9ydWxlEixtdXN0IGJlIG9uZSBvZiBBTlksIEVYQUNULCBBVF9MRUFTVCwgQVRfTU9TVBozdGhpcyBpbiBbJycsICdBTlknLCAnRVhBQ1QnLCAnQVRfTEVBU1QnLCAnQVRfTU9TVCddEhsKCmV4cGlyZXNfYXQYCyABKAlCB7pIBHICGCgSaQoKZXhwaXJlc19pbhgMIAEoBUJQukhNugFKCgpleHBpcmVzX2luEh1tdXN0IGJlIDEgdG8gMzE2MjI0MDAgc2Vjb25kcxoddGhpcyA+PSAxICYmIHRoaXMgPD0gMzE2MjI0MDBIAIgBARISCgpzaW5nbGVfdXNlGA0gASgIEkEKDmFsbG93ZWRfcGF5ZXJzGA4gAygLMh8uaW5mbG93LmFjY291bnQudjEuQWxsb3dlZFBheWVyQgi6SAWSAQIQFBL8AgoIbWV0YWRhdGEYDyADKAsyQS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZW5lcmF0ZVZpcnR1YWxBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5QqYCukiiApoBngIQFCKdAboBmQEKA2tleRJfbXVzdCBoYXZlIGtleXMgb2YgMSB0byA0MCBsZXR0ZXJzLCBkaWdpdHMsIF8gLiBhbmQgLSwgb2Ygd2hpY2ggdGhlIGZpcnN0IGlzIGEgbGV0dGVyIG9yIGEgZGlnaXQaMXRoaXMubWF0Y2hlcygnXltBLVphLXowLTldW0EtWmEtejAtOV8uLV17MCwzOX0kJykqeroBdwoFdmFsdWUSNG11c3QgaGF2ZSB2YWx1ZXMgb2YgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCwyMDB9JCcpGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ATqmA7pIogMaYQoPaWRfdHlwZS5wYWxtcGF5EiBpcyByZXF1aXJlZCB3aGVuIGJhbmsgaXMgUEFMTVBBWRosdGhpcy5iYW5rICE9ICdQQUxNUEFZJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycaZQoRaWRfbnVtYmVyLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGi50aGlzLmJhbmsgIT0gJ1BBTE1QQVknIHx8IHRoaXMuaWRfbnVtYmVyICE9ICcnGmIKC2Ftb3VudC5ydWxlEh1pcyByZXF1aXJlZCBieSB0aGUgYW1vdW50UnVsZRo0dGhpcy5hbW91bnRfcnVsZSBpbiBbJycsICdBTlknXSB8fCB0aGlzLmFtb3VudCAhPSAnJxpyChVleHBpcmVzX2luLmV4cGlyZXNfYXQSKW11c3Qgbm90IGJlIGdpdmVuIHRvZ2V0aGVyIHdpdGggZXhwaXJlc0F0Gi4haGFzKHRoaXMuZXhwaXJlc19pbikgfHwgdGhpcy5leHBpcmVzX2F0ID09ICcnQg0KC19leHBpcmVzX2luInUKHkdlbmVyYXRlVmlydHVhbEFjY291bnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnQiqwEKFUdldFRyYW5zYWN0aW9uUmVxdWVzdBKRAQoKc2Vzc2lvbl9pZBgBIAEoCUJxukhuugFoCgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGid0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy4vLV17MSw2NH0kJynIAQFSCnNlc3Npb25faWQiagoWR2V0VHJhbnNhY3Rpb25SZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIvCgRkYXRhGAMgASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24ipQEKGEdldFZpcnR1YWxBY2NvdW50UmVxdWVzdBKIAQoJcmVmZXJlbmNlGAEgASgJQnW6SHK6AWwKCXByaW50YWJsZRIlbXVzdCBiZSAxIHRvIDEwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXsxLDEwMH0kJynIAQEicAoZR2V0VmlydHVhbEFjY291bnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuVmlydHVhbEFjY291bnQinQMKF0xpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0EigKCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoAFIJcGFnZV9zaXplEigKCnBhZ2VfdG9rZW4YAiABKAlCCLpIBXIDGPQDUgpwYWdlX3Rva2VuEhoKCXJlZmVyZW5jZRgDIAEoCUIHukgEcgIYZBKLAQoGc3RhdHVzGAQgASgJQnu6SHi6AXUKBnN0YXR1cxIxbXVzdCBiZSBvbmUgb2YgUEVORElORywgU1VDQ0VTUywgRkFJTEVELCBSRVZFUlNFRBo4dGhpcyBpbiBbJycsICdQRU5ESU5HJywgJ1NVQ0NFU1MnLCAnRkFJTEVEJywgJ1JFVkVSU0VEJ10SFQoEZnJvbRgFIAEoCUIHukgEcgIYKBITCgJ0bxgGIAEoCUIHukgEcgIYKBItCg1yZWNvcmRlZF9mcm9tGAcgASgJQge6SARyAhgoUg1yZWNvcmRlZF9mcm9tEikKC3JlY29yZGVkX3RvGAggASgJQge6SARyAhgoUgtyZWNvcmRlZF90byJwChhMaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSMwoEZGF0YRgDIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLlRyYW5zYWN0aW9uUGFnZSJ0Cg9UcmFuc2FjdGlvblBhZ2USNwoMdHJhbnNhY3Rpb25zGAEgAygLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24SKAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJUg9uZXh0X3BhZ2VfdG9rZW4itAIKFEFjY2VwdFBheW1lbnRSZXF1ZXN0EpEBCgpzZXNzaW9uX2lkGAEgASgJQnG6SG66AWgKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aJ3RoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKcgBAVIKc2Vzc2lvbl9pZBKHAQoEYmFuaxgCIAEoCUJ5ukh2ugFzCgRiYW5rEjFtdXN0IGJlIG9uZSBvZiA5UFNCLCBTQUZFSEFWRU4sIFBST1ZJRFVTLCBQQUxNUEFZGjh0aGlzIGluIFsnJywgJzlQU0InLCAnU0FGRUhBVkVOJywgJ1BST1ZJRFVTJywgJ1BBTE1QQVknXSJpChVBY2NlcHRQYXltZW50UmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSLwoEZGF0YRgDIAEoCzIhLmluZmxvdy50aGlyZHBhcnR5LnYyLlRyYW5zYWN0aW9uIrkDChRSZXR1cm5QYXltZW50UmVxdWVzdBKRAQoKc2Vzc2lvbl9pZBgBIAEoCUJxukhuugFoCgpzZXNzaW9uX2lkEjFtdXN0IGJlIDEgdG8gNjQgY2hhcmFjdGVycyBvZiBBLVogYS16IDAtOSAtIF8gLiAvGid0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy4vLV17MSw2NH0kJynIAQFSCnNlc3Npb25faWQShwEKBGJhbmsYAiABKAlCebpIdroBcwoEYmFuaxIxbXVzdCBiZSBvbmUgb2YgOVBTQiwgU0FGRUhBVkVOLCBQUk9WSURVUywgUEFMTVBBWRo4dGhpcyBpbiBbJycsICc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ10SggEKBnJlYXNvbhgDIAEoCUJyukhvugFsCgZyZWFzb24SKG11c3QgYmUgYXQgbW9zdCA1MDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCw1MDB9JCcpImkKFVJldHVyblBheW1lbnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIvCgRkYXRhGAMgASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24ibQoXTGlzdEhlbGRQYXltZW50c1JlcXVlc3QSKAoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAUglwYWdlX3NpemUSKAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9ANSCnBhZ2VfdG9rZW4icAoYTGlzdEhlbGRQYXltZW50c1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjMKBGRhdGEYAyABKAsyJS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5IZWxkUGF5bWVudFBhZ2UidAoPSGVsZFBheW1lbnRQYWdlEjcKDHRyYW5zYWN0aW9ucxgBIAMoCzIhLmluZmxvdy50aGlyZHBhcnR5LnYyLlRyYW5zYWN0aW9uEigKD25leHRfcGFnZV90b2tlbhgCIAEoCVIPbmV4dF9wYWdlX3Rva2VuIkYKEUxpc3RFdmVudHNSZXF1ZXN0EhYKBWFmdGVyGAEgASgDQge6SAQiAigAEhkKBWxpbWl0GAIgASgFQgq6SAcaBRj0AygAImQKEkxpc3RFdmVudHNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRItCgRkYXRhGAMgASgLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnRQYWdlIksKCUV2ZW50UGFnZRIvCgZldmVudHMYASADKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudEJvZHkSDQoFZXBvY2gYAiABKAUiEwoRR2V0QmFsYW5jZVJlcXVlc3QiYgoSR2V0QmFsYW5jZVJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEisKBGRhdGEYAyABKAsyHS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYWxhbmNlMrULChFUaGlyZFBhcnR5U2VydmljZRK7AQoWR2VuZXJhdGVWaXJ0dWFsQWNjb3VudBIzLmluZmxvdy50aGlyZHBhcnR5LnYyLkdlbmVyYXRlVmlydHVhbEFjY291bnRSZXF1ZXN0GjQuaW5mbG93LnRoaXJkcGFydHkudjIuR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlIjaKtRgCCAGC0+STAio6ASoiJS92Mi90aGlyZHBhcnR5L2dlbmVyYXRlVmlydHVhbEFjY291bnQSmwEKDkdldFRyYW5zYWN0aW9uEisuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0VHJhbnNhY3Rpb25SZXF1ZXN0GiwuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0VHJhbnNhY3Rpb25SZXNwb25zZSIuirUYAggBgtPkkwIiOgEqIh0vdjIvdGhpcmRwYXJ0eS9nZXRUcmFuc2FjdGlvbhKnAQoRR2V0VmlydHVhbEFjY291bnQSLi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRWaXJ0dWFsQWNjb3VudFJlcXVlc3QaLy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRWaXJ0dWFsQWNjb3VudFJlc3BvbnNlIjGKtRgCCAGC0+STAiU6ASoiIC92Mi90aGlyZHBhcnR5L2dldFZpcnR1YWxBY2NvdW50EqMBChBMaXN0VHJhbnNhY3Rpb25zEi0uaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QaLi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0VHJhbnNhY3Rpb25zUmVzcG9uc2UiMIq1GAIIAYLT5JMCJDoBKiIfL3YyL3RoaXJkcGFydHkvbGlzdFRyYW5zYWN0aW9ucxKXAQoNQWNjZXB0UGF5bWVudBIqLmluZmxvdy50aGlyZHBhcnR5LnYyLkFjY2VwdFBheW1lbnRSZXF1ZXN0GisuaW5mbG93LnRoaXJkcGFydHkudjIuQWNjZXB0UGF5bWVudFJlc3BvbnNlIi2KtRgCCAGC0+STAiE6ASoiHC92Mi90aGlyZHBhcnR5L2FjY2VwdFBheW1lbnQSlwEKDVJldHVyblBheW1lbnQSKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5SZXR1cm5QYXltZW50UmVxdWVzdBorLmluZmxvdy50aGlyZHBhcnR5LnYyLlJldHVyblBheW1lbnRSZXNwb25zZSItirUYAggBgtPkkwIhOgEqIhwvdjIvdGhpcmRwYXJ0eS9yZXR1cm5QYXltZW50EqMBChBMaXN0SGVsZFBheW1lbnRzEi0uaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEhlbGRQYXltZW50c1JlcXVlc3QaLi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0SGVsZFBheW1lbnRzUmVzcG9uc2UiMIq1GAIIAYLT5JMCJDoBKiIfL3YyL3RoaXJkcGFydHkvbGlzdEhlbGRQYXltZW50cxKLAQoKTGlzdEV2ZW50cxInLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RFdmVudHNSZXF1ZXN0GiguaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEV2ZW50c1Jlc3BvbnNlIiqKtRgCCAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2xpc3RFdmVudHMSiwEKCkdldEJhbGFuY2USJy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRCYWxhbmNlUmVxdWVzdBooLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldEJhbGFuY2VSZXNwb25zZSIqirUYAggBgtPkkwIeOgEqIhkvdjIvdGhpcmRwYXJ0eS9nZXRCYWxhbmNlYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_thirdparty_v2_thirdparty, file_inflow_type_v1_decimal]);
 
 /**
  * The account to create.
@@ -78,6 +81,57 @@ export type GenerateVirtualAccountRequest = Message<"inflow.thirdparty.v2.Genera
    * @generated from field: string id_number = 8;
    */
   idNumber: string;
+
+  /**
+   * Expected amount of a payment in naira, as a decimal string or a JSON number, with at most two decimals.
+   *
+   * @generated from field: string amount = 9;
+   */
+  amount: string;
+
+  /**
+   * How the amount of a payment has to compare with the expected one: ANY, EXACT, AT_LEAST or AT_MOST; empty:
+   * EXACT with an amount, otherwise ANY.
+   *
+   * @generated from field: string amount_rule = 10;
+   */
+  amountRule: string;
+
+  /**
+   * When the account expires, RFC 3339 or YYYY-MM-DD HH:MM:SS, at most 366 days from now.
+   *
+   * @generated from field: string expires_at = 11;
+   */
+  expiresAt: string;
+
+  /**
+   * After how many seconds the account expires, 1 to 31,622,400 (366 days).
+   *
+   * @generated from field: optional int32 expires_in = 12;
+   */
+  expiresIn?: number | undefined;
+
+  /**
+   * Whether the first payment that is as expected, or that you accept, uses the account up.
+   *
+   * @generated from field: bool single_use = 13;
+   */
+  singleUse: boolean;
+
+  /**
+   * Who may pay, at most 20 entries; empty: anybody.
+   *
+   * @generated from field: repeated inflow.account.v1.AllowedPayer allowed_payers = 14;
+   */
+  allowedPayers: AllowedPayer[];
+
+  /**
+   * Your own data, which every response and event about the account and its payments returns: at most 20 pairs
+   * of a key of 1 to 40 characters and a text of at most 200.
+   *
+   * @generated from field: map<string, string> metadata = 15;
+   */
+  metadata: { [key: string]: string };
 };
 
 /**
@@ -371,6 +425,230 @@ export const TransactionPageSchema: GenMessage<TransactionPage> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 8);
 
 /**
+ * Which held payment to accept.
+ *
+ * @generated from message inflow.thirdparty.v2.AcceptPaymentRequest
+ */
+export type AcceptPaymentRequest = Message<"inflow.thirdparty.v2.AcceptPaymentRequest"> & {
+  /**
+   * Session id of the payment.
+   *
+   * @generated from field: string session_id = 1 [json_name = "session_id"];
+   */
+  sessionId: string;
+
+  /**
+   * Code of the bank that received it; needed only if two banks used the session id.
+   *
+   * @generated from field: string bank = 2;
+   */
+  bank: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.AcceptPaymentRequest.
+ * Use `create(AcceptPaymentRequestSchema)` to create a new message.
+ */
+export const AcceptPaymentRequestSchema: GenMessage<AcceptPaymentRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 9);
+
+/**
+ * The accepted payment.
+ *
+ * @generated from message inflow.thirdparty.v2.AcceptPaymentResponse
+ */
+export type AcceptPaymentResponse = Message<"inflow.thirdparty.v2.AcceptPaymentResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Payment accepted".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The transaction.
+   *
+   * @generated from field: inflow.thirdparty.v2.Transaction data = 3;
+   */
+  data?: Transaction | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.AcceptPaymentResponse.
+ * Use `create(AcceptPaymentResponseSchema)` to create a new message.
+ */
+export const AcceptPaymentResponseSchema: GenMessage<AcceptPaymentResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 10);
+
+/**
+ * Which held payment to return.
+ *
+ * @generated from message inflow.thirdparty.v2.ReturnPaymentRequest
+ */
+export type ReturnPaymentRequest = Message<"inflow.thirdparty.v2.ReturnPaymentRequest"> & {
+  /**
+   * Session id of the payment.
+   *
+   * @generated from field: string session_id = 1 [json_name = "session_id"];
+   */
+  sessionId: string;
+
+  /**
+   * Code of the bank that received it; needed only if two banks used the session id.
+   *
+   * @generated from field: string bank = 2;
+   */
+  bank: string;
+
+  /**
+   * Why, for the operator: at most 500 printable characters.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ReturnPaymentRequest.
+ * Use `create(ReturnPaymentRequestSchema)` to create a new message.
+ */
+export const ReturnPaymentRequestSchema: GenMessage<ReturnPaymentRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 11);
+
+/**
+ * The payment to return.
+ *
+ * @generated from message inflow.thirdparty.v2.ReturnPaymentResponse
+ */
+export type ReturnPaymentResponse = Message<"inflow.thirdparty.v2.ReturnPaymentResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Return requested".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The transaction.
+   *
+   * @generated from field: inflow.thirdparty.v2.Transaction data = 3;
+   */
+  data?: Transaction | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ReturnPaymentResponse.
+ * Use `create(ReturnPaymentResponseSchema)` to create a new message.
+ */
+export const ReturnPaymentResponseSchema: GenMessage<ReturnPaymentResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 12);
+
+/**
+ * Which held payments to list.
+ *
+ * @generated from message inflow.thirdparty.v2.ListHeldPaymentsRequest
+ */
+export type ListHeldPaymentsRequest = Message<"inflow.thirdparty.v2.ListHeldPaymentsRequest"> & {
+  /**
+   * Page size, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 1 [json_name = "page_size"];
+   */
+  pageSize: number;
+
+  /**
+   * Page token: the next_page_token of the previous page; empty for the first page.
+   *
+   * @generated from field: string page_token = 2 [json_name = "page_token"];
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ListHeldPaymentsRequest.
+ * Use `create(ListHeldPaymentsRequestSchema)` to create a new message.
+ */
+export const ListHeldPaymentsRequestSchema: GenMessage<ListHeldPaymentsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 13);
+
+/**
+ * One page of held payments.
+ *
+ * @generated from message inflow.thirdparty.v2.ListHeldPaymentsResponse
+ */
+export type ListHeldPaymentsResponse = Message<"inflow.thirdparty.v2.ListHeldPaymentsResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Held payments retrieved".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The page.
+   *
+   * @generated from field: inflow.thirdparty.v2.HeldPaymentPage data = 3;
+   */
+  data?: HeldPaymentPage | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ListHeldPaymentsResponse.
+ * Use `create(ListHeldPaymentsResponseSchema)` to create a new message.
+ */
+export const ListHeldPaymentsResponseSchema: GenMessage<ListHeldPaymentsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 14);
+
+/**
+ * One page of held payments.
+ *
+ * @generated from message inflow.thirdparty.v2.HeldPaymentPage
+ */
+export type HeldPaymentPage = Message<"inflow.thirdparty.v2.HeldPaymentPage"> & {
+  /**
+   * The transactions, the last recorded first.
+   *
+   * @generated from field: repeated inflow.thirdparty.v2.Transaction transactions = 1;
+   */
+  transactions: Transaction[];
+
+  /**
+   * Token of the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2 [json_name = "next_page_token"];
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.HeldPaymentPage.
+ * Use `create(HeldPaymentPageSchema)` to create a new message.
+ */
+export const HeldPaymentPageSchema: GenMessage<HeldPaymentPage> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 15);
+
+/**
  * Which events to list.
  *
  * @generated from message inflow.thirdparty.v2.ListEventsRequest
@@ -396,7 +674,7 @@ export type ListEventsRequest = Message<"inflow.thirdparty.v2.ListEventsRequest"
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 9);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 16);
 
 /**
  * A page of events.
@@ -431,7 +709,7 @@ export type ListEventsResponse = Message<"inflow.thirdparty.v2.ListEventsRespons
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 10);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 17);
 
 /**
  * A page of events, in order.
@@ -460,7 +738,7 @@ export type EventPage = Message<"inflow.thirdparty.v2.EventPage"> & {
  * Use `create(EventPageSchema)` to create a new message.
  */
 export const EventPageSchema: GenMessage<EventPage> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 11);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 18);
 
 /**
  * Requests the caller's balance.
@@ -475,7 +753,7 @@ export type GetBalanceRequest = Message<"inflow.thirdparty.v2.GetBalanceRequest"
  * Use `create(GetBalanceRequestSchema)` to create a new message.
  */
 export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 12);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 19);
 
 /**
  * The requested balance.
@@ -510,7 +788,7 @@ export type GetBalanceResponse = Message<"inflow.thirdparty.v2.GetBalanceRespons
  * Use `create(GetBalanceResponseSchema)` to create a new message.
  */
 export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 13);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 20);
 
 /**
  * The API for external businesses, authenticated with a secret key, as plain JSON or over any
@@ -526,6 +804,10 @@ export const ThirdPartyService: GenService<{
   /**
    * Creates a virtual account. Repeating a call with the same reference and details returns the
    * original response.
+   *
+   * With amount, amountRule, expiresAt, expiresIn, singleUse or allowedPayers, it is a one-time account: a
+   * payment that differs from these terms is recorded and held until acceptPayment or returnPayment, and the
+   * account closes by itself once it has expired or is used up.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), ALREADY_EXISTS (duplicate_reference: the
    * reference was used with other details), UNAVAILABLE (bank_unavailable: the bank did not respond;
@@ -573,6 +855,46 @@ export const ThirdPartyService: GenService<{
     methodKind: "unary";
     input: typeof ListTransactionsRequestSchema;
     output: typeof ListTransactionsResponseSchema;
+  },
+  /**
+   * Accepts a held payment: it becomes pending, and is settled as if it had been recorded now. A repeat
+   * changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (not_held: the
+   * payment was never held, or its return was requested or completed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.AcceptPayment
+   */
+  acceptPayment: {
+    methodKind: "unary";
+    input: typeof AcceptPaymentRequestSchema;
+    output: typeof AcceptPaymentResponseSchema;
+  },
+  /**
+   * Requests the return of a held payment to its payer. An operator returns the money; the payment is
+   * then reversed, with an event. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (not_held: the
+   * payment was never held, or was accepted).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ReturnPayment
+   */
+  returnPayment: {
+    methodKind: "unary";
+    input: typeof ReturnPaymentRequestSchema;
+    output: typeof ReturnPaymentResponseSchema;
+  },
+  /**
+   * Lists the caller's payments that are held, or whose return is requested, the last recorded first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ListHeldPayments
+   */
+  listHeldPayments: {
+    methodKind: "unary";
+    input: typeof ListHeldPaymentsRequestSchema;
+    output: typeof ListHeldPaymentsResponseSchema;
   },
   /**
    * Lists the caller's events in order, as webhooks deliver them.

@@ -6,13 +6,16 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
+import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import type { AllowedPayer } from "../../account/v1/terms_pb.ts";
+import { file_inflow_account_v1_terms } from "../../account/v1/terms_pb.ts";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/thirdparty.proto.
  */
 export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKBAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YSKxAQoLQmFua0FjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfbmFtZRgDIAEoCVIJYmFua19uYW1lEhgKB2JhbmtfaWQYBCABKAlSB2JhbmtfaWQSHgoKY3JlYXRlZF9hdBgFIAEoCVIKY3JlYXRlZF9hdCI8CgRNZXRhEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJIvMCCgtUcmFuc2FjdGlvbhIRCglyZWZlcmVuY2UYASABKAkSHgoKc2Vzc2lvbl9pZBgCIAEoCVIKc2Vzc2lvbl9pZBIoCg90cmFuc2FjdGlvbl9yZWYYAyABKAlSD3RyYW5zYWN0aW9uX3JlZhIOCgZhbW91bnQYBCABKAESDgoGc3RhdHVzGAUgASgJEh4KCmlzX3NldHRsZWQYBiABKAhSCmlzX3NldHRsZWQSDgoGbWV0aG9kGAcgASgJEgwKBGJhbmsYCCABKAkSDQoFbnViYW4YCSABKAkSIgoMYWNjb3VudF9uYW1lGAogASgJUgxhY2NvdW50X25hbWUSEAoIY3VzdG9tZXIYCyABKAkSDQoFZW1haWwYDCABKAkSHgoKY3JlYXRlZF9hdBgNIAEoCVIKY3JlYXRlZF9hdBIlCgtyZWNvcmRlZF9hdBgOIAEoCUgAUgtyZWNvcmRlZF9hdIgBAUIOCgxfcmVjb3JkZWRfYXQiTQoHQmFsYW5jZRIPCgdwZW5kaW5nGAEgASgBEhEKCWF2YWlsYWJsZRgCIAEoARIMCgRmZWVzGAMgASgBEhAKCGN1cnJlbmN5GAQgASgJIkkKCUV2ZW50Qm9keRINCgVldmVudBgBIAEoCRItCgRkYXRhGAIgASgLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnREYXRhIpYFCglFdmVudERhdGESDAoEdHlwZRgBIAEoCRIWCglyZWZlcmVuY2UYAiABKAlIAIgBARIzChJtZXJjaGFudF9yZWZlcmVuY2UYAyABKAlIAVISbWVyY2hhbnRfcmVmZXJlbmNliAEBEi0KD3RyYW5zYWN0aW9uX3JlZhgEIAEoCUgCUg90cmFuc2FjdGlvbl9yZWaIAQESIQoJd2lheHlfcmVmGAUgASgJSANSCXdpYXh5X3JlZogBARITCgZhbW91bnQYBiABKAlIBIgBARIOCgZzdGF0dXMYByABKAkSEwoGbWV0aG9kGAggASgJSAWIAQESHgoKY3JlYXRlZF9hdBgJIAEoCVIKY3JlYXRlZF9hdBIyCgdhY2NvdW50GAogASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuQmFua0FjY291bnQSMQoFcGF5ZXIYCyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSGgoIZXZlbnRfaWQYDCABKAlSCGV2ZW50X2lkEhAKCHNlcXVlbmNlGA0gASgBEjoKCnNldHRsZW1lbnQYDiABKAsyJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TZXR0bGVtZW50VG90YWxzEjcKCGVuZHBvaW50GA8gASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuV2ViaG9va0VuZHBvaW50EgwKBGxpdmUYECABKAgSDQoFZXBvY2gYESABKAVCDAoKX3JlZmVyZW5jZUIVChNfbWVyY2hhbnRfcmVmZXJlbmNlQhIKEF90cmFuc2FjdGlvbl9yZWZCDAoKX3dpYXh5X3JlZkIJCgdfYW1vdW50QgkKB19tZXRob2Qi6gEKEFNldHRsZW1lbnRUb3RhbHMSJAoNc2V0dGxlbWVudF9pZBgBIAEoCVINc2V0dGxlbWVudF9pZBIsChF0cmFuc2FjdGlvbl9jb3VudBgCIAEoAVIRdHJhbnNhY3Rpb25fY291bnQSIgoMZ3Jvc3NfYW1vdW50GAMgASgJUgxncm9zc19hbW91bnQSDAoEZmVlcxgEIAEoCRIeCgpuZXRfYW1vdW50GAUgASgJUgpuZXRfYW1vdW50Eh4KCmN1dF9vZmZfYXQYBiABKAlSCmN1dF9vZmZfYXQSEAoIY3VycmVuY3kYByABKAkijAIKD1dlYmhvb2tFbmRwb2ludBIgCgtlbmRwb2ludF9pZBgBIAEoCVILZW5kcG9pbnRfaWQSCwoDdXJsGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEikKDWZhaWxpbmdfc2luY2UYBCABKAlIAFINZmFpbGluZ19zaW5jZYgBARIlCgtkaXNhYmxlZF9hdBgFIAEoCUgBUgtkaXNhYmxlZF9hdIgBARItCg9kaXNhYmxlZF9yZWFzb24YBiABKAlIAlIPZGlzYWJsZWRfcmVhc29uiAEBQhAKDl9mYWlsaW5nX3NpbmNlQg4KDF9kaXNhYmxlZF9hdEISChBfZGlzYWJsZWRfcmVhc29uIpYBCgxQYXllckFjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfY29kZRgDIAEoCVIJYmFua19jb2RlEhwKCWJhbmtfbmFtZRgEIAEoCVIJYmFua19uYW1lYgZwcm90bzM");
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLYAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCLBAQoFVGVybXMSEwoGYW1vdW50GAEgASgBSACIAQESEwoLYW1vdW50X3J1bGUYAiABKAkSFwoKZXhwaXJlc19hdBgDIAEoCUgBiAEBEhIKCnNpbmdsZV91c2UYBCABKAgSNwoOYWxsb3dlZF9wYXllcnMYBSADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISDgoGc3RhdHVzGAYgASgJQgkKB19hbW91bnRCDQoLX2V4cGlyZXNfYXQisQEKC0JhbmtBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX25hbWUYAyABKAlSCWJhbmtfbmFtZRIYCgdiYW5rX2lkGAQgASgJUgdiYW5rX2lkEh4KCmNyZWF0ZWRfYXQYBSABKAlSCmNyZWF0ZWRfYXQiPAoETWV0YRISCgpmaXJzdF9uYW1lGAEgASgJEhEKCWxhc3RfbmFtZRgCIAEoCRINCgVlbWFpbBgDIAEoCSK5BAoLVHJhbnNhY3Rpb24SEQoJcmVmZXJlbmNlGAEgASgJEh4KCnNlc3Npb25faWQYAiABKAlSCnNlc3Npb25faWQSKAoPdHJhbnNhY3Rpb25fcmVmGAMgASgJUg90cmFuc2FjdGlvbl9yZWYSDgoGYW1vdW50GAQgASgBEg4KBnN0YXR1cxgFIAEoCRIeCgppc19zZXR0bGVkGAYgASgIUgppc19zZXR0bGVkEg4KBm1ldGhvZBgHIAEoCRIMCgRiYW5rGAggASgJEg0KBW51YmFuGAkgASgJEiIKDGFjY291bnRfbmFtZRgKIAEoCVIMYWNjb3VudF9uYW1lEhAKCGN1c3RvbWVyGAsgASgJEg0KBWVtYWlsGAwgASgJEh4KCmNyZWF0ZWRfYXQYDSABKAlSCmNyZWF0ZWRfYXQSJQoLcmVjb3JkZWRfYXQYDiABKAlIAFILcmVjb3JkZWRfYXSIAQESLQoPZXhwZWN0ZWRfYW1vdW50GA8gASgBSAFSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgQIAEoCUgCiAEBEiMKCmhvbGRfc3RhdGUYESABKAlIA1IKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgSIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCDgoMX3JlY29yZGVkX2F0QhIKEF9leHBlY3RlZF9hbW91bnRCCwoJX3ZhcmlhbmNlQg0KC19ob2xkX3N0YXRlIk0KB0JhbGFuY2USDwoHcGVuZGluZxgBIAEoARIRCglhdmFpbGFibGUYAiABKAESDAoEZmVlcxgDIAEoARIQCghjdXJyZW5jeRgEIAEoCSJJCglFdmVudEJvZHkSDQoFZXZlbnQYASABKAkSLQoEZGF0YRgCIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50RGF0YSLcBgoJRXZlbnREYXRhEgwKBHR5cGUYASABKAkSFgoJcmVmZXJlbmNlGAIgASgJSACIAQESMwoSbWVyY2hhbnRfcmVmZXJlbmNlGAMgASgJSAFSEm1lcmNoYW50X3JlZmVyZW5jZYgBARItCg90cmFuc2FjdGlvbl9yZWYYBCABKAlIAlIPdHJhbnNhY3Rpb25fcmVmiAEBEiEKCXdpYXh5X3JlZhgFIAEoCUgDUgl3aWF4eV9yZWaIAQESEwoGYW1vdW50GAYgASgJSASIAQESDgoGc3RhdHVzGAcgASgJEhMKBm1ldGhvZBgIIAEoCUgFiAEBEh4KCmNyZWF0ZWRfYXQYCSABKAlSCmNyZWF0ZWRfYXQSMgoHYWNjb3VudBgKIAEoCzIhLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbmtBY2NvdW50EjEKBXBheWVyGAsgASgLMiIuaW5mbG93LnRoaXJkcGFydHkudjIuUGF5ZXJBY2NvdW50EhoKCGV2ZW50X2lkGAwgASgJUghldmVudF9pZBIQCghzZXF1ZW5jZRgNIAEoARI6CgpzZXR0bGVtZW50GA4gASgLMiYuaW5mbG93LnRoaXJkcGFydHkudjIuU2V0dGxlbWVudFRvdGFscxI3CghlbmRwb2ludBgPIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLldlYmhvb2tFbmRwb2ludBIMCgRsaXZlGBAgASgIEg0KBWVwb2NoGBEgASgFEi0KD2V4cGVjdGVkX2Ftb3VudBgSIAEoCUgGUg9leHBlY3RlZF9hbW91bnSIAQESFQoIdmFyaWFuY2UYEyABKAlIB4gBARIjCgpob2xkX3N0YXRlGBQgASgJSAhSCmhvbGRfc3RhdGWIAQESKQoIbWV0YWRhdGEYFSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgwKCl9yZWZlcmVuY2VCFQoTX21lcmNoYW50X3JlZmVyZW5jZUISChBfdHJhbnNhY3Rpb25fcmVmQgwKCl93aWF4eV9yZWZCCQoHX2Ftb3VudEIJCgdfbWV0aG9kQhIKEF9leHBlY3RlZF9hbW91bnRCCwoJX3ZhcmlhbmNlQg0KC19ob2xkX3N0YXRlIuoBChBTZXR0bGVtZW50VG90YWxzEiQKDXNldHRsZW1lbnRfaWQYASABKAlSDXNldHRsZW1lbnRfaWQSLAoRdHJhbnNhY3Rpb25fY291bnQYAiABKAFSEXRyYW5zYWN0aW9uX2NvdW50EiIKDGdyb3NzX2Ftb3VudBgDIAEoCVIMZ3Jvc3NfYW1vdW50EgwKBGZlZXMYBCABKAkSHgoKbmV0X2Ftb3VudBgFIAEoCVIKbmV0X2Ftb3VudBIeCgpjdXRfb2ZmX2F0GAYgASgJUgpjdXRfb2ZmX2F0EhAKCGN1cnJlbmN5GAcgASgJIowCCg9XZWJob29rRW5kcG9pbnQSIAoLZW5kcG9pbnRfaWQYASABKAlSC2VuZHBvaW50X2lkEgsKA3VybBgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIpCg1mYWlsaW5nX3NpbmNlGAQgASgJSABSDWZhaWxpbmdfc2luY2WIAQESJQoLZGlzYWJsZWRfYXQYBSABKAlIAVILZGlzYWJsZWRfYXSIAQESLQoPZGlzYWJsZWRfcmVhc29uGAYgASgJSAJSD2Rpc2FibGVkX3JlYXNvbogBAUIQCg5fZmFpbGluZ19zaW5jZUIOCgxfZGlzYWJsZWRfYXRCEgoQX2Rpc2FibGVkX3JlYXNvbiKWAQoMUGF5ZXJBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX2NvZGUYAyABKAlSCWJhbmtfY29kZRIcCgliYW5rX25hbWUYBCABKAlSCWJhbmtfbmFtZWIGcHJvdG8z", [file_google_protobuf_struct, file_inflow_account_v1_terms]);
 
 /**
  * A virtual account.
@@ -40,6 +43,20 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
    * @generated from field: inflow.thirdparty.v2.Meta meta = 3;
    */
   meta?: Meta | undefined;
+
+  /**
+   * What a one-time account expects of its payments; absent for a permanent account.
+   *
+   * @generated from field: inflow.thirdparty.v2.Terms terms = 4;
+   */
+  terms?: Terms | undefined;
+
+  /**
+   * The data that the business gave; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 5;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -48,6 +65,62 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
  */
 export const VirtualAccountSchema: GenMessage<VirtualAccount> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 0);
+
+/**
+ * What a one-time account expects of its payments.
+ *
+ * @generated from message inflow.thirdparty.v2.Terms
+ */
+export type Terms = Message<"inflow.thirdparty.v2.Terms"> & {
+  /**
+   * Expected amount in naira.
+   *
+   * @generated from field: optional double amount = 1;
+   */
+  amount?: number | undefined;
+
+  /**
+   * ANY, EXACT, AT_LEAST or AT_MOST.
+   *
+   * @generated from field: string amount_rule = 2;
+   */
+  amountRule: string;
+
+  /**
+   * When the account expires, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: optional string expires_at = 3;
+   */
+  expiresAt?: string | undefined;
+
+  /**
+   * Whether one payment uses the account up.
+   *
+   * @generated from field: bool single_use = 4;
+   */
+  singleUse: boolean;
+
+  /**
+   * Who may pay; empty: anybody.
+   *
+   * @generated from field: repeated inflow.account.v1.AllowedPayer allowed_payers = 5;
+   */
+  allowedPayers: AllowedPayer[];
+
+  /**
+   * PENDING, ACTIVE, EXPIRED (it expired or was used up) or CLOSED.
+   *
+   * @generated from field: string status = 6;
+   */
+  status: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.Terms.
+ * Use `create(TermsSchema)` to create a new message.
+ */
+export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
 
 /**
  * An account at a bank.
@@ -96,7 +169,7 @@ export type BankAccount = Message<"inflow.thirdparty.v2.BankAccount"> & {
  * Use `create(BankAccountSchema)` to create a new message.
  */
 export const BankAccountSchema: GenMessage<BankAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
 
 /**
  * Customer details of an account.
@@ -131,7 +204,7 @@ export type Meta = Message<"inflow.thirdparty.v2.Meta"> & {
  * Use `create(MetaSchema)` to create a new message.
  */
 export const MetaSchema: GenMessage<Meta> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
 
 /**
  * A payment received into a virtual account.
@@ -236,6 +309,34 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
    * @generated from field: optional string recorded_at = 14 [json_name = "recorded_at"];
    */
   recordedAt?: string | undefined;
+
+  /**
+   * Amount that the one-time account expects, in naira.
+   *
+   * @generated from field: optional double expected_amount = 15 [json_name = "expected_amount"];
+   */
+  expectedAmount?: number | undefined;
+
+  /**
+   * NONE, UNDERPAID, OVERPAID, EXPIRED, REPEATED or PAYER_NOT_ALLOWED. Only for one-time accounts.
+   *
+   * @generated from field: optional string variance = 16;
+   */
+  variance?: string | undefined;
+
+  /**
+   * What became of a payment with a variance: HELD, ACCEPTED, RETURN_REQUESTED or RETURNED.
+   *
+   * @generated from field: optional string hold_state = 17 [json_name = "hold_state"];
+   */
+  holdState?: string | undefined;
+
+  /**
+   * The data that the business gave the account; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 18;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -243,7 +344,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
  * Use `create(TransactionSchema)` to create a new message.
  */
 export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
 
 /**
  * The balance of a business. Amounts are in naira, with at most two decimals.
@@ -285,7 +386,7 @@ export type Balance = Message<"inflow.thirdparty.v2.Balance"> & {
  * Use `create(BalanceSchema)` to create a new message.
  */
 export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
 
 /**
  * The exact body of a webhook.
@@ -313,7 +414,7 @@ export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
  * Use `create(EventBodySchema)` to create a new message.
  */
 export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
 
 /**
  * The event's data. Fields that do not apply to the kind are absent.
@@ -441,6 +542,35 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
    * @generated from field: int32 epoch = 17;
    */
   epoch: number;
+
+  /**
+   * Amount that the one-time account expects, in naira, as a decimal string with two decimals.
+   *
+   * @generated from field: optional string expected_amount = 18 [json_name = "expected_amount"];
+   */
+  expectedAmount?: string | undefined;
+
+  /**
+   * How a payment differs from the terms of its one-time account: NONE, UNDERPAID, OVERPAID, EXPIRED, REPEATED
+   * or PAYER_NOT_ALLOWED.
+   *
+   * @generated from field: optional string variance = 19;
+   */
+  variance?: string | undefined;
+
+  /**
+   * What became of a payment with a variance: HELD, ACCEPTED, RETURN_REQUESTED or RETURNED.
+   *
+   * @generated from field: optional string hold_state = 20 [json_name = "hold_state"];
+   */
+  holdState?: string | undefined;
+
+  /**
+   * The data that the business gave the account; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 21;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -448,7 +578,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
  * Use `create(EventDataSchema)` to create a new message.
  */
 export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 
 /**
  * The totals of a settlement. Amounts are in naira, as decimal strings with two decimals.
@@ -511,7 +641,7 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
  * Use `create(SettlementTotalsSchema)` to create a new message.
  */
 export const SettlementTotalsSchema: GenMessage<SettlementTotals> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
 
 /**
  * A webhook endpoint of the business, in events about its health.
@@ -567,7 +697,7 @@ export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & 
  * Use `create(WebhookEndpointSchema)` to create a new message.
  */
 export const WebhookEndpointSchema: GenMessage<WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
 
 /**
  * The account that a payment came from.
@@ -609,5 +739,5 @@ export type PayerAccount = Message<"inflow.thirdparty.v2.PayerAccount"> & {
  * Use `create(PayerAccountSchema)` to create a new message.
  */
 export const PayerAccountSchema: GenMessage<PayerAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 10);
 
