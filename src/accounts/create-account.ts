@@ -17,6 +17,7 @@ import {
 import { CLAIM_MS, type OpenAtBank, type OpeningRequest } from './openings/open-at-bank.ts'
 import { claimPending } from './openings/opening-store.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
+import { EXPIRES_IN_SECONDS_MAX, expiryOf } from './terms/terms.ts'
 
 /** How long a repeat waits for the call that is asking the bank: longer than that call's claim. */
 const WAIT_MS = 20_000
@@ -63,7 +64,7 @@ interface Dependencies {
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details), bank_unavailable (the account stays PENDING, and a repeat tries again; or no
+ * customer's details, or the expiry of a new account has passed or is too far off), bank_unavailable (the account stays PENDING, and a repeat tries again; or no
  * connector serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
@@ -104,7 +105,10 @@ async function createOnce(
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
   const served = bankOf(request)
-  const row = served && newReservation(dependencies, request, detailsHash, served.name)
+  // A repeat returns its account also after the account has expired.
+  const refusal = refusalOf(request, clock.now(), served !== undefined)
+  const row =
+    served && !refusal ? newReservation(dependencies, request, detailsHash, served.name) : undefined
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber } = request
     return openForCaller(dependencies, { ...opening, idType, idNumber, alias, requested: true })
@@ -124,7 +128,7 @@ async function createOnce(
       const claim = await claimPending(pool, stored.id, nowMs, nowMs + CLAIM_MS)
       if (claim !== undefined) return open({ account: stored, ...claim })
     }
-    if (row === undefined) throw notServed(request.bank)
+    if (row === undefined) throw refusal ?? notServed(request.bank)
     if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
     // The bank may have rejected the other call, so the reference may be free again. The claim
@@ -167,7 +171,28 @@ function newReservation(
     detailsHash,
     claimedUntilMs: nowMs + CLAIM_MS,
     createdAtMs: nowMs,
+    terms: request.terms && {
+      ...request.terms,
+      expiresAtMs: expiryOf(request.terms, nowMs),
+      ...{ usedAtMs: undefined, endedAtMs: undefined },
+    },
+    metadata: request.metadata,
   }
+}
+
+/** Why no new account is opened; undefined if one may be. */
+function refusalOf(
+  { bank, terms }: CreateAccount,
+  nowMs: number,
+  isServed: boolean,
+): Fault | undefined {
+  if (!isServed) return notServed(bank)
+  const expiresAtMs = terms?.expiresAtMs
+  if (expiresAtMs === undefined) return undefined
+  const refuse = (message: string) => invalidFields([{ field: 'expiresAt', message }])
+  if (expiresAtMs <= nowMs) return refuse('must be in the future')
+  const isTooFar = expiresAtMs > nowMs + EXPIRES_IN_SECONDS_MAX * 1_000
+  return isTooFar ? refuse('must be within 366 days') : undefined
 }
 
 async function openForCaller(

@@ -4,8 +4,10 @@ import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { isCreditable, type OpenAccount } from './account.ts'
 import { findByNumbers } from './store.ts'
 
-/** How many accounts of each mode are cached. */
+/** How many accounts of each mode are cached, if they have less than a kilobyte of metadata. */
 const ACCOUNTS_MAX = 50_000
+
+const KILOBYTE = 1_024
 
 interface AccountKey {
   readonly bank: BankCode
@@ -24,7 +26,8 @@ export type FindOpenAccounts = (
 
 /**
  * Caches the accounts it finds. Only the status of an open account ever changes, and the statement
- * that records a payment checks the status again.
+ * that records a payment checks the status again. How far a one-time account has got is read anew for each
+ * payment; whether it is one never changes.
  *
  * A live account of the sandbox is found only while the sandbox serves its bank: otherwise the money
  * is real, and the number may be a stranger's.
@@ -33,10 +36,10 @@ export type FindOpenAccounts = (
  * the same number since, and then the money belongs to the live one.
  */
 export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): FindOpenAccounts {
-  const max = ACCOUNTS_MAX
+  const bounds = { maxSize: ACCOUNTS_MAX, sizeCalculation: sizeOf }
   const caches = {
-    live: new LRUCache<string, OpenAccount>({ max }),
-    test: new LRUCache<string, OpenAccount>({ max }),
+    live: new LRUCache<string, OpenAccount>(bounds),
+    test: new LRUCache<string, OpenAccount>(bounds),
   }
   const keyOf = (key: Omit<AccountKey, 'live'>) => key.bank + key.accountNumber
   return async (keys) => {
@@ -66,4 +69,10 @@ export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): Fi
       return account && isCreditable(account, isSimulated) ? account : undefined
     })
   }
+}
+
+function sizeOf({ metadata, terms }: OpenAccount): number {
+  if (metadata === undefined && terms === undefined) return 1
+  const length = JSON.stringify([metadata, terms?.allowedPayers]).length
+  return 1 + Math.floor(length / KILOBYTE)
 }

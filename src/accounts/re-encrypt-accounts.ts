@@ -7,6 +7,7 @@ import type { Database } from '../postgres/orm.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 import { detailsText, identityContext, identityText } from './account.ts'
+import type { RequestedTerms } from './terms/terms.ts'
 
 /** The values of accounts that depend on the master key, and their inputs. */
 const selectEncrypted = (em: EntityManager) =>
@@ -14,6 +15,8 @@ const selectEncrypted = (em: EntityManager) =>
     .selectFrom('account')
     .select(['id', 'bank', 'firstName', 'lastName', 'email', 'phone', 'idType'])
     .select(['idNumberEncrypted', 'idNumberHash', 'detailsHash'])
+    .select(['oneTime', 'expectedAmountMinor', 'amountRule', 'expiresAt', 'expiresInSeconds'])
+    .select(['singleUse', 'allowedPayers', 'metadata'])
 
 type EncryptedAccount = Awaited<
   ReturnType<ReturnType<typeof selectEncrypted>['executeTakeFirstOrThrow']>
@@ -122,7 +125,9 @@ function reEncryptAccount(
       ? encrypter.decrypt(idNumberEncrypted, identityContext(id))
       : undefined
     const idType = account.idType ?? undefined
-    const details = detailsText({ ...account, idType, idNumber })
+    const metadata = account.metadata ?? undefined
+    const terms = account.oneTime ? requestedTermsOf(account) : undefined
+    const details = detailsText({ ...account, idType, idNumber, terms, metadata })
     if (!encrypter.matches(details, account.detailsHash)) return undefined
     const text = idNumber && identityText(idType, idNumber)
     return {
@@ -133,6 +138,17 @@ function reEncryptAccount(
     }
   } catch {
     return undefined
+  }
+}
+
+function requestedTermsOf(account: EncryptedAccount): RequestedTerms {
+  return {
+    expectedAmountMinor: account.expectedAmountMinor ?? undefined,
+    amountRule: account.amountRule,
+    expiresAtMs: account.expiresAt?.getTime(),
+    expiresInSeconds: account.expiresInSeconds ?? undefined,
+    singleUse: account.singleUse,
+    allowedPayers: account.allowedPayers ?? [],
   }
 }
 

@@ -6,6 +6,7 @@ import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconc
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
   RecordPaymentRequestSchema,
   TransactionService,
@@ -30,6 +31,7 @@ import {
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { createGetTransaction } from '../transactions/find-transactions.ts'
 import { createTransactionRpc } from '../transactions/rpc.ts'
+import { createHeldPaymentRpc, decisionDependencies } from '../transactions/variance/rpc.ts'
 import type { Domains } from './compose-domains.ts'
 import { composePipeline } from './compose-pipeline.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -70,8 +72,13 @@ function paymentServices(
   const { timeText, aliasOf, settlements } = domains
   const { bankOf, createAccount, recordTokenPayment } = domains.payments
   const { onCommit } = domains.events
+  const decisions = decisionDependencies({ database, clock, onCommit })
   return [
-    implement(ThirdPartyService, createThirdPartyRpc({ database, timeText, createAccount })),
+    implement(
+      ThirdPartyService,
+      createThirdPartyRpc({ database, timeText, createAccount, decisions }),
+    ),
+    implement(HeldPaymentService, createHeldPaymentRpc(database, decisions)),
     implement(
       AccountService,
       createAccountRpc({ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit }),

@@ -4,6 +4,7 @@ import { type CreateAccountCall, createCreateAccount } from '../accounts/create-
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank } from '../accounts/openings/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/openings/resolve-openings.ts'
+import { createEndAccounts } from '../accounts/terms/end-accounts.ts'
 import { systemActor } from '../auth/caller.ts'
 import type { BankCode, BankConnector, BankOf, IsSimulated, NamedConnector } from '../banks/bank.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
@@ -70,6 +71,7 @@ export function composePayments(options: Options): Payments {
   const bankOf = createBankOf(createSandboxBank(pool), served.live, isSimulated)
   const openAtBank = createOpenAtBank({ pool, orm, bankOf, clock, log, onCommit })
   const openings = createResolveOpenings({ pool, openAtBank, encrypter, clock, log, aliasOf })
+  const endings = createEndAccounts({ pool, bankOf, clock, log, onCommit })
   const onConflict = reportConflict(bankMetrics, log)
   const batches = createBatchWatch()
   const findOpenAccounts = createFindOpenAccounts(recordingPool, isSimulated)
@@ -119,11 +121,13 @@ export function composePayments(options: Options): Payments {
     reconciling,
     start() {
       openings.start()
+      endings.start()
       notifications.start()
       reconciliation.start()
     },
     async stop() {
-      await Promise.all([openings.stop(), notifications.stop(), reconciliation.stop()])
+      const jobs = [openings, endings, notifications, reconciliation]
+      await Promise.all(jobs.map((job) => job.stop()))
       await served.close()
     },
   }

@@ -28,6 +28,14 @@ export const ID_KINDS = ['nin', 'bvn'] as const
 
 export type IdKind = (typeof ID_KINDS)[number]
 
+/** What an account expects of its payments, as far as a bank can enforce it. */
+export interface OrderTerms {
+  /** Kobo; undefined: no amount is expected, and the rule is ANY. */
+  readonly expectedAmountMinor: bigint | undefined
+  readonly amountRule: 'ANY' | 'EXACT' | 'AT_LEAST' | 'AT_MOST'
+  readonly expiresAtMs: number | undefined
+}
+
 /** The account to open. */
 export interface AccountOrder {
   readonly bank: BankCode
@@ -40,6 +48,8 @@ export interface AccountOrder {
   readonly phone: string
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
+  /** Undefined: a permanent account. A bank does what it can; the rest is decided when payments are recorded. */
+  readonly terms?: OrderTerms | undefined
   /** From 1: counts this attempt and every earlier one, whatever their results. */
   readonly attempt: number
   /** Whether an earlier attempt may have opened the account. */

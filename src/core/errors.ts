@@ -17,6 +17,7 @@ export const REASONS = {
   duplicate_request: ['ALREADY_EXISTS', 409],
   already_reversed: ['FAILED_PRECONDITION', 409],
   not_reversible: ['FAILED_PRECONDITION', 409],
+  not_held: ['FAILED_PRECONDITION', 409],
   not_sandbox: ['FAILED_PRECONDITION', 409],
   key_inactive: ['FAILED_PRECONDITION', 409],
   account_pending: ['FAILED_PRECONDITION', 409],

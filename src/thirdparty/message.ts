@@ -9,21 +9,29 @@ import {
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
+import { metadataOf } from '../accounts/terms/read-terms.ts'
 import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
 import { PAYMENT_METHOD, type ShownTransaction } from '../transactions/transaction.ts'
+import { readTerms, toTerms } from './terms/message.ts'
 
 /** The account fields that external businesses see. */
 type VisibleAccount = Pick<
   StoredAccount,
   'reference' | 'bank' | 'accountNumber' | 'accountName' | 'createdAtMs'
 > &
-  Pick<StoredAccount, 'firstName' | 'lastName' | 'email'>
+  Pick<StoredAccount, 'firstName' | 'lastName' | 'email' | 'status' | 'terms' | 'metadata'>
 
-/** @param request a validated request */
-export function toAccountDetails(request: GenerateVirtualAccountRequest): AccountDetails {
+/**
+ * @param request a validated request
+ * @throws Fault validation_failed (an expiry or a payer's name)
+ */
+export function toAccountDetails(
+  request: GenerateVirtualAccountRequest,
+  timeText: TimeText,
+): AccountDetails {
   return {
     bank: request.bank as BankCode,
     firstName: request.firstName,
@@ -32,6 +40,8 @@ export function toAccountDetails(request: GenerateVirtualAccountRequest): Accoun
     phone: request.phone,
     idType: (request.idType || undefined) as IdKind | undefined,
     idNumber: request.idNumber || undefined,
+    terms: readTerms(request, timeText),
+    metadata: metadataOf(request.metadata),
   }
 }
 
@@ -48,6 +58,8 @@ export function toVirtualAccount(account: VisibleAccount, timeText: TimeText): V
     // A PENDING account has no number yet, so a customer cannot pay into it.
     account: account.accountNumber === undefined ? [] : [bankAccount],
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
+    ...(account.terms && { terms: toTerms(account.terms, account.status, timeText) }),
+    ...(account.metadata && { metadata: account.metadata }),
   })
 }
 
@@ -55,7 +67,7 @@ export function toTransaction(
   transaction: ShownTransaction,
   timeText: TimeText,
 ): TransactionMessage {
-  const { account } = transaction
+  const { account, variance } = transaction
   return {
     $typeName: 'inflow.thirdparty.v2.Transaction',
     reference: account.reference,
@@ -74,6 +86,12 @@ export function toTransaction(
     ...(transaction.recordedAtMs !== undefined && {
       recordedAt: timeText.format(transaction.recordedAtMs),
     }),
+    ...(account.terms?.expectedAmountMinor !== undefined && {
+      expectedAmount: toMajorNumber(account.terms.expectedAmountMinor),
+    }),
+    ...(variance && { variance: variance.variance }),
+    ...(variance?.hold && { holdState: variance.hold }),
+    ...(account.metadata && { metadata: account.metadata }),
   }
 }
 

@@ -1,8 +1,9 @@
-import type { ServiceImpl } from '@connectrpc/connect'
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
+import type { BankCode } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { readLogState } from '../events/log-state.ts'
@@ -15,6 +16,12 @@ import {
   listTransactions,
 } from '../transactions/find-transactions.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
+import {
+  acceptPayment,
+  type DecisionDependencies,
+  returnPayment,
+} from '../transactions/variance/decide-held.ts'
+import { findHeldId, listHeldPayments } from '../transactions/variance/list-held.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
 
@@ -25,6 +32,7 @@ interface Dependencies {
   readonly database: Database
   readonly timeText: TimeText
   readonly createAccount: CreateAccountCall
+  readonly decisions: DecisionDependencies
 }
 
 /** The API of external businesses; every call is scoped to its key's business and mode. */
@@ -32,6 +40,7 @@ export function createThirdPartyRpc({
   database,
   timeText,
   createAccount,
+  decisions,
 }: Dependencies): ServiceImpl<typeof ThirdPartyService> {
   const { read } = database
   const getTransaction = createGetShown(read)
@@ -40,7 +49,7 @@ export function createThirdPartyRpc({
     async generateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
-      const details = toAccountDetails(request)
+      const details = toAccountDetails(request, timeText)
       const { account, replayed } = await createAccount({ businessId, live, reference, ...details })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
       const data = toVirtualAccount(account, timeText)
@@ -84,6 +93,30 @@ export function createThirdPartyRpc({
         data: { transactions, nextPageToken },
       }
     },
+    async acceptPayment(request, context) {
+      const id = await heldIdOf(database, request, context)
+      const data = toTransaction(await acceptPayment(decisions, id, undefined), timeText)
+      return { status: true, message: 'Payment accepted', data }
+    },
+    async returnPayment(request, context) {
+      const transactionId = await heldIdOf(database, request, context)
+      const { reason } = request
+      const requested = await returnPayment(decisions, { transactionId, reason }, undefined)
+      return { status: true, message: 'Return requested', data: toTransaction(requested, timeText) }
+    },
+    async listHeldPayments({ pageSize, pageToken }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const list = { businessId, live, pageSize, pageToken, pageTokenField: 'page_token' } as const
+      const { rows, nextPageToken } = await read((on) =>
+        listHeldPayments(on, { ...list, allowed: undefined, hold: undefined }),
+      )
+      const transactions = rows.map((row) => toTransaction(row, timeText))
+      return {
+        status: true,
+        message: 'Held payments retrieved',
+        data: { transactions, nextPageToken },
+      }
+    },
     async listEvents(request, context) {
       const { businessId, live } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
@@ -100,6 +133,15 @@ export function createThirdPartyRpc({
       return { status: true, message: 'Balance retrieved', data }
     },
   }
+}
+
+function heldIdOf(
+  { pool }: Database,
+  { sessionId, bank }: { readonly sessionId: string; readonly bank: string },
+  context: HandlerContext,
+): Promise<string> {
+  const { businessId, live } = callingBusiness(context)
+  return findHeldId(pool, { businessId, live, sessionId, bank: bank as BankCode | '' })
 }
 
 function readPeriod(

@@ -1,14 +1,17 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
+import type { Metadata } from '../accounts/terms/terms.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
+import { SHOWN_COLUMNS, type ShownRow, toShown } from './shown-row.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
 import { isSettled, joinSession, lockSettled } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
+import { expectationOf, toVariance, VARIANCE, type VarianceArray } from './variance/variance.sql.ts'
 
 /** A transaction and the facts of its account. */
 export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
@@ -21,6 +24,10 @@ export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'a
   last_name: string
   email: string
   account_created_at_ms: number
+  one_time: boolean
+  expected_amount_minor: string | null
+  metadata: Metadata | null
+  variance: VarianceArray | null
 }
 
 export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
@@ -28,7 +35,8 @@ export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.sessi
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
   t.recorded_by, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
-  a.email, ${epochMs('a.created_at')} as account_created_at_ms`
+  a.email, ${epochMs('a.created_at')} as account_created_at_ms, a.one_time, a.expected_amount_minor, a.metadata,
+  ${VARIANCE} as variance`
 
 /** The key by which a caller looks up a transaction. */
 export interface SessionKey {
@@ -57,13 +65,6 @@ export async function findBySessions(
   return found
 }
 
-type ShownRow = [
-  ...[at: number, sessionId: string, bank: BankCode, amountMinor: string],
-  ...[status: TransactionStatus, settled: boolean, paidAtMs: number],
-  ...[reference: string, accountNumber: string, accountName: string],
-  ...[firstName: string, lastName: string, email: string],
-]
-
 /**
  * As `findBySessions`, with only the fields that a business sees. Rows are arrays, which is faster:
  * this is the most frequent query of businesses.
@@ -75,34 +76,13 @@ export async function findShownBySessions(
   const result = await pool.query<ShownRow>({
     name: 'transaction-find-shown',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(`t.session_id, t.bank, t.amount_minor, t.status, ${isSettled('t.id')},
-      ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
-      a.last_name, a.email`),
+    text: sessionsText(SHOWN_COLUMNS),
     values: sessionsValues(keys),
     rowMode: 'array',
   })
   const found: (ShownTransaction | undefined)[] = new Array(keys.length).fill(undefined)
   for (const row of result.rows) found[row[0] - 1] = toShown(row)
   return found
-}
-
-function toShown(row: ShownRow): ShownTransaction {
-  return {
-    sessionId: row[1],
-    bank: row[2],
-    amountMinor: BigInt(row[3]),
-    status: row[4],
-    settled: row[5],
-    paidAtMs: row[6],
-    account: {
-      reference: row[7],
-      accountNumber: row[8],
-      accountName: row[9],
-      firstName: row[10],
-      lastName: row[11],
-      email: row[12],
-    },
-  }
 }
 
 /**
@@ -130,9 +110,10 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
   ]
 }
 
-/** A recorded transaction, and which connector opened its account. */
+/** A recorded transaction, its account's id, and which connector opened that. */
 interface RecordedTransaction extends StoredTransaction {
   readonly connector: ConnectorName
+  readonly accountId: string
 }
 
 /** The key under which a payment is recorded. */
@@ -150,9 +131,11 @@ export async function findRecorded(
   pool: Pool,
   keys: readonly RecordedKey[],
 ): Promise<readonly (RecordedTransaction | undefined)[]> {
-  const result = await pool.query<TransactionRow & { at: number; connector: ConnectorName }>({
+  const result = await pool.query<
+    TransactionRow & { at: number; connector: ConnectorName; account_id: string }
+  >({
     name: 'transaction-find-recorded',
-    text: `select k.at::int4 as at, a.connector, ${TRANSACTION_COLUMNS}
+    text: `select k.at::int4 as at, a.connector, t.account_id, ${TRANSACTION_COLUMNS}
       from ${KEYS} with ordinality as k(bank, session_id, live, at)
       ${joinSession('s.session_id = k.session_id and s.bank = k.bank and s.live = coalesce(k.live, s.live)')}
       ${joinAccount('t.account_id')}
@@ -165,7 +148,8 @@ export async function findRecorded(
   })
   const found: (RecordedTransaction | undefined)[] = new Array(keys.length).fill(undefined)
   for (const row of result.rows) {
-    found[row.at - 1] = { ...toStored(row), connector: row.connector }
+    const { connector, account_id: accountId } = row
+    found[row.at - 1] = { ...toStored(row), connector, accountId }
   }
   return found
 }
@@ -284,6 +268,9 @@ export function toStored(row: TransactionRow): StoredTransaction {
       lastName: row.last_name,
       email: row.email,
       createdAtMs: row.account_created_at_ms,
+      terms: expectationOf(row.one_time, row.expected_amount_minor),
+      metadata: row.metadata ?? undefined,
     },
+    variance: toVariance(row.variance),
   }
 }

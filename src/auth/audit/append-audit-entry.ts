@@ -33,6 +33,8 @@ export type AuditAction =
   | 'statement.reconcile'
   | 'token.issue'
   | 'token.revoke'
+  | 'transaction.accept'
+  | 'transaction.request_return'
   | 'transaction.reverse'
   | 'unmatched_payment.assign'
   | 'unmatched_payment.return'

@@ -3,6 +3,7 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import type { Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
+import { HELD_HAPPY } from './held-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
@@ -80,6 +81,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
   ...BANK_HAPPY,
+  ...HELD_HAPPY,
   ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
 }
@@ -91,8 +93,9 @@ export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe'
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|SandboxService\.SimulateTransfer)$/,
-  'payments:reverse': /^TransactionService\.ReverseTransaction$/,
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
+  'payments:reverse':
+    /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,
   'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
 }
