@@ -5,6 +5,7 @@ import type { Config } from '../config/config.ts'
 import { countInReview, latestNotificationAt } from '../notifications/notification-status.ts'
 import { countConflicts } from '../transactions/record-conflict.ts'
 import { countOpenUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
+import { countReturns } from '../transactions/variance/list-held.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The time that a bank has to send any response. */
@@ -58,6 +59,7 @@ export async function checkBankWork(
   const em = orm.em.fork()
   const openings = await countOpeningsInReview(em)
   const unmatched = await countOpenUnmatched(em)
+  const returns = await countReturns(em)
   const held = await countInReview(em)
   const differing = await countConflicts(em, nowMs - CONFLICT_DAYS * DAY_MS)
   if (openings > 0) {
@@ -72,6 +74,12 @@ export async function checkBankWork(
       'assign or return each: inflow unmatched list',
     )
   }
+  if (returns > 0) {
+    findings.warn(
+      `${returns} payments are to be returned to their payers`,
+      'return each at its bank, then complete it: inflow transaction held --returns',
+    )
+  }
   if (held > 0) {
     const advice = 'check the log of the time they arrived, and ask the bank'
     findings.warn(`${held} notifications could not be read or conflict with a record`, advice)
@@ -82,7 +90,8 @@ export async function checkBankWork(
       "check payment_conflict in the database, and compare with the bank's statement: inflow reconcile",
     )
   }
-  if (openings + unmatched + held + differing === 0) findings.ok('nothing waits for manual review')
+  if (openings + unmatched + returns + held + differing === 0)
+    findings.ok('nothing waits for manual review')
   for (const bank of Object.keys(liveBanks) as BankCode[]) {
     await checkLatest(em, bank, nowMs, findings)
   }
