@@ -298,9 +298,7 @@ describe('the database holds a payment until it is accepted', () => {
   })
 
   test('rejects an acceptance of a payment that is not held, of a part, and for another business', async () => {
-    await refuses(
-      ...postAll(await insertAt({ status: 'SUCCESS', settled: false }), ['acceptance']),
-    )
+    await refuses(...postAll(await insertAt({ status: 'SUCCESS', settled: false }), ['acceptance']))
     const id = await insertHeld()
     await refuses(...post(id, { kind: 'acceptance', amount: 499 }))
     await refuses(...post(id, { kind: 'acceptance', business: 'biz_2' }))
@@ -336,9 +334,10 @@ describe('the database holds a payment until it is accepted', () => {
     await sql(use, [await insertHeld()])
     const id = await insertHeld()
     await refuses(use, [id])
-    await refuses("update payment_variance set variance = 'NONE', hold = null where transaction_id = $1", [
-      id,
-    ])
+    await refuses(
+      "update payment_variance set variance = 'NONE', hold = null where transaction_id = $1",
+      [id],
+    )
     await refuses('delete from payment_variance where transaction_id = $1', [id])
   })
 })
