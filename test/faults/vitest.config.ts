@@ -5,12 +5,13 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 const COUNTS = {
   MATRIX: 'full',
   SCHEDULES: '1000',
-  SEQUENCES: '100',
-  RELAY_EVENTS: '10000',
-  EVENTS: '50000',
-  FUZZ_REQUESTS: '10000',
-  WEBHOOK_PAYMENTS: '8000',
-  WEBHOOK_KILLS: '8',
+  NOTIFICATIONS: '1000',
+  SEQUENCES: '60',
+  RELAY_EVENTS: '5000',
+  EVENTS: '30000',
+  FUZZ_REQUESTS: '6000',
+  WEBHOOK_PAYMENTS: '5000',
+  WEBHOOK_KILLS: '5',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.
