@@ -164,13 +164,16 @@ export async function lockTransaction(
 ): Promise<StoredTransaction | undefined> {
   await client.query({
     name: 'transaction-lock-settled',
-    text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1`,
+    text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1
+      for no key update`,
     values: [id],
   })
+  // A statement of its own, whose snapshot is later than the locks: what a transaction that held them wrote into
+  // other tables, as a decision about a held payment does, must be seen.
   const result = await client.query<TransactionRow>({
-    name: 'transaction-lock',
+    name: 'transaction-locked',
     text: `select ${TRANSACTION_COLUMNS} from transaction t ${joinAccount('t.account_id')}
-      where t.id = $1 for no key update of t`,
+      where t.id = $1`,
     values: [id],
   })
   return result.rows[0] && toStored(result.rows[0])

@@ -37,12 +37,8 @@ export async function reverseTransaction(
     inTransaction(pool, async (client) => {
       const transaction = await lockTransaction(client, request.transactionId)
       if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
-      return reverseLocked(
-        client,
-        transaction,
-        { reason: request.reason, nowMs: clock.now() },
-        actor,
-      )
+      const { reason } = request
+      return reverseLocked(client, transaction, { reason, nowMs: clock.now() }, actor)
     }),
   )
   onCommit()
@@ -52,6 +48,7 @@ export async function reverseTransaction(
 /**
  * Reverses a locked transaction. If it was held, it is so no longer.
  *
+ * @param action what the audit log calls it
  * @throws Fault already_reversed, not_reversible
  */
 export async function reverseLocked(
@@ -59,6 +56,7 @@ export async function reverseLocked(
   transaction: StoredTransaction,
   { reason, nowMs }: { readonly reason: string; readonly nowMs: number },
   actor: Actor,
+  action: 'transaction.reverse' | 'transaction.complete_return' = 'transaction.reverse',
 ): Promise<StoredTransaction> {
   const { settled, status } = transaction
   if (status === 'REVERSED') {
@@ -74,7 +72,7 @@ export async function reverseLocked(
   const payload = encodeTransactionEvent('PAYMENT_REVERSED', after, eventId, nowMs)
   await reversePostings(client, transaction.id, { ...reversal, eventId, payload })
   await appendAudit(client, actor, {
-    action: 'transaction.reverse',
+    action,
     targetId: transaction.id,
     businessId: transaction.account.businessId,
     details: { reason, amountMinor: `${transaction.amountMinor}`, settled },

@@ -1,3 +1,4 @@
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { describe, expect, test } from 'vitest'
 import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -204,6 +205,21 @@ describe('the end of a one-time account', () => {
     expect((await pay(100)).transaction.variance).toBe(Variance.EXPIRED)
     const { data } = await shop.call('getVirtualAccount', { reference: 'order-1' })
     expect(data.terms.status).toBe('EXPIRED')
+  })
+
+  test('a payment in time is as expected, also if the bank reports it after the account has ended', async () => {
+    const shop = await newBusiness(service)
+    const { pay } = await shop.open({ bank: 'PROVIDUS', expiresIn: 3600, singleUse: true })
+    await expire(shop.businessId)
+    const { terms } = await shop.ended()
+    const expiredMs = timestampMs(terms!.expiresAt!)
+    const late = await pay(100, { paidAt: timestampFromMs(expiredMs) })
+    expect(late.transaction.variance).toBe(Variance.EXPIRED)
+    const inTime = { paidAt: timestampFromMs(expiredMs - 1) }
+    expect((await pay(100, inTime)).transaction.variance).toBe(Variance.NONE)
+    expect((await pay(100, inTime)).transaction.variance).toBe(Variance.REPEATED)
+    expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
+    expect(await shop.account()).toMatchObject({ status: AccountStatus.EXPIRED })
   })
 
   test('a used account ends by itself; what is paid later is REPEATED', async () => {

@@ -25,7 +25,16 @@ export const ONE_TIME = [
     'payment.paidAtMs >= expiresAtMs',
     'payment.paidAtMs > expiresAtMs',
   ),
-  rule('a payment into an account that has ended is in time', 'if (isEnded || (', 'if (('),
+  inFile('src/transactions/variance/decide.ts', ACCOUNTS)(
+    'a payment in time that the bank reports late is EXPIRED',
+    'const variance = newVariance(varianceOf(terms, isUsed, payment))',
+    "const variance = newVariance(terms.endedAtMs ? 'EXPIRED' : varianceOf(terms, isUsed, payment))",
+  ),
+  inFile('src/transactions/queries.ts', DECIDE)(
+    'a decision does not see the one that it waited for',
+    'from transaction where id = $1\n      for no key update`',
+    'from transaction where id = $1`',
+  ),
   rule('a stranger may pay the expected amount', 'if (!isAllowed(', 'if (false && !isAllowed('),
   rule(
     'the account number of one bank is that of another',

@@ -83,7 +83,7 @@ export function returnPayment(
       reason,
       eventOf('PAYMENT_RETURN_REQUESTED', after, nowMs),
     )
-    await audit(client, operator, 'transaction.request_return', transaction, { reason })
+    await audit(client, operator, 'transaction.return', transaction, { reason })
     return after
   })
 }
@@ -105,7 +105,8 @@ export function completeReturn(
     if (variance?.hold !== 'RETURN_REQUESTED') {
       throw new Fault('not_held', `${stateText(transaction)}; no return was requested`)
     }
-    return reverseLocked(client, transaction, { reason: note, nowMs }, operator)
+    const reversal = { reason: note, nowMs }
+    return reverseLocked(client, transaction, reversal, operator, 'transaction.complete_return')
   })
 }
 
@@ -173,7 +174,7 @@ function eventOf(
 async function audit(
   client: PoolClient,
   operator: Operator,
-  action: 'transaction.accept' | 'transaction.request_return',
+  action: 'transaction.accept' | 'transaction.return',
   { id, amountMinor, account }: StoredTransaction,
   details: Readonly<Record<string, string>>,
 ): Promise<void> {

@@ -16,9 +16,7 @@ export function decidePayment(terms: LockedTerms, payment: StoredTransaction): D
     return { transaction: payment, decided: { variance: null, hold: null, isUse: false } }
   }
   const isUsed = terms.usedAtMs !== undefined
-  const variance = newVariance(
-    varianceOf(terms, { isUsed, isEnded: terms.endedAtMs !== undefined }, payment),
-  )
+  const variance = newVariance(varianceOf(terms, isUsed, payment))
   return {
     transaction: { ...payment, variance },
     decided: {

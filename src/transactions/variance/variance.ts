@@ -13,14 +13,6 @@ export const VARIANCES = [
 
 export type Variance = (typeof VARIANCES)[number]
 
-/** How far a one-time account has got: see `AccountTerms`. */
-interface AccountProgress {
-  /** Whether a payment has used it up. */
-  readonly isUsed: boolean
-  /** Whether it has closed by itself. */
-  readonly isEnded: boolean
-}
-
 /** The payer as the bank reports it; unknown fields are empty. */
 interface ReportedPayer {
   readonly name: string
@@ -39,17 +31,19 @@ interface ReportedPayment {
  * Decides how a payment differs from the terms of its account. If it differs in several ways, what the business
  * cannot undo comes first: the order is paid for, the account has expired, a stranger paid, the amount is wrong.
  *
- * A payment is late by the time at which the bank says that it was paid. Once the account has ended, every payment is
- * late, whatever the bank says: the business has the event by then.
+ * A payment is late by the time at which the bank says that it was paid. Banks report some payments late: the payer
+ * who paid in time has kept the terms, even if the account has ended meanwhile.
+ *
+ * @param isUsed whether a payment has used the account up
  */
 export function varianceOf(
   terms: PaymentTerms,
-  { isUsed, isEnded }: AccountProgress,
+  isUsed: boolean,
   payment: ReportedPayment,
 ): Variance {
   if (terms.singleUse && isUsed) return 'REPEATED'
   const { expiresAtMs } = terms
-  if (isEnded || (expiresAtMs !== undefined && payment.paidAtMs >= expiresAtMs)) return 'EXPIRED'
+  if (expiresAtMs !== undefined && payment.paidAtMs >= expiresAtMs) return 'EXPIRED'
   if (!isAllowed(terms.allowedPayers, payment.payer)) return 'PAYER_NOT_ALLOWED'
   return amountVarianceOf(terms, payment.amountMinor)
 }

@@ -7,7 +7,9 @@ import {
   Variance,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { checkBankWork } from '../../../src/doctor/check-banks.ts'
+import { inTransaction } from '../../../src/postgres/in-transaction.ts'
 import { useService } from '../../support/service.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { transactionsOf } from '../fixture.ts'
 import { discrepanciesOf, heldPaymentsOf, newBusiness, type Shown } from './fixture.ts'
 
@@ -128,6 +130,50 @@ test('a held payment that its bank recalls is returned; an accepted one is rever
   await second.shop.call('acceptPayment', { session_id: second.sessionId })
   await second.shop.settle()
   await reverse(second.id)
+  expect(await second.shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
+  expect(await discrepanciesOf(service)).toEqual([])
+})
+
+/** Runs calls that all need the row of a transaction, so that each waits for the one before. */
+async function inTurn(id: string, calls: readonly (() => Promise<Shown>)[]) {
+  const { pool } = service.database
+  return inTransaction(pool, async (client) => {
+    await client.query('select from transaction where id = $1 for update', [id])
+    const running: Promise<Shown>[] = []
+    for (const call of calls) {
+      running.push(call())
+      await waitFor(async () => {
+        const { rowCount } = await pool.query(
+          `select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'`,
+        )
+        expect(rowCount).toBe(running.length)
+      })
+    }
+    return running
+  }).then((running) => Promise.all(running))
+}
+
+test('a decision sees the reversal that it waited for, and a reversal the decision', async () => {
+  const reverse = (transactionId: string) => () =>
+    transactionsOf(service).reverseTransaction({ transactionId, reason: 'recalled' })
+  const accept =
+    ({ shop, sessionId }: Awaited<ReturnType<typeof underpaid>>) =>
+    () =>
+      shop.call('acceptPayment', { session_id: sessionId })
+  const first = await underpaid({ singleUse: true })
+  const [reversed, refused] = await inTurn(first.id, [reverse(first.id), accept(first)])
+  expect(reversed.transaction).toMatchObject({ holdState: HoldState.RETURNED })
+  expect(refused).toMatchObject({ status: false, code: 'not_held' })
+  expect((await first.shop.account()).terms?.usedAt).toBeUndefined()
+  const second = await underpaid()
+  const [accepted, undone] = await inTurn(second.id, [accept(second), reverse(second.id)])
+  expect(accepted.data).toMatchObject({ hold_state: 'ACCEPTED' })
+  const { ACCEPTED } = HoldState
+  const { REVERSED } = TransactionStatus
+  expect(undone.transaction).toMatchObject({ holdState: ACCEPTED, status: REVERSED })
+  const [event] = await second.shop.events(1, 'PAYMENT_REVERSED')
+  expect(event.data).toMatchObject({ hold_state: 'ACCEPTED' })
   expect(await second.shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
   expect(await discrepanciesOf(service)).toEqual([])
 })

@@ -52,24 +52,20 @@ const payment = fc.record({
   }),
 })
 
-const progress = fc.record({ isUsed: fc.boolean(), isEnded: fc.boolean() })
-
-const OPEN = { isUsed: false, isEnded: false }
-
 describe('the variance of a payment', () => {
   test('is one of the six, and the same for the same payment', () => {
     fc.assert(
-      fc.property(terms, progress, payment, (t, state, p) => {
-        const variance = varianceOf(t, state, p)
+      fc.property(terms, fc.boolean(), payment, (t, isUsed, p) => {
+        const variance = varianceOf(t, isUsed, p)
         expect(VARIANCES).toContain(variance)
-        expect(varianceOf(t, state, structuredClone(p))).toBe(variance)
+        expect(varianceOf(t, isUsed, structuredClone(p))).toBe(variance)
       }),
     )
   })
 
   test('is NONE exactly if the payment keeps every term', () => {
     fc.assert(
-      fc.property(terms, progress, payment, (t, state, p) => {
+      fc.property(terms, fc.boolean(), payment, (t, isUsed, p) => {
         const { expectedAmountMinor: expected = p.amountMinor } = t
         const keepsAmount = {
           ANY: true,
@@ -77,9 +73,8 @@ describe('the variance of a payment', () => {
           AT_LEAST: p.amountMinor >= expected,
           AT_MOST: p.amountMinor <= expected,
         }[t.amountRule]
-        const isInTime =
-          !state.isEnded && (t.expiresAtMs === undefined || p.paidAtMs < t.expiresAtMs)
-        const isFirst = !(t.singleUse && state.isUsed)
+        const isInTime = t.expiresAtMs === undefined || p.paidAtMs < t.expiresAtMs
+        const isFirst = !(t.singleUse && isUsed)
         const isAllowed =
           t.allowedPayers.length === 0 ||
           t.allowedPayers.some((each) =>
@@ -89,7 +84,7 @@ describe('the variance of a payment', () => {
                 new Set([each.bankCode, p.payer.bankCode].filter((code) => code !== '')).size < 2,
           )
         const isAsExpected = keepsAmount && isInTime && isFirst && isAllowed
-        expect(varianceOf(t, state, p) === 'NONE').toBe(isAsExpected)
+        expect(varianceOf(t, isUsed, p) === 'NONE').toBe(isAsExpected)
       }),
     )
   })
@@ -98,7 +93,7 @@ describe('the variance of a payment', () => {
     fc.assert(
       fc.property(fc.bigInt(1n, 20n), payment, (expectedAmountMinor, p) => {
         const of = (amountRule: PaymentTerms['amountRule']) =>
-          varianceOf(termsWith({ expectedAmountMinor, amountRule }), OPEN, p)
+          varianceOf(termsWith({ expectedAmountMinor, amountRule }), false, p)
         const side =
           p.amountMinor === expectedAmountMinor
             ? 'NONE'
@@ -123,21 +118,11 @@ describe('the variance of a payment', () => {
     })
     const payer = { name: 'MUSA BELLO', accountNumber: '', bankCode: '' }
     const late = { amountMinor: 4n, paidAtMs: 10, payer }
-    expect(varianceOf(strict, { isUsed: true, isEnded: true }, late)).toBe('REPEATED')
-    expect(varianceOf(strict, OPEN, late)).toBe('EXPIRED')
-    expect(varianceOf(strict, OPEN, { ...late, paidAtMs: 9 })).toBe('PAYER_NOT_ALLOWED')
+    expect(varianceOf(strict, true, late)).toBe('REPEATED')
+    expect(varianceOf(strict, false, late)).toBe('EXPIRED')
+    expect(varianceOf(strict, false, { ...late, paidAtMs: 9 })).toBe('PAYER_NOT_ALLOWED')
     const own = { ...payer, name: 'OBI/ADA N' }
-    expect(varianceOf(strict, OPEN, { ...late, paidAtMs: 9, payer: own })).toBe('UNDERPAID')
-  })
-
-  test('is EXPIRED once the account has ended, whatever time the bank states', () => {
-    const early = {
-      amountMinor: 1n,
-      paidAtMs: 0,
-      payer: { name: '', accountNumber: '', bankCode: '' },
-    }
-    const ended = { isUsed: false, isEnded: true }
-    expect(varianceOf(termsWith({ expiresAtMs: 10 }), ended, early)).toBe('EXPIRED')
+    expect(varianceOf(strict, false, { ...late, paidAtMs: 9, payer: own })).toBe('UNDERPAID')
   })
 })
 
