@@ -175,11 +175,10 @@ create table payment_variance (
   constraint payment_variance_use check (not is_use or hold is null or hold = 'ACCEPTED'),
   constraint payment_variance_variance check (variance in ('NONE', 'UNDERPAID', 'OVERPAID', 'EXPIRED', 'REPEATED',
     'PAYER_NOT_ALLOWED')));
-create index payment_variance_held_business_index on payment_variance (business_id, transaction_id) where (hold in
-  ('HELD', 'RETURN_REQUESTED'));
-create index payment_variance_held_index on payment_variance (transaction_id) where (hold in ('HELD',
+create index payment_variance_held_business_index on payment_variance (business_id, live, hold, transaction_id)
+  where (hold in ('HELD', 'RETURN_REQUESTED'));
+create index payment_variance_held_index on payment_variance (live, hold, transaction_id) where (hold in ('HELD',
   'RETURN_REQUESTED'));
-create index payment_variance_return_index on payment_variance (transaction_id) where (hold = 'RETURN_REQUESTED');
 create unique index payment_variance_use_unique on payment_variance (account_id) where (is_use);
 create table reversal (
   transaction_id text collate "C" primary key, reason text not null, reversed_at timestamptz(3) not null);

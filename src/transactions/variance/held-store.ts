@@ -156,20 +156,22 @@ export async function listHeldBy(
   const bind = (value: unknown) => `$${values.push(value)}`
   // A requested business is one of the allowed ones.
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
-  // Literals, so that the planner can choose the partial indexes.
+  const ranges = [
+    ...(businesses === undefined ? [] : [`unnest(${bind(businesses)}::text[]) as b(id)`]),
+    `unnest(${bind(live === undefined ? [true, false] : [live])}::boolean[]) as m(live)`,
+    `unnest(${bind(hold === undefined ? ['HELD', 'RETURN_REQUESTED'] : [hold])}::text[]) as h(hold)`,
+  ]
   const where = [
-    hold === undefined ? "v.hold in ('HELD', 'RETURN_REQUESTED')" : `v.hold = '${hold}'`,
-    ...(live === undefined ? [] : [`v.live = ${live}`]),
+    // A literal, by which the planner chooses the partial indexes.
+    "v.hold in ('HELD', 'RETURN_REQUESTED') and v.live = m.live and v.hold = h.hold",
+    ...(businesses === undefined ? [] : ['v.business_id = b.id']),
     ...(after === undefined ? [] : [`v.transaction_id < ${bind(after)}`]),
   ].join(' and ')
   const newest = `order by v.transaction_id desc limit ${bind(limit)}`
-  // One range of the index for each business.
-  const held =
-    businesses === undefined
-      ? `select v.transaction_id from payment_variance v where ${where} ${newest}`
-      : `select v.transaction_id from unnest(${bind(businesses)}::text[]) as b(id) cross join lateral (
-          select v.transaction_id from payment_variance v where v.business_id = b.id and ${where} ${newest}
-        ) v ${newest}`
+  // One range of the index for each business, mode and state.
+  const held = `select v.transaction_id from ${ranges.join(' cross join ')} cross join lateral (
+      select v.transaction_id from payment_variance v where ${where} ${newest}
+    ) v ${newest}`
   const { rows } = await pool.query<TransactionRow>(
     `select ${TRANSACTION_COLUMNS} from (${held}) held
       ${joinTransaction('held.transaction_id')} ${joinAccount('t.account_id')} order by t.id desc`,

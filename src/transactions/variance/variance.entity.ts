@@ -36,17 +36,12 @@ export const PaymentVarianceEntity = defineEntity({
     {
       name: 'payment_variance_held_business_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payment_variance" (${columns.businessId}, ${columns.transaction}) where ${HELD}`,
+        `create index ${indexName} on "payment_variance" (${columns.businessId}, ${columns.live}, ${columns.hold}, ${columns.transaction}) where ${HELD}`,
     },
     {
       name: 'payment_variance_held_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payment_variance" (${columns.transaction}) where ${HELD}`,
-    },
-    {
-      name: 'payment_variance_return_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payment_variance" (${columns.transaction}) where hold = 'RETURN_REQUESTED'`,
+        `create index ${indexName} on "payment_variance" (${columns.live}, ${columns.hold}, ${columns.transaction}) where ${HELD}`,
     },
     {
       name: 'payment_variance_use_unique',
