@@ -3,6 +3,7 @@ import type { BankCode, ConnectorName, IdKind } from '../banks/bank.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
 import type { AccountStatus } from './account.ts'
 import type { OpeningState } from './openings/opening.ts'
+import type { AllowedPayer, AmountRule, Metadata } from './terms/terms.ts'
 
 export const AccountEntity = defineEntity({
   name: 'Account',
@@ -45,6 +46,23 @@ export const AccountEntity = defineEntity({
     createdAt: p.datetime(3),
     /** When its business last had its bank asked for payments. */
     requeriedAt: p.datetime(3).nullable(),
+    /** Whether it has payment terms, which permanent accounts do not have. Never changes. */
+    oneTime: p.boolean().default(false),
+    expectedAmountMinor: p.bigint().nullable(),
+    amountRule: p.text().$type<AmountRule>().default('ANY'),
+    expiresAt: p.datetime(3).nullable(),
+    /** The requested time from creation to expiry; null if a time was requested, or none. */
+    expiresInSeconds: p.integer().nullable(),
+    singleUse: p.boolean().default(false),
+    allowedPayers: p.json<readonly AllowedPayer[]>().nullable(),
+    /** The business's own data. */
+    metadata: p.json<Metadata>().nullable(),
+    /** When a payment used it up. */
+    usedAt: p.datetime(3).nullable(),
+    /** When it closed by itself. */
+    endedAt: p.datetime(3).nullable(),
+    /** When the job ends it, closes it at the bank, or is done with it; null: never. */
+    endDueAt: p.datetime(3).nullable(),
   },
   uniques: [
     { properties: ['business', 'live', 'merchantReference'] },
@@ -71,7 +89,12 @@ export const AccountEntity = defineEntity({
     {
       name: 'account_active_bank_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where status = 'ACTIVE' and live and connector = 'live'`,
+        `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where (status = 'ACTIVE' or end_due_at is not null) and live and connector = 'live'`,
+    },
+    {
+      name: 'account_ending_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "account" (${columns.endDueAt}) where end_due_at is not null`,
     },
   ],
   checks: [
@@ -80,7 +103,31 @@ export const AccountEntity = defineEntity({
       name: 'account_connector',
       expression: "connector = 'sandbox' or (connector = 'live' and live)",
     },
-    { name: 'account_status', expression: "status in ('PENDING', 'ACTIVE', 'CLOSED')" },
+    {
+      name: 'account_status',
+      expression:
+        "status in ('PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED') and (status <> 'EXPIRED' or one_time)",
+    },
+    {
+      name: 'account_one_time',
+      expression:
+        "one_time = (expected_amount_minor is not null or amount_rule <> 'ANY' or expires_at is not null or single_use or allowed_payers is not null)",
+    },
+    { name: 'account_expected_amount', expression: 'expected_amount_minor > 0' },
+    {
+      name: 'account_amount_rule',
+      expression:
+        "case when amount_rule in ('EXACT', 'AT_LEAST', 'AT_MOST') then expected_amount_minor is not null else amount_rule = 'ANY' end",
+    },
+    {
+      name: 'account_expires_in',
+      expression:
+        'expires_in_seconds is null or (expires_in_seconds > 0 and expires_at is not null)',
+    },
+    { name: 'account_allowed_payers', expression: "jsonb_typeof(allowed_payers) = 'array'" },
+    { name: 'account_metadata', expression: "jsonb_typeof(metadata) = 'object'" },
+    { name: 'account_used', expression: 'used_at is null or single_use' },
+    { name: 'account_ended', expression: "(status = 'EXPIRED') <= (ended_at is not null)" },
     {
       name: 'account_opening_state',
       expression:

@@ -1,15 +1,18 @@
 import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
 import type { OpeningState } from './openings/opening.ts'
+import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms/terms.ts'
 
 /**
  * The states of an account.
  *
  *     PENDING ──bank confirmed──▶ ACTIVE ──closed──▶ CLOSED
+ *        │                          └──expired or used up──▶ EXPIRED ──closed──▶ CLOSED
  *        └──bank rejected the customer──▶ (deleted: nothing was opened)
  *
+ * Only a one-time account goes to EXPIRED. Payments into it are recorded all the same.
  * `OPENING_STATES` says what happens next to a PENDING account.
  */
-export const ACCOUNT_STATUSES = ['PENDING', 'ACTIVE', 'CLOSED'] as const
+export const ACCOUNT_STATUSES = ['PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED'] as const
 
 export type AccountStatus = (typeof ACCOUNT_STATUSES)[number]
 
@@ -22,9 +25,16 @@ export interface AccountDetails {
   readonly phone: string
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
+  /** Undefined: a permanent account, which takes any payment. */
+  readonly terms?: RequestedTerms | undefined
+  /** Undefined if the business gave none. */
+  readonly metadata?: Metadata | undefined
 }
 
-/** An account that the bank has opened. Only its status and the customer's details ever change. */
+/**
+ * An account that the bank has opened. Only its status and the customer's details ever change, and how far a
+ * one-time account has got; whether it has terms never does.
+ */
 export interface OpenAccount {
   readonly id: string
   readonly businessId: string
@@ -43,6 +53,9 @@ export interface OpenAccount {
   readonly email: string
   readonly phone: string
   readonly createdAtMs: number
+  /** Undefined: a permanent account. */
+  readonly terms: AccountTerms | undefined
+  readonly metadata: Metadata | undefined
 }
 
 /** An account before its bank has opened it. */
@@ -102,6 +115,7 @@ export function identityText(idType: IdKind | undefined, idNumber: string): stri
 
 /** The details as one text, which is equal only for equal details. */
 export function detailsText(details: AccountDetails): string {
+  const terms = termsText(details.terms, details.metadata)
   return JSON.stringify([
     details.bank,
     details.firstName,
@@ -110,5 +124,6 @@ export function detailsText(details: AccountDetails): string {
     details.phone,
     details.idType ?? '',
     details.idNumber ?? '',
+    ...(terms === undefined ? [] : [terms]),
   ])
 }

@@ -6,10 +6,13 @@ import type { Clock } from '../core/clock.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
+import { isOpened, type OpenAccount } from './account.ts'
+import { closeAtBank } from './close-at-bank.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
-import { closeActive } from './openings/opening-store.ts'
+import { closeOpen } from './openings/opening-store.ts'
+
+const CLOSED = { kind: 'closed' } as const
 
 interface Dependencies {
   readonly pool: Pool
@@ -37,13 +40,18 @@ export async function closeAccount(
   }
   const account: OpenAccount = { ...stored, status: 'CLOSED' }
   if (stored.status === 'CLOSED') return account
-  await closeAtBank(bankOf, stored)
+  // An account that ended by itself is closed at the bank by the job.
+  const result = stored.status === 'EXPIRED' ? CLOSED : await closeAtBank(bankOf, stored)
+  if (result.kind !== 'closed') {
+    const text = 'The bank did not close the account; repeat the request'
+    throw new Fault('bank_unavailable', text, { retryAfterSeconds: 5, cause: result.cause })
+  }
   const occurredAtMs = clock.now()
   const eventId = newId('evt', occurredAtMs)
   const payload = encodeAccountEvent('ACCOUNT_CLOSED', account, eventId, occurredAtMs)
   // False if another call closed the account meanwhile; that call appended the event.
   const closed = await inTransaction(pool, async (client) => {
-    if (!(await closeActive(client, account.id, { eventId, occurredAtMs, payload }))) return false
+    if (!(await closeOpen(client, account.id, { eventId, occurredAtMs, payload }))) return false
     const { accountNumber, bank } = account
     await appendAudit(client, actor, {
       action: 'account.close',
@@ -55,20 +63,4 @@ export async function closeAccount(
   })
   if (closed) onCommit()
   return account
-}
-
-async function closeAtBank(bankOf: BankOf, account: StoredAccount & OpenAccount): Promise<void> {
-  const served = bankOf(account)
-  // A bank does not know the accounts of the sandbox: the number may be a stranger's.
-  if (served?.name !== account.connector) return
-  const { closeAccount: close } = served.connector
-  if (close === undefined) return
-  const { reference, accountNumber, bankAccountId } = account
-  const signal = AbortSignal.timeout(served.callTimeoutMs)
-  const result = await close({ reference, accountNumber, bankAccountId }, signal)
-  if (result.kind === 'closed') return
-  throw new Fault('bank_unavailable', 'The bank did not close the account; repeat the request', {
-    retryAfterSeconds: 5,
-    cause: result.cause,
-  })
 }

@@ -23,6 +23,7 @@ import {
 } from './openings/open-at-bank.ts'
 import { claimPending } from './openings/opening-store.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
+import { expiryOf, newExpiryFault } from './terms/terms.ts'
 
 /** How long a caller waits for the bank, or for the call that is asking it. The call to the bank goes on. */
 const WAIT_MS = 20_000
@@ -71,9 +72,9 @@ interface Dependencies {
  * repeat takes the account over in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details), bank_refused (for a cause that does not pass by itself; the account stays
- * PENDING), bank_unavailable (the account stays PENDING, and a repeat tries again; or no connector
- * serves the bank in this mode, and nothing is stored).
+ * customer's details, or the expiry of a new account has passed or is too far off), bank_refused (for a cause
+ * that does not pass by itself; the account stays PENDING), bank_unavailable (the account stays PENDING, and a
+ * repeat tries again; or no connector serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(dependencies: Dependencies): CreateAccountCall {
   const { pool } = dependencies
@@ -113,7 +114,10 @@ async function createOnce(
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
   const served = bankOf(request)
-  const row = served && newReservation(dependencies, request, detailsHash, served)
+  // A repeat returns its account also after the account has expired.
+  const refusal = refusalOf(request, clock.now(), served !== undefined)
+  const row =
+    served && !refusal ? newReservation(dependencies, request, detailsHash, served) : undefined
   const untilMs = clock.now() + WAIT_MS
   const open = (opening: Pick<OpeningRequest, 'account' | 'attempt' | 'priorState'>) => {
     const { idType, idNumber, verification } = request
@@ -134,7 +138,7 @@ async function createOnce(
       const claim = await claimPending(pool, stored.id, nowMs, nowMs + claimMs(served))
       if (claim !== undefined) return open({ account: stored, ...claim })
     }
-    if (served === undefined || row === undefined) throw notServed(request.bank)
+    if (row === undefined || served === undefined) throw refusal ?? notServed(request.bank)
     if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
     // The bank may have rejected the other call, so the reference may be free again. The claim
@@ -177,7 +181,24 @@ function newReservation(
     detailsHash,
     claimedUntilMs: nowMs + claimMs(served),
     createdAtMs: nowMs,
+    terms: request.terms && {
+      ...request.terms,
+      expiresAtMs: expiryOf(request.terms, nowMs),
+      ...{ usedAtMs: undefined, endedAtMs: undefined },
+    },
+    metadata: request.metadata,
   }
+}
+
+/** Why no new account is opened; undefined if one may be. */
+function refusalOf(
+  { bank, terms }: CreateAccount,
+  nowMs: number,
+  isServed: boolean,
+): Fault | undefined {
+  if (!isServed) return notServed(bank)
+  const expiresAtMs = terms?.expiresAtMs
+  return expiresAtMs === undefined ? undefined : newExpiryFault(expiresAtMs, nowMs)
 }
 
 async function openForCaller(

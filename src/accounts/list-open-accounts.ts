@@ -5,7 +5,8 @@ import { queriesOf } from '../postgres/queries-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 
 /**
- * The open accounts that the real bank has opened, by id: it does not know those of the sandbox.
+ * The open accounts that the real bank has opened, by id: it does not know those of the sandbox. One-time
+ * accounts that ended are listed for some days more, since banks report some payments late.
  *
  * @param afterId the last account of the previous page; empty at the beginning
  */
@@ -19,7 +20,7 @@ export async function listOpenAccounts(
     .selectFrom('account')
     .select(['id', 'reference', 'accountNumber', 'bankAccountId'])
     .where('bank', '=', bank)
-    .where('status', '=', 'ACTIVE')
+    .where(({ or, eb }) => or([eb('status', '=', 'ACTIVE'), eb('endDueAt', 'is not', null)]))
     .where('live', '=', true)
     .where('connector', '=', 'live')
     .where('id', '>', afterId)

@@ -18,11 +18,13 @@ import {
   type StoredAccount,
 } from './account.ts'
 import type { OpeningState } from './openings/opening.ts'
+import { toTermsMessage } from './terms/message.ts'
 
 const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
   PENDING: AccountStatusMessage.PENDING,
   ACTIVE: AccountStatusMessage.ACTIVE,
   CLOSED: AccountStatusMessage.CLOSED,
+  EXPIRED: AccountStatusMessage.EXPIRED,
 }
 
 const OPENING_STATES: Readonly<Record<OpeningState, OpeningStateMessage>> = {
@@ -53,6 +55,8 @@ export function toAccountMessage(account: OpenAccount | StoredAccount): AccountM
     createdAt: timestampFromMs(account.createdAtMs),
     live: account.live,
     simulated: account.connector === 'sandbox',
+    metadata: { ...account.metadata },
+    ...(account.terms && { terms: toTermsMessage(account.terms) }),
     ...('openingState' in account && account.status === 'PENDING' && { opening: opening(account) }),
   })
 }
@@ -68,7 +72,7 @@ function opening({ openingState, lastCause, attempts, nextTryAtMs }: StoredAccou
 
 /** Encodes an account's event, without its position in the log. */
 export function encodeAccountEvent(
-  kind: 'ACCOUNT_CREATED' | 'ACCOUNT_CLOSED',
+  kind: 'ACCOUNT_CREATED' | 'ACCOUNT_CLOSED' | 'ACCOUNT_EXPIRED',
   account: OpenAccount,
   eventId: string,
   occurredAtMs: number,

@@ -4,11 +4,13 @@ import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { isCreditable, type OpenAccount } from './account.ts'
 import { findByNumbers } from './store.ts'
 
-/** How many accounts of each mode are cached. */
+/** How many accounts of each mode are cached, if they have less than a kilobyte of metadata. */
 const ACCOUNTS_MAX = 50_000
 
 /** How long the events of payments may state customer details that have been changed. */
 const CACHED_MS = 60_000
+
+const KILOBYTE = 1_024
 
 interface AccountKey {
   readonly bank: BankCode
@@ -27,7 +29,8 @@ export type FindOpenAccounts = (
 
 /**
  * Caches the accounts it finds. The statement that records a payment checks the status again; of the
- * rest, only the customer's details ever change.
+ * rest, only the customer's details ever change, and how far a one-time account has got, which is read anew
+ * for each payment. Whether it is one never changes.
  *
  * A live account of the sandbox is found only while the sandbox serves its bank: otherwise the money
  * is real, and the number may be a stranger's.
@@ -36,7 +39,10 @@ export type FindOpenAccounts = (
  * the same number since, and then the money belongs to the live one.
  */
 export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): FindOpenAccounts {
-  const bounds = { max: ACCOUNTS_MAX, ttl: CACHED_MS, ttlResolution: 1_000 }
+  const bounds = {
+    ...{ maxSize: ACCOUNTS_MAX, sizeCalculation: sizeOf },
+    ...{ ttl: CACHED_MS, ttlResolution: 1_000 },
+  }
   const caches = {
     live: new LRUCache<string, OpenAccount>(bounds),
     test: new LRUCache<string, OpenAccount>(bounds),
@@ -69,4 +75,10 @@ export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): Fi
       return account && isCreditable(account, isSimulated) ? account : undefined
     })
   }
+}
+
+function sizeOf({ metadata, terms }: OpenAccount): number {
+  if (metadata === undefined && terms === undefined) return 1
+  const length = JSON.stringify([metadata, terms?.allowedPayers]).length
+  return 1 + Math.floor(length / KILOBYTE)
 }

@@ -7,6 +7,7 @@ import type { Database } from '../postgres/orm.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 import { detailsText, identityContext, identityText } from './account.ts'
+import { readDetails } from './stored-details.ts'
 
 /** The values of accounts that depend on the master key, and their inputs. */
 const selectEncrypted = (em: EntityManager) =>
@@ -14,6 +15,8 @@ const selectEncrypted = (em: EntityManager) =>
     .selectFrom('account')
     .select(['id', 'bank', 'firstName', 'lastName', 'email', 'phone', 'idType'])
     .select(['idNumberEncrypted', 'idNumberHash', 'detailsHash'])
+    .select(['oneTime', 'expectedAmountMinor', 'amountRule', 'expiresAt', 'expiresInSeconds'])
+    .select(['singleUse', 'allowedPayers', 'metadata'])
 
 type EncryptedAccount = Awaited<
   ReturnType<ReturnType<typeof selectEncrypted>['executeTakeFirstOrThrow']>
@@ -117,12 +120,10 @@ function reEncryptAccount(
   account: EncryptedAccount,
 ): ReEncryptedAccount | undefined {
   try {
-    const { id, idNumberEncrypted } = account
-    const idNumber = idNumberEncrypted
-      ? encrypter.decrypt(idNumberEncrypted, identityContext(id))
-      : undefined
-    const idType = account.idType ?? undefined
-    const details = detailsText({ ...account, idType, idNumber })
+    const { id } = account
+    const stored = readDetails(encrypter, account)
+    const { idType, idNumber } = stored
+    const details = detailsText(stored)
     if (!encrypter.matches(details, account.detailsHash)) return undefined
     const text = idNumber && identityText(idType, idNumber)
     return {

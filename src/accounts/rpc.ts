@@ -17,6 +17,8 @@ import { getAccount } from './get-account.ts'
 import { listAccounts } from './list-accounts.ts'
 import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
+import { readTerms } from './terms/message.ts'
+import { metadataOf } from './terms/read-terms.ts'
 
 interface Dependencies {
   readonly database: Database
@@ -57,6 +59,8 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         idType: toIdKind(request.idType),
         idNumber: request.idNumber || undefined,
         verification: toVerification(request),
+        terms: readTerms(request),
+        metadata: metadataOf(request.metadata),
       })
       return { account: shown(account), replayed }
     },

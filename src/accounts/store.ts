@@ -6,7 +6,9 @@ import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
 import type { AccountEntity } from './account.entity.ts'
+import { TAKES_PAYMENTS } from './account.sql.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
+import type { AccountTerms, Metadata } from './terms/terms.ts'
 
 /** A PENDING account, stored before the bank is asked to open it. */
 export interface Reservation {
@@ -27,18 +29,28 @@ export interface Reservation {
   readonly detailsHash: Uint8Array
   readonly claimedUntilMs: number
   readonly createdAtMs: number
+  /** With the time of its expiry, however that was requested. */
+  readonly terms: AccountTerms | undefined
+  readonly metadata: Metadata | undefined
 }
 
 /** The columns of an account, except those that only opening it or asking its bank for payments needs. */
 export type AccountRow = Omit<
   RowOf<typeof AccountEntity>,
-  'id_type' | 'id_number_encrypted' | 'id_number_hash' | 'claimed_until_ms' | 'requeried_at_ms'
+  | 'id_type'
+  | 'id_number_encrypted'
+  | 'id_number_hash'
+  | 'claimed_until_ms'
+  | 'requeried_at_ms'
+  | 'end_due_at_ms'
 >
 
 export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank, connector,
   account_number, account_name, status, first_name, last_name, email, phone, bank_account_id,
   details_hash, opening_state, last_cause, ${epochMs('next_try_at')} as next_try_at_ms, attempts,
-  ${epochMs('created_at')} as created_at_ms`
+  ${epochMs('created_at')} as created_at_ms, one_time, expected_amount_minor, amount_rule,
+  ${epochMs('expires_at')} as expires_at_ms, expires_in_seconds, single_use, allowed_payers, metadata,
+  ${epochMs('used_at')} as used_at_ms, ${epochMs('ended_at')} as ended_at_ms`
 
 /** Inserts accounts as PENDING. @returns the inserted ids; other references were already used */
 export async function insertReservations(
@@ -49,17 +61,22 @@ export async function insertReservations(
     name: 'account-reserve',
     text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
         first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
-        connector, attempts, claimed_until, next_try_at, created_at)
+        connector, attempts, claimed_until, next_try_at, created_at, one_time, expected_amount_minor,
+        amount_rule, expires_at, expires_in_seconds, single_use, allowed_payers, metadata)
       select id, business_id, live, reference, merchant_reference, bank, 'PENDING',
         first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
-        connector, 1, claimed_until, claimed_until, created_at
+        connector, 1, claimed_until, claimed_until, created_at, amount_rule is not null,
+        expected_amount_minor::bigint, coalesce(amount_rule, 'ANY'), expires_at::timestamptz,
+        expires_in_seconds::int, coalesce(single_use, false), allowed_payers::jsonb, metadata::jsonb
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
         $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
         $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::bytea[],
-        $17::text[])
+        $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::boolean[], $23::text[],
+        $24::text[])
         as r(id, business_id, reference, merchant_reference, bank, first_name, last_name, email,
           phone, id_type, id_number_encrypted, details_hash, claimed_until, created_at, live,
-          id_number_hash, connector)
+          id_number_hash, connector, expected_amount_minor, amount_rule, expires_at, expires_in_seconds,
+          single_use, allowed_payers, metadata)
       order by business_id, live, merchant_reference
       on conflict (business_id, live, merchant_reference) do nothing returning id`,
     values: [
@@ -80,10 +97,30 @@ export async function insertReservations(
       booleanArray(rows.map((row) => row.live)),
       byteaArray(rows.map((row) => row.idNumberHash)),
       textArray(rows.map((row) => row.connector)),
+      ...termsArrays(rows),
     ],
   })
   return new Set(result.rows.map((row) => row.id))
 }
+
+/** Texts that the statement casts; the rule is null for a permanent account. */
+function termsArrays(rows: readonly Reservation[]): Buffer[] {
+  const text = (read: (terms: AccountTerms) => string | number | bigint | undefined) =>
+    textArray(rows.map(({ terms }) => (terms && read(terms))?.toString() ?? null))
+  return [
+    text(({ expectedAmountMinor }) => expectedAmountMinor),
+    text(({ amountRule }) => amountRule),
+    text(({ expiresAtMs }) => (expiresAtMs === undefined ? undefined : isoTime(expiresAtMs))),
+    text(({ expiresInSeconds }) => expiresInSeconds),
+    booleanArray(rows.map(({ terms }) => terms?.singleUse ?? null)),
+    text(({ allowedPayers }) =>
+      allowedPayers.length === 0 ? undefined : JSON.stringify(allowedPayers),
+    ),
+    textArray(rows.map(({ metadata }) => (metadata ? JSON.stringify(metadata) : null))),
+  ]
+}
+
+const isoTime = (atMs: number) => new Date(atMs).toISOString()
 
 /** Finds an account in one mode by the business's own reference. */
 export async function findByMerchantReference(
@@ -133,7 +170,7 @@ export async function findById(pool: Pool, id: string): Promise<StoredAccount | 
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** Finds open accounts by bank and number: at most one in each mode. */
+/** Finds the accounts that take payments by bank and number: at most one in each mode. */
 export async function findByNumbers(
   pool: Pool,
   keys: readonly { readonly bank: BankCode; readonly accountNumber: string }[],
@@ -144,7 +181,7 @@ export async function findByNumbers(
     text: `select ${ACCOUNT_COLUMNS} from account
       join unnest($1::text[], $2::text[]) as k(number, code)
         on account_number = k.number and bank = k.code
-      where status = 'ACTIVE'`,
+      where ${TAKES_PAYMENTS}`,
     values: [
       textArray(keys.map((key) => key.accountNumber)),
       textArray(keys.map((key) => key.bank)),
@@ -177,5 +214,34 @@ export function toStored(row: AccountRow): StoredAccount {
     nextTryAtMs: row.next_try_at_ms ?? undefined,
     attempts: row.attempts,
     createdAtMs: row.created_at_ms,
+    terms: row.one_time ? toTerms(row) : undefined,
+    metadata: row.metadata ?? undefined,
+  }
+}
+
+/** The columns of the terms of a one-time account. */
+export type TermsRow = Pick<
+  AccountRow,
+  | 'expected_amount_minor'
+  | 'amount_rule'
+  | 'expires_at_ms'
+  | 'expires_in_seconds'
+  | 'single_use'
+  | 'allowed_payers'
+  | 'used_at_ms'
+  | 'ended_at_ms'
+>
+
+export function toTerms(row: TermsRow): AccountTerms {
+  return {
+    expectedAmountMinor:
+      row.expected_amount_minor === null ? undefined : BigInt(row.expected_amount_minor),
+    amountRule: row.amount_rule,
+    expiresAtMs: row.expires_at_ms ?? undefined,
+    expiresInSeconds: row.expires_in_seconds ?? undefined,
+    singleUse: row.single_use,
+    allowedPayers: row.allowed_payers ?? [],
+    usedAtMs: row.used_at_ms ?? undefined,
+    endedAtMs: row.ended_at_ms ?? undefined,
   }
 }

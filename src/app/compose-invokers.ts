@@ -7,6 +7,7 @@ import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconc
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
+import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
   RecordPaymentRequestSchema,
   TransactionService,
@@ -37,6 +38,8 @@ import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { createGetTransaction } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
 import { createTransactionRpc } from '../transactions/rpc.ts'
+import type { DecisionDependencies } from '../transactions/variance/decide-held.ts'
+import { createHeldPaymentRpc, decisionDependencies } from '../transactions/variance/rpc.ts'
 import type { Domains } from './compose-domains.ts'
 import { composePipeline } from './compose-pipeline.ts'
 import type { ServiceOptions } from './service-options.ts'
@@ -84,8 +87,10 @@ function paymentServices(
   const { bankOf, createAccount, recordTokenPayment } = domains.payments
   const { onCommit } = domains.events
   const accounts = { database, bankOf, encrypter, clock, createAccount, onCommit, bankNames }
+  const decisions = decisionDependencies({ database, clock, onCommit })
   return [
-    implement(ThirdPartyService, composeThirdPartyRpc({ options, domains, encrypter })),
+    implement(ThirdPartyService, composeThirdPartyRpc({ options, domains, encrypter }, decisions)),
+    implement(HeldPaymentService, createHeldPaymentRpc(database, decisions)),
     implement(AccountService, createAccountRpc({ ...accounts, aliasOf })),
     implement(
       TransactionService,
@@ -103,7 +108,10 @@ function paymentServices(
 }
 
 /** The API of external businesses, which calls the use cases of most domains. */
-function composeThirdPartyRpc({ options, domains, encrypter }: Omit<Dependencies, 'draining'>) {
+function composeThirdPartyRpc(
+  { options, domains, encrypter }: Omit<Dependencies, 'draining'>,
+  decisions: DecisionDependencies,
+) {
   const { database, clock, config } = options
   const { bankNames } = config
   const { pool } = database
@@ -120,6 +128,7 @@ function composeThirdPartyRpc({ options, domains, encrypter }: Omit<Dependencies
   return createThirdPartyRpc({
     ...{ database, bankOf, encrypter, clock, createAccount, onCommit, timeText, bankNames },
     webhooks: webhooks.context,
+    decisions,
     simulatePayment: (caller, payment, actor) => simulatePayment(sandbox, caller, payment, actor),
     requeryAccount: (key) => requeryAccount(reconciling, key),
   })

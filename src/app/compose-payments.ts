@@ -5,6 +5,7 @@ import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank } from '../accounts/openings/open-at-bank.ts'
 import { createResolveOpenings } from '../accounts/openings/resolve-openings.ts'
 import { trackOpenings } from '../accounts/openings/track-openings.ts'
+import { createEndAccounts } from '../accounts/terms/end-accounts.ts'
 import { systemActor } from '../auth/caller.ts'
 import type { BankCode, BankConnector, BankOf, IsSimulated } from '../banks/bank.ts'
 import { createReportBreakers } from '../banks/breakers/report-breakers.ts'
@@ -82,6 +83,7 @@ export function composePayments(options: Options): Payments {
   const openings = createResolveOpenings({
     ...{ pool, openAtBank, encrypter, clock, log, aliasOf, live: served.live },
   })
+  const endings = createEndAccounts({ pool, bankOf, clock, log, onCommit })
   const onConflict = reportConflict(bankMetrics, log)
   const batches = createBatchWatch()
   const findOpenAccounts = createFindOpenAccounts(recordingPool, isSimulated)
@@ -132,12 +134,13 @@ export function composePayments(options: Options): Payments {
     breakers: reportBreakers,
     start() {
       openings.start()
+      endings.start()
       notifications.start()
       reconciliation.start()
     },
     async stop() {
-      const loops = [openings, notifications, reconciliation, reportBreakers]
-      await Promise.all(loops.map((loop) => loop.stop()))
+      const jobs = [openings, endings, notifications, reconciliation, reportBreakers]
+      await Promise.all(jobs.map((job) => job.stop()))
       await served.close()
       // Their requests have ended, and what became of them is stored.
       await opening.ended()

@@ -33,6 +33,7 @@ import {
 import { PostingEntity } from '../transactions/ledger/posting.entity.ts'
 import { PaymentSessionEntity } from '../transactions/payment-session.entity.ts'
 import { TransactionEntity } from '../transactions/transaction.entity.ts'
+import { PaymentVarianceEntity } from '../transactions/variance/variance.entity.ts'
 import {
   AttemptEntity,
   DeliveryEntity,
@@ -51,6 +52,7 @@ export const ENTITIES: Entities = [
   UnmatchedPaymentEntity,
   PaymentConflictEntity,
   ReversalEntity,
+  PaymentVarianceEntity,
   NotificationEntity,
   PaymentKeyEntity,
   BreakerEntity,

@@ -25,6 +25,7 @@ export const KEY_SCOPES = [
   'accounts:create',
   'accounts:write',
   'payments:read',
+  'payments:decide',
   'payments:requery',
   'payments:simulate',
   'events:read',

@@ -39,6 +39,14 @@ export interface Verification {
   readonly otp: string
 }
 
+/** What an account expects of its payments, as far as a bank can enforce it. */
+export interface OrderTerms {
+  /** Kobo; undefined: no amount is expected, and the rule is ANY. */
+  readonly expectedAmountMinor: bigint | undefined
+  readonly amountRule: 'ANY' | 'EXACT' | 'AT_LEAST' | 'AT_MOST'
+  readonly expiresAtMs: number | undefined
+}
+
 /** The account to open. */
 export interface AccountOrder {
   readonly bank: BankCode
@@ -52,6 +60,8 @@ export interface AccountOrder {
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
   readonly verification?: Verification | undefined
+  /** Undefined: a permanent account. A bank does what it can; the rest is decided when payments are recorded. */
+  readonly terms?: OrderTerms | undefined
   /** From 1: counts this attempt and every earlier one, whatever their results. */
   readonly attempt: number
   /** Whether an earlier attempt may have opened the account. */
@@ -208,6 +218,8 @@ export interface BankConnector {
     accountNumber: string,
     signal: AbortSignal,
   ) => Promise<AccountResult>
+  /** Whether the bank itself ends an account at the expiry that it was opened with. */
+  readonly fixesExpiry?: true
   /** Absent if the bank cannot close accounts: the account is then blocked on our side. */
   readonly closeAccount?: (
     account: AccountAtBank,

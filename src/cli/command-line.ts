@@ -58,7 +58,7 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'transaction',
-    summary: 'payments received: get, list, reverse',
+    summary: 'payments received: get, list, reverse, held, accept, return, complete-return',
     load: async () => (await import('./transaction/transaction.ts')).transaction,
   },
   {

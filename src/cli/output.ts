@@ -47,6 +47,13 @@ export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
     .join('\n')
 }
 
+/** Formats pairs: "order=1042, branch=Ikeja". */
+export function pairsText(pairs: Readonly<Record<string, string>>): string {
+  return Object.entries(pairs)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(', ')
+}
+
 /** Turns the columns of a nested record into columns of its parent, which may lack it. */
 export function nestedColumns<Parent, Nested>(
   columns: readonly Column<Nested>[],

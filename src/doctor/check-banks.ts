@@ -10,6 +10,7 @@ import {
 } from '../notifications/notification-status.ts'
 import { countConflicts } from '../transactions/record-conflict.ts'
 import { countOpenUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
+import { countReturns } from '../transactions/variance/list-held.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** The time that a bank has to send any response. */
@@ -61,6 +62,7 @@ export async function checkBankWork(
   const em = orm.em.fork()
   const openings = await countOpeningsInReview(em)
   const unmatched = await countOpenUnmatched(em)
+  const returns = await countReturns(em)
   const held = await countInReview(em)
   const overdue = await countOverdue(em, nowMs - OVERDUE_MS)
   const differing = await countConflicts(em)
@@ -74,6 +76,12 @@ export async function checkBankWork(
     findings.warn(
       `${unmatched} payments match no open account`,
       'assign or return each: inflow unmatched list',
+    )
+  }
+  if (returns > 0) {
+    findings.warn(
+      `${returns} payments are to be returned to their payers`,
+      'return each at its bank, then complete it: inflow transaction held --returns',
     )
   }
   if (held > 0) {
@@ -90,7 +98,7 @@ export async function checkBankWork(
       "compare with the bank's statement, then resolve each: inflow conflict list",
     )
   }
-  if (openings + unmatched + held + overdue + differing === 0)
+  if (openings + unmatched + returns + held + overdue + differing === 0)
     findings.ok('nothing waits for manual review')
   await checkBreakers(em, findings)
   for (const bank of Object.keys(liveBanks) as BankCode[]) {

@@ -31,7 +31,9 @@ export const OutboxEntity = defineEntity({
   checks: [
     {
       name: 'outbox_payment',
-      expression: "kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0",
+      // A held payment is in no balance.
+      expression:
+        "case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when 'PAYMENT_ACCEPTED' then pending_minor > 0 else true end",
     },
   ],
 })

@@ -4,12 +4,14 @@ import {
   type Balance as BalanceMessage,
   BalanceSchema,
   type BankAccount,
+  MetaSchema,
   PayerAccountSchema,
   type Transaction as TransactionMessage,
   type VirtualAccount,
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
+import { metadataOf } from '../accounts/terms/read-terms.ts'
 import type { BankCode, BankNames, IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { CURRENCY, toMajorNumber } from '../core/money.ts'
@@ -20,19 +22,26 @@ import {
   type ShownTransaction,
   type StoredTransaction,
 } from '../transactions/transaction.ts'
+import { readTerms, toTerms } from './terms/message.ts'
 
 /** The account fields that external businesses see. */
 type VisibleAccount = Pick<
   StoredAccount,
   'reference' | 'bank' | 'accountNumber' | 'accountName' | 'createdAtMs'
 > &
-  Pick<StoredAccount, 'firstName' | 'lastName' | 'email'>
+  Pick<StoredAccount, 'firstName' | 'lastName' | 'email' | 'status' | 'terms' | 'metadata'>
 
 /** The account fields that lists and responses to changes show. */
 type FullAccount = VisibleAccount & Pick<StoredAccount, 'merchantReference' | 'status' | 'phone'>
 
-/** @param request a validated request */
-export function toAccountDetails(request: GenerateVirtualAccountRequest): AccountDetails {
+/**
+ * @param request a validated request
+ * @throws Fault validation_failed (an expiry or a payer's name)
+ */
+export function toAccountDetails(
+  request: GenerateVirtualAccountRequest,
+  timeText: TimeText,
+): AccountDetails {
   return {
     bank: request.bank as BankCode,
     firstName: request.firstName,
@@ -41,6 +50,8 @@ export function toAccountDetails(request: GenerateVirtualAccountRequest): Accoun
     phone: request.phone,
     idType: (request.idType || undefined) as IdKind | undefined,
     idNumber: request.idNumber || undefined,
+    terms: readTerms(request, timeText),
+    metadata: metadataOf(request.metadata),
   }
 }
 
@@ -61,6 +72,8 @@ export function toVirtualAccount(
     // A PENDING account has no number yet, so a customer cannot pay into it.
     account: account.accountNumber === undefined ? [] : [bankAccount],
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
+    ...(account.terms && { terms: toTerms(account.terms, account.status, timeText) }),
+    ...(account.metadata && { metadata: account.metadata }),
   })
 }
 
@@ -71,18 +84,16 @@ export function toFullAccount(
   bankNames: BankNames,
 ): VirtualAccount {
   const { merchantReference, status, firstName, lastName, email, phone } = account
-  const { reference, account: bankAccounts } = toVirtualAccount(account, timeText, bankNames)
-  return create(VirtualAccountSchema, {
-    ...{ reference, account: bankAccounts, merchantReference, status },
-    meta: { firstName, lastName, email, phone },
-  })
+  const shown = toVirtualAccount(account, timeText, bankNames)
+  const meta = create(MetaSchema, { firstName, lastName, email, phone })
+  return Object.assign(shown, { merchantReference, status, meta })
 }
 
 export function toTransaction(
   transaction: ShownTransaction,
   timeText: TimeText,
 ): TransactionMessage {
-  const { account } = transaction
+  const { account, variance } = transaction
   return {
     $typeName: 'inflow.thirdparty.v2.Transaction',
     reference: account.reference,
@@ -102,6 +113,12 @@ export function toTransaction(
       recordedAt: timeText.format(transaction.recordedAtMs),
     }),
     ...(transaction.alsoAtBank !== undefined && { alsoAtBank: transaction.alsoAtBank }),
+    ...(account.terms?.expectedAmountMinor !== undefined && {
+      expectedAmount: toMajorNumber(account.terms.expectedAmountMinor),
+    }),
+    ...(variance && { variance: variance.variance }),
+    ...(variance?.hold && { holdState: variance.hold }),
+    ...(account.metadata && { metadata: account.metadata }),
   }
 }
 

@@ -1,10 +1,10 @@
-import type { ServiceImpl } from '@connectrpc/connect'
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
-import type { BankNames } from '../banks/bank.ts'
+import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
@@ -17,6 +17,12 @@ import {
 } from '../transactions/find-transactions.ts'
 import { listSettled } from '../transactions/ledger/list-settled.ts'
 import type { TransactionStatus } from '../transactions/transaction.ts'
+import {
+  acceptPayment,
+  type DecisionDependencies,
+  returnPayment,
+} from '../transactions/variance/decide-held.ts'
+import { findHeldId, listHeldPayments } from '../transactions/variance/list-held.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { type AccountDependencies, createAccountMethods } from './accounts/rpc.ts'
 import {
@@ -39,13 +45,14 @@ interface Dependencies extends AccountDependencies, PaymentDependencies, Webhook
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly createAccount: CreateAccountCall
+  readonly decisions: DecisionDependencies
 }
 
 /** The API of external businesses; every call is scoped to its key's business and mode. */
 export function createThirdPartyRpc(
   dependencies: Dependencies,
 ): ServiceImpl<typeof ThirdPartyService> {
-  const { database, timeText, bankNames, createAccount } = dependencies
+  const { database, timeText, bankNames, createAccount, decisions } = dependencies
   const { read } = database
   const getTransaction = createGetShown(read)
   const toEventBody = createToEventBody(timeText, bankNames)
@@ -57,7 +64,7 @@ export function createThirdPartyRpc(
     async generateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
-      const details = toAccountDetails(request)
+      const details = toAccountDetails(request, timeText)
       const { account, replayed } = await createAccount({
         ...{ businessId, live, reference, ...details },
         verification: toVerification(request),
@@ -111,6 +118,30 @@ export function createThirdPartyRpc(
         data: { transactions, nextPageToken },
       }
     },
+    async acceptPayment(request, context) {
+      const id = await heldIdOf(database, request, context)
+      const data = toTransaction(await acceptPayment(decisions, id, undefined), timeText)
+      return { status: true, message: 'Payment accepted', data }
+    },
+    async returnPayment(request, context) {
+      const transactionId = await heldIdOf(database, request, context)
+      const { reason } = request
+      const requested = await returnPayment(decisions, { transactionId, reason }, undefined)
+      return { status: true, message: 'Return requested', data: toTransaction(requested, timeText) }
+    },
+    async listHeldPayments({ pageSize, pageToken }, context) {
+      const { businessId, live } = callingBusiness(context)
+      const list = { businessId, live, pageSize, pageToken, pageTokenField: 'page_token' } as const
+      const { rows, nextPageToken } = await read((on) =>
+        listHeldPayments(on, { ...list, allowed: undefined, hold: undefined }),
+      )
+      const transactions = rows.map((row) => toTransaction(row, timeText))
+      return {
+        status: true,
+        message: 'Held payments retrieved',
+        data: { transactions, nextPageToken },
+      }
+    },
     async listEvents(request, context) {
       const { businessId, live } = callingBusiness(context)
       const limit = request.limit || EVENTS_DEFAULT
@@ -128,6 +159,15 @@ export function createThirdPartyRpc(
       return { status: true, message: 'Balance retrieved', data }
     },
   }
+}
+
+function heldIdOf(
+  { pool }: Database,
+  { sessionId, bank }: { readonly sessionId: string; readonly bank: string },
+  context: HandlerContext,
+): Promise<string> {
+  const { businessId, live } = callingBusiness(context)
+  return findHeldId(pool, { businessId, live, sessionId, bank: bank as BankCode | '' })
 }
 
 function readPeriod(

@@ -14,6 +14,7 @@ import {
   readPage,
 } from '../postgres/page-token.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
+import { CREDITS_PAYMENT } from './transaction.sql.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** Which payments to list; times in epoch milliseconds. */
@@ -41,7 +42,8 @@ const [FIRST, LAST] = [-(2n ** 62n), 2n ** 62n]
 /**
  * Lists the payments of a business and mode in the order in which they were credited, the first one first: in
  * the order of their events, so that a page never lacks a payment that is committed later. `recordedAtMs` is when
- * the event got its place; it never decreases along the list. Pending and failed payments have no event.
+ * the event got its place; it never decreases along the list. Pending and failed payments have no event. A held payment has its place
+ * when it is accepted.
  *
  * The token of a page is never empty, so that a caller can continue when more is recorded: only if all before
  * `recordedToMs` is listed. It is that of the request if there is nothing new.
@@ -111,7 +113,7 @@ async function readRange(
     `${bind(ms === undefined ? fallback : new Date(ms))}::timestamptz`
   const to = time(filter.recordedToMs, 'infinity')
   const where = [
-    "e.kind = 'PAYMENT_NOTIFICATION'",
+    `e.kind ${CREDITS_PAYMENT}`,
     `e.logged_at >= ${time(filter.recordedFromMs, '-infinity')}`,
     `e.logged_at < ${to}`,
     ...(accountId === undefined ? [] : [`t.account_id = ${bind(accountId)}`]),

@@ -11,10 +11,12 @@ import {
   UnmatchedPaymentSchema,
 } from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import {
+  HoldState as HoldStateMessage,
   RecorderKind,
   type Recorder as RecorderMessage,
   TransactionStatus as StatusMessage,
   type Transaction as TransactionMessage,
+  Variance as VarianceMessage,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome as OutcomeMessage,
@@ -38,6 +40,8 @@ import type {
   StoredUnmatched,
   UnmatchedPayment,
 } from './unmatched/unmatched-payment.ts'
+import type { HoldState } from './variance/hold.ts'
+import type { Variance } from './variance/variance.ts'
 
 const STATUSES: Readonly<Record<TransactionStatus, StatusMessage>> = {
   PENDING: StatusMessage.PENDING,
@@ -53,6 +57,22 @@ export const OUTCOMES: Readonly<Record<RecordOutcome, OutcomeMessage>> = {
   CONFLICT: OutcomeMessage.CONFLICT,
 }
 
+const VARIANCES: Readonly<Record<Variance, VarianceMessage>> = {
+  NONE: VarianceMessage.NONE,
+  UNDERPAID: VarianceMessage.UNDERPAID,
+  OVERPAID: VarianceMessage.OVERPAID,
+  EXPIRED: VarianceMessage.EXPIRED,
+  REPEATED: VarianceMessage.REPEATED,
+  PAYER_NOT_ALLOWED: VarianceMessage.PAYER_NOT_ALLOWED,
+}
+
+const HOLD_STATES: Readonly<Record<HoldState, HoldStateMessage>> = {
+  HELD: HoldStateMessage.HELD,
+  ACCEPTED: HoldStateMessage.ACCEPTED,
+  RETURN_REQUESTED: HoldStateMessage.RETURN_REQUESTED,
+  RETURNED: HoldStateMessage.RETURNED,
+}
+
 /** What only some responses show of a transaction; its events show none of it. */
 interface Shown {
   /** When the transaction is due for settlement. */
@@ -64,7 +84,7 @@ export function toTransactionMessage(
   transaction: StoredTransaction,
   { settlesAtMs, recorder }: Shown = {},
 ): TransactionMessage {
-  const { account, payer, reversal } = transaction
+  const { account, payer, reversal, variance } = transaction
   return {
     $typeName: 'inflow.transaction.v1.Transaction',
     id: transaction.id,
@@ -101,6 +121,11 @@ export function toTransactionMessage(
     recorder,
     recordedAt:
       transaction.recordedAtMs === undefined ? undefined : toTimestamp(transaction.recordedAtMs),
+    expectedAmountMinor: account.terms?.expectedAmountMinor ?? 0n,
+    variance: variance ? VARIANCES[variance.variance] : VarianceMessage.UNSPECIFIED,
+    holdState: variance?.hold ? HOLD_STATES[variance.hold] : HoldStateMessage.UNSPECIFIED,
+    returnReason: variance?.returnReason ?? '',
+    metadata: account.metadata === undefined ? {} : { ...account.metadata },
   }
 }
 
@@ -116,9 +141,15 @@ export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): Reco
   }
 }
 
+type TransactionEventKind =
+  | 'PAYMENT_NOTIFICATION'
+  | 'PAYMENT_ACCEPTED'
+  | 'PAYMENT_RETURN_REQUESTED'
+  | 'PAYMENT_REVERSED'
+
 /** Encodes the event of a transaction, without its position in the log. */
 export function encodeTransactionEvent(
-  kind: 'PAYMENT_NOTIFICATION' | 'PAYMENT_REVERSED',
+  kind: TransactionEventKind,
   transaction: StoredTransaction,
   eventId: string,
   occurredAtMs: number,
@@ -283,4 +314,10 @@ export function toStatus(status: StatusMessage): TransactionStatus | undefined {
 
 export function fromStatus(status: TransactionStatus): StatusMessage {
   return STATUSES[status]
+}
+
+/** @returns undefined for the others: the payment is held, or its return is requested */
+export function toHeldState(state: HoldStateMessage): 'HELD' | 'RETURN_REQUESTED' | undefined {
+  if (state === HoldStateMessage.HELD) return 'HELD'
+  return state === HoldStateMessage.RETURN_REQUESTED ? 'RETURN_REQUESTED' : undefined
 }

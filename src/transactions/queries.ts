@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { joinAccount } from '../accounts/account.sql.ts'
+import type { Metadata } from '../accounts/terms/terms.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
@@ -7,9 +8,11 @@ import { DEADLINES } from '../postgres/client.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { RowOf } from '../postgres/row-of.ts'
+import { SHOWN_COLUMNS, type ShownRow, toShown } from './shown-row.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
 import { isSettled, joinSession, lockSettled } from './transaction.sql.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
+import { expectationOf, toVariance, VARIANCE, type VarianceArray } from './variance/variance.sql.ts'
 
 /** A transaction and the facts of its account. */
 export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'account_id'> {
@@ -22,6 +25,10 @@ export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'a
   last_name: string
   email: string
   account_created_at_ms: number
+  one_time: boolean
+  expected_amount_minor: string | null
+  metadata: Metadata | null
+  variance: VarianceArray | null
 }
 
 export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
@@ -29,7 +36,8 @@ export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.sessi
   ${epochMs('t.created_at')} as created_at_ms,
   t.payer_name, t.payer_account_number, t.payer_bank_code, t.payer_bank_name, t.narration,
   t.recorded_by, a.reference, a.merchant_reference, a.account_number, a.account_name, a.first_name, a.last_name,
-  a.email, ${epochMs('a.created_at')} as account_created_at_ms`
+  a.email, ${epochMs('a.created_at')} as account_created_at_ms, a.one_time, a.expected_amount_minor, a.metadata,
+  ${VARIANCE} as variance`
 
 /** The key by which a caller looks up a transaction. */
 export interface SessionKey {
@@ -58,13 +66,6 @@ export async function findBySessions(
   return found
 }
 
-type ShownRow = [
-  ...[at: number, sessionId: string, bank: BankCode, amountMinor: string],
-  ...[status: TransactionStatus, settled: boolean, paidAtMs: number],
-  ...[reference: string, accountNumber: string, accountName: string],
-  ...[firstName: string, lastName: string, email: string],
-]
-
 /**
  * As `findBySessions`, with only the fields that a business sees. Rows are arrays, which is faster:
  * this is the most frequent query of businesses.
@@ -76,9 +77,7 @@ export async function findShownBySessions(
   const result = await pool.query<ShownRow>({
     name: 'transaction-find-shown',
     query_timeout: DEADLINES.hot,
-    text: sessionsText(`t.session_id, t.bank, t.amount_minor, t.status, ${isSettled('t.id')},
-      ${epochMs('t.paid_at')}, a.reference, a.account_number, a.account_name, a.first_name,
-      a.last_name, a.email`),
+    text: sessionsText(SHOWN_COLUMNS),
     values: sessionsValues(keys),
     rowMode: 'array',
   })
@@ -90,25 +89,6 @@ export async function findShownBySessions(
     found[row[0] - 1] = other === undefined ? shown : { ...shown, alsoAtBank: other.bank }
   }
   return found
-}
-
-function toShown(row: ShownRow): ShownTransaction {
-  return {
-    sessionId: row[1],
-    bank: row[2],
-    amountMinor: BigInt(row[3]),
-    status: row[4],
-    settled: row[5],
-    paidAtMs: row[6],
-    account: {
-      reference: row[7],
-      accountNumber: row[8],
-      accountName: row[9],
-      firstName: row[10],
-      lastName: row[11],
-      email: row[12],
-    },
-  }
 }
 
 /**
@@ -136,9 +116,10 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
   ]
 }
 
-/** A recorded transaction, and which connector opened its account. */
+/** A recorded transaction, its account's id, and which connector opened that. */
 interface RecordedTransaction extends StoredTransaction {
   readonly connector: ConnectorName
+  readonly accountId: string
 }
 
 /** The key under which a payment is recorded. */
@@ -156,9 +137,11 @@ export async function findRecorded(
   pool: Pool,
   keys: readonly RecordedKey[],
 ): Promise<readonly (RecordedTransaction | undefined)[]> {
-  const result = await pool.query<TransactionRow & { at: number; connector: ConnectorName }>({
+  const result = await pool.query<
+    TransactionRow & { at: number; connector: ConnectorName; account_id: string }
+  >({
     name: 'transaction-find-recorded',
-    text: `select k.at::int4 as at, a.connector, ${TRANSACTION_COLUMNS}
+    text: `select k.at::int4 as at, a.connector, t.account_id, ${TRANSACTION_COLUMNS}
       from ${KEYS} with ordinality as k(bank, session_id, live, at)
       ${joinSession('s.session_id = k.session_id and s.bank = k.bank and s.live = coalesce(k.live, s.live)')}
       ${joinAccount('t.account_id')}
@@ -171,7 +154,8 @@ export async function findRecorded(
   })
   const found: (RecordedTransaction | undefined)[] = new Array(keys.length).fill(undefined)
   for (const row of result.rows) {
-    found[row.at - 1] = { ...toStored(row), connector: row.connector }
+    const { connector, account_id: accountId } = row
+    found[row.at - 1] = { ...toStored(row), connector, accountId }
   }
   return found
 }
@@ -186,13 +170,16 @@ export async function lockTransaction(
 ): Promise<StoredTransaction | undefined> {
   await client.query({
     name: 'transaction-lock-settled',
-    text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1`,
+    text: `select ${lockSettled('reversal', 'business_id', 'live')} from transaction where id = $1
+      for no key update`,
     values: [id],
   })
+  // A statement of its own, whose snapshot is later than the locks: what a transaction that held them wrote into
+  // other tables, as a decision about a held payment does, must be seen.
   const result = await client.query<TransactionRow>({
-    name: 'transaction-lock',
+    name: 'transaction-locked',
     text: `select ${TRANSACTION_COLUMNS} from transaction t ${joinAccount('t.account_id')}
-      where t.id = $1 for no key update of t`,
+      where t.id = $1`,
     values: [id],
   })
   return result.rows[0] && toStored(result.rows[0])
@@ -290,6 +277,9 @@ export function toStored(row: TransactionRow): StoredTransaction {
       lastName: row.last_name,
       email: row.email,
       createdAtMs: row.account_created_at_ms,
+      terms: expectationOf(row.one_time, row.expected_amount_minor),
+      metadata: row.metadata ?? undefined,
     },
+    variance: toVariance(row.variance),
   }
 }

@@ -23,6 +23,7 @@ import type {
   TokenPayment,
 } from './transaction.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
+import { recordOneTime } from './variance/record-one-time.ts'
 
 /** Records one payment and resolves after the commit. Recording the same payment again is safe. */
 export type RecordPayment = (payment: IncomingPayment) => Promise<RecordResult>
@@ -102,7 +103,13 @@ async function recordBatch(
   const { pool, findOpenAccounts, clock, log, onCommit } = dependencies
   const accounts = await findOpenAccounts(calls.map(({ item }) => item))
   const nowMs = clock.now()
-  const entries = calls.map((call, index) => toEntry(call, accounts[index], nowMs))
+  const entries: Entry[] = []
+  const oneTime: OneTimeCall[] = []
+  for (const [index, call] of calls.entries()) {
+    const account = accounts[index]
+    if (account?.terms) oneTime.push(toOneTime(call, account, account.terms.singleUse, nowMs))
+    else entries.push(toEntry(call, account, nowMs))
+  }
   const rows = entries.flatMap((entry) => entry.row ?? [])
   const recorded = rows.length > 0 ? await insertTransactions(pool, rows) : new Set<string>()
   const rest: Entry[] = []
@@ -112,13 +119,39 @@ async function recordBatch(
     } else rest.push(entry)
   }
   if (recorded.size > 0) afterCommit(log, onCommit)
+  // A statement of their own: payments into permanent accounts pay nothing for the terms of others.
+  await recordOneTime(dependencies, oneTime, nowMs, ({ call }, { isWritten, transaction, row }) => {
+    if (isWritten) call.result = { outcome: 'RECORDED', transaction }
+    else rest.push({ call, payment: call.item, row, stored: transaction })
+  })
   if (rest.length > 0) await resolveUnrecorded(dependencies, rest)
+}
+
+type OneTimeCall = ReturnType<typeof toOneTime>
+
+function toOneTime(call: PaymentCall, account: OpenAccount, isSingleUse: boolean, nowMs: number) {
+  return {
+    call,
+    accountId: account.id,
+    isSingleUse,
+    transaction: toTransaction(call.item, account, nowMs),
+    toRow: (transaction: StoredTransaction) => toRow(call.item, account.id, transaction, nowMs),
+  }
 }
 
 function toEntry(call: PaymentCall, account: OpenAccount | undefined, nowMs: number): Entry {
   const { item: payment } = call
   if (account === undefined) return { call, payment, row: undefined, stored: undefined }
-  const stored: StoredTransaction = {
+  const stored = toTransaction(payment, account, nowMs)
+  return { call, payment, row: toRow(payment, account.id, stored, nowMs), stored }
+}
+
+function toTransaction(
+  payment: IncomingPayment,
+  account: OpenAccount,
+  nowMs: number,
+): StoredTransaction {
+  return {
     id: newId('txn', nowMs),
     account,
     bank: payment.bank,
@@ -131,14 +164,24 @@ function toEntry(call: PaymentCall, account: OpenAccount | undefined, nowMs: num
     payer: payment.payer,
     narration: payment.narration,
     recordedBy: payment.recordedBy,
+    variance: undefined,
   }
+}
+
+function toRow(
+  payment: IncomingPayment,
+  accountId: string,
+  stored: StoredTransaction,
+  nowMs: number,
+): NewTransaction {
+  const { businessId, live } = stored.account
   const eventId = newId('evt', nowMs)
-  const row: NewTransaction = {
+  return {
     ...payment,
     id: stored.id,
-    accountId: account.id,
-    businessId: account.businessId,
-    live: account.live,
+    accountId,
+    businessId,
+    live,
     createdAtMs: nowMs,
     eventId,
     payload:
@@ -146,5 +189,4 @@ function toEntry(call: PaymentCall, account: OpenAccount | undefined, nowMs: num
         ? encodeTransactionEvent('PAYMENT_NOTIFICATION', stored, eventId, nowMs)
         : null,
   }
-  return { call, payment, row, stored }
 }

@@ -18,6 +18,7 @@ import {
 import { insertUnmatched, type NewUnmatched } from './unmatched/insert-unmatched.ts'
 import { resolutionsOf } from './unmatched/store.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
+import { finalizeOneTimePayments } from './variance/record-one-time.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -65,19 +66,22 @@ export async function resolveUnrecorded(
   for (const [index, { entry, transaction }] of repeats.entries()) {
     const accountNumber = numbers[index] as string
     if (classifyRepeat({ ...transaction, accountNumber }, entry.payment) === 'final') {
-      pending.push(toFinalization(entry, transaction, accountNumber, clock.now()))
+      pending.push(toFinalization(entry, transaction, accountNumber))
     } else entry.call.result = toRepeated(entry.payment, transaction, accountNumber)
   }
   if (unmatched.length > 0) await recordUnmatched(dependencies, unmatched, clock.now())
-  if (pending.length > 0) await finalizePending(dependencies, pending)
+  if (pending.length > 0) await finalizePending(dependencies, pending, clock.now())
 }
 
 const NOT_MATCHED: RecordResult = { outcome: 'UNMATCHED', transaction: undefined }
 
+/** A recorded transaction and its account. */
+type Recorded = StoredTransaction & { readonly accountId: string }
+
 /** A report whose session is recorded. */
 interface RepeatEntry {
   readonly entry: Entry
-  readonly transaction: StoredTransaction
+  readonly transaction: Recorded
 }
 
 /**
@@ -116,42 +120,73 @@ interface PendingFinalization {
   readonly entry: Entry
   readonly accountNumber: string
   /** The transaction once it is final. */
-  readonly transaction: StoredTransaction
-  readonly row: Finalization
+  readonly transaction: Recorded
 }
 
 function toFinalization(
   entry: Entry,
-  recorded: StoredTransaction,
+  recorded: Recorded,
   accountNumber: string,
-  nowMs: number,
 ): PendingFinalization {
   const { status, recordedBy } = entry.payment
-  const transaction: StoredTransaction = { ...recorded, status, recordedBy }
+  return { entry, accountNumber, transaction: { ...recorded, status, recordedBy } }
+}
+
+function toRow(
+  { payment: { status, recordedBy } }: Entry,
+  transaction: StoredTransaction,
+  nowMs: number,
+): Finalization {
+  const { id } = transaction
   const eventId = newId('evt', nowMs)
   const payload =
     status === 'SUCCESS'
       ? encodeTransactionEvent('PAYMENT_NOTIFICATION', transaction, eventId, nowMs)
       : null
-  const row = { id: recorded.id, status, createdAtMs: nowMs, eventId, payload, recordedBy }
-  return { entry, accountNumber, transaction, row }
+  return { id, status, createdAtMs: nowMs, eventId, payload, recordedBy }
+}
+
+/** Finalizes payments into permanent accounts in one statement. @returns those that another call finalized */
+async function finalizePermanent(
+  { pool, log, onCommit }: Dependencies,
+  pending: readonly PendingFinalization[],
+  nowMs: number,
+): Promise<readonly PendingFinalization[]> {
+  if (pending.length === 0) return []
+  const rows = pending.map(({ entry, transaction }) => toRow(entry, transaction, nowMs))
+  const finalized = await finalizeTransactions(pool, rows)
+  const rest: PendingFinalization[] = []
+  for (const [index, each] of pending.entries()) {
+    const { entry, transaction } = each
+    if (finalized.has(rows[index]?.eventId ?? '')) {
+      entry.call.result = { outcome: 'RECORDED', transaction }
+    } else rest.push(each)
+  }
+  if (finalized.size > 0) afterCommit(log, onCommit)
+  return rest
 }
 
 async function finalizePending(
-  { pool, log, onCommit }: Dependencies,
+  dependencies: Dependencies,
   pending: readonly PendingFinalization[],
+  nowMs: number,
 ): Promise<void> {
-  const finalized = await finalizeTransactions(
-    pool,
-    pending.map(({ row }) => row),
-  )
-  const rest: PendingFinalization[] = []
-  for (const each of pending) {
-    const { entry, row, transaction } = each
-    if (finalized.has(row.eventId)) entry.call.result = { outcome: 'RECORDED', transaction }
+  const { pool } = dependencies
+  const isOneTime = ({ transaction }: PendingFinalization) =>
+    transaction.account.terms !== undefined
+  const permanent = pending.filter((each) => !isOneTime(each))
+  const rest = [...(await finalizePermanent(dependencies, permanent, nowMs))]
+  const oneTime = pending.filter(isOneTime).map((each) => ({
+    ...each,
+    accountId: each.transaction.accountId,
+    isSingleUse: true,
+    toRow: (transaction: StoredTransaction) => toRow(each.entry, transaction, nowMs),
+  }))
+  await finalizeOneTimePayments(dependencies, oneTime, nowMs, (each, written) => {
+    const { transaction } = written
+    if (written.isWritten) each.entry.call.result = { outcome: 'RECORDED', transaction }
     else rest.push(each)
-  }
-  if (finalized.size > 0) afterCommit(log, onCommit)
+  })
   if (rest.length === 0) return
   // A concurrent call finalized these after we read them: compare with the state it recorded.
   const now = await findRecorded(

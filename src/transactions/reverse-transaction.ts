@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { Clock } from '../core/clock.ts'
@@ -9,8 +9,9 @@ import type { Semaphore } from '../postgres/semaphore.ts'
 import { isLegalTransition } from './ledger/ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { lockTransaction } from './queries.ts'
-import { reversePostings } from './store.ts'
+import { reversePostings } from './reverse-store.ts'
 import type { StoredTransaction } from './transaction.ts'
+import { returnedOf } from './variance/hold.ts'
 
 interface Dependencies {
   readonly pool: Pool
@@ -36,28 +37,45 @@ export async function reverseTransaction(
     inTransaction(pool, async (client) => {
       const transaction = await lockTransaction(client, request.transactionId)
       if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
-      const { settled, status } = transaction
-      if (status === 'REVERSED') {
-        throw new Fault('already_reversed', 'The transaction was reversed before')
-      }
-      if (!isLegalTransition(transaction, { status: 'REVERSED', settled })) {
-        throw new Fault('not_reversible', 'Only a successful payment can be reversed')
-      }
-      const nowMs = clock.now()
-      const reversal = { reason: request.reason, reversedAtMs: nowMs }
-      const after: StoredTransaction = { ...transaction, status: 'REVERSED', reversal }
-      const eventId = newId('evt', nowMs)
-      const payload = encodeTransactionEvent('PAYMENT_REVERSED', after, eventId, nowMs)
-      await reversePostings(client, transaction.id, { ...reversal, eventId, payload })
-      await appendAudit(client, actor, {
-        action: 'transaction.reverse',
-        targetId: transaction.id,
-        businessId: transaction.account.businessId,
-        details: { reason: request.reason, amountMinor: `${transaction.amountMinor}`, settled },
-      })
-      return after
+      const { reason } = request
+      return reverseLocked(client, transaction, { reason, nowMs: clock.now() }, actor)
     }),
   )
   onCommit()
   return reversed
+}
+
+/**
+ * Reverses a locked transaction. If it was held, it is so no longer.
+ *
+ * @param action what the audit log calls it
+ * @throws Fault already_reversed, not_reversible
+ */
+export async function reverseLocked(
+  client: PoolClient,
+  transaction: StoredTransaction,
+  { reason, nowMs }: { readonly reason: string; readonly nowMs: number },
+  actor: Actor,
+  action: 'transaction.reverse' | 'transaction.complete_return' = 'transaction.reverse',
+): Promise<StoredTransaction> {
+  const { settled, status } = transaction
+  if (status === 'REVERSED') {
+    throw new Fault('already_reversed', 'The transaction was reversed before')
+  }
+  if (!isLegalTransition(transaction, { status: 'REVERSED', settled })) {
+    throw new Fault('not_reversible', 'Only a successful payment can be reversed')
+  }
+  const reversal = { reason, reversedAtMs: nowMs }
+  const variance = returnedOf(transaction.variance, nowMs)
+  const after: StoredTransaction = { ...transaction, status: 'REVERSED', reversal, variance }
+  const eventId = newId('evt', nowMs)
+  const payload = encodeTransactionEvent('PAYMENT_REVERSED', after, eventId, nowMs)
+  await reversePostings(client, transaction.id, { ...reversal, eventId, payload })
+  await appendAudit(client, actor, {
+    action,
+    targetId: transaction.id,
+    businessId: transaction.account.businessId,
+    details: { reason, amountMinor: `${transaction.amountMinor}`, settled },
+  })
+  return after
 }

@@ -99,7 +99,7 @@ export function createTransactionRpc({
         return { transaction: toTransactionMessage(transaction, { recorder }) }
       }
       const settlesAt = await settlesAtOf(businessId)
-      const settlesAtMs = settlesAt(transaction.createdAtMs)
+      const settlesAtMs = settlesAt(creditedAtOf(transaction))
       return { transaction: toTransactionMessage(transaction, { settlesAtMs, recorder }) }
     },
     async listTransactions(request, context) {
@@ -123,7 +123,7 @@ export function createTransactionRpc({
         : undefined
       const transactions = rows.map((row) =>
         toTransactionMessage(row, {
-          settlesAtMs: awaitsSettlement(row) ? settlesAt?.(row.createdAtMs) : undefined,
+          settlesAtMs: awaitsSettlement(row) ? settlesAt?.(creditedAtOf(row)) : undefined,
           recorder: recorderOf(row, context),
         }),
       )
@@ -159,8 +159,14 @@ function recorderOf({ recordedBy }: StoredTransaction, { values }: HandlerContex
 }
 
 /** Whether the transaction waits for settlement. */
-function awaitsSettlement({ status, settled }: StoredTransaction): boolean {
-  return status === 'SUCCESS' && !settled
+function awaitsSettlement({ status, settled, variance }: StoredTransaction): boolean {
+  const isCredited = variance?.hold === undefined || variance.hold === 'ACCEPTED'
+  return status === 'SUCCESS' && !settled && isCredited
+}
+
+/** A payment that was held is credited when it is accepted. */
+function creditedAtOf({ createdAtMs, variance }: StoredTransaction): number {
+  return variance?.decidedAtMs ?? createdAtMs
 }
 
 /** Checked here, because as a rule of the schema it would cost ten times as much as all others. */

@@ -1,6 +1,5 @@
-import type { Pool, PoolClient } from 'pg'
+import type { Pool } from 'pg'
 import { isAccountOpen } from '../accounts/account.sql.ts'
-import { assert } from '../core/errors.ts'
 import { appendEvents } from '../events/append-events.ts'
 import {
   bigintArray,
@@ -62,14 +61,43 @@ export async function insertTransactions(
 ): Promise<ReadonlySet<string>> {
   const result = await runStatement<{ id: string }>(pool, {
     name: 'transaction-record',
-    text: `with input as (
+    text: RECORD,
+    values: recordValues(rows),
+  })
+  return new Set(result.rows.map((row) => row.id))
+}
+
+/** The parts of a statement that differ between permanent and one-time accounts. */
+export interface RecordParts {
+  /** SQL: further columns of the input, after a comma; empty: none. */
+  readonly columns: string
+  readonly posting: typeof PAYMENT_POSTING
+  readonly event: typeof PAYMENT_EVENT
+  /** SQL: further subqueries, after a comma, given the source of the rows whose money has arrived. */
+  readonly further: (source: string) => string
+}
+
+const PERMANENT: RecordParts = {
+  columns: '',
+  posting: PAYMENT_POSTING,
+  event: PAYMENT_EVENT,
+  further: () => '',
+}
+
+const RECORD = recordText(PERMANENT)
+
+const FINALIZE = finalizeText(PERMANENT)
+
+/** SQL that records payments, with parameters from $19 on for further columns. It returns the ids recorded. */
+export function recordText({ columns, posting, event, further }: RecordParts, arrays = ''): string {
+  return `with input as (
         select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
           $6::bigint[], $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[],
           $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bytea[],
-          $17::boolean[], $18::text[])
+          $17::boolean[], $18::text[]${arrays})
           as i(id, business_id, account_id, bank, session_id, amount_minor, status, paid_at,
             created_at, payer_name, payer_account_number, payer_bank_code, payer_bank_name,
-            narration, event_id, payload, live, recorded_by)
+            narration, event_id, payload, live, recorded_by${columns})
       ), unmatched as materialized (
         -- Locked in the same order as an operator's resolution locks them, to prevent deadlocks.
         select session_id, bank, resolution from unmatched_payment
@@ -90,33 +118,34 @@ export async function insertTransactions(
           recorded_by
         from input join new_session on transaction_id = id returning id
       ), posted as (
-        ${appendPostings(PAYMENT_POSTING, RECORDED)}
+        ${appendPostings(posting, RECORDED)}
       ), published as (
-        ${appendEvents(PAYMENT_EVENT, RECORDED)}
-      )
-      select id from recorded`,
-    values: [
-      textArray(rows.map((row) => row.id)),
-      textArray(rows.map((row) => row.businessId)),
-      textArray(rows.map((row) => row.accountId)),
-      textArray(rows.map((row) => row.bank)),
-      textArray(rows.map((row) => row.sessionId)),
-      bigintArray(rows.map((row) => row.amountMinor)),
-      textArray(rows.map((row) => row.status)),
-      timestampArray(rows.map((row) => row.paidAtMs)),
-      timestampArray(rows.map((row) => row.createdAtMs)),
-      textArray(rows.map((row) => row.payer.name)),
-      textArray(rows.map((row) => row.payer.accountNumber)),
-      textArray(rows.map((row) => row.payer.bankCode)),
-      textArray(rows.map((row) => row.payer.bankName)),
-      textArray(rows.map((row) => row.narration)),
-      textArray(rows.map((row) => row.eventId)),
-      byteaArray(rows.map((row) => row.payload)),
-      booleanArray(rows.map((row) => row.live)),
-      textArray(rows.map((row) => row.recordedBy)),
-    ],
-  })
-  return new Set(result.rows.map((row) => row.id))
+        ${appendEvents(event, RECORDED)}
+      )${further(RECORDED)}
+      select id from recorded`
+}
+
+export function recordValues(rows: readonly NewTransaction[]): Buffer[] {
+  return [
+    textArray(rows.map((row) => row.id)),
+    textArray(rows.map((row) => row.businessId)),
+    textArray(rows.map((row) => row.accountId)),
+    textArray(rows.map((row) => row.bank)),
+    textArray(rows.map((row) => row.sessionId)),
+    bigintArray(rows.map((row) => row.amountMinor)),
+    textArray(rows.map((row) => row.status)),
+    timestampArray(rows.map((row) => row.paidAtMs)),
+    timestampArray(rows.map((row) => row.createdAtMs)),
+    textArray(rows.map((row) => row.payer.name)),
+    textArray(rows.map((row) => row.payer.accountNumber)),
+    textArray(rows.map((row) => row.payer.bankCode)),
+    textArray(rows.map((row) => row.payer.bankName)),
+    textArray(rows.map((row) => row.narration)),
+    textArray(rows.map((row) => row.eventId)),
+    byteaArray(rows.map((row) => row.payload)),
+    booleanArray(rows.map((row) => row.live)),
+    textArray(rows.map((row) => row.recordedBy)),
+  ]
 }
 
 /** The final status of a pending transaction, with its event. */
@@ -137,10 +166,22 @@ export async function finalizeTransactions(
 ): Promise<ReadonlySet<string>> {
   const result = await runStatement<{ event_id: string }>(pool, {
     name: 'transaction-finalize',
-    text: `with input as (
+    text: FINALIZE,
+    values: finalizeValues(rows),
+  })
+  return new Set(result.rows.map((row) => row.event_id))
+}
+
+/** SQL that finalizes payments, with parameters from $7 on for further columns. It returns the event ids. */
+export function finalizeText(
+  { columns, posting, event, further }: RecordParts,
+  arrays = '',
+): string {
+  const successful = "from finalized where status = 'SUCCESS'"
+  return `with input as (
         select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::bytea[],
-          $6::text[])
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by)
+          $6::text[]${arrays})
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by${columns})
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
         select id from transaction where id = any ($1::text[]) and status = 'PENDING'
@@ -150,91 +191,22 @@ export async function finalizeTransactions(
         update transaction t set status = new_status, created_at = recorded_at,
           recorded_by = finalized_by
         from input join locked using (id) where t.id = input.id
-        returning t.*, event_id, payload
+        returning t.*, event_id, payload${columns}
       ), posted as (
-        ${appendPostings(PAYMENT_POSTING, "from finalized where status = 'SUCCESS'")}
+        ${appendPostings(posting, successful)}
       ), published as (
-        ${appendEvents(PAYMENT_EVENT, "from finalized where status = 'SUCCESS'")}
-      )
-      select event_id from finalized`,
-    values: [
-      textArray(rows.map((row) => row.id)),
-      textArray(rows.map((row) => row.status)),
-      timestampArray(rows.map((row) => row.createdAtMs)),
-      textArray(rows.map((row) => row.eventId)),
-      byteaArray(rows.map((row) => row.payload)),
-      textArray(rows.map((row) => row.recordedBy)),
-    ],
-  })
-  return new Set(result.rows.map((row) => row.event_id))
+        ${appendEvents(event, successful)}
+      )${further(successful)}
+      select event_id from finalized`
 }
 
-/** The posting that reverses another: debit and credit are swapped. */
-const MIRRORED_POSTING = {
-  transaction_id: 'r.id',
-  kind: "p.kind || '_reversal'",
-  business_id: 'r.business_id',
-  live: 'r.live',
-  debit_account: 'p.credit_account',
-  credit_account: 'p.debit_account',
-  amount_minor: 'p.amount_minor',
-  created_at: '$3',
-}
-
-const changeOf = (account: string) =>
-  `coalesce((select amount_minor from changes where account = '${account}'), 0)`
-
-const REVERSAL_EVENT = {
-  event_id: '$4',
-  kind: "'PAYMENT_REVERSED'",
-  occurred_at: '$3',
-  payload: '$5',
-  subject_id: 'id',
-  pending_minor: changeOf('pending'),
-  available_minor: changeOf('available'),
-  fees_minor: changeOf('fees'),
-}
-
-/**
- * Reverses a locked, successful transaction: adds the mirror of each of its postings, and an event
- * that carries the change of the balances.
- */
-export async function reversePostings(
-  client: PoolClient,
-  id: string,
-  reversal: {
-    readonly reason: string
-    readonly reversedAtMs: number
-    readonly eventId: string
-    readonly payload: Uint8Array
-  },
-): Promise<void> {
-  const result = await client.query({
-    name: 'transaction-reverse',
-    text: `with reversed as (
-        update transaction set status = 'REVERSED' where id = $1 and status = 'SUCCESS'
-        returning id, business_id, live
-      ), reason as (
-        insert into reversal (transaction_id, reason, reversed_at) select id, $2, $3 from reversed
-      ), mirrored as (
-        ${appendPostings(MIRRORED_POSTING, 'from reversed r join ledger_posting p on p.transaction_id = r.id')}
-        returning debit_account, credit_account, amount_minor
-      ), changes as (
-        select account, sum(amount_minor) as amount_minor from (
-          select credit_account as account, amount_minor from mirrored
-          union all select debit_account, -amount_minor from mirrored
-        ) side group by account
-      ), published as (
-        ${appendEvents(REVERSAL_EVENT, 'from reversed')}
-      )
-      select id from reversed`,
-    values: [
-      id,
-      reversal.reason,
-      new Date(reversal.reversedAtMs),
-      reversal.eventId,
-      reversal.payload,
-    ],
-  })
-  assert(result.rows.length === 1, 'a locked, successful transaction can be reversed')
+export function finalizeValues(rows: readonly Finalization[]): Buffer[] {
+  return [
+    textArray(rows.map((row) => row.id)),
+    textArray(rows.map((row) => row.status)),
+    timestampArray(rows.map((row) => row.createdAtMs)),
+    textArray(rows.map((row) => row.eventId)),
+    byteaArray(rows.map((row) => row.payload)),
+    textArray(rows.map((row) => row.recordedBy)),
+  ]
 }

@@ -6,7 +6,13 @@ export function joinTransaction(id: string): string {
 /** SQL: all transactions `t`. */
 export const TRANSACTIONS = 'transaction t'
 
-/** SQL: whether the transaction `t` is waiting for its settlement. */
+/**
+ * SQL: the condition on the kind of an event that credits a payment to its business: when it is recorded, or, if it
+ * was held, when it is accepted. The notification of a held payment changes no balance.
+ */
+export const CREDITS_PAYMENT = "in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')"
+
+/** SQL: whether the transaction `t`, which an event has credited, is waiting for its settlement. */
 export const IS_UNSETTLED = `t.status = 'SUCCESS' and not ${isSettled('t.id')}`
 
 /** SQL: whether the transaction of an id is settled. `offset 0` keeps the planner from reading all postings. */

@@ -1,4 +1,6 @@
+import type { Metadata, PaymentTerms } from '../accounts/terms/terms.ts'
 import type { BankCode } from '../banks/bank.ts'
+import type { PaymentVariance } from './variance/hold.ts'
 
 /** The statuses of a transaction, the same in every protocol. */
 export const TRANSACTION_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'REVERSED'] as const
@@ -70,6 +72,9 @@ export interface AccountFacts {
   readonly lastName: string
   readonly email: string
   readonly createdAtMs: number
+  /** Undefined: a permanent account. */
+  readonly terms?: Pick<PaymentTerms, 'expectedAmountMinor'> | undefined
+  readonly metadata?: Metadata | undefined
 }
 
 /** Why and when a payment was reversed. */
@@ -94,6 +99,8 @@ export interface StoredTransaction {
   readonly narration: string
   /** If the payment was PENDING first: who recorded its final status. */
   readonly recordedBy: RecordedBy
+  /** Undefined for permanent accounts, and while the money has not arrived. */
+  readonly variance?: PaymentVariance | undefined
   /** When its event got its place; present in lists by recorded time. */
   readonly recordedAtMs?: number
   /** Present on a reversed transaction, in queries that load it. */
@@ -104,11 +111,25 @@ export interface StoredTransaction {
 export interface ShownTransaction
   extends Pick<
     StoredTransaction,
-    'sessionId' | 'bank' | 'amountMinor' | 'status' | 'settled' | 'paidAtMs' | 'recordedAtMs'
+    | 'sessionId'
+    | 'bank'
+    | 'amountMinor'
+    | 'status'
+    | 'settled'
+    | 'paidAtMs'
+    | 'recordedAtMs'
+    | 'variance'
   > {
   readonly account: Pick<
     AccountFacts,
-    'reference' | 'accountNumber' | 'accountName' | 'firstName' | 'lastName' | 'email'
+    | 'reference'
+    | 'accountNumber'
+    | 'accountName'
+    | 'firstName'
+    | 'lastName'
+    | 'email'
+    | 'terms'
+    | 'metadata'
   >
   /** Another bank at which a payment of the business has the same session id. */
   readonly alsoAtBank?: BankCode

@@ -42,6 +42,8 @@ test('the commands are those of the contract', () => {
       ...['token issue', 'token revoke', 'token list', 'audit list', 'audit verify'],
       ...['account create', 'account get', 'account list', 'account close', 'account resolve'],
       ...['transfer simulate', 'transaction get', 'transaction list', 'transaction reverse'],
+      ...['transaction held', 'transaction accept', 'transaction return'],
+      'transaction complete-return',
       ...['settle run', 'settle preview', 'settle list', 'settle terms', 'balance', 'statement'],
       ...['ledger verify', 'holiday add', 'holiday remove', 'holiday list'],
       ...['unmatched list', 'unmatched assign', 'unmatched return', 'notification list'],

@@ -5,6 +5,7 @@ import { DISPATCH } from './dispatch.ts'
 import { DUE_SETTLEMENTS } from './due.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
+import { ONE_TIME } from './one-time.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
@@ -22,6 +23,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...RELAYING,
   ...REPLICAS,
   ...TRANSACTIONS,
+  ...ONE_TIME,
   ...SETTLEMENT_RULES,
   ...DUE_SETTLEMENTS,
   ...WEBHOOKS,

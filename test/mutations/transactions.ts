@@ -6,6 +6,11 @@ const MIGRATION = 'src/postgres/migrations/Migration20261122000000_initial.ts'
 const RECORD = 'test/transactions/record-payment.test.ts'
 
 const store = inFile('src/transactions/store.ts', RECORD, 'test/transactions/guards.test.ts')
+const reversal = inFile(
+  'src/transactions/reverse-store.ts',
+  RECORD,
+  'test/transactions/guards.test.ts',
+)
 const final = inFile('src/transactions/store.ts', 'test/transactions/concurrency.test.ts')
 const modes = inFile('src/transactions/store.ts', 'test/transactions/modes.test.ts')
 const batch = inFile(
@@ -58,13 +63,13 @@ export const TRANSACTIONS = [
   ),
   store(
     'a payment that fails is credited',
-    '${appendPostings(PAYMENT_POSTING, "from finalized where status = \'SUCCESS\'")}',
-    '${appendPostings(PAYMENT_POSTING, "from finalized")}',
+    '${appendPostings(posting, successful)}',
+    "${appendPostings(posting, 'from finalized')}",
   ),
   store(
     'a payment that fails has an event',
-    '${appendEvents(PAYMENT_EVENT, "from finalized where status = \'SUCCESS\'")}',
-    '${appendEvents(PAYMENT_EVENT, "from finalized")}',
+    '${appendEvents(event, successful)}',
+    "${appendEvents(event, 'from finalized')}",
   ),
   final(
     'a final transaction is finalized again',
@@ -76,7 +81,7 @@ export const TRANSACTIONS = [
     "pending_minor: 'amount_minor',\n}",
     "pending_minor: '0',\n}",
   ),
-  store(
+  reversal(
     'a reversal repeats the posting that it undoes',
     "debit_account: 'p.credit_account',\n  credit_account: 'p.debit_account'",
     "debit_account: 'p.debit_account',\n  credit_account: 'p.credit_account'",
@@ -124,8 +129,8 @@ export const TRANSACTIONS = [
   ),
   unrecorded(
     'two final reports at once are both acknowledged as recorded',
-    'if (finalized.has(row.eventId)) entry',
-    'if (finalized !== undefined) entry',
+    "if (finalized.has(rows[index]?.eventId ?? ''))",
+    'if (finalized !== undefined)',
   ),
   unrecorded(
     'a conflict is acknowledged as a duplicate',

@@ -82,6 +82,11 @@ function isByRecordedTime({ recordedFrom, recordedTo }: Request): boolean {
   return recordedFrom !== undefined || recordedTo !== undefined
 }
 
+const HELD_AT = tokenAt(
+  'transaction_id',
+  `payment_variance where ${OF_BUSINESS} and hold in ('HELD', 'RETURN_REQUESTED')`,
+  'transaction_id desc',
+)
 const AUDIT_AT = tokenAt('number::text', 'audit_entry', 'number desc')
 const AUDIT_FROM_OLDEST_AT = tokenAt('number::text', 'audit_entry', 'number asc')
 
@@ -149,6 +154,11 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: EVENTS_AT,
       buffersMax: 1_500,
     },
+    'HeldPaymentService.ListHeldPayments': {
+      filters: { businessId: [SEEDED_BUSINESS], holdState: [1, 3], live: [true, false] },
+      at: HELD_AT,
+    },
+    'ThirdPartyService.ListHeldPayments': { filters: {}, at: HELD_AT },
     'ReconciliationService.ListUnmatchedPayments': {
       filters: { bank: [1, 2, 4] },
       at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),

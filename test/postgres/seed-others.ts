@@ -104,6 +104,11 @@ const exceptions = [
       resolved_at)
     select id, '1', 1, 'SUCCESS', 'cfl_' || id, now(), case when right(id, 1) = '0' then null else now() end
     from transaction order by id limit $1`,
+  `insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use, decided_at)
+    select id, business_id, live, account_id, 'UNDERPAID', hold, false, case when hold <> 'HELD' then now() end
+    from (select t.*, row_number() over (order by id) as n from transaction t order by id limit $1) t
+      cross join lateral (values (case when n <= 100 then 'RETURN_REQUESTED' when n % 2 = 0 then 'HELD' else 'ACCEPTED' end))
+      as h(hold)`,
   `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome,
       cause, tries)
     select ${idOf('ntf', 'n')}, case when n <= 60 then 'PALMPAY' else '9PSB' end, n::text::bytea, now(), '', n,

@@ -61,10 +61,12 @@ async function insert(status: TransactionStatus, overrides: Record<string, unkno
 
 const SIDES: Readonly<Record<PostingKind, readonly [debit: string, credit: string]>> = {
   payment: ['clearing:9PSB', 'pending'],
+  acceptance: ['held', 'pending'],
   settlement: ['pending', 'available'],
   fee: ['available', 'fees'],
   fee_reversal: ['fees', 'available'],
   settlement_reversal: ['available', 'pending'],
+  acceptance_reversal: ['pending', 'held'],
   payment_reversal: ['pending', 'clearing:9PSB'],
 }
 
@@ -270,6 +272,74 @@ describe('the database allows the settlement of a successful transaction once', 
       await expect(second.waiting).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
     },
   )
+})
+
+describe('the database holds a payment until it is accepted', () => {
+  const held = { kind: 'payment', credit: 'held' }
+  const settled = SETTLED.map((kind) => ({ kind }))
+
+  async function insertHeld(variance = 'UNDERPAID') {
+    const id = await insert('SUCCESS')
+    await sql(...post(id, held))
+    await sql(
+      `insert into payment_variance (transaction_id, business_id, live, account_id, variance, hold, is_use)
+        values ($1, 'biz_1', true, 'acc_1', $2, 'HELD', false)`,
+      [id, variance],
+    )
+    return id
+  }
+
+  test('rejects its settlement before, and allows it after', async () => {
+    const id = await insertHeld()
+    await refuses(...post(id, ...settled))
+    await sql(...postAll(id, ['acceptance']))
+    await refuses(...postAll(id, ['acceptance']))
+    await sql(...post(id, ...settled))
+  })
+
+  test('rejects an acceptance of a payment that is not held, of a part, and for another business', async () => {
+    await refuses(...postAll(await insertAt({ status: 'SUCCESS', settled: false }), ['acceptance']))
+    const id = await insertHeld()
+    await refuses(...post(id, { kind: 'acceptance', amount: 499 }))
+    await refuses(...post(id, { kind: 'acceptance', business: 'biz_2' }))
+    await refuses(...post(await insert('PENDING'), { kind: 'acceptance' }))
+  })
+
+  test('rejects a reversal that leaves the acceptance', async () => {
+    const id = await insertHeld()
+    await sql(...postAll(id, ['acceptance']))
+    const reverse = "update transaction set status = 'REVERSED' where id = $1"
+    await sql(...post(id, { kind: 'payment_reversal', debit: 'held' }))
+    await refuses(reverse, [id])
+    await sql(...postAll(id, ['acceptance_reversal']))
+    await sql(reverse, [id])
+  })
+
+  test.each([
+    ['ACCEPTED', 'RETURNED'],
+    ['ACCEPTED', 'HELD'],
+    ['RETURN_REQUESTED', 'ACCEPTED'],
+    ['RETURNED', 'ACCEPTED'],
+  ])('rejects the transition from %s to %s', async (from, to) => {
+    const id = await insertHeld()
+    const move = `update payment_variance set hold = $2,
+      decided_at = case when $2 = 'HELD' then null else now() end where transaction_id = $1`
+    await sql(move, [id, from])
+    await refuses(move, [id, to])
+  })
+
+  test('rejects a second use of an account, another variance, and deleting one', async () => {
+    const use = `update payment_variance set hold = 'ACCEPTED', decided_at = now(), is_use = true
+      where transaction_id = $1`
+    await sql(use, [await insertHeld()])
+    const id = await insertHeld()
+    await refuses(use, [id])
+    await refuses(
+      "update payment_variance set variance = 'NONE', hold = null where transaction_id = $1",
+      [id],
+    )
+    await refuses('delete from payment_variance where transaction_id = $1', [id])
+  })
 })
 
 /** How many transactions wait for an advisory lock. */

@@ -190,7 +190,7 @@ export function orderOf(
   alias: string,
   attempt: Pick<AccountOrder, 'idType' | 'idNumber' | 'verification' | 'attempt' | 'repeated'>,
 ): AccountOrder {
-  const { bank, reference, firstName, lastName, email, phone } = account
+  const { bank, reference, firstName, lastName, email, phone, terms } = account
   const accountName = accountNameOf(alias, firstName, lastName)
-  return { bank, reference, accountName, firstName, lastName, email, phone, ...attempt }
+  return { bank, reference, accountName, firstName, lastName, email, phone, terms, ...attempt }
 }

@@ -6,6 +6,7 @@ import { byteaArray, textArray, timestampArray } from '../../postgres/binary-arr
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { RowOf } from '../../postgres/row-of.ts'
 import { AccountEntity } from '../account.entity.ts'
+import { TAKES_PAYMENTS } from '../account.sql.ts'
 import type { StoredAccount } from '../account.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from '../store.ts'
 import type { OpeningState, PendingOpening } from './opening.ts'
@@ -181,7 +182,7 @@ export async function openPending(
       ), opened as (
         update account a set status = 'ACTIVE', account_number = i.account_number,
           account_name = i.account_name, bank_account_id = i.bank_account_id, last_cause = '',
-          next_try_at = null
+          next_try_at = null, end_due_at = a.expires_at
         from input i where a.id = i.id and a.status = 'PENDING'
           and ($8::timestamptz is null or a.claimed_until <= $8)
         returning a.id, a.business_id, a.live
@@ -203,8 +204,8 @@ export async function openPending(
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** Closes an ACTIVE account and appends its event, in one commit. @returns whether it was ACTIVE */
-export async function closeActive(
+/** Closes an account and appends its event, in one commit. @returns whether it was open */
+export async function closeOpen(
   pool: Queryable,
   id: string,
   event: Pick<Opening, 'eventId' | 'occurredAtMs' | 'payload'>,
@@ -212,7 +213,9 @@ export async function closeActive(
   const result = await pool.query({
     name: 'account-close',
     text: `with closed as (
-        update account set status = 'CLOSED' where id = $1 and status = 'ACTIVE'
+        update account set status = 'CLOSED',
+          end_due_at = case when status = 'EXPIRED' then end_due_at end
+        where id = $1 and ${TAKES_PAYMENTS}
         returning business_id, live
       ), appended as (
         ${appendEvents(CLOSED_EVENT, 'from closed')}

@@ -96,6 +96,8 @@ export function openAccount(
     email: requested.email,
     phone: requested.phone,
     createdAtMs: requested.createdAtMs,
+    terms: requested.terms,
+    metadata: requested.metadata,
   }
 }
 

@@ -16,6 +16,7 @@ import { type BankHttp, BankUnreachableError, NotListedError } from '../http/ban
 import { createCalls, type NinePsbResponse } from './calls.ts'
 import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
+import { termsFields } from './terms.ts'
 
 interface NinePsbOptions {
   readonly settings: NinePsbSettings
@@ -24,7 +25,7 @@ interface NinePsbOptions {
 }
 
 /**
- * 9 Payment Service Bank: static virtual accounts that take any amount.
+ * 9 Payment Service Bank: static virtual accounts that take any amount, or what an account's terms allow.
  *
  * Source: the bank's document "Virtual Account Service". The bank cannot look up an account by our
  * reference, and rejects a reference that was used before. An opening with an unknown result is
@@ -40,9 +41,11 @@ export function createNinePsb({ settings, http, clock }: NinePsbOptions): LiveCo
     // The bank recognises our reference.
     afterCrash: 'retry',
     async openAccount(order, signal) {
-      const response = await calls.post(settings.createPath, orderBody(order, settings), signal)
+      const body = orderBody(order, settings, clock.now())
+      const response = await calls.post(settings.createPath, body, signal)
       return toAccountResult(order, response)
     },
+    fixesExpiry: true,
     async closeAccount({ reference, accountNumber }, signal) {
       const customer = { account: { number: accountNumber } }
       const response = await calls.post(
@@ -74,7 +77,7 @@ export function createNinePsb({ settings, http, clock }: NinePsbOptions): LiveCo
   }
 }
 
-function orderBody(order: AccountOrder, settings: NinePsbSettings): JsonFields {
+function orderBody(order: AccountOrder, settings: NinePsbSettings, nowMs: number): JsonFields {
   const defaults = {
     order: {
       amount: 0,
@@ -85,9 +88,11 @@ function orderBody(order: AccountOrder, settings: NinePsbSettings): JsonFields {
     },
     customer: { account: { type: 'STATIC' } },
   }
+  const { amount, account } = termsFields(order.terms, nowMs)
   return mergeFields(mergeFields(defaults, settings.createFields), {
     transaction: { reference: order.reference },
-    customer: { account: { name: order.accountName } },
+    ...(amount && { order: amount }),
+    customer: { account: { ...account, name: order.accountName } },
   })
 }
 

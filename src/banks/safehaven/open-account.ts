@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import type { Clock } from '../../core/clock.ts'
 import type { AccountOrder, AccountResult } from '../bank.ts'
 import { type BankFields, fieldsOf, isAccountNumber, textOf } from '../bank-fields.ts'
 import { mergeFields } from '../create-fields.ts'
@@ -6,6 +7,7 @@ import { getPath } from '../get-path.ts'
 import { plainText } from '../plain-text.ts'
 import type { SafeHavenCall, SafeHavenResponse } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
+import { termsFields } from './terms.ts'
 
 type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
 type SubAccountSettings = Extract<AccountSettings, { kind: 'sub-account' }>
@@ -14,14 +16,15 @@ type SubAccountSettings = Extract<AccountSettings, { kind: 'sub-account' }>
  * Opens an account. Safe Haven cannot look up accounts by our reference, so an opening with an
  * unknown result is queued for manual review.
  */
-export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCall) {
+export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCall, clock: Clock) {
   const { account, virtualAccountsPath, subAccountsPath } = settings
   return async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
     if (account.kind === 'sub-account' && identityOf(order, account) === undefined) {
       return rejected('identityId', "is required: the customer's verification at the bank")
     }
     const path = account.kind === 'virtual' ? virtualAccountsPath : subAccountsPath
-    const response = await call('POST', path, fieldsOfOrder(order, settings), signal)
+    const fields = fieldsOfOrder(order, settings, clock.now())
+    const response = await call('POST', path, fields, signal)
     if (response.kind === 'unreached') return { kind: 'unavailable', cause: response.cause }
     if (response.kind === 'unclear') return manualReview(response.cause)
     if (response.kind === 'refused') return toRejection(order, response)
@@ -33,14 +36,14 @@ export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCa
   }
 }
 
-function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings) {
+function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings, nowMs: number) {
   const { account, callbackUrl, callbackSecret, createFields } = settings
   const common = {
     callbackUrl: `${callbackUrl}/${callbackSecret}`,
     externalReference: order.reference,
   }
   if (account.kind === 'virtual') {
-    const fields = {
+    const defaults = {
       ...common,
       validFor: account.validForSeconds,
       settlementAccount: {
@@ -50,7 +53,7 @@ function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings) {
       amountControl: account.amountControl,
       amount: account.amountNaira,
     }
-    return mergeFields(fields, createFields)
+    return mergeFields(mergeFields(defaults, createFields), termsFields(order.terms, nowMs))
   }
   const fields = {
     ...common,

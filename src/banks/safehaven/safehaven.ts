@@ -32,11 +32,11 @@ export interface SafeHavenOptions {
  * expiring virtual accounts, which can be closed but have no statements.
  */
 export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
-  const { settings, warn } = options
+  const { settings, clock, warn } = options
   const call = createSafeHavenCall(options)
   const common = {
     afterCrash: 'manual review' as const,
-    openAccount: createOpenAccount(settings, call),
+    openAccount: createOpenAccount(settings, call, clock),
     read: (notification: Parameters<LiveConnector['read']>[0]) =>
       readNotification(notification, settings.callbackSecret),
     acknowledge,
@@ -46,6 +46,7 @@ export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
   if (settings.account.kind === 'virtual') {
     return {
       ...common,
+      fixesExpiry: true,
       closeAccount: (account, signal) => closeAccount(settings, call, account, signal),
     }
   }

@@ -3,10 +3,12 @@ import {
   AccountStatus,
   OpeningState,
 } from '../../../gen/inflow/account/v1/account_pb.ts'
+import { AmountRule } from '../../../gen/inflow/account/v1/terms_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
+import { formatAmount } from '../../core/money.ts'
 import { localTime } from '../local-time.ts'
 import { enumName, modeName } from '../options.ts'
-import { type Column, fields, table } from '../output.ts'
+import { type Column, fields, pairsText, table } from '../output.ts'
 
 const COLUMNS: readonly Column<Account>[] = [
   { title: 'Reference', of: ({ reference }) => reference },
@@ -34,9 +36,21 @@ const DETAILS: readonly Column<Account>[] = [
   { title: 'Customer', of: ({ customer: c }) => (c ? `${c.firstName} ${c.lastName}` : '') },
   { title: 'E-mail', of: ({ customer }) => customer?.email ?? '' },
   { title: 'Phone', of: ({ customer }) => customer?.phone ?? '' },
+  { title: 'Expected', of: expectedText },
+  { title: 'Expires at', of: ({ terms }) => localTime.format(terms?.expiresAt) },
+  { title: 'Single use', of: ({ terms }) => (terms?.singleUse ? 'yes' : '') },
+  { title: 'Used at', of: ({ terms }) => localTime.format(terms?.usedAt) },
+  { title: 'Ended at', of: ({ terms }) => localTime.format(terms?.endedAt) },
+  { title: 'Metadata', of: ({ metadata }) => pairsText(metadata) },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Id', of: ({ id }) => id },
 ]
+
+/** "EXACT 5000.00"; empty for a permanent account, and if no amount is expected. */
+function expectedText({ terms }: Account): string {
+  if (terms === undefined || terms.amountMinor === 0n) return ''
+  return `${enumName(terms.amountRule, AmountRule)} ${formatAmount(terms.amountMinor)}`
+}
 
 /** A table of accounts; it shows the opening state if some accounts are pending. */
 export function accountTable(found: readonly Account[]): string {

@@ -25,6 +25,7 @@ import { accountFields, accountTable } from './account-columns.ts'
 import { addCloseAccount } from './close-account.ts'
 import { addIdNumberOptions, type IdNumberOptions, readIdNumber } from './id-number.ts'
 import { addResolveAccount } from './resolve-account.ts'
+import { addTermsOptions, type TermsOptions, termsOf } from './terms.ts'
 
 /** `inflow account` */
 export function account(noun: Command): void {
@@ -46,6 +47,7 @@ export function account(noun: Command): void {
     .option('--test', 'open it in test mode, where the sandbox serves every bank')
     .action(createAccount)
   addIdNumberOptions(create, 'identity number, 11 digits, for PALMPAY')
+  addTermsOptions(create)
   addBusinessOption(
     addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
   )
@@ -68,7 +70,7 @@ export function account(noun: Command): void {
   addServiceOptions(noun)
 }
 
-interface CreateOptions extends IdNumberOptions {
+interface CreateOptions extends IdNumberOptions, TermsOptions {
   readonly business?: string
   readonly reference: string
   readonly bank: Bank
@@ -94,6 +96,7 @@ const createAccount = serviceAction<CreateOptions>(async (service, options) => {
     idType: options.idType ?? IdType.UNSPECIFIED,
     test: options.test ?? false,
     idNumber,
+    ...termsOf(options),
   })
   printResponse(options, CreateAccountResponseSchema, response, () =>
     accountFields(response.account),

@@ -27,10 +27,11 @@ import {
   type PageOptions,
   time,
 } from '../options.ts'
-import { type Column, fields, table } from '../output.ts'
+import { type Column, fields, pairsText, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
+import { addHeldVerbs, VARIANCE_COLUMNS } from './held.ts'
 
 const ROW: readonly Column<Transaction>[] = [
   { title: 'Paid at', of: ({ paidAt }) => localTime.format(paidAt) },
@@ -60,6 +61,9 @@ export const TRANSACTION_COLUMNS: readonly Column<Transaction>[] = [
   { title: 'Settles at', of: ({ settlesAt }) => localTime.format(settlesAt) },
   { title: 'Reversed at', of: ({ reversal }) => localTime.format(reversal?.reversedAt) },
   { title: 'Reversal reason', of: ({ reversal }) => reversal?.reason ?? '' },
+  ...VARIANCE_COLUMNS,
+  { title: 'Return reason', of: ({ returnReason }) => returnReason },
+  { title: 'Metadata', of: ({ metadata }) => pairsText(metadata) },
   { title: 'Recorded by', of: recorderText },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Id', of: ({ id }) => id },
@@ -105,6 +109,7 @@ export function transaction(noun: Command): void {
     .argument('<transaction-id>', 'the transaction id, txn_…')
     .requiredOption('--reason <text>', 'why it is reversed')
     .action(reverseTransaction)
+  addHeldVerbs(noun)
   addServiceOptions(noun)
 }
 

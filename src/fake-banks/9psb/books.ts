@@ -146,7 +146,11 @@ function orderFault(body: unknown): string | undefined {
   const field = (path: string) => getPath(body, path).trim()
   if (field('transaction.reference') === '') return 'reference is mandatory.'
   if (field('customer.account.name') === '') return 'account name is mandatory.'
-  if (field('customer.account.type') !== 'STATIC') return 'account type is invalid.'
+  const type = field('customer.account.type')
+  if (type !== 'STATIC' && type !== 'DYNAMIC') return 'account type is invalid.'
+  if (type === 'DYNAMIC' && !/^([1-9]|1\d|2[0-4])$/.test(field('customer.account.expiry.hours'))) {
+    return 'expiry is invalid.'
+  }
   if (field('order.currency') !== 'NGN') return 'currency is invalid.'
   if (field('order.country') !== 'NGA') return 'country is invalid.'
   if (!/^(ANY|EXACT|HIGHEROREXACT|LOWEROREXACT)$/.test(field('order.amounttype'))) {

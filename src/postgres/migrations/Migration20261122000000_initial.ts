@@ -19,7 +19,7 @@ create table api_key (
   created_at timestamptz(3) not null, expires_at timestamptz(3), revoked_at timestamptz(3), live boolean not null,
   allowed_cidrs text[] not null, scopes text[] not null default '{}', last_used_at timestamptz(3),
   constraint api_key_scopes check (scopes <@ array['accounts:read', 'accounts:create', 'accounts:write',
-    'payments:read', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read',
+    'payments:read', 'payments:decide', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read',
     'webhooks:write']),
   constraint api_key_business_id_foreign foreign key (business_id) references business(id));
 create index api_key_business_id_id_index on api_key (business_id, id);
@@ -69,19 +69,36 @@ create table account (
   bank_account_id text not null default '', opening_state text not null default 'CREATING',
   last_cause text not null default '', next_try_at timestamptz(3), connector text not null default 'sandbox',
   requeried_at timestamptz(3),
+  one_time boolean not null default false, expected_amount_minor bigint, amount_rule text not null default 'ANY',
+  expires_at timestamptz(3), expires_in_seconds int, single_use boolean not null default false, allowed_payers jsonb,
+  metadata jsonb, used_at timestamptz(3), ended_at timestamptz(3), end_due_at timestamptz(3),
   constraint account_account_number_bank_live_unique unique (account_number, bank, live),
   constraint account_business_id_live_merchant_reference_unique unique (business_id, live, merchant_reference),
   constraint account_reference_unique unique (reference),
   constraint account_business_id_foreign foreign key (business_id) references business(id),
+  constraint account_allowed_payers check (jsonb_typeof(allowed_payers) = 'array'),
+  constraint account_amount_rule check (case when amount_rule in ('EXACT', 'AT_LEAST', 'AT_MOST') then
+    expected_amount_minor is not null else amount_rule = 'ANY' end),
   constraint account_bank check (bank in ('9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY')),
   constraint account_connector check (connector = 'sandbox' or (connector = 'live' and live)),
+  constraint account_ended check ((status = 'EXPIRED') <= (ended_at is not null)),
+  constraint account_expected_amount check (expected_amount_minor > 0),
+  constraint account_expires_in check (expires_in_seconds is null or (expires_in_seconds > 0 and
+    expires_at is not null)),
+  constraint account_metadata check (jsonb_typeof(metadata) = 'object'),
   constraint account_number_when_open check (status = 'PENDING' or (account_number is not null and account_name is not
     null)),
   constraint account_opening_state check (opening_state in ('CREATING', 'RETRYABLE', 'RETRYING', 'REQUERYING',
     'MANUAL_REVIEW')),
-  constraint account_status check (status in ('PENDING', 'ACTIVE', 'CLOSED')));
-create index account_active_bank_index on account (bank, id) where (status = 'ACTIVE' and live and connector = 'live');
+  constraint account_one_time check (one_time = (expected_amount_minor is not null or amount_rule <> 'ANY' or
+    expires_at is not null or single_use or allowed_payers is not null)),
+  constraint account_status check (status in ('PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED') and (status <> 'EXPIRED' or
+    one_time)),
+  constraint account_used check (used_at is null or single_use));
+create index account_active_bank_index on account (bank, id) where ((status = 'ACTIVE' or end_due_at is not null) and
+  live and connector = 'live');
 create index account_business_id_live_status_id_index on account (business_id, live, status, id);
+create index account_ending_index on account (end_due_at) where (end_due_at is not null);
 create index account_id_number_hash_index on account (id_number_hash) where (id_number_hash is not null);
 create index account_live_status_id_index on account (live, status, id);
 create index account_opening_index on account (next_try_at) where (status = 'PENDING');
@@ -126,14 +143,16 @@ create table ledger_posting (
   credit_account text not null, amount_minor bigint not null, created_at timestamptz(3) not null,
   live boolean not null, settlement_id text, primary key (transaction_id, kind),
   constraint ledger_posting_amount check (amount_minor > 0),
-  constraint ledger_posting_movement check ( case kind when 'payment' then (credit_account = 'pending' and
-    starts_with(debit_account, 'clearing:') and settlement_id is null) when 'settlement' then (debit_account =
+  constraint ledger_posting_movement check ( case kind when 'payment' then (credit_account in ('pending', 'held')
+    and starts_with(debit_account, 'clearing:') and settlement_id is null) when 'acceptance' then (debit_account = 'held'
+    and credit_account = 'pending' and settlement_id is null) when 'settlement' then (debit_account =
     'pending' and credit_account = 'available' and settlement_id is not null) when 'fee' then (debit_account =
     'available' and credit_account = 'fees' and settlement_id is not null) when 'fee_reversal' then (debit_account =
     'fees' and credit_account = 'available' and settlement_id is null) when 'settlement_reversal' then (debit_account
-    = 'available' and credit_account = 'pending' and settlement_id is null) when 'payment_reversal' then
-    (debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null) else false
-    end),
+    = 'available' and credit_account = 'pending' and settlement_id is null) when 'acceptance_reversal' then
+    (debit_account = 'pending' and credit_account = 'held' and settlement_id is null) when 'payment_reversal' then
+    (debit_account in ('pending', 'held') and starts_with(credit_account, 'clearing:') and settlement_id is null) else
+    false end),
   constraint ledger_posting_sides check (debit_account <> credit_account)) partition by range (transaction_id);
 create table ledger_posting_rest partition of ledger_posting for values from (minvalue) to (maxvalue) with (
   autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
@@ -156,6 +175,22 @@ create table unmatched_payment (
   constraint unmatched_payment_resolved check ((resolution is null) = (resolved_at is null)));
 create index unmatched_payment_open_bank_index on unmatched_payment (bank, id) where (resolution is null);
 create index unmatched_payment_open_index on unmatched_payment (id) where (resolution is null);
+-- A row for each payment that arrived in a one-time account; payments into permanent accounts have none.
+create table payment_variance (
+  transaction_id text collate "C" primary key, business_id text not null, live boolean not null,
+  account_id text not null, variance text not null, hold text, is_use boolean not null, decided_at timestamptz(3),
+  return_reason text not null default '',
+  constraint payment_variance_hold check (((variance = 'NONE') = (hold is null)) and hold in ('HELD', 'ACCEPTED',
+    'RETURN_REQUESTED', 'RETURNED')),
+  constraint payment_variance_decided check ((decided_at is null) = (hold is null or hold = 'HELD')),
+  constraint payment_variance_use check (not is_use or hold is null or hold = 'ACCEPTED'),
+  constraint payment_variance_variance check (variance in ('NONE', 'UNDERPAID', 'OVERPAID', 'EXPIRED', 'REPEATED',
+    'PAYER_NOT_ALLOWED')));
+create index payment_variance_held_business_index on payment_variance (business_id, live, hold, transaction_id)
+  where (hold in ('HELD', 'RETURN_REQUESTED'));
+create index payment_variance_held_index on payment_variance (live, hold, transaction_id) where (hold in ('HELD',
+  'RETURN_REQUESTED'));
+create unique index payment_variance_use_unique on payment_variance (account_id) where (is_use);
 create table reversal (
   transaction_id text collate "C" primary key, reason text not null, reversed_at timestamptz(3) not null);
 create table bank_notification (
@@ -185,7 +220,8 @@ create table outbox (
   event_id text collate "C" not null, business_id text not null, "kind" text not null, occurred_at timestamptz(3) not null,
   payload bytea not null, subject_id text, live boolean not null, pending_minor bigint not null default 0,
   available_minor bigint not null default 0, fees_minor bigint not null default 0,
-  constraint outbox_payment check (kind <> 'PAYMENT_NOTIFICATION' or pending_minor > 0)) partition by range (seq);
+  constraint outbox_payment check (case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when
+    'PAYMENT_ACCEPTED' then pending_minor > 0 else true end)) partition by range (seq);
 create index outbox_xid_index on outbox (xid);
 -- Rows are never updated. A vacuum of each 100,000 new rows finds their pages in memory, and freezes them for
 -- good: without freeze_min_age they would be read and written again long after.
@@ -753,6 +789,8 @@ create function transaction_posted() returns trigger language plpgsql as $$
         coalesce(sum(amount_minor) filter (where kind = 'payment'), 0) as payment,
         coalesce(sum(amount_minor) filter (where kind = 'settlement'), 0) as settlement,
         coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee,
+        coalesce(sum(amount_minor) filter (where kind = 'acceptance'), 0) as acceptance,
+        coalesce(sum(amount_minor) filter (where kind = 'acceptance_reversal'), 0) as acceptance_reversal,
         coalesce(sum(amount_minor) filter (where kind = 'payment_reversal'), 0) as payment_reversal,
         coalesce(sum(amount_minor) filter (where kind = 'settlement_reversal'), 0) as settlement_reversal,
         coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_reversal
@@ -762,6 +800,7 @@ create function transaction_posted() returns trigger language plpgsql as $$
       payment <> case when n.status in ('SUCCESS', 'REVERSED') then n.amount_minor else 0 end
       or settlement > case when n.status = 'REVERSED' then n.amount_minor else 0 end
       or payment_reversal <> case when n.status = 'REVERSED' then payment else 0 end
+      or acceptance_reversal <> case when n.status = 'REVERSED' then acceptance else 0 end
       or settlement_reversal <> case when n.status = 'REVERSED' then settlement else 0 end
       or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end)
     limit 1;
@@ -777,8 +816,23 @@ create function settlement_posted() returns trigger language plpgsql as $$
   declare
     wrong text;
   begin
-    if not exists (select from added where kind in ('settlement', 'fee')) then
+    if not exists (select from added where kind in ('settlement', 'fee', 'acceptance')) then
       return null;
+    end if;
+    -- A held payment is accepted once, as the primary key has it, as a whole, and only while it is successful.
+    select a.transaction_id into wrong
+    from added a left join lateral (
+      select t.amount_minor, t.business_id, t.live, t.status from transaction t where t.id = a.transaction_id offset 0
+    ) t on true left join lateral (
+      select p.amount_minor, p.credit_account from ledger_posting p
+      where p.transaction_id = a.transaction_id and p.kind = 'payment' offset 0
+    ) p on true
+    where a.kind = 'acceptance' and (t.status, a.business_id, a.live, a.amount_minor, p.amount_minor, p.credit_account)
+      is distinct from ('SUCCESS', t.business_id, t.live, t.amount_minor, t.amount_minor, 'held')
+    limit 1;
+    if found then
+      raise exception 'the transaction % cannot be accepted so', wrong
+        using errcode = 'integrity_constraint_violation';
     end if;
     perform lock_settled(b.business_id, b.live, false) from (
       select distinct business_id, live from added where kind in ('settlement', 'fee') order by 1, 2) b;
@@ -790,8 +844,9 @@ create function settlement_posted() returns trigger language plpgsql as $$
     ) s cross join lateral (
       select business_id, live, amount_minor, status from transaction t where t.id = s.transaction_id offset 0
     ) t cross join lateral (
-      select coalesce(sum(amount_minor) filter (where kind = 'payment'), 0) as payment,
-        count(*) filter (where kind not in ('payment', 'settlement', 'fee')) as reversals
+      select coalesce(sum(amount_minor) filter (where kind in ('payment', 'acceptance') and credit_account = 'pending'),
+          0) as payment,
+        count(*) filter (where kind not in ('payment', 'acceptance', 'settlement', 'fee')) as reversals
       from ledger_posting p where p.transaction_id = s.transaction_id
     ) posted
     where t.status <> 'SUCCESS' or (s.business_id, s.live) <> (t.business_id, t.live) or settlement is distinct from t.amount_minor or fee > t.amount_minor
@@ -815,6 +870,18 @@ create function settlement_guard() returns trigger language plpgsql as $$
       or new.scanned_sequence < old.scanned_sequence or new.gross_minor < old.gross_minor
       or new.fees_minor < old.fees_minor or new.transaction_count < old.transaction_count then
       raise exception 'the scope and terms of a settlement are fixed when it starts, and its totals never decrease' using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+-- What a payment differed in is fixed; the legal transitions are those of src/transactions/variance/hold.ts.
+create function payment_variance_guard() returns trigger language plpgsql as $$
+  begin
+    if (new.transaction_id, new.business_id, new.live, new.account_id, new.variance)
+      is distinct from (old.transaction_id, old.business_id, old.live, old.account_id, old.variance)
+      or (new.hold is distinct from old.hold and not coalesce((old.hold = 'HELD' and new.hold in ('ACCEPTED',
+        'RETURN_REQUESTED', 'RETURNED')) or (old.hold = 'RETURN_REQUESTED' and new.hold = 'RETURNED'), false)) then
+      raise exception 'a held payment cannot go from % to %', old.hold, new.hold
+        using errcode = 'integrity_constraint_violation';
     end if;
     return new;
   end $$;
@@ -902,6 +969,12 @@ create trigger posting_transaction_guard after INSERT on ledger_posting
   REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
 create trigger conflict_transaction_guard after INSERT on payment_conflict
   REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
+create trigger variance_transaction_guard after INSERT on payment_variance
+  REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
+create trigger payment_variance_guard before UPDATE on payment_variance
+  for each ROW execute function payment_variance_guard();
+create trigger payment_variance_kept before DELETE OR TRUNCATE on payment_variance
+  for each STATEMENT execute function append_only();
 create trigger reversal_transaction_guard after INSERT on reversal
   REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_reference_guard();
 create trigger settlement_posted after INSERT on ledger_posting

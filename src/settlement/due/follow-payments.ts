@@ -4,6 +4,7 @@ import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { type LogState, readLogState } from '../../events/log-state.ts'
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
+import { CREDITS_PAYMENT } from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { lockDue } from './lock-due.ts'
 import { refreshDue } from './refresh-due.ts'
@@ -97,7 +98,7 @@ async function readNext(client: PoolClient) {
         left join lateral (select true as found from settlement_due
           where business_id = n.business_id and live = n.live offset 0) d on true
         cross join lateral (select from unnest(n.seqs) as event(seq) ${joinOutbox('event.seq')}
-          where o.kind = 'PAYMENT_NOTIFICATION' limit 1) payment
+          where o.kind ${CREDITS_PAYMENT} limit 1) payment
         where d.found is null
       )
       select f.position, f.epoch, r.events, r.last, u.business_id, u.live

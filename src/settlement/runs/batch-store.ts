@@ -2,7 +2,12 @@ import type { PoolClient } from 'pg'
 import { appendEvents } from '../../events/append-events.ts'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/ledger/append-postings.ts'
-import { IS_UNSETTLED, joinTransaction, lockSettled } from '../../transactions/transaction.sql.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  joinTransaction,
+  lockSettled,
+} from '../../transactions/transaction.sql.ts'
 import type { Settlement } from '../settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
@@ -75,7 +80,7 @@ export async function settleBatch(
       ), settled as (
         select t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
         from batch e ${joinTransaction('e.subject_id')}
-        where e.kind = 'PAYMENT_NOTIFICATION' and t.business_id = $2 and ${IS_UNSETTLED}
+        where e.kind ${CREDITS_PAYMENT} and t.business_id = $2 and ${IS_UNSETTLED}
       ), posted as (
         ${appendPostings(
           SETTLEMENT_POSTING,

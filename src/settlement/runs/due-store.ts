@@ -1,7 +1,11 @@
 import type { Pool } from 'pg'
 import { MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import { IS_UNSETTLED, joinTransaction } from '../../transactions/transaction.sql.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  joinTransaction,
+} from '../../transactions/transaction.sql.ts'
 import type { BalanceKey } from '../settlement.ts'
 import type { Fee } from '../terms/terms.ts'
 
@@ -34,7 +38,7 @@ export async function readPreview(
       from (
         select t.amount_minor, e.occurred_at, $5::timestamptz is null or e.occurred_at < $5 as due
         from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
-        where e.business_id = $1 and e.live = $6 and e.kind = 'PAYMENT_NOTIFICATION'
+        where e.business_id = $1 and e.live = $6 and e.kind ${CREDITS_PAYMENT}
           and e.business_sequence > coalesce((
             select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6
             order by to_sequence desc limit 1), -(2::numeric ^ 62)::bigint)

@@ -1,5 +1,9 @@
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
-import { IS_UNSETTLED, joinTransaction } from '../../transactions/transaction.sql.ts'
+import {
+  CREDITS_PAYMENT,
+  IS_UNSETTLED,
+  joinTransaction,
+} from '../../transactions/transaction.sql.ts'
 
 /**
  * A subquery for the first unsettled payment of a business and mode after a sequence number.
@@ -17,7 +21,7 @@ export function firstUnsettled(
     where: ({ log, event }) => `${log}.business_id = ${businessId} and ${log}.live = ${live}
       and ${log}.business_sequence > ${after}
       ${upTo === undefined ? '' : `and ${log}.business_sequence <= ${upTo}`}
-      and ${event}.kind = 'PAYMENT_NOTIFICATION' and ${IS_UNSETTLED}`,
+      and ${event}.kind ${CREDITS_PAYMENT} and ${IS_UNSETTLED}`,
     order: 'asc',
     limit: '1',
   })

@@ -5,6 +5,7 @@ import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Discrepancy } from '../../transactions/ledger/verify-transactions.ts'
 import {
+  CREDITS_PAYMENT,
   IS_UNSETTLED,
   joinPostings,
   joinTransaction,
@@ -97,7 +98,7 @@ export async function verifySettlement(
         from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
           left ${joinPostings('t.id')} and p.settlement_id = $1::text
         where e.business_id = $2 and e.live = $3 and e.business_sequence > $4
-          and e.business_sequence <= $5 and e.kind = 'PAYMENT_NOTIFICATION'
+          and e.business_sequence <= $5 and e.kind ${CREDITS_PAYMENT}
         group by t.id
       ), verified as (
         select *, case

@@ -9,6 +9,7 @@ import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import { toFullAccount } from '../message.ts'
+import { readExpiry } from '../terms/message.ts'
 
 export type AccountDependencies = Parameters<typeof updateAccount>[0] &
   Omit<Parameters<typeof closeAccount>[0], 'pool'> & {
@@ -28,10 +29,15 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
   const shown = (account: Parameters<typeof toFullAccount>[0]) =>
     toFullAccount(account, timeText, bankNames)
   return {
-    async updateVirtualAccount({ reference, firstName, lastName, email, phone }, context) {
+    async updateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
+      const { reference, firstName, lastName, email, phone, expiresAt, expiresIn } = request
       const key = { businessId, live, reference }
-      const change = { firstName, lastName, email, phone }
+      const change = {
+        ...{ firstName, lastName, email, phone },
+        expiresAtMs: expiresAt === undefined ? undefined : readExpiry(expiresAt, timeText),
+        expiresInSeconds: expiresIn,
+      }
       const account = await updateAccount(dependencies, key, change, actorOf(context))
       return { status: true, message: 'Account updated', data: shown(account) }
     },

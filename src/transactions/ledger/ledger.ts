@@ -10,6 +10,9 @@ import type { TransactionStatus } from '../transaction.ts'
  *      FAILED                 ▼                                ▼
  *                         REVERSED                    REVERSED, settled
  *
+ * The posting of a payment that is held (see ../variance/hold.ts) credits the account `held`, in place of `pending`.
+ * Its acceptance moves the money to `pending`; only then can it be settled. A reversal mirrors an acceptance, too.
+ *
  * Each arrow is labelled with the postings that the transition makes, one of each kind. Recording a
  * payment as SUCCESS makes the same postings as the transition from PENDING to SUCCESS.
  */
@@ -21,10 +24,12 @@ export interface LedgerState {
 /** The kinds of postings, in the order in which a transaction makes them. */
 export type PostingKind =
   | 'payment'
+  | 'acceptance'
   | 'settlement'
   | 'fee'
   | 'fee_reversal'
   | 'settlement_reversal'
+  | 'acceptance_reversal'
   | 'payment_reversal'
 
 interface LedgerTransition {

@@ -3,12 +3,14 @@ import { TransactionEntity } from '../transaction.entity.ts'
 
 /** The legal postings: see ledger.ts. */
 const MOVEMENTS = `case kind
-    when 'payment' then credit_account = 'pending' and starts_with(debit_account, 'clearing:') and settlement_id is null
+    when 'payment' then credit_account in ('pending', 'held') and starts_with(debit_account, 'clearing:') and settlement_id is null
+    when 'acceptance' then debit_account = 'held' and credit_account = 'pending' and settlement_id is null
     when 'settlement' then debit_account = 'pending' and credit_account = 'available' and settlement_id is not null
     when 'fee' then debit_account = 'available' and credit_account = 'fees' and settlement_id is not null
     when 'fee_reversal' then debit_account = 'fees' and credit_account = 'available' and settlement_id is null
     when 'settlement_reversal' then debit_account = 'available' and credit_account = 'pending' and settlement_id is null
-    when 'payment_reversal' then debit_account = 'pending' and starts_with(credit_account, 'clearing:') and settlement_id is null
+    when 'acceptance_reversal' then debit_account = 'pending' and credit_account = 'held' and settlement_id is null
+    when 'payment_reversal' then debit_account in ('pending', 'held') and starts_with(credit_account, 'clearing:') and settlement_id is null
     else false end`
 
 /**

@@ -6,8 +6,19 @@ import {
   unnumberedEvents,
 } from '../../events/balance-changes/balance-changes.sql.ts'
 import { decodeTransactionEvent } from '../message.ts'
-import { isSettled } from '../transaction.sql.ts'
+import { CREDITS_PAYMENT, isSettled } from '../transaction.sql.ts'
 import type { Discrepancy, Scope } from './verify-transactions.ts'
+
+const KINDS: ReadonlySet<string> = new Set([
+  'PAYMENT_NOTIFICATION',
+  'PAYMENT_ACCEPTED',
+  'PAYMENT_RETURN_REQUESTED',
+  'PAYMENT_REVERSED',
+])
+
+const EVENT_KINDS = `in (${[...KINDS].map((kind) => `'${kind}'`).join(', ')})`
+
+const NO_CHANGE = [0n, 0n, 0n]
 
 interface Row {
   business_sequence: string
@@ -24,6 +35,8 @@ interface Row {
   session_id: string
   settled: boolean
   fee_minor: string
+  is_held: boolean
+  is_accepted: boolean
 }
 
 interface VerifiedEvents {
@@ -47,12 +60,14 @@ export async function verifyEvents(
   const { rows } = await client.query<Row>(
     `select e.business_sequence, e.kind, e.subject_id, e.pending_minor, e.available_minor, e.fees_minor,
         e.event_id, coalesce(e.own_business_id = $1 and e.own_live = $2, true) as is_own,
-        case when e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED') then e.payload end as payload,
+        case when e.kind ${EVENT_KINDS} then e.payload end as payload,
         t.amount_minor, t.session_id, ${isSettled('t.id')} as settled,
-        coalesce(f.amount_minor, 0) as fee_minor
+        coalesce(f.amount_minor, 0) as fee_minor, v.hold is not null as is_held,
+        coalesce(v.hold = 'ACCEPTED', false) as is_accepted
       from ${eventsWithContent('$1', '$2', '$3', '$4')} e
         left join transaction t on t.id = e.subject_id and t.business_id = $1 and t.live = $2
-          and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')
+          and e.kind ${EVENT_KINDS}
+        left join payment_variance v on v.transaction_id = t.id
         left join ledger_posting f on f.transaction_id = t.id and f.kind = 'fee'
       order by e.business_sequence`,
     [businessId, live, after, limit],
@@ -73,7 +88,7 @@ export async function verifyEvents(
 function problemOf(row: Row, businessId: string): string | undefined {
   if (row.kind === null) return 'has no content'
   if (!row.is_own) return 'belongs to another business or mode'
-  if (row.kind !== 'PAYMENT_NOTIFICATION' && row.kind !== 'PAYMENT_REVERSED') return undefined
+  if (!KINDS.has(row.kind)) return undefined
   if (row.amount_minor === null) return 'is of no transaction of this business and mode'
   const changes = [row.pending_minor, row.available_minor, row.fees_minor].join(', ')
   const expected = changesOf(row).join(', ')
@@ -99,6 +114,9 @@ function problemOf(row: Row, businessId: string): string | undefined {
 /** How an event changes the balances of its business: see TRANSITIONS. */
 function changesOf({ kind, settled, ...row }: Row): bigint[] {
   const [amount, fee] = [BigInt(row.amount_minor ?? 0), BigInt(row.fee_minor)]
+  if (kind === 'PAYMENT_RETURN_REQUESTED') return NO_CHANGE
+  if (kind === 'PAYMENT_ACCEPTED') return [amount, 0n, 0n]
+  if (row.is_held && (kind === 'PAYMENT_NOTIFICATION' || !row.is_accepted)) return NO_CHANGE
   if (kind === 'PAYMENT_NOTIFICATION') return [amount, 0n, 0n]
   return settled ? [0n, fee - amount, -fee] : [-amount, 0n, 0n]
 }
@@ -106,11 +124,9 @@ function changesOf({ kind, settled, ...row }: Row): bigint[] {
 /** How many transactions one call returns. */
 const DISCREPANCIES_MAX = 100
 
-const EVENT_KINDS = "in ('PAYMENT_NOTIFICATION', 'PAYMENT_REVERSED')"
-
 /**
  * Finds the transactions that do not have exactly the events of their status: one of their payment once
- * they were successful, and one of their reversal. One statement compares all of a business.
+ * they were credited, and one of their reversal. One statement compares all of a business.
  *
  * @param after searches only the events after this sequence number
  */
@@ -129,21 +145,25 @@ export async function findWrongEventCounts(
     `with ${SEQUENCER_STATE}, event as (
         select e.subject_id, e.kind from ${MONEY_EVENTS}
         where e.business_id = $1 and e.live = $2 and e.business_sequence > $3 and e.kind ${EVENT_KINDS}
+        -- The events of a payment that is held change no balance.
         union all
-        select * from (${unnumberedEvents('o.subject_id, o.kind', '$1', '$2')}) unnumbered
-        where kind ${EVENT_KINDS}
+        select subject_id, kind
+        from (${unnumberedEvents('o.subject_id, o.kind, o.pending_minor, o.available_minor', '$1', '$2')}) unnumbered
+        where kind ${EVENT_KINDS} and (pending_minor, available_minor) <> (0, 0)
       ), counted as (
-        select subject_id, (count(*) filter (where kind = 'PAYMENT_NOTIFICATION'))::int as payments,
+        select subject_id, (count(*) filter (where kind ${CREDITS_PAYMENT}))::int as payments,
           (count(*) filter (where kind = 'PAYMENT_REVERSED'))::int as reversals
         from event group by subject_id
       ), compared as (
-        select t.id, t.status, coalesce(payments, 0) as payments, coalesce(reversals, 0) as reversals
+        select t.id, t.status, coalesce(payments, 0) as payments, coalesce(reversals, 0) as reversals,
+          v.hold is null or v.hold = 'ACCEPTED' as is_credited
         from transaction t left join counted on subject_id = t.id
+          left join payment_variance v on v.transaction_id = t.id
         where t.business_id = $1 and t.live = $2 and t.id >= $4
       )
       select *, (count(*) over ())::int as count from compared
       where (payments, reversals)
-        <> ((status in ('SUCCESS', 'REVERSED'))::int, (status = 'REVERSED')::int)
+        <> ((is_credited and status in ('SUCCESS', 'REVERSED'))::int, (is_credited and status = 'REVERSED')::int)
       order by id limit ${DISCREPANCIES_MAX}`,
     [businessId, live, after, fromId],
   )

@@ -49,6 +49,8 @@ const sumOfAccount = (account: string) =>
 const sumOfKind = (kind: string) =>
   `coalesce(sum(p.amount_minor) filter (where p.kind = '${kind}'), 0) as ${kind}`
 
+const HELD = `coalesce(sum(p.amount_minor) filter (where p.kind = 'payment' and p.credit_account = 'held'), 0) as held`
+
 interface Row {
   transactions: number
   postings: number
@@ -82,6 +84,7 @@ export async function verifyTransactions(
       ), posted as (
         select t.id, count(p.kind) as postings, ${sumOfKind('payment')}, ${sumOfKind('settlement')}, ${sumOfKind('fee')},
           ${sumOfKind('payment_reversal')}, ${sumOfKind('settlement_reversal')}, ${sumOfKind('fee_reversal')},
+          ${sumOfKind('acceptance')}, ${sumOfKind('acceptance_reversal')}, ${HELD},
           coalesce(bool_and(p.business_id = t.business_id and p.live = t.live), true) as is_own
         from page t left join posting p on p.transaction_id = t.id group by t.id
       ), verified as (
@@ -94,15 +97,21 @@ export async function verifyTransactions(
           when settlement not in (0, payment)
             then 'is ' || t.status || ' with amount ' || t.amount_minor
               || '; its settlement postings add up to ' || settlement
+          when (held, acceptance) <> (case when v.hold is null then 0 else payment end,
+              case when v.hold = 'ACCEPTED' then payment else 0 end) or settlement > payment - held + acceptance
+            then 'is ' || coalesce(v.hold, 'not held') || '; its postings hold ' || held || ', accept '
+              || acceptance || ' and settle ' || settlement
           when fee > settlement then 'the fee of ' || fee || ' exceeds the settled amount'
           when case when t.status = 'REVERSED'
-              then (payment_reversal, settlement_reversal, fee_reversal) <> (payment, settlement, fee)
-              else payment_reversal + settlement_reversal + fee_reversal > 0 end
+              then (payment_reversal, settlement_reversal, fee_reversal, acceptance_reversal)
+                <> (payment, settlement, fee, acceptance)
+              else payment_reversal + settlement_reversal + fee_reversal + acceptance_reversal > 0 end
             then 'is ' || t.status || '; its reversal postings add up to ' || payment_reversal
               || ' (payment), ' || settlement_reversal || ' (settlement) and '
               || fee_reversal || ' (fee)'
           end as problem
-        from page t join posted using (id) left join lateral (
+        from page t join posted using (id) left join payment_variance v on v.transaction_id = t.id
+        left join lateral (
           select transaction_id from payment_session s
           where s.session_id = t.session_id and s.bank = t.bank and s.live = t.live offset 0
         ) session on true

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { isCreditable, isOpened, type OpenAccount } from '../../accounts/account.ts'
 import { getAccount } from '../../accounts/get-account.ts'
+import { lockOneTimeAccounts, useAccounts } from '../../accounts/terms/one-time-store.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../../auth/caller.ts'
 import type { BankCode, IsSimulated } from '../../banks/bank.ts'
@@ -14,6 +15,8 @@ import { readPage } from '../../postgres/page-token.ts'
 import { encodeTransactionEvent } from '../message.ts'
 import { findRecorded } from '../queries.ts'
 import type { StoredTransaction } from '../transaction.ts'
+import { decidePayment } from '../variance/decide.ts'
+import type { Decided } from '../variance/record-store.ts'
 import {
   assignOpen,
   findUnmatched,
@@ -84,13 +87,19 @@ export async function assignUnmatched(
   }
   const nowMs = clock.now()
   const assigned = await inTransaction(pool, async (client) => {
+    // Before the reports: recording locks in this order, too.
+    const terms = (await lockOneTimeAccounts(client, [account.id])).get(account.id)
     const reports = await lockOpenReports(client, payment.id)
     const report = mostFinal(reports, payment.id)
     if (report === undefined) return undefined
-    const transaction = transactionOf(report, account, nowMs, actor)
+    const assigned = transactionOf(report, account, nowMs, actor)
+    const { transaction, decided } = terms
+      ? decidePayment(terms, assigned)
+      : { transaction: assigned, decided: CREDITED }
     const ids = reports.map(({ id }) => id)
-    const row = toRow(transaction, account, nowMs)
+    const row = { ...toRow(transaction, account, nowMs), ...decided }
     if (!(await assignOpen(client, report.id, ids, row, note))) return undefined
+    if (decided.isUse) await useAccounts(client, [account.id], nowMs)
     await appendAudit(client, actor, {
       action: 'unmatched_payment.assign',
       targetId: payment.id,
@@ -103,6 +112,9 @@ export async function assignUnmatched(
   onCommit()
   return assigned
 }
+
+/** A payment into a permanent account. */
+const CREDITED: Decided = { variance: null, hold: null, isUse: false }
 
 /**
  * Chooses which report of a payment to record: a final one before a pending one, and among final
@@ -148,6 +160,7 @@ function transactionOf(
     createdAtMs,
     ...facts,
     recordedBy,
+    variance: undefined,
   }
 }
 

@@ -9,13 +9,19 @@ import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { RowOf } from '../../postgres/row-of.ts'
 import type { UnmatchedPaymentEntity } from '../exceptions.entity.ts'
-import { appendPostings, PAYMENT_POSTING } from '../ledger/append-postings.ts'
+import { appendPostings } from '../ledger/append-postings.ts'
 import type { NewTransaction } from '../store.ts'
-import { insertSessions, PAYMENT_EVENT } from '../store.ts'
+import { insertSessions } from '../store.ts'
 import { joinSession } from '../transaction.sql.ts'
+import {
+  type Decided,
+  HELD_EVENT,
+  HELD_POSTING,
+  insertVariances,
+} from '../variance/record-store.ts'
 import type { PaymentKey, Resolution, StoredUnmatched } from './unmatched-payment.ts'
 
-const ASSIGNED_EVENT = { ...PAYMENT_EVENT, event_id: '$6', payload: '$7' }
+const ASSIGNED_EVENT = { ...HELD_EVENT, event_id: '$6', payload: '$7' }
 
 type Row = RowOf<typeof UnmatchedPaymentEntity>
 
@@ -132,7 +138,8 @@ export async function assignOpen(
   row: Pick<
     NewTransaction,
     'id' | 'accountId' | 'businessId' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy'
-  >,
+  > &
+    Decided,
   note: string,
 ): Promise<boolean> {
   const result = await client.query({
@@ -150,11 +157,14 @@ export async function assignOpen(
           payer_bank_name, narration, recorded_by)
         select $2, business_id, live, account_id, bank, session_id, amount_minor, status, paid_at,
           $5, payer_name, payer_account_number, payer_bank_code, payer_bank_name, narration, $10
-        from payment cross join new_session returning *
+        from payment cross join new_session returning *, $11::text as variance, $12::text as hold,
+          $13::boolean as is_use
       ), posted as (
-        ${appendPostings(PAYMENT_POSTING, "from recorded where status = 'SUCCESS'")}
+        ${appendPostings(HELD_POSTING, "from recorded where status = 'SUCCESS'")}
       ), published as (
         ${appendEvents(ASSIGNED_EVENT, "from recorded where status = 'SUCCESS'")}
+      ), varied as (
+        ${insertVariances('from recorded where variance is not null')}
       )
       update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $5, note = $8,
         transaction_id = $2
@@ -170,6 +180,9 @@ export async function assignOpen(
       note,
       reportIds,
       row.recordedBy,
+      row.variance,
+      row.hold,
+      row.isUse,
     ],
   })
   return result.rowCount === reportIds.length

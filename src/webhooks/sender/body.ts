@@ -14,8 +14,12 @@ import {
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { EventBodySchema } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import {
+  HoldState,
+  HoldStateSchema,
   type Transaction,
   TransactionStatusSchema,
+  Variance,
+  VarianceSchema,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   DisabledReasonSchema,
@@ -104,7 +108,22 @@ function transactionFields(transaction: Transaction, timeText: TimeText) {
       bankCode: payer?.bankCode ?? '',
       bankName: payer?.bankName ?? '',
     },
+    ...varianceFields(transaction),
+    ...metadataField(transaction),
   }
+}
+
+/** Only for payments into one-time accounts. */
+function varianceFields({ expectedAmountMinor, variance, holdState }: Transaction) {
+  return {
+    ...(expectedAmountMinor > 0n && { expectedAmount: formatAmount(expectedAmountMinor) }),
+    ...(variance !== Variance.UNSPECIFIED && { variance: enumText(VarianceSchema, variance) }),
+    ...(holdState !== HoldState.UNSPECIFIED && { holdState: enumText(HoldStateSchema, holdState) }),
+  }
+}
+
+function metadataField({ metadata }: Pick<Account, 'metadata'>) {
+  return Object.keys(metadata).length > 0 && { metadata }
 }
 
 function accountFields(account: Account, entry: LogEntry, timeText: TimeText) {
@@ -115,6 +134,11 @@ function accountFields(account: Account, entry: LogEntry, timeText: TimeText) {
     status: enumText(AccountStatusSchema, account.status),
     createdAt: timeText.format(entry.occurredAtMs),
     account: bankAccount(account, account.createdAt, timeText),
+    ...(account.terms &&
+      account.terms.amountMinor > 0n && {
+        expectedAmount: formatAmount(account.terms.amountMinor),
+      }),
+    ...metadataField(account),
   }
 }
 

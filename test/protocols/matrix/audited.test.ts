@@ -46,11 +46,12 @@ const CHANGING: Readonly<Record<string, Make>> = {
   },
 }
 
-/** Methods that operators call. Services record payments and open accounts; operators reverse payments. */
+/** Methods that operators call. Services record payments and open accounts; operators reverse and decide payments. */
 const ADMINISTRATIVE = methods.filter((method) => {
   const policy = readPolicy(method)
   const scopes = policy.credential === 'token' ? policy.scopes : []
   if (nameOf(method) === 'TransactionService.ReverseTransaction') return true
+  if (method.parent.name === 'HeldPaymentService') return method.idempotency !== 1
   // It changes nothing, and is too expensive for the scope read.
   if (nameOf(method) === 'SettlementService.VerifyLedger') return false
   return (

@@ -4,6 +4,7 @@ import { MAGIC_PHONES } from '../../../src/banks/sandbox/sandbox.ts'
 import { encodeCursor } from '../../../src/events/cursor.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
+import { HELD_ERRORS } from './held-rows.ts'
 import { CUSTOMER, type Make, type Request } from './scene.ts'
 import { SETTLEMENT_ERRORS } from './settlement-rows.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
@@ -148,6 +149,7 @@ export const ERRORS: Readonly<Record<string, Make>> = {
     pageToken: 'garbage',
   }),
   ...BANK_ERRORS,
+  ...HELD_ERRORS,
   ...SETTLEMENT_ERRORS,
   ...WEBHOOK_ERRORS,
   ...THIRD_PARTY_ERRORS,

@@ -3,6 +3,7 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import type { KeyScope, Scope } from '../../../src/auth/caller.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
+import { HELD_HAPPY } from './held-rows.ts'
 import { CUSTOMER, type Make, newKey } from './scene.ts'
 import { SETTLEMENT_HAPPY } from './settlement-rows.ts'
 import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
@@ -81,6 +82,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   'TransactionService.GetTransaction': ({ businessId, sessionId }) => ({ businessId, sessionId }),
   'TransactionService.ListTransactions': ({ businessId }) => ({ businessId }),
   ...BANK_HAPPY,
+  ...HELD_HAPPY,
   ...SETTLEMENT_HAPPY,
   ...WEBHOOK_HAPPY,
   ...THIRD_PARTY_HAPPY,
@@ -93,8 +95,9 @@ export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe'
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|SandboxService\.SimulateTransfer)$/,
-  'payments:reverse': /^TransactionService\.ReverseTransaction$/,
+    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
+  'payments:reverse':
+    /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,
   'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
 }
@@ -104,7 +107,8 @@ export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
   'accounts:read': /^(GetVirtualAccount|ListVirtualAccounts)$/,
   'accounts:create': /^GenerateVirtualAccount$/,
   'accounts:write': /^(Update|Close)VirtualAccount$/,
-  'payments:read': /^(Get|List)Transactions?$/,
+  'payments:read': /^(GetTransaction|ListTransactions|ListHeldPayments)$/,
+  'payments:decide': /^(Accept|Return)Payment$/,
   'payments:requery': /^RequeryTransaction$/,
   'payments:simulate': /^SimulatePayment$/,
   'events:read': /^ListEvents$/,
@@ -113,6 +117,6 @@ export const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
   'webhooks:write': /^((Create|Update|Delete|Test)Webhook|Redeliver)$/,
 }
 
-/** What a key without scopes may call: it must never grow by itself. */
+/** What a key without scopes may call: it must never grow by itself. Who opens one-time accounts decides on their payments. */
 export const UNSCOPED_METHODS =
-  /^(GenerateVirtualAccount|GetTransaction|GetVirtualAccount|ListTransactions|ListEvents|GetBalance)$/
+  /^(GenerateVirtualAccount|GetTransaction|GetVirtualAccount|ListTransactions|ListHeldPayments|AcceptPayment|ReturnPayment|ListEvents|GetBalance)$/

@@ -25,7 +25,7 @@ let scene: Scene
 let strangerId: string
 /** Of the businesses of the scene. */
 let own: string
-/** Of a business that has an account, a payment into it, and its settlement. */
+/** Of a business that has an account, a payment into it and its settlement, and a held payment. */
 let stranger: string
 /** A resource of the scene's businesses, of each kind. */
 let resources: Readonly<Record<Resource, string>>
@@ -39,6 +39,11 @@ beforeAll(async () => {
   const opened = await service.client(AccountService).createAccount(account)
   const { accountNumber } = opened.account!
   await service.client(SandboxService).simulateTransfer({ accountNumber, amountMinor: 700n })
+  // And one that is held.
+  const expecting = { ...account, reference: 'expecting', amountMinor: 800n }
+  const { account: held } = await service.client(AccountService).createAccount(expecting)
+  const short = { accountNumber: held!.accountNumber, amountMinor: 700n }
+  await service.client(SandboxService).simulateTransfer(short)
   await until(
     () => service.client(SettlementService).settle({ businessId: strangerId, force: true }),
     ({ settlements }) => settlements.length === 1,

@@ -6,7 +6,7 @@ import {
   ScalarType,
   toJson,
 } from '@bufbuild/protobuf'
-import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
+import { FeatureSet_FieldPresence, StructSchema } from '@bufbuild/protobuf/wkt'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -32,6 +32,9 @@ function messages(schema: DescMessage): fc.Arbitrary<Message> {
         values = fc.array(messages(field.message), { maxLength: 3 })
       } else if (field.fieldKind === 'list' && field.listKind === 'scalar') {
         values = fc.array(SCALARS[field.scalar]!, { maxLength: 3 })
+      } else if (field.fieldKind === 'map' && field.scalar) {
+        const keys = fc.string().filter((key) => key !== '__proto__')
+        values = fc.dictionary(keys, SCALARS[field.scalar]!, { maxKeys: 3, noNullPrototype: true })
       } else if (field.fieldKind === 'scalar') values = SCALARS[field.scalar]!
       else throw new Error(`${field.name} has a type that this test does not know`)
       return [field.localName, explicit ? fc.option(values, { nil: undefined }) : values]
@@ -49,8 +52,9 @@ const SCALARS: Record<number, fc.Arbitrary<unknown>> = {
   9: fc.string({ unit: 'grapheme' }),
 }
 
-/** A schema and those of its fields. */
+/** A schema and those of its fields. A Struct is any JSON object. */
 function withParts(schema: DescMessage): readonly DescMessage[] {
+  if (schema.typeName === StructSchema.typeName) return []
   return [
     schema,
     ...schema.fields.flatMap((field) => (field.message ? withParts(field.message) : [])),
@@ -160,6 +164,9 @@ test('the routes are the paths of the descriptors', () => {
     '/v2/thirdparty/getTransaction',
     '/v2/thirdparty/getVirtualAccount',
     '/v2/thirdparty/listTransactions',
+    '/v2/thirdparty/acceptPayment',
+    '/v2/thirdparty/returnPayment',
+    '/v2/thirdparty/listHeldPayments',
     '/v2/thirdparty/listEvents',
     '/v2/thirdparty/getBalance',
     '/v2/thirdparty/updateVirtualAccount',

@@ -8,6 +8,8 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { PaymentTerms } from "./terms_pb.ts";
+import { file_inflow_account_v1_terms } from "./terms_pb.ts";
 import type { Bank } from "../../type/v1/bank_pb.ts";
 import { file_inflow_type_v1_bank } from "../../type/v1/bank_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -16,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/account/v1/account.proto.
  */
 export const file_inflow_account_v1_account: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSKdAwoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgSKwoHb3BlbmluZxgNIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmcSEQoJc2ltdWxhdGVkGA4gASgIIosBCgdPcGVuaW5nEi4KBXN0YXRlGAEgASgOMh8uaW5mbG93LmFjY291bnQudjEuT3BlbmluZ1N0YXRlEg0KBWNhdXNlGAIgASgJEhAKCGF0dGVtcHRzGAMgASgFEi8KC25leHRfdHJ5X2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJPCghDdXN0b21lchISCgpmaXJzdF9uYW1lGAEgASgJEhEKCWxhc3RfbmFtZRgCIAEoCRINCgVlbWFpbBgDIAEoCRINCgVwaG9uZRgEIAEoCSrBAQoMT3BlbmluZ1N0YXRlEh0KGU9QRU5JTkdfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZPUEVOSU5HX1NUQVRFX0NSRUFUSU5HEAESGwoXT1BFTklOR19TVEFURV9SRVRSWUFCTEUQAhIaChZPUEVOSU5HX1NUQVRFX1JFVFJZSU5HEAMSHAoYT1BFTklOR19TVEFURV9SRVFVRVJZSU5HEAQSHwobT1BFTklOR19TVEFURV9NQU5VQUxfUkVWSUVXEAUqgQEKDUFjY291bnRTdGF0dXMSHgoaQUNDT1VOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIaChZBQ0NPVU5UX1NUQVRVU19QRU5ESU5HEAESGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAISGQoVQUNDT1VOVF9TVEFUVVNfQ0xPU0VEEAMqQwoGSWRUeXBlEhcKE0lEX1RZUEVfVU5TUEVDSUZJRUQQABIPCgtJRF9UWVBFX05JThABEg8KC0lEX1RZUEVfQlZOEAJiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvYWNjb3VudC92MS9hY2NvdW50LnByb3RvEhFpbmZsb3cuYWNjb3VudC52MSK6BAoHQWNjb3VudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIRCglyZWZlcmVuY2UYAyABKAkSGgoSbWVyY2hhbnRfcmVmZXJlbmNlGAQgASgJEiIKBGJhbmsYBSABKA4yFC5pbmZsb3cudHlwZS52MS5CYW5rEhEKCWJhbmtfbmFtZRgGIAEoCRIWCg5hY2NvdW50X251bWJlchgHIAEoCRIUCgxhY2NvdW50X25hbWUYCCABKAkSMAoGc3RhdHVzGAkgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cxItCghjdXN0b21lchgKIAEoCzIbLmluZmxvdy5hY2NvdW50LnYxLkN1c3RvbWVyEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYDCABKAgSKwoHb3BlbmluZxgNIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmcSEQoJc2ltdWxhdGVkGA4gASgIEi4KBXRlcm1zGA8gASgLMh8uaW5mbG93LmFjY291bnQudjEuUGF5bWVudFRlcm1zEjoKCG1ldGFkYXRhGBAgAygLMiguaW5mbG93LmFjY291bnQudjEuQWNjb3VudC5NZXRhZGF0YUVudHJ5Gi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKLAQoHT3BlbmluZxIuCgVzdGF0ZRgBIAEoDjIfLmluZmxvdy5hY2NvdW50LnYxLk9wZW5pbmdTdGF0ZRINCgVjYXVzZRgCIAEoCRIQCghhdHRlbXB0cxgDIAEoBRIvCgtuZXh0X3RyeV9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiTwoIQ3VzdG9tZXISEgoKZmlyc3RfbmFtZRgBIAEoCRIRCglsYXN0X25hbWUYAiABKAkSDQoFZW1haWwYAyABKAkSDQoFcGhvbmUYBCABKAkqwQEKDE9wZW5pbmdTdGF0ZRIdChlPUEVOSU5HX1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWT1BFTklOR19TVEFURV9DUkVBVElORxABEhsKF09QRU5JTkdfU1RBVEVfUkVUUllBQkxFEAISGgoWT1BFTklOR19TVEFURV9SRVRSWUlORxADEhwKGE9QRU5JTkdfU1RBVEVfUkVRVUVSWUlORxAEEh8KG09QRU5JTkdfU1RBVEVfTUFOVUFMX1JFVklFVxAFKp0BCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWQUNDT1VOVF9TVEFUVVNfUEVORElORxABEhkKFUFDQ09VTlRfU1RBVFVTX0FDVElWRRACEhkKFUFDQ09VTlRfU1RBVFVTX0NMT1NFRBADEhoKFkFDQ09VTlRfU1RBVFVTX0VYUElSRUQQBCpDCgZJZFR5cGUSFwoTSURfVFlQRV9VTlNQRUNJRklFRBAAEg8KC0lEX1RZUEVfTklOEAESDwoLSURfVFlQRV9CVk4QAmIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_account_v1_terms, file_inflow_type_v1_bank]);
 
 /**
  * A virtual bank account for one customer of one business.
@@ -122,6 +124,20 @@ export type Account = Message<"inflow.account.v1.Account"> & {
    * @generated from field: bool simulated = 14;
    */
   simulated: boolean;
+
+  /**
+   * What the account expects of its payments; present only for a one-time account.
+   *
+   * @generated from field: inflow.account.v1.PaymentTerms terms = 15;
+   */
+  terms?: PaymentTerms | undefined;
+
+  /**
+   * The business's own data about the account.
+   *
+   * @generated from field: map<string, string> metadata = 16;
+   */
+  metadata: { [key: string]: string };
 };
 
 /**
@@ -311,6 +327,13 @@ export const AccountStatus = {
    * @generated from enum value: ACCOUNT_STATUS_CLOSED = 3;
    */
   CLOSED: 3,
+
+  /**
+   * A one-time account that expired or was used up: payments into it are recorded, and held.
+   *
+   * @generated from enum value: ACCOUNT_STATUS_EXPIRED = 4;
+   */
+  EXPIRED: 4,
 } as const;
 
 /**

@@ -72,7 +72,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   businessSequence: bigint;
 
   /**
-   * PAYMENT_NOTIFICATION, PAYMENT_REVERSED, SETTLEMENT_COMPLETED, ACCOUNT_CREATED, …
+   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED, SETTLEMENT_COMPLETED, ACCOUNT_CREATED, …
    *
    * @generated from field: string kind = 6;
    */
@@ -92,7 +92,8 @@ export type Event = Message<"inflow.event.v1.Event"> & {
    */
   payload: {
     /**
-     * The transaction at the time of the event: PAYMENT_NOTIFICATION and PAYMENT_REVERSED.
+     * The transaction at the time of the event: PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED,
+     * PAYMENT_RETURN_REQUESTED and PAYMENT_REVERSED.
      *
      * @generated from field: inflow.transaction.v1.Transaction transaction = 8;
      */

@@ -196,7 +196,7 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
   sequence: bigint;
 
   /**
-   * PAYMENT_NOTIFICATION, PAYMENT_REVERSED or SETTLEMENT_COMPLETED.
+   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED or SETTLEMENT_COMPLETED.
    *
    * @generated from field: string kind = 2;
    */

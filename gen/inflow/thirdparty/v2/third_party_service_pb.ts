@@ -6,6 +6,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../../google/api/annotations_pb.ts";
+import type { AllowedPayer } from "../../account/v1/terms_pb.ts";
+import { file_inflow_account_v1_terms } from "../../account/v1/terms_pb.ts";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
 import type { RequeryTransactionRequestSchema, RequeryTransactionResponseSchema, SimulatePaymentRequestSchema, SimulatePaymentResponseSchema } from "./payment_pb.ts";
 import { file_inflow_thirdparty_v2_payment } from "./payment_pb.ts";
@@ -17,13 +19,14 @@ import type { CloseVirtualAccountRequestSchema, CloseVirtualAccountResponseSchem
 import { file_inflow_thirdparty_v2_virtual_account } from "./virtual_account_pb.ts";
 import type { CreateWebhookRequestSchema, CreateWebhookResponseSchema, DeleteWebhookRequestSchema, DeleteWebhookResponseSchema, ListDeliveriesRequestSchema, ListDeliveriesResponseSchema, ListWebhooksRequestSchema, ListWebhooksResponseSchema, RedeliverRequestSchema, RedeliverResponseSchema, TestWebhookRequestSchema, TestWebhookResponseSchema, UpdateWebhookRequestSchema, UpdateWebhookResponseSchema } from "./webhook_pb.ts";
 import { file_inflow_thirdparty_v2_webhook } from "./webhook_pb.ts";
+import { file_inflow_type_v1_decimal } from "../../type/v1/decimal_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/third_party_service.proto.
  */
 export const file_inflow_thirdparty_v2_third_party_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci5pbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZF9wYXJ0eV9zZXJ2aWNlLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKJDgodR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAIgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgDIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEoYBCgRiYW5rGAYgASgJQni6SHW6AW8KBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaNHRoaXMgaW4gWyc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ13IAQESUAoHaWRfdHlwZRgHIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgIIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKRKHAQoLaWRlbnRpdHlfaWQYKSABKAlCcrpIb7oBbAoLaWRlbnRpdHlfaWQSKG11c3QgYmUgMSB0byA2NCBsZXR0ZXJzLCBkaWdpdHMsIC0gYW5kIF8aM3RoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8tXXsxLDY0fSQnKRJgCgNvdHAYKiABKAlCU4ABAbpITboBSgoDb3RwEhZtdXN0IGJlIDQgdG8gMTAgZGlnaXRzGit0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezQsMTB9JCcpOrsDuki3AxphCg9pZF90eXBlLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGix0aGlzLmJhbmsgIT0gJ1BBTE1QQVknIHx8IHRoaXMuaWRfdHlwZSAhPSAnJxplChFpZF9udW1iZXIucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaLnRoaXMuYmFuayAhPSAnUEFMTVBBWScgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaUQoPaWRlbnRpdHlfaWQub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBoodGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZGVudGl0eV9pZCAhPSAnJxpNCg1pZF9udW1iZXIub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBomdGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaSQoLaWRfdHlwZS5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiR0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycidQoeR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCKrAQoVR2V0VHJhbnNhY3Rpb25SZXF1ZXN0EpEBCgpzZXNzaW9uX2lkGAEgASgJQnG6SG66AWgKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aJ3RoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKcgBAVIKc2Vzc2lvbl9pZCJqChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi8KBGRhdGEYAyABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbiKlAQoYR2V0VmlydHVhbEFjY291bnRSZXF1ZXN0EogBCglyZWZlcmVuY2UYASABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBASJwChlHZXRWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCK8BAoXTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QSKAoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAUglwYWdlX3NpemUSKAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9ANSCnBhZ2VfdG9rZW4SGgoJcmVmZXJlbmNlGAMgASgJQge6SARyAhhkEosBCgZzdGF0dXMYBCABKAlCe7pIeLoBdQoGc3RhdHVzEjFtdXN0IGJlIG9uZSBvZiBQRU5ESU5HLCBTVUNDRVNTLCBGQUlMRUQsIFJFVkVSU0VEGjh0aGlzIGluIFsnJywgJ1BFTkRJTkcnLCAnU1VDQ0VTUycsICdGQUlMRUQnLCAnUkVWRVJTRUQnXRIVCgRmcm9tGAUgASgJQge6SARyAhgoEhMKAnRvGAYgASgJQge6SARyAhgoEi0KDXJlY29yZGVkX2Zyb20YByABKAlCB7pIBHICGChSDXJlY29yZGVkX2Zyb20SKQoLcmVjb3JkZWRfdG8YCCABKAlCB7pIBHICGChSC3JlY29yZGVkX3RvEpwBCgpzZXNzaW9uX2lkGAkgASgJQny6SHm6AXYKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aNXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8uLy1dezEsNjR9JCcpUgpzZXNzaW9uX2lkInAKGExpc3RUcmFuc2FjdGlvbnNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIzCgRkYXRhGAMgASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb25QYWdlInQKD1RyYW5zYWN0aW9uUGFnZRI3Cgx0cmFuc2FjdGlvbnMYASADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbhIoCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlSD25leHRfcGFnZV90b2tlbiJGChFMaXN0RXZlbnRzUmVxdWVzdBIWCgVhZnRlchgBIAEoA0IHukgEIgIoABIZCgVsaW1pdBgCIAEoBUIKukgHGgUY9AMoACJkChJMaXN0RXZlbnRzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSLQoEZGF0YRgDIAEoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50UGFnZSJnCglFdmVudFBhZ2USLwoGZXZlbnRzGAEgAygLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnRCb2R5Eg0KBWVwb2NoGAIgASgFEhoKCGhhc19tb3JlGAMgASgIUghoYXNfbW9yZSITChFHZXRCYWxhbmNlUmVxdWVzdCJiChJHZXRCYWxhbmNlUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSKwoEZGF0YRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbGFuY2Uy2BwKEVRoaXJkUGFydHlTZXJ2aWNlEs4BChZHZW5lcmF0ZVZpcnR1YWxBY2NvdW50EjMuaW5mbG93LnRoaXJkcGFydHkudjIuR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QaNC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZW5lcmF0ZVZpcnR1YWxBY2NvdW50UmVzcG9uc2UiSYq1GBUIARIPYWNjb3VudHM6Y3JlYXRlKAGC0+STAio6ASoiJS92Mi90aGlyZHBhcnR5L2dlbmVyYXRlVmlydHVhbEFjY291bnQSrAEKDkdldFRyYW5zYWN0aW9uEisuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0VHJhbnNhY3Rpb25SZXF1ZXN0GiwuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0VHJhbnNhY3Rpb25SZXNwb25zZSI/irUYEwgBEg1wYXltZW50czpyZWFkKAGC0+STAiI6ASoiHS92Mi90aGlyZHBhcnR5L2dldFRyYW5zYWN0aW9uErgBChFHZXRWaXJ0dWFsQWNjb3VudBIuLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVxdWVzdBovLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFZpcnR1YWxBY2NvdW50UmVzcG9uc2UiQoq1GBMIARINYWNjb3VudHM6cmVhZCgBgtPkkwIlOgEqIiAvdjIvdGhpcmRwYXJ0eS9nZXRWaXJ0dWFsQWNjb3VudBK0AQoQTGlzdFRyYW5zYWN0aW9ucxItLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RUcmFuc2FjdGlvbnNSZXF1ZXN0Gi4uaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFRyYW5zYWN0aW9uc1Jlc3BvbnNlIkGKtRgTCAESDXBheW1lbnRzOnJlYWQoAYLT5JMCJDoBKiIfL3YyL3RoaXJkcGFydHkvbGlzdFRyYW5zYWN0aW9ucxKaAQoKTGlzdEV2ZW50cxInLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RFdmVudHNSZXF1ZXN0GiguaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEV2ZW50c1Jlc3BvbnNlIjmKtRgRCAESC2V2ZW50czpyZWFkKAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2xpc3RFdmVudHMSnAEKCkdldEJhbGFuY2USJy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRCYWxhbmNlUmVxdWVzdBooLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldEJhbGFuY2VSZXNwb25zZSI7irUYEwgBEg1iYWxhbmNlczpyZWFkKAGC0+STAh46ASoiGS92Mi90aGlyZHBhcnR5L2dldEJhbGFuY2USwwEKFFVwZGF0ZVZpcnR1YWxBY2NvdW50EjEuaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlVmlydHVhbEFjY291bnRSZXF1ZXN0GjIuaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlVmlydHVhbEFjY291bnRSZXNwb25zZSJEirUYEggBEg5hY2NvdW50czp3cml0ZYLT5JMCKDoBKiIjL3YyL3RoaXJkcGFydHkvdXBkYXRlVmlydHVhbEFjY291bnQSvwEKE0Nsb3NlVmlydHVhbEFjY291bnQSMC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5DbG9zZVZpcnR1YWxBY2NvdW50UmVxdWVzdBoxLmluZmxvdy50aGlyZHBhcnR5LnYyLkNsb3NlVmlydHVhbEFjY291bnRSZXNwb25zZSJDirUYEggBEg5hY2NvdW50czp3cml0ZYLT5JMCJzoBKiIiL3YyL3RoaXJkcGFydHkvY2xvc2VWaXJ0dWFsQWNjb3VudBK+AQoTTGlzdFZpcnR1YWxBY2NvdW50cxIwLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RWaXJ0dWFsQWNjb3VudHNSZXF1ZXN0GjEuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFZpcnR1YWxBY2NvdW50c1Jlc3BvbnNlIkKKtRgRCAESDWFjY291bnRzOnJlYWSC0+STAic6ASoiIi92Mi90aGlyZHBhcnR5L2xpc3RWaXJ0dWFsQWNjb3VudHMSrgEKD0xpc3RTZXR0bGVtZW50cxIsLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RTZXR0bGVtZW50c1JlcXVlc3QaLS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0U2V0dGxlbWVudHNSZXNwb25zZSI+irUYEQgBEg1iYWxhbmNlczpyZWFkgtPkkwIjOgEqIh4vdjIvdGhpcmRwYXJ0eS9saXN0U2V0dGxlbWVudHMSogEKDEdldFN0YXRlbWVudBIpLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFN0YXRlbWVudFJlcXVlc3QaKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRTdGF0ZW1lbnRSZXNwb25zZSI7irUYEQgBEg1iYWxhbmNlczpyZWFkgtPkkwIgOgEqIhsvdjIvdGhpcmRwYXJ0eS9nZXRTdGF0ZW1lbnQSpwEKDUNyZWF0ZVdlYmhvb2sSKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5DcmVhdGVXZWJob29rUmVxdWVzdBorLmluZmxvdy50aGlyZHBhcnR5LnYyLkNyZWF0ZVdlYmhvb2tSZXNwb25zZSI9irUYEggBEg53ZWJob29rczp3cml0ZYLT5JMCIToBKiIcL3YyL3RoaXJkcGFydHkvY3JlYXRlV2ViaG9vaxKiAQoMTGlzdFdlYmhvb2tzEikuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFdlYmhvb2tzUmVxdWVzdBoqLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RXZWJob29rc1Jlc3BvbnNlIjuKtRgRCAESDXdlYmhvb2tzOnJlYWSC0+STAiA6ASoiGy92Mi90aGlyZHBhcnR5L2xpc3RXZWJob29rcxK8AQoNVXBkYXRlV2ViaG9vaxIqLmluZmxvdy50aGlyZHBhcnR5LnYyLlVwZGF0ZVdlYmhvb2tSZXF1ZXN0GisuaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlV2ViaG9va1Jlc3BvbnNlIlKKtRgnCAESDndlYmhvb2tzOndyaXRlGhMqEQoPCgtlbmRwb2ludF9pZBACgtPkkwIhOgEqIhwvdjIvdGhpcmRwYXJ0eS91cGRhdGVXZWJob29rErwBCg1EZWxldGVXZWJob29rEiouaW5mbG93LnRoaXJkcGFydHkudjIuRGVsZXRlV2ViaG9va1JlcXVlc3QaKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5EZWxldGVXZWJob29rUmVzcG9uc2UiUoq1GCcIARIOd2ViaG9va3M6d3JpdGUaEyoRCg8KC2VuZHBvaW50X2lkEAKC0+STAiE6ASoiHC92Mi90aGlyZHBhcnR5L2RlbGV0ZVdlYmhvb2sStAEKC1Rlc3RXZWJob29rEiguaW5mbG93LnRoaXJkcGFydHkudjIuVGVzdFdlYmhvb2tSZXF1ZXN0GikuaW5mbG93LnRoaXJkcGFydHkudjIuVGVzdFdlYmhvb2tSZXNwb25zZSJQirUYJwgBEg53ZWJob29rczp3cml0ZRoTKhEKDwoLZW5kcG9pbnRfaWQQAoLT5JMCHzoBKiIaL3YyL3RoaXJkcGFydHkvdGVzdFdlYmhvb2sSzQEKDkxpc3REZWxpdmVyaWVzEisuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiwuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSJgirUYNAgBEg13ZWJob29rczpyZWFkGiEqHwoPCgtlbmRwb2ludF9pZBACCgwKCGV2ZW50X2lkEASC0+STAiI6ASoiHS92Mi90aGlyZHBhcnR5L2xpc3REZWxpdmVyaWVzEqwBCglSZWRlbGl2ZXISJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5SZWRlbGl2ZXJSZXF1ZXN0GicuaW5mbG93LnRoaXJkcGFydHkudjIuUmVkZWxpdmVyUmVzcG9uc2UiToq1GCcIARIOd2ViaG9va3M6d3JpdGUaEyoRCg8KC2RlbGl2ZXJ5X2lkEAOC0+STAh06ASoiGC92Mi90aGlyZHBhcnR5L3JlZGVsaXZlchKyAQoPU2ltdWxhdGVQYXltZW50EiwuaW5mbG93LnRoaXJkcGFydHkudjIuU2ltdWxhdGVQYXltZW50UmVxdWVzdBotLmluZmxvdy50aGlyZHBhcnR5LnYyLlNpbXVsYXRlUGF5bWVudFJlc3BvbnNlIkKKtRgVCAESEXBheW1lbnRzOnNpbXVsYXRlgtPkkwIjOgEqIh4vdjIvdGhpcmRwYXJ0eS9zaW11bGF0ZVBheW1lbnQSvQEKElJlcXVlcnlUcmFuc2FjdGlvbhIvLmluZmxvdy50aGlyZHBhcnR5LnYyLlJlcXVlcnlUcmFuc2FjdGlvblJlcXVlc3QaMC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5SZXF1ZXJ5VHJhbnNhY3Rpb25SZXNwb25zZSJEirUYFAgBEhBwYXltZW50czpyZXF1ZXJ5gtPkkwImOgEqIiEvdjIvdGhpcmRwYXJ0eS9yZXF1ZXJ5VHJhbnNhY3Rpb25iBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_inflow_auth_v1_policy, file_inflow_thirdparty_v2_payment, file_inflow_thirdparty_v2_settlement, file_inflow_thirdparty_v2_thirdparty, file_inflow_thirdparty_v2_virtual_account, file_inflow_thirdparty_v2_webhook]);
+  fileDesc("Ci5pbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZF9wYXJ0eV9zZXJ2aWNlLnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiKHGAodR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QSiAEKCXJlZmVyZW5jZRgBIAEoCUJ1ukhyugFsCglwcmludGFibGUSJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEn8KBWVtYWlsGAIgASgJQnC6SG26AWcKBWVtYWlsEjhtdXN0IGJlIGEgdmFsaWQgZS1tYWlsIGFkZHJlc3Mgb2YgYXQgbW9zdCAyNTQgY2hhcmFjdGVycxokdGhpcy5zaXplKCkgPD0gMjU0ICYmIHRoaXMuaXNFbWFpbCgpyAEBEvsBCgVwaG9uZRgDIAEoCULrAbpI5wG6AeABCgVwaG9uZRJabXVzdCBiZSBhIE5pZ2VyaWFuIG51bWJlciAoMFhYWFhYWFhYWFgsIDIzNOKApiwgKzIzNOKApikgb3IgYW4gaW50ZXJuYXRpb25hbCBudW1iZXIgd2l0aCArGnt0aGlzLm1hdGNoZXMoJ14oMFswLTldezEwfXxbK10/MjM0WzEtOV1bMC05XXs3LDl9KSQnKXx8ICh0aGlzLm1hdGNoZXMoJ15bK11bMS05XVswLTldezYsMTR9JCcpICYmICF0aGlzLnN0YXJ0c1dpdGgoJysyMzQnKSnIAQESegoKZmlyc3RfbmFtZRgEIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEnkKCWxhc3RfbmFtZRgFIAEoCUJmukhjugFdCgRuYW1lEhttdXN0IGJlIDEgdG8gMTAwIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MSwxMDB9JCcpyAEBEoYBCgRiYW5rGAYgASgJQni6SHW6AW8KBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaNHRoaXMgaW4gWyc5UFNCJywgJ1NBRkVIQVZFTicsICdQUk9WSURVUycsICdQQUxNUEFZJ13IAQESUAoHaWRfdHlwZRgHIAEoCUI/ukg8ugE5CgdpZF90eXBlEhJtdXN0IGJlIG5pbiBvciBidm4aGnRoaXMgaW4gWycnLCAnbmluJywgJ2J2biddEmIKCWlkX251bWJlchgIIAEoCUJPukhMugFJCglpZF9udW1iZXISEW11c3QgYmUgMTEgZGlnaXRzGil0aGlzID09ICcnIHx8IHRoaXMubWF0Y2hlcygnXlswLTldezExfSQnKRL3AQoGYW1vdW50GAkgASgJQuYBukjeAboB2gEKBmFtb3VudBJdbXVzdCBiZSBhbiBhbW91bnQgaW4gbmFpcmEgb2YgYXQgbW9zdCB0ZW4gdHJpbGxpb24sIGdyZWF0ZXIgdGhhbiAwLCB3aXRoIGF0IG1vc3QgdHdvIGRlY2ltYWxzGnF0aGlzID09ICcnIHx8ICh0aGlzLm1hdGNoZXMoJ14oWzAtOV17MSwxM30oWy5dWzAtOV17MSwyfTAqKT98MTAwMDAwMDAwMDAwMDAoWy5dMCspPykkJykgJiYgdGhpcy5tYXRjaGVzKCdbMS05XScpKZC1GAESiwEKC2Ftb3VudF9ydWxlGAogASgJQna6SHO6AXAKC2Ftb3VudF9ydWxlEixtdXN0IGJlIG9uZSBvZiBBTlksIEVYQUNULCBBVF9MRUFTVCwgQVRfTU9TVBozdGhpcyBpbiBbJycsICdBTlknLCAnRVhBQ1QnLCAnQVRfTEVBU1QnLCAnQVRfTU9TVCddEhsKCmV4cGlyZXNfYXQYCyABKAlCB7pIBHICGCgSaQoKZXhwaXJlc19pbhgMIAEoBUJQukhNugFKCgpleHBpcmVzX2luEh1tdXN0IGJlIDEgdG8gMzE2MjI0MDAgc2Vjb25kcxoddGhpcyA+PSAxICYmIHRoaXMgPD0gMzE2MjI0MDBIAIgBARISCgpzaW5nbGVfdXNlGA0gASgIEkEKDmFsbG93ZWRfcGF5ZXJzGA4gAygLMh8uaW5mbG93LmFjY291bnQudjEuQWxsb3dlZFBheWVyQgi6SAWSAQIQFBL8AgoIbWV0YWRhdGEYDyADKAsyQS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZW5lcmF0ZVZpcnR1YWxBY2NvdW50UmVxdWVzdC5NZXRhZGF0YUVudHJ5QqYCukiiApoBngIQFCKdAboBmQEKA2tleRJfbXVzdCBoYXZlIGtleXMgb2YgMSB0byA0MCBsZXR0ZXJzLCBkaWdpdHMsIF8gLiBhbmQgLSwgb2Ygd2hpY2ggdGhlIGZpcnN0IGlzIGEgbGV0dGVyIG9yIGEgZGlnaXQaMXRoaXMubWF0Y2hlcygnXltBLVphLXowLTldW0EtWmEtejAtOV8uLV17MCwzOX0kJykqeroBdwoFdmFsdWUSNG11c3QgaGF2ZSB2YWx1ZXMgb2YgYXQgbW9zdCAyMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaOHRoaXMubWF0Y2hlcygnXlteXFxwe0NjfVxccHtDc31cXHB7Wmx9XFxwe1pwfV17MCwyMDB9JCcpEocBCgtpZGVudGl0eV9pZBgpIAEoCUJyukhvugFsCgtpZGVudGl0eV9pZBIobXVzdCBiZSAxIHRvIDY0IGxldHRlcnMsIGRpZ2l0cywgLSBhbmQgXxozdGhpcyA9PSAnJyB8fCB0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy1dezEsNjR9JCcpEmAKA290cBgqIAEoCUJTgAEBukhNugFKCgNvdHASFm11c3QgYmUgNCB0byAxMCBkaWdpdHMaK3RoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeWzAtOV17NCwxMH0kJykaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBOpMFukiPBRphCg9pZF90eXBlLnBhbG1wYXkSIGlzIHJlcXVpcmVkIHdoZW4gYmFuayBpcyBQQUxNUEFZGix0aGlzLmJhbmsgIT0gJ1BBTE1QQVknIHx8IHRoaXMuaWRfdHlwZSAhPSAnJxplChFpZF9udW1iZXIucGFsbXBheRIgaXMgcmVxdWlyZWQgd2hlbiBiYW5rIGlzIFBBTE1QQVkaLnRoaXMuYmFuayAhPSAnUEFMTVBBWScgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaUQoPaWRlbnRpdHlfaWQub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBoodGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZGVudGl0eV9pZCAhPSAnJxpNCg1pZF9udW1iZXIub3RwEhRpcyByZXF1aXJlZCB3aXRoIG90cBomdGhpcy5vdHAgPT0gJycgfHwgdGhpcy5pZF9udW1iZXIgIT0gJycaSQoLaWRfdHlwZS5vdHASFGlzIHJlcXVpcmVkIHdpdGggb3RwGiR0aGlzLm90cCA9PSAnJyB8fCB0aGlzLmlkX3R5cGUgIT0gJycaYgoLYW1vdW50LnJ1bGUSHWlzIHJlcXVpcmVkIGJ5IHRoZSBhbW91bnRSdWxlGjR0aGlzLmFtb3VudF9ydWxlIGluIFsnJywgJ0FOWSddIHx8IHRoaXMuYW1vdW50ICE9ICcnGnIKFWV4cGlyZXNfaW4uZXhwaXJlc19hdBIpbXVzdCBub3QgYmUgZ2l2ZW4gdG9nZXRoZXIgd2l0aCBleHBpcmVzQXQaLiFoYXModGhpcy5leHBpcmVzX2luKSB8fCB0aGlzLmV4cGlyZXNfYXQgPT0gJydCDQoLX2V4cGlyZXNfaW4idQoeR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCKrAQoVR2V0VHJhbnNhY3Rpb25SZXF1ZXN0EpEBCgpzZXNzaW9uX2lkGAEgASgJQnG6SG66AWgKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aJ3RoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKcgBAVIKc2Vzc2lvbl9pZCJqChZHZXRUcmFuc2FjdGlvblJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi8KBGRhdGEYAyABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbiKlAQoYR2V0VmlydHVhbEFjY291bnRSZXF1ZXN0EogBCglyZWZlcmVuY2UYASABKAlCdbpIcroBbAoJcHJpbnRhYmxlEiVtdXN0IGJlIDEgdG8gMTAwIHByaW50YWJsZSBjaGFyYWN0ZXJzGjh0aGlzLm1hdGNoZXMoJ15bXlxccHtDY31cXHB7Q3N9XFxwe1psfVxccHtacH1dezEsMTAwfSQnKcgBASJwChlHZXRWaXJ0dWFsQWNjb3VudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjIKBGRhdGEYAyABKAsyJC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5WaXJ0dWFsQWNjb3VudCK8BAoXTGlzdFRyYW5zYWN0aW9uc1JlcXVlc3QSKAoJcGFnZV9zaXplGAEgASgFQgq6SAcaBRjIASgAUglwYWdlX3NpemUSKAoKcGFnZV90b2tlbhgCIAEoCUIIukgFcgMY9ANSCnBhZ2VfdG9rZW4SGgoJcmVmZXJlbmNlGAMgASgJQge6SARyAhhkEosBCgZzdGF0dXMYBCABKAlCe7pIeLoBdQoGc3RhdHVzEjFtdXN0IGJlIG9uZSBvZiBQRU5ESU5HLCBTVUNDRVNTLCBGQUlMRUQsIFJFVkVSU0VEGjh0aGlzIGluIFsnJywgJ1BFTkRJTkcnLCAnU1VDQ0VTUycsICdGQUlMRUQnLCAnUkVWRVJTRUQnXRIVCgRmcm9tGAUgASgJQge6SARyAhgoEhMKAnRvGAYgASgJQge6SARyAhgoEi0KDXJlY29yZGVkX2Zyb20YByABKAlCB7pIBHICGChSDXJlY29yZGVkX2Zyb20SKQoLcmVjb3JkZWRfdG8YCCABKAlCB7pIBHICGChSC3JlY29yZGVkX3RvEpwBCgpzZXNzaW9uX2lkGAkgASgJQny6SHm6AXYKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aNXRoaXMgPT0gJycgfHwgdGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8uLy1dezEsNjR9JCcpUgpzZXNzaW9uX2lkInAKGExpc3RUcmFuc2FjdGlvbnNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIzCgRkYXRhGAMgASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb25QYWdlInQKD1RyYW5zYWN0aW9uUGFnZRI3Cgx0cmFuc2FjdGlvbnMYASADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbhIoCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlSD25leHRfcGFnZV90b2tlbiK0AgoUQWNjZXB0UGF5bWVudFJlcXVlc3QSkQEKCnNlc3Npb25faWQYASABKAlCcbpIbroBaAoKc2Vzc2lvbl9pZBIxbXVzdCBiZSAxIHRvIDY0IGNoYXJhY3RlcnMgb2YgQS1aIGEteiAwLTkgLSBfIC4gLxondGhpcy5tYXRjaGVzKCdeW0EtWmEtejAtOV8uLy1dezEsNjR9JCcpyAEBUgpzZXNzaW9uX2lkEocBCgRiYW5rGAIgASgJQnm6SHa6AXMKBGJhbmsSMW11c3QgYmUgb25lIG9mIDlQU0IsIFNBRkVIQVZFTiwgUFJPVklEVVMsIFBBTE1QQVkaOHRoaXMgaW4gWycnLCAnOVBTQicsICdTQUZFSEFWRU4nLCAnUFJPVklEVVMnLCAnUEFMTVBBWSddImkKFUFjY2VwdFBheW1lbnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIvCgRkYXRhGAMgASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24iuQMKFFJldHVyblBheW1lbnRSZXF1ZXN0EpEBCgpzZXNzaW9uX2lkGAEgASgJQnG6SG66AWgKCnNlc3Npb25faWQSMW11c3QgYmUgMSB0byA2NCBjaGFyYWN0ZXJzIG9mIEEtWiBhLXogMC05IC0gXyAuIC8aJ3RoaXMubWF0Y2hlcygnXltBLVphLXowLTlfLi8tXXsxLDY0fSQnKcgBAVIKc2Vzc2lvbl9pZBKHAQoEYmFuaxgCIAEoCUJ5ukh2ugFzCgRiYW5rEjFtdXN0IGJlIG9uZSBvZiA5UFNCLCBTQUZFSEFWRU4sIFBST1ZJRFVTLCBQQUxNUEFZGjh0aGlzIGluIFsnJywgJzlQU0InLCAnU0FGRUhBVkVOJywgJ1BST1ZJRFVTJywgJ1BBTE1QQVknXRKCAQoGcmVhc29uGAMgASgJQnK6SG+6AWwKBnJlYXNvbhIobXVzdCBiZSBhdCBtb3N0IDUwMCBwcmludGFibGUgY2hhcmFjdGVycxo4dGhpcy5tYXRjaGVzKCdeW15cXHB7Q2N9XFxwe0NzfVxccHtabH1cXHB7WnB9XXswLDUwMH0kJykiaQoVUmV0dXJuUGF5bWVudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi8KBGRhdGEYAyABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UcmFuc2FjdGlvbiJtChdMaXN0SGVsZFBheW1lbnRzUmVxdWVzdBIoCglwYWdlX3NpemUYASABKAVCCrpIBxoFGMgBKABSCXBhZ2Vfc2l6ZRIoCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0A1IKcGFnZV90b2tlbiJwChhMaXN0SGVsZFBheW1lbnRzUmVzcG9uc2USDgoGc3RhdHVzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSMwoEZGF0YRgDIAEoCzIlLmluZmxvdy50aGlyZHBhcnR5LnYyLkhlbGRQYXltZW50UGFnZSJ0Cg9IZWxkUGF5bWVudFBhZ2USNwoMdHJhbnNhY3Rpb25zGAEgAygLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuVHJhbnNhY3Rpb24SKAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJUg9uZXh0X3BhZ2VfdG9rZW4iRgoRTGlzdEV2ZW50c1JlcXVlc3QSFgoFYWZ0ZXIYASABKANCB7pIBCICKAASGQoFbGltaXQYAiABKAVCCrpIBxoFGPQDKAAiZAoSTGlzdEV2ZW50c1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEi0KBGRhdGEYAyABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudFBhZ2UiZwoJRXZlbnRQYWdlEi8KBmV2ZW50cxgBIAMoCzIfLmluZmxvdy50aGlyZHBhcnR5LnYyLkV2ZW50Qm9keRINCgVlcG9jaBgCIAEoBRIaCghoYXNfbW9yZRgDIAEoCFIIaGFzX21vcmUiEwoRR2V0QmFsYW5jZVJlcXVlc3QiYgoSR2V0QmFsYW5jZVJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEisKBGRhdGEYAyABKAsyHS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYWxhbmNlMukgChFUaGlyZFBhcnR5U2VydmljZRLOAQoWR2VuZXJhdGVWaXJ0dWFsQWNjb3VudBIzLmluZmxvdy50aGlyZHBhcnR5LnYyLkdlbmVyYXRlVmlydHVhbEFjY291bnRSZXF1ZXN0GjQuaW5mbG93LnRoaXJkcGFydHkudjIuR2VuZXJhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlIkmKtRgVCAESD2FjY291bnRzOmNyZWF0ZSgBgtPkkwIqOgEqIiUvdjIvdGhpcmRwYXJ0eS9nZW5lcmF0ZVZpcnR1YWxBY2NvdW50EqwBCg5HZXRUcmFuc2FjdGlvbhIrLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFRyYW5zYWN0aW9uUmVxdWVzdBosLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFRyYW5zYWN0aW9uUmVzcG9uc2UiP4q1GBMIARINcGF5bWVudHM6cmVhZCgBgtPkkwIiOgEqIh0vdjIvdGhpcmRwYXJ0eS9nZXRUcmFuc2FjdGlvbhK4AQoRR2V0VmlydHVhbEFjY291bnQSLi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRWaXJ0dWFsQWNjb3VudFJlcXVlc3QaLy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5HZXRWaXJ0dWFsQWNjb3VudFJlc3BvbnNlIkKKtRgTCAESDWFjY291bnRzOnJlYWQoAYLT5JMCJToBKiIgL3YyL3RoaXJkcGFydHkvZ2V0VmlydHVhbEFjY291bnQStAEKEExpc3RUcmFuc2FjdGlvbnMSLS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0VHJhbnNhY3Rpb25zUmVxdWVzdBouLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RUcmFuc2FjdGlvbnNSZXNwb25zZSJBirUYEwgBEg1wYXltZW50czpyZWFkKAGC0+STAiQ6ASoiHy92Mi90aGlyZHBhcnR5L2xpc3RUcmFuc2FjdGlvbnMSqgEKDUFjY2VwdFBheW1lbnQSKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5BY2NlcHRQYXltZW50UmVxdWVzdBorLmluZmxvdy50aGlyZHBhcnR5LnYyLkFjY2VwdFBheW1lbnRSZXNwb25zZSJAirUYFQgBEg9wYXltZW50czpkZWNpZGUoAYLT5JMCIToBKiIcL3YyL3RoaXJkcGFydHkvYWNjZXB0UGF5bWVudBKqAQoNUmV0dXJuUGF5bWVudBIqLmluZmxvdy50aGlyZHBhcnR5LnYyLlJldHVyblBheW1lbnRSZXF1ZXN0GisuaW5mbG93LnRoaXJkcGFydHkudjIuUmV0dXJuUGF5bWVudFJlc3BvbnNlIkCKtRgVCAESD3BheW1lbnRzOmRlY2lkZSgBgtPkkwIhOgEqIhwvdjIvdGhpcmRwYXJ0eS9yZXR1cm5QYXltZW50ErQBChBMaXN0SGVsZFBheW1lbnRzEi0uaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEhlbGRQYXltZW50c1JlcXVlc3QaLi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0SGVsZFBheW1lbnRzUmVzcG9uc2UiQYq1GBMIARINcGF5bWVudHM6cmVhZCgBgtPkkwIkOgEqIh8vdjIvdGhpcmRwYXJ0eS9saXN0SGVsZFBheW1lbnRzEpoBCgpMaXN0RXZlbnRzEicuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdEV2ZW50c1JlcXVlc3QaKC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0RXZlbnRzUmVzcG9uc2UiOYq1GBEIARILZXZlbnRzOnJlYWQoAYLT5JMCHjoBKiIZL3YyL3RoaXJkcGFydHkvbGlzdEV2ZW50cxKcAQoKR2V0QmFsYW5jZRInLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldEJhbGFuY2VSZXF1ZXN0GiguaW5mbG93LnRoaXJkcGFydHkudjIuR2V0QmFsYW5jZVJlc3BvbnNlIjuKtRgTCAESDWJhbGFuY2VzOnJlYWQoAYLT5JMCHjoBKiIZL3YyL3RoaXJkcGFydHkvZ2V0QmFsYW5jZRLDAQoUVXBkYXRlVmlydHVhbEFjY291bnQSMS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5VcGRhdGVWaXJ0dWFsQWNjb3VudFJlcXVlc3QaMi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5VcGRhdGVWaXJ0dWFsQWNjb3VudFJlc3BvbnNlIkSKtRgSCAESDmFjY291bnRzOndyaXRlgtPkkwIoOgEqIiMvdjIvdGhpcmRwYXJ0eS91cGRhdGVWaXJ0dWFsQWNjb3VudBK/AQoTQ2xvc2VWaXJ0dWFsQWNjb3VudBIwLmluZmxvdy50aGlyZHBhcnR5LnYyLkNsb3NlVmlydHVhbEFjY291bnRSZXF1ZXN0GjEuaW5mbG93LnRoaXJkcGFydHkudjIuQ2xvc2VWaXJ0dWFsQWNjb3VudFJlc3BvbnNlIkOKtRgSCAESDmFjY291bnRzOndyaXRlgtPkkwInOgEqIiIvdjIvdGhpcmRwYXJ0eS9jbG9zZVZpcnR1YWxBY2NvdW50Er4BChNMaXN0VmlydHVhbEFjY291bnRzEjAuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFZpcnR1YWxBY2NvdW50c1JlcXVlc3QaMS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0VmlydHVhbEFjY291bnRzUmVzcG9uc2UiQoq1GBEIARINYWNjb3VudHM6cmVhZILT5JMCJzoBKiIiL3YyL3RoaXJkcGFydHkvbGlzdFZpcnR1YWxBY2NvdW50cxKuAQoPTGlzdFNldHRsZW1lbnRzEiwuaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFNldHRsZW1lbnRzUmVxdWVzdBotLmluZmxvdy50aGlyZHBhcnR5LnYyLkxpc3RTZXR0bGVtZW50c1Jlc3BvbnNlIj6KtRgRCAESDWJhbGFuY2VzOnJlYWSC0+STAiM6ASoiHi92Mi90aGlyZHBhcnR5L2xpc3RTZXR0bGVtZW50cxKiAQoMR2V0U3RhdGVtZW50EikuaW5mbG93LnRoaXJkcGFydHkudjIuR2V0U3RhdGVtZW50UmVxdWVzdBoqLmluZmxvdy50aGlyZHBhcnR5LnYyLkdldFN0YXRlbWVudFJlc3BvbnNlIjuKtRgRCAESDWJhbGFuY2VzOnJlYWSC0+STAiA6ASoiGy92Mi90aGlyZHBhcnR5L2dldFN0YXRlbWVudBKnAQoNQ3JlYXRlV2ViaG9vaxIqLmluZmxvdy50aGlyZHBhcnR5LnYyLkNyZWF0ZVdlYmhvb2tSZXF1ZXN0GisuaW5mbG93LnRoaXJkcGFydHkudjIuQ3JlYXRlV2ViaG9va1Jlc3BvbnNlIj2KtRgSCAESDndlYmhvb2tzOndyaXRlgtPkkwIhOgEqIhwvdjIvdGhpcmRwYXJ0eS9jcmVhdGVXZWJob29rEqIBCgxMaXN0V2ViaG9va3MSKS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0V2ViaG9va3NSZXF1ZXN0GiouaW5mbG93LnRoaXJkcGFydHkudjIuTGlzdFdlYmhvb2tzUmVzcG9uc2UiO4q1GBEIARINd2ViaG9va3M6cmVhZILT5JMCIDoBKiIbL3YyL3RoaXJkcGFydHkvbGlzdFdlYmhvb2tzErwBCg1VcGRhdGVXZWJob29rEiouaW5mbG93LnRoaXJkcGFydHkudjIuVXBkYXRlV2ViaG9va1JlcXVlc3QaKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5VcGRhdGVXZWJob29rUmVzcG9uc2UiUoq1GCcIARIOd2ViaG9va3M6d3JpdGUaEyoRCg8KC2VuZHBvaW50X2lkEAKC0+STAiE6ASoiHC92Mi90aGlyZHBhcnR5L3VwZGF0ZVdlYmhvb2sSvAEKDURlbGV0ZVdlYmhvb2sSKi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5EZWxldGVXZWJob29rUmVxdWVzdBorLmluZmxvdy50aGlyZHBhcnR5LnYyLkRlbGV0ZVdlYmhvb2tSZXNwb25zZSJSirUYJwgBEg53ZWJob29rczp3cml0ZRoTKhEKDwoLZW5kcG9pbnRfaWQQAoLT5JMCIToBKiIcL3YyL3RoaXJkcGFydHkvZGVsZXRlV2ViaG9vaxK0AQoLVGVzdFdlYmhvb2sSKC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UZXN0V2ViaG9va1JlcXVlc3QaKS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5UZXN0V2ViaG9va1Jlc3BvbnNlIlCKtRgnCAESDndlYmhvb2tzOndyaXRlGhMqEQoPCgtlbmRwb2ludF9pZBACgtPkkwIfOgEqIhovdjIvdGhpcmRwYXJ0eS90ZXN0V2ViaG9vaxLNAQoOTGlzdERlbGl2ZXJpZXMSKy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0RGVsaXZlcmllc1JlcXVlc3QaLC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5MaXN0RGVsaXZlcmllc1Jlc3BvbnNlImCKtRg0CAESDXdlYmhvb2tzOnJlYWQaISofCg8KC2VuZHBvaW50X2lkEAIKDAoIZXZlbnRfaWQQBILT5JMCIjoBKiIdL3YyL3RoaXJkcGFydHkvbGlzdERlbGl2ZXJpZXMSrAEKCVJlZGVsaXZlchImLmluZmxvdy50aGlyZHBhcnR5LnYyLlJlZGVsaXZlclJlcXVlc3QaJy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5SZWRlbGl2ZXJSZXNwb25zZSJOirUYJwgBEg53ZWJob29rczp3cml0ZRoTKhEKDwoLZGVsaXZlcnlfaWQQA4LT5JMCHToBKiIYL3YyL3RoaXJkcGFydHkvcmVkZWxpdmVyErIBCg9TaW11bGF0ZVBheW1lbnQSLC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TaW11bGF0ZVBheW1lbnRSZXF1ZXN0Gi0uaW5mbG93LnRoaXJkcGFydHkudjIuU2ltdWxhdGVQYXltZW50UmVzcG9uc2UiQoq1GBUIARIRcGF5bWVudHM6c2ltdWxhdGWC0+STAiM6ASoiHi92Mi90aGlyZHBhcnR5L3NpbXVsYXRlUGF5bWVudBK9AQoSUmVxdWVyeVRyYW5zYWN0aW9uEi8uaW5mbG93LnRoaXJkcGFydHkudjIuUmVxdWVyeVRyYW5zYWN0aW9uUmVxdWVzdBowLmluZmxvdy50aGlyZHBhcnR5LnYyLlJlcXVlcnlUcmFuc2FjdGlvblJlc3BvbnNlIkSKtRgUCAESEHBheW1lbnRzOnJlcXVlcnmC0+STAiY6ASoiIS92Mi90aGlyZHBhcnR5L3JlcXVlcnlUcmFuc2FjdGlvbmIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_inflow_account_v1_terms, file_inflow_auth_v1_policy, file_inflow_thirdparty_v2_payment, file_inflow_thirdparty_v2_settlement, file_inflow_thirdparty_v2_thirdparty, file_inflow_thirdparty_v2_virtual_account, file_inflow_thirdparty_v2_webhook, file_inflow_type_v1_decimal]);
 
 /**
  * The account to create.
@@ -86,6 +89,57 @@ export type GenerateVirtualAccountRequest = Message<"inflow.thirdparty.v2.Genera
    * @generated from field: string id_number = 8;
    */
   idNumber: string;
+
+  /**
+   * Expected amount of a payment in naira, as a decimal string or a JSON number, with at most two decimals.
+   *
+   * @generated from field: string amount = 9;
+   */
+  amount: string;
+
+  /**
+   * How the amount of a payment has to compare with the expected one: ANY, EXACT, AT_LEAST or AT_MOST; empty:
+   * EXACT with an amount, otherwise ANY.
+   *
+   * @generated from field: string amount_rule = 10;
+   */
+  amountRule: string;
+
+  /**
+   * When the account expires, RFC 3339 or YYYY-MM-DD HH:MM:SS, at most 366 days from now.
+   *
+   * @generated from field: string expires_at = 11;
+   */
+  expiresAt: string;
+
+  /**
+   * After how many seconds the account expires, 1 to 31,622,400 (366 days).
+   *
+   * @generated from field: optional int32 expires_in = 12;
+   */
+  expiresIn?: number | undefined;
+
+  /**
+   * Whether the first payment that is as expected, or that you accept, uses the account up.
+   *
+   * @generated from field: bool single_use = 13;
+   */
+  singleUse: boolean;
+
+  /**
+   * Who may pay, at most 20 entries; empty: anybody.
+   *
+   * @generated from field: repeated inflow.account.v1.AllowedPayer allowed_payers = 14;
+   */
+  allowedPayers: AllowedPayer[];
+
+  /**
+   * Your own data, which every response and event about the account and its payments returns: at most 20 pairs
+   * of a key of 1 to 40 characters and a text of at most 200.
+   *
+   * @generated from field: map<string, string> metadata = 15;
+   */
+  metadata: { [key: string]: string };
 
   /**
    * The id of the customer's verification at SAFEHAVEN, whose permanent accounts need one; other banks
@@ -402,6 +456,230 @@ export const TransactionPageSchema: GenMessage<TransactionPage> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_third_party_service, 8);
 
 /**
+ * Which held payment to accept.
+ *
+ * @generated from message inflow.thirdparty.v2.AcceptPaymentRequest
+ */
+export type AcceptPaymentRequest = Message<"inflow.thirdparty.v2.AcceptPaymentRequest"> & {
+  /**
+   * Session id of the payment.
+   *
+   * @generated from field: string session_id = 1 [json_name = "session_id"];
+   */
+  sessionId: string;
+
+  /**
+   * Code of the bank that received it; needed only if two banks used the session id.
+   *
+   * @generated from field: string bank = 2;
+   */
+  bank: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.AcceptPaymentRequest.
+ * Use `create(AcceptPaymentRequestSchema)` to create a new message.
+ */
+export const AcceptPaymentRequestSchema: GenMessage<AcceptPaymentRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 9);
+
+/**
+ * The accepted payment.
+ *
+ * @generated from message inflow.thirdparty.v2.AcceptPaymentResponse
+ */
+export type AcceptPaymentResponse = Message<"inflow.thirdparty.v2.AcceptPaymentResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Payment accepted".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The transaction.
+   *
+   * @generated from field: inflow.thirdparty.v2.Transaction data = 3;
+   */
+  data?: Transaction | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.AcceptPaymentResponse.
+ * Use `create(AcceptPaymentResponseSchema)` to create a new message.
+ */
+export const AcceptPaymentResponseSchema: GenMessage<AcceptPaymentResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 10);
+
+/**
+ * Which held payment to return.
+ *
+ * @generated from message inflow.thirdparty.v2.ReturnPaymentRequest
+ */
+export type ReturnPaymentRequest = Message<"inflow.thirdparty.v2.ReturnPaymentRequest"> & {
+  /**
+   * Session id of the payment.
+   *
+   * @generated from field: string session_id = 1 [json_name = "session_id"];
+   */
+  sessionId: string;
+
+  /**
+   * Code of the bank that received it; needed only if two banks used the session id.
+   *
+   * @generated from field: string bank = 2;
+   */
+  bank: string;
+
+  /**
+   * Why, for the operator: at most 500 printable characters.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ReturnPaymentRequest.
+ * Use `create(ReturnPaymentRequestSchema)` to create a new message.
+ */
+export const ReturnPaymentRequestSchema: GenMessage<ReturnPaymentRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 11);
+
+/**
+ * The payment to return.
+ *
+ * @generated from message inflow.thirdparty.v2.ReturnPaymentResponse
+ */
+export type ReturnPaymentResponse = Message<"inflow.thirdparty.v2.ReturnPaymentResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Return requested".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The transaction.
+   *
+   * @generated from field: inflow.thirdparty.v2.Transaction data = 3;
+   */
+  data?: Transaction | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ReturnPaymentResponse.
+ * Use `create(ReturnPaymentResponseSchema)` to create a new message.
+ */
+export const ReturnPaymentResponseSchema: GenMessage<ReturnPaymentResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 12);
+
+/**
+ * Which held payments to list.
+ *
+ * @generated from message inflow.thirdparty.v2.ListHeldPaymentsRequest
+ */
+export type ListHeldPaymentsRequest = Message<"inflow.thirdparty.v2.ListHeldPaymentsRequest"> & {
+  /**
+   * Page size, 1 to 200; 0 means 50.
+   *
+   * @generated from field: int32 page_size = 1 [json_name = "page_size"];
+   */
+  pageSize: number;
+
+  /**
+   * Page token: the next_page_token of the previous page; empty for the first page.
+   *
+   * @generated from field: string page_token = 2 [json_name = "page_token"];
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ListHeldPaymentsRequest.
+ * Use `create(ListHeldPaymentsRequestSchema)` to create a new message.
+ */
+export const ListHeldPaymentsRequestSchema: GenMessage<ListHeldPaymentsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 13);
+
+/**
+ * One page of held payments.
+ *
+ * @generated from message inflow.thirdparty.v2.ListHeldPaymentsResponse
+ */
+export type ListHeldPaymentsResponse = Message<"inflow.thirdparty.v2.ListHeldPaymentsResponse"> & {
+  /**
+   * Always true.
+   *
+   * @generated from field: bool status = 1;
+   */
+  status: boolean;
+
+  /**
+   * "Held payments retrieved".
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The page.
+   *
+   * @generated from field: inflow.thirdparty.v2.HeldPaymentPage data = 3;
+   */
+  data?: HeldPaymentPage | undefined;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.ListHeldPaymentsResponse.
+ * Use `create(ListHeldPaymentsResponseSchema)` to create a new message.
+ */
+export const ListHeldPaymentsResponseSchema: GenMessage<ListHeldPaymentsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 14);
+
+/**
+ * One page of held payments.
+ *
+ * @generated from message inflow.thirdparty.v2.HeldPaymentPage
+ */
+export type HeldPaymentPage = Message<"inflow.thirdparty.v2.HeldPaymentPage"> & {
+  /**
+   * The transactions, the last recorded first.
+   *
+   * @generated from field: repeated inflow.thirdparty.v2.Transaction transactions = 1;
+   */
+  transactions: Transaction[];
+
+  /**
+   * Token of the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2 [json_name = "next_page_token"];
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.HeldPaymentPage.
+ * Use `create(HeldPaymentPageSchema)` to create a new message.
+ */
+export const HeldPaymentPageSchema: GenMessage<HeldPaymentPage> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 15);
+
+/**
  * Which events to list.
  *
  * @generated from message inflow.thirdparty.v2.ListEventsRequest
@@ -427,7 +705,7 @@ export type ListEventsRequest = Message<"inflow.thirdparty.v2.ListEventsRequest"
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 9);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 16);
 
 /**
  * A page of events.
@@ -462,7 +740,7 @@ export type ListEventsResponse = Message<"inflow.thirdparty.v2.ListEventsRespons
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 10);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 17);
 
 /**
  * A page of events, in order.
@@ -498,7 +776,7 @@ export type EventPage = Message<"inflow.thirdparty.v2.EventPage"> & {
  * Use `create(EventPageSchema)` to create a new message.
  */
 export const EventPageSchema: GenMessage<EventPage> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 11);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 18);
 
 /**
  * Requests the caller's balance.
@@ -513,7 +791,7 @@ export type GetBalanceRequest = Message<"inflow.thirdparty.v2.GetBalanceRequest"
  * Use `create(GetBalanceRequestSchema)` to create a new message.
  */
 export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 12);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 19);
 
 /**
  * The requested balance.
@@ -548,7 +826,7 @@ export type GetBalanceResponse = Message<"inflow.thirdparty.v2.GetBalanceRespons
  * Use `create(GetBalanceResponseSchema)` to create a new message.
  */
 export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_third_party_service, 13);
+  messageDesc(file_inflow_thirdparty_v2_third_party_service, 20);
 
 /**
  * The API for external businesses, authenticated with a secret key, as plain JSON or over any
@@ -564,6 +842,10 @@ export const ThirdPartyService: GenService<{
   /**
    * Creates a virtual account. Repeating a call with the same reference and details returns the
    * original response.
+   *
+   * With amount, amountRule, expiresAt, expiresIn, singleUse or allowedPayers, it is a one-time account: a
+   * payment that differs from these terms is recorded and held until acceptPayment or returnPayment, and the
+   * account closes by itself once it has expired or is used up.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), ALREADY_EXISTS (duplicate_reference: the
    * reference was used with other details), FAILED_PRECONDITION (bank_refused: the bank
@@ -615,6 +897,46 @@ export const ThirdPartyService: GenService<{
     output: typeof ListTransactionsResponseSchema;
   },
   /**
+   * Accepts a held payment: it becomes pending, and is settled as if it had been recorded now. A repeat
+   * changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (not_held: the
+   * payment was never held, or its return was requested or completed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.AcceptPayment
+   */
+  acceptPayment: {
+    methodKind: "unary";
+    input: typeof AcceptPaymentRequestSchema;
+    output: typeof AcceptPaymentResponseSchema;
+  },
+  /**
+   * Requests the return of a held payment to its payer. An operator returns the money; the payment is
+   * then reversed, with an event. A repeat changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (not_held: the
+   * payment was never held, or was accepted).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ReturnPayment
+   */
+  returnPayment: {
+    methodKind: "unary";
+    input: typeof ReturnPaymentRequestSchema;
+    output: typeof ReturnPaymentResponseSchema;
+  },
+  /**
+   * Lists the caller's payments that are held, or whose return is requested, the last recorded first.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed).
+   *
+   * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.ListHeldPayments
+   */
+  listHeldPayments: {
+    methodKind: "unary";
+    input: typeof ListHeldPaymentsRequestSchema;
+    output: typeof ListHeldPaymentsResponseSchema;
+  },
+  /**
    * Lists the caller's events in order, as webhooks deliver them.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
@@ -637,8 +959,8 @@ export const ThirdPartyService: GenService<{
     output: typeof GetBalanceResponseSchema;
   },
   /**
-   * Changes the customer details of an account. The name on the account at its bank stays. A repeated
-   * GenerateVirtualAccount is compared with the changed details.
+   * Changes the customer details of an account, and the expiry of a one-time account that has not ended. The
+   * name on the account at its bank stays. A repeated GenerateVirtualAccount is compared with what was changed.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
    * (account_pending: the bank has not opened it yet).

@@ -6,13 +6,16 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
+import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import type { AllowedPayer } from "../../account/v1/terms_pb.ts";
+import { file_inflow_account_v1_terms } from "../../account/v1/terms_pb.ts";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/thirdparty.proto.
  */
 export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLtAQoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIzChJtZXJjaGFudF9yZWZlcmVuY2UYBCABKAlIAFISbWVyY2hhbnRfcmVmZXJlbmNliAEBEhMKBnN0YXR1cxgFIAEoCUgBiAEBQhUKE19tZXJjaGFudF9yZWZlcmVuY2VCCQoHX3N0YXR1cyKxAQoLQmFua0FjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfbmFtZRgDIAEoCVIJYmFua19uYW1lEhgKB2JhbmtfaWQYBCABKAlSB2JhbmtfaWQSHgoKY3JlYXRlZF9hdBgFIAEoCVIKY3JlYXRlZF9hdCJaCgRNZXRhEhIKCmZpcnN0X25hbWUYASABKAkSEQoJbGFzdF9uYW1lGAIgASgJEg0KBWVtYWlsGAMgASgJEhIKBXBob25lGAQgASgJSACIAQFCCAoGX3Bob25lIpIFCgtUcmFuc2FjdGlvbhIRCglyZWZlcmVuY2UYASABKAkSHgoKc2Vzc2lvbl9pZBgCIAEoCVIKc2Vzc2lvbl9pZBIoCg90cmFuc2FjdGlvbl9yZWYYAyABKAlSD3RyYW5zYWN0aW9uX3JlZhIOCgZhbW91bnQYBCABKAESDgoGc3RhdHVzGAUgASgJEh4KCmlzX3NldHRsZWQYBiABKAhSCmlzX3NldHRsZWQSDgoGbWV0aG9kGAcgASgJEgwKBGJhbmsYCCABKAkSDQoFbnViYW4YCSABKAkSIgoMYWNjb3VudF9uYW1lGAogASgJUgxhY2NvdW50X25hbWUSEAoIY3VzdG9tZXIYCyABKAkSDQoFZW1haWwYDCABKAkSHgoKY3JlYXRlZF9hdBgNIAEoCVIKY3JlYXRlZF9hdBIlCgtyZWNvcmRlZF9hdBgOIAEoCUgAUgtyZWNvcmRlZF9hdIgBARIxCgVwYXllchgfIAEoCzIiLmluZmxvdy50aGlyZHBhcnR5LnYyLlBheWVyQWNjb3VudBIVCghjdXJyZW5jeRggIAEoCUgBiAEBEhYKCW5hcnJhdGlvbhghIAEoCUgCiAEBEhAKA2ZlZRgiIAEoAUgDiAEBEhAKA25ldBgjIAEoAUgEiAEBEiMKCnNldHRsZWRfYXQYJCABKAlIBVIKc2V0dGxlZF9hdIgBARInCgxhbHNvX2F0X2JhbmsYJSABKAlIBlIMYWxzb19hdF9iYW5riAEBQg4KDF9yZWNvcmRlZF9hdEILCglfY3VycmVuY3lCDAoKX25hcnJhdGlvbkIGCgRfZmVlQgYKBF9uZXRCDQoLX3NldHRsZWRfYXRCDwoNX2Fsc29fYXRfYmFuayJNCgdCYWxhbmNlEg8KB3BlbmRpbmcYASABKAESEQoJYXZhaWxhYmxlGAIgASgBEgwKBGZlZXMYAyABKAESEAoIY3VycmVuY3kYBCABKAkiSQoJRXZlbnRCb2R5Eg0KBWV2ZW50GAEgASgJEi0KBGRhdGEYAiABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudERhdGEilgUKCUV2ZW50RGF0YRIMCgR0eXBlGAEgASgJEhYKCXJlZmVyZW5jZRgCIAEoCUgAiAEBEjMKEm1lcmNoYW50X3JlZmVyZW5jZRgDIAEoCUgBUhJtZXJjaGFudF9yZWZlcmVuY2WIAQESLQoPdHJhbnNhY3Rpb25fcmVmGAQgASgJSAJSD3RyYW5zYWN0aW9uX3JlZogBARIhCgl3aWF4eV9yZWYYBSABKAlIA1IJd2lheHlfcmVmiAEBEhMKBmFtb3VudBgGIAEoCUgEiAEBEg4KBnN0YXR1cxgHIAEoCRITCgZtZXRob2QYCCABKAlIBYgBARIeCgpjcmVhdGVkX2F0GAkgASgJUgpjcmVhdGVkX2F0EjIKB2FjY291bnQYCiABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIxCgVwYXllchgLIAEoCzIiLmluZmxvdy50aGlyZHBhcnR5LnYyLlBheWVyQWNjb3VudBIaCghldmVudF9pZBgMIAEoCVIIZXZlbnRfaWQSEAoIc2VxdWVuY2UYDSABKAESOgoKc2V0dGxlbWVudBgOIAEoCzImLmluZmxvdy50aGlyZHBhcnR5LnYyLlNldHRsZW1lbnRUb3RhbHMSNwoIZW5kcG9pbnQYDyABKAsyJS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rRW5kcG9pbnQSDAoEbGl2ZRgQIAEoCBINCgVlcG9jaBgRIAEoBUIMCgpfcmVmZXJlbmNlQhUKE19tZXJjaGFudF9yZWZlcmVuY2VCEgoQX3RyYW5zYWN0aW9uX3JlZkIMCgpfd2lheHlfcmVmQgkKB19hbW91bnRCCQoHX21ldGhvZCLqAQoQU2V0dGxlbWVudFRvdGFscxIkCg1zZXR0bGVtZW50X2lkGAEgASgJUg1zZXR0bGVtZW50X2lkEiwKEXRyYW5zYWN0aW9uX2NvdW50GAIgASgBUhF0cmFuc2FjdGlvbl9jb3VudBIiCgxncm9zc19hbW91bnQYAyABKAlSDGdyb3NzX2Ftb3VudBIMCgRmZWVzGAQgASgJEh4KCm5ldF9hbW91bnQYBSABKAlSCm5ldF9hbW91bnQSHgoKY3V0X29mZl9hdBgGIAEoCVIKY3V0X29mZl9hdBIQCghjdXJyZW5jeRgHIAEoCSKMAgoPV2ViaG9va0VuZHBvaW50EiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZBILCgN1cmwYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSKQoNZmFpbGluZ19zaW5jZRgEIAEoCUgAUg1mYWlsaW5nX3NpbmNliAEBEiUKC2Rpc2FibGVkX2F0GAUgASgJSAFSC2Rpc2FibGVkX2F0iAEBEi0KD2Rpc2FibGVkX3JlYXNvbhgGIAEoCUgCUg9kaXNhYmxlZF9yZWFzb26IAQFCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb24ilgEKDFBheWVyQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19jb2RlGAMgASgJUgliYW5rX2NvZGUSHAoJYmFua19uYW1lGAQgASgJUgliYW5rX25hbWViBnByb3RvMw");
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLEAgoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIzChJtZXJjaGFudF9yZWZlcmVuY2UYBiABKAlIAFISbWVyY2hhbnRfcmVmZXJlbmNliAEBEhMKBnN0YXR1cxgHIAEoCUgBiAEBQhUKE19tZXJjaGFudF9yZWZlcmVuY2VCCQoHX3N0YXR1cyLBAQoFVGVybXMSEwoGYW1vdW50GAEgASgBSACIAQESEwoLYW1vdW50X3J1bGUYAiABKAkSFwoKZXhwaXJlc19hdBgDIAEoCUgBiAEBEhIKCnNpbmdsZV91c2UYBCABKAgSNwoOYWxsb3dlZF9wYXllcnMYBSADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISDgoGc3RhdHVzGAYgASgJQgkKB19hbW91bnRCDQoLX2V4cGlyZXNfYXQisQEKC0JhbmtBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX25hbWUYAyABKAlSCWJhbmtfbmFtZRIYCgdiYW5rX2lkGAQgASgJUgdiYW5rX2lkEh4KCmNyZWF0ZWRfYXQYBSABKAlSCmNyZWF0ZWRfYXQiWgoETWV0YRISCgpmaXJzdF9uYW1lGAEgASgJEhEKCWxhc3RfbmFtZRgCIAEoCRINCgVlbWFpbBgDIAEoCRISCgVwaG9uZRgEIAEoCUgAiAEBQggKBl9waG9uZSLYBgoLVHJhbnNhY3Rpb24SEQoJcmVmZXJlbmNlGAEgASgJEh4KCnNlc3Npb25faWQYAiABKAlSCnNlc3Npb25faWQSKAoPdHJhbnNhY3Rpb25fcmVmGAMgASgJUg90cmFuc2FjdGlvbl9yZWYSDgoGYW1vdW50GAQgASgBEg4KBnN0YXR1cxgFIAEoCRIeCgppc19zZXR0bGVkGAYgASgIUgppc19zZXR0bGVkEg4KBm1ldGhvZBgHIAEoCRIMCgRiYW5rGAggASgJEg0KBW51YmFuGAkgASgJEiIKDGFjY291bnRfbmFtZRgKIAEoCVIMYWNjb3VudF9uYW1lEhAKCGN1c3RvbWVyGAsgASgJEg0KBWVtYWlsGAwgASgJEh4KCmNyZWF0ZWRfYXQYDSABKAlSCmNyZWF0ZWRfYXQSJQoLcmVjb3JkZWRfYXQYDiABKAlIAFILcmVjb3JkZWRfYXSIAQESLQoPZXhwZWN0ZWRfYW1vdW50GA8gASgBSAFSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgQIAEoCUgCiAEBEiMKCmhvbGRfc3RhdGUYESABKAlIA1IKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgSIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoFcGF5ZXIYHyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSFQoIY3VycmVuY3kYICABKAlIBIgBARIWCgluYXJyYXRpb24YISABKAlIBYgBARIQCgNmZWUYIiABKAFIBogBARIQCgNuZXQYIyABKAFIB4gBARIjCgpzZXR0bGVkX2F0GCQgASgJSAhSCnNldHRsZWRfYXSIAQESJwoMYWxzb19hdF9iYW5rGCUgASgJSAlSDGFsc29fYXRfYmFua4gBAUIOCgxfcmVjb3JkZWRfYXRCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCDQoLX2hvbGRfc3RhdGVCCwoJX2N1cnJlbmN5QgwKCl9uYXJyYXRpb25CBgoEX2ZlZUIGCgRfbmV0Qg0KC19zZXR0bGVkX2F0Qg8KDV9hbHNvX2F0X2JhbmsiTQoHQmFsYW5jZRIPCgdwZW5kaW5nGAEgASgBEhEKCWF2YWlsYWJsZRgCIAEoARIMCgRmZWVzGAMgASgBEhAKCGN1cnJlbmN5GAQgASgJIkkKCUV2ZW50Qm9keRINCgVldmVudBgBIAEoCRItCgRkYXRhGAIgASgLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnREYXRhItwGCglFdmVudERhdGESDAoEdHlwZRgBIAEoCRIWCglyZWZlcmVuY2UYAiABKAlIAIgBARIzChJtZXJjaGFudF9yZWZlcmVuY2UYAyABKAlIAVISbWVyY2hhbnRfcmVmZXJlbmNliAEBEi0KD3RyYW5zYWN0aW9uX3JlZhgEIAEoCUgCUg90cmFuc2FjdGlvbl9yZWaIAQESIQoJd2lheHlfcmVmGAUgASgJSANSCXdpYXh5X3JlZogBARITCgZhbW91bnQYBiABKAlIBIgBARIOCgZzdGF0dXMYByABKAkSEwoGbWV0aG9kGAggASgJSAWIAQESHgoKY3JlYXRlZF9hdBgJIAEoCVIKY3JlYXRlZF9hdBIyCgdhY2NvdW50GAogASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuQmFua0FjY291bnQSMQoFcGF5ZXIYCyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSGgoIZXZlbnRfaWQYDCABKAlSCGV2ZW50X2lkEhAKCHNlcXVlbmNlGA0gASgBEjoKCnNldHRsZW1lbnQYDiABKAsyJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TZXR0bGVtZW50VG90YWxzEjcKCGVuZHBvaW50GA8gASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuV2ViaG9va0VuZHBvaW50EgwKBGxpdmUYECABKAgSDQoFZXBvY2gYESABKAUSLQoPZXhwZWN0ZWRfYW1vdW50GBIgASgJSAZSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgTIAEoCUgHiAEBEiMKCmhvbGRfc3RhdGUYFCABKAlICFIKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgVIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCDAoKX3JlZmVyZW5jZUIVChNfbWVyY2hhbnRfcmVmZXJlbmNlQhIKEF90cmFuc2FjdGlvbl9yZWZCDAoKX3dpYXh5X3JlZkIJCgdfYW1vdW50QgkKB19tZXRob2RCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCDQoLX2hvbGRfc3RhdGUi6gEKEFNldHRsZW1lbnRUb3RhbHMSJAoNc2V0dGxlbWVudF9pZBgBIAEoCVINc2V0dGxlbWVudF9pZBIsChF0cmFuc2FjdGlvbl9jb3VudBgCIAEoAVIRdHJhbnNhY3Rpb25fY291bnQSIgoMZ3Jvc3NfYW1vdW50GAMgASgJUgxncm9zc19hbW91bnQSDAoEZmVlcxgEIAEoCRIeCgpuZXRfYW1vdW50GAUgASgJUgpuZXRfYW1vdW50Eh4KCmN1dF9vZmZfYXQYBiABKAlSCmN1dF9vZmZfYXQSEAoIY3VycmVuY3kYByABKAkijAIKD1dlYmhvb2tFbmRwb2ludBIgCgtlbmRwb2ludF9pZBgBIAEoCVILZW5kcG9pbnRfaWQSCwoDdXJsGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEikKDWZhaWxpbmdfc2luY2UYBCABKAlIAFINZmFpbGluZ19zaW5jZYgBARIlCgtkaXNhYmxlZF9hdBgFIAEoCUgBUgtkaXNhYmxlZF9hdIgBARItCg9kaXNhYmxlZF9yZWFzb24YBiABKAlIAlIPZGlzYWJsZWRfcmVhc29uiAEBQhAKDl9mYWlsaW5nX3NpbmNlQg4KDF9kaXNhYmxlZF9hdEISChBfZGlzYWJsZWRfcmVhc29uIpYBCgxQYXllckFjY291bnQSJgoOYWNjb3VudF9udW1iZXIYASABKAlSDmFjY291bnRfbnVtYmVyEiIKDGFjY291bnRfbmFtZRgCIAEoCVIMYWNjb3VudF9uYW1lEhwKCWJhbmtfY29kZRgDIAEoCVIJYmFua19jb2RlEhwKCWJhbmtfbmFtZRgEIAEoCVIJYmFua19uYW1lYgZwcm90bzM", [file_google_protobuf_struct, file_inflow_account_v1_terms]);
 
 /**
  * A virtual account.
@@ -42,16 +45,30 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
   meta?: Meta | undefined;
 
   /**
+   * What a one-time account expects of its payments; absent for a permanent account.
+   *
+   * @generated from field: inflow.thirdparty.v2.Terms terms = 4;
+   */
+  terms?: Terms | undefined;
+
+  /**
+   * The data that the business gave; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 5;
+   */
+  metadata?: JsonObject | undefined;
+
+  /**
    * The caller's own reference. Only in lists, and in responses to changes.
    *
-   * @generated from field: optional string merchant_reference = 4 [json_name = "merchant_reference"];
+   * @generated from field: optional string merchant_reference = 6 [json_name = "merchant_reference"];
    */
   merchantReference?: string | undefined;
 
   /**
-   * PENDING, ACTIVE or CLOSED. Only in lists, and in responses to changes.
+   * PENDING, ACTIVE, EXPIRED or CLOSED. Only in lists, and in responses to changes.
    *
-   * @generated from field: optional string status = 5;
+   * @generated from field: optional string status = 7;
    */
   status?: string | undefined;
 };
@@ -62,6 +79,62 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
  */
 export const VirtualAccountSchema: GenMessage<VirtualAccount> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 0);
+
+/**
+ * What a one-time account expects of its payments.
+ *
+ * @generated from message inflow.thirdparty.v2.Terms
+ */
+export type Terms = Message<"inflow.thirdparty.v2.Terms"> & {
+  /**
+   * Expected amount in naira.
+   *
+   * @generated from field: optional double amount = 1;
+   */
+  amount?: number | undefined;
+
+  /**
+   * ANY, EXACT, AT_LEAST or AT_MOST.
+   *
+   * @generated from field: string amount_rule = 2;
+   */
+  amountRule: string;
+
+  /**
+   * When the account expires, YYYY-MM-DD HH:MM:SS.
+   *
+   * @generated from field: optional string expires_at = 3;
+   */
+  expiresAt?: string | undefined;
+
+  /**
+   * Whether one payment uses the account up.
+   *
+   * @generated from field: bool single_use = 4;
+   */
+  singleUse: boolean;
+
+  /**
+   * Who may pay; empty: anybody.
+   *
+   * @generated from field: repeated inflow.account.v1.AllowedPayer allowed_payers = 5;
+   */
+  allowedPayers: AllowedPayer[];
+
+  /**
+   * PENDING, ACTIVE, EXPIRED (it expired or was used up) or CLOSED.
+   *
+   * @generated from field: string status = 6;
+   */
+  status: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.Terms.
+ * Use `create(TermsSchema)` to create a new message.
+ */
+export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
 
 /**
  * An account at a bank.
@@ -110,7 +183,7 @@ export type BankAccount = Message<"inflow.thirdparty.v2.BankAccount"> & {
  * Use `create(BankAccountSchema)` to create a new message.
  */
 export const BankAccountSchema: GenMessage<BankAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
 
 /**
  * Customer details of an account.
@@ -152,7 +225,7 @@ export type Meta = Message<"inflow.thirdparty.v2.Meta"> & {
  * Use `create(MetaSchema)` to create a new message.
  */
 export const MetaSchema: GenMessage<Meta> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
 
 /**
  * A payment received into a virtual account.
@@ -259,6 +332,34 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   recordedAt?: string | undefined;
 
   /**
+   * Amount that the one-time account expects, in naira.
+   *
+   * @generated from field: optional double expected_amount = 15 [json_name = "expected_amount"];
+   */
+  expectedAmount?: number | undefined;
+
+  /**
+   * NONE, UNDERPAID, OVERPAID, EXPIRED, REPEATED or PAYER_NOT_ALLOWED. Only for one-time accounts.
+   *
+   * @generated from field: optional string variance = 16;
+   */
+  variance?: string | undefined;
+
+  /**
+   * What became of a payment with a variance: HELD, ACCEPTED, RETURN_REQUESTED or RETURNED.
+   *
+   * @generated from field: optional string hold_state = 17 [json_name = "hold_state"];
+   */
+  holdState?: string | undefined;
+
+  /**
+   * The data that the business gave the account; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 18;
+   */
+  metadata?: JsonObject | undefined;
+
+  /**
    * The payer's account. Only in lists, like the next five.
    *
    * @generated from field: inflow.thirdparty.v2.PayerAccount payer = 31;
@@ -315,7 +416,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
  * Use `create(TransactionSchema)` to create a new message.
  */
 export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
 
 /**
  * The balance of a business. Amounts are in naira, with at most two decimals.
@@ -357,7 +458,7 @@ export type Balance = Message<"inflow.thirdparty.v2.Balance"> & {
  * Use `create(BalanceSchema)` to create a new message.
  */
 export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
 
 /**
  * The exact body of a webhook.
@@ -385,7 +486,7 @@ export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
  * Use `create(EventBodySchema)` to create a new message.
  */
 export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
 
 /**
  * The event's data. Fields that do not apply to the kind are absent.
@@ -513,6 +614,35 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
    * @generated from field: int32 epoch = 17;
    */
   epoch: number;
+
+  /**
+   * Amount that the one-time account expects, in naira, as a decimal string with two decimals.
+   *
+   * @generated from field: optional string expected_amount = 18 [json_name = "expected_amount"];
+   */
+  expectedAmount?: string | undefined;
+
+  /**
+   * How a payment differs from the terms of its one-time account: NONE, UNDERPAID, OVERPAID, EXPIRED, REPEATED
+   * or PAYER_NOT_ALLOWED.
+   *
+   * @generated from field: optional string variance = 19;
+   */
+  variance?: string | undefined;
+
+  /**
+   * What became of a payment with a variance: HELD, ACCEPTED, RETURN_REQUESTED or RETURNED.
+   *
+   * @generated from field: optional string hold_state = 20 [json_name = "hold_state"];
+   */
+  holdState?: string | undefined;
+
+  /**
+   * The data that the business gave the account; absent if it gave none.
+   *
+   * @generated from field: google.protobuf.Struct metadata = 21;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -520,7 +650,7 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
  * Use `create(EventDataSchema)` to create a new message.
  */
 export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 
 /**
  * The totals of a settlement. Amounts are in naira, as decimal strings with two decimals.
@@ -583,7 +713,7 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
  * Use `create(SettlementTotalsSchema)` to create a new message.
  */
 export const SettlementTotalsSchema: GenMessage<SettlementTotals> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
 
 /**
  * A webhook endpoint of the business, in events about its health.
@@ -639,7 +769,7 @@ export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & 
  * Use `create(WebhookEndpointSchema)` to create a new message.
  */
 export const WebhookEndpointSchema: GenMessage<WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
 
 /**
  * The account that a payment came from.
@@ -681,5 +811,5 @@ export type PayerAccount = Message<"inflow.thirdparty.v2.PayerAccount"> & {
  * Use `create(PayerAccountSchema)` to create a new message.
  */
 export const PayerAccountSchema: GenMessage<PayerAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 10);
 

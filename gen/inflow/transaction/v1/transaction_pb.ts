@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/transaction/v1/transaction.proto.
  */
 export const file_inflow_transaction_v1_transaction: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSLnBQoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgSLgoKc2V0dGxlc19hdBgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcmV2ZXJzYWwYFSABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzYWwSMQoIcmVjb3JkZXIYFiABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkZXISLwoLcmVjb3JkZWRfYXQYFyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkkKCFJlY29yZGVyEjEKBGtpbmQYASABKA4yIy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkZXJLaW5kEgoKAmlkGAIgASgJIksKCFJldmVyc2FsEg4KBnJlYXNvbhgBIAEoCRIvCgtyZXZlcnNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieQoFUGF5ZXISFgoEbmFtZRgBIAEoCUIIukgFcgMYyAESHwoOYWNjb3VudF9udW1iZXIYAiABKAlCB7pIBHICGCgSGgoJYmFua19jb2RlGAMgASgJQge6SARyAhgUEhsKCWJhbmtfbmFtZRgEIAEoCUIIukgFcgMYyAEq3gEKDFJlY29yZGVyS2luZBIdChlSRUNPUkRFUl9LSU5EX1VOU1BFQ0lGSUVEEAASFwoTUkVDT1JERVJfS0lORF9UT0tFThABEh4KGlJFQ09SREVSX0tJTkRfTk9USUZJQ0FUSU9OEAISIAocUkVDT1JERVJfS0lORF9SRUNPTkNJTElBVElPThADEhsKF1JFQ09SREVSX0tJTkRfU1RBVEVNRU5UEAQSGQoVUkVDT1JERVJfS0lORF9TQU5EQk9YEAUSHAoYUkVDT1JERVJfS0lORF9BU1NJR05NRU5UEAYqtwEKEVRyYW5zYWN0aW9uU3RhdHVzEiIKHlRSQU5TQUNUSU9OX1NUQVRVU19VTlNQRUNJRklFRBAAEh4KGlRSQU5TQUNUSU9OX1NUQVRVU19QRU5ESU5HEAESHgoaVFJBTlNBQ1RJT05fU1RBVFVTX1NVQ0NFU1MQAhIdChlUUkFOU0FDVElPTl9TVEFUVVNfRkFJTEVEEAMSHwobVFJBTlNBQ1RJT05fU1RBVFVTX1JFVkVSU0VEEARiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("CidpbmZsb3cvdHJhbnNhY3Rpb24vdjEvdHJhbnNhY3Rpb24ucHJvdG8SFWluZmxvdy50cmFuc2FjdGlvbi52MSL7BwoLVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSEwoLYnVzaW5lc3NfaWQYAiABKAkSGQoRYWNjb3VudF9yZWZlcmVuY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgxhbW91bnRfbWlub3IYBSABKAMSEAoIY3VycmVuY3kYBiABKAkSOAoGc3RhdHVzGAcgASgOMiguaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uU3RhdHVzEg8KB3NldHRsZWQYCCABKAgSIgoEYmFuaxgJIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSFAoMYWNjb3VudF9uYW1lGAsgASgJEhUKDWN1c3RvbWVyX25hbWUYDCABKAkSFgoOY3VzdG9tZXJfZW1haWwYDSABKAkSKwoHcGFpZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYDyABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISGgoSbWVyY2hhbnRfcmVmZXJlbmNlGBAgASgJEhEKCW5hcnJhdGlvbhgRIAEoCRI2ChJhY2NvdW50X2NyZWF0ZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGxpdmUYEyABKAgSLgoKc2V0dGxlc19hdBgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcmV2ZXJzYWwYFSABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmV2ZXJzYWwSMQoIcmVjb3JkZXIYFiABKAsyHy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkZXISLwoLcmVjb3JkZWRfYXQYFyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KFWV4cGVjdGVkX2Ftb3VudF9taW5vchgYIAEoAxIxCgh2YXJpYW5jZRgZIAEoDjIfLmluZmxvdy50cmFuc2FjdGlvbi52MS5WYXJpYW5jZRI0Cgpob2xkX3N0YXRlGBogASgOMiAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLkhvbGRTdGF0ZRIVCg1yZXR1cm5fcmVhc29uGBsgASgJEkIKCG1ldGFkYXRhGBwgAygLMjAuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkkKCFJlY29yZGVyEjEKBGtpbmQYASABKA4yIy5pbmZsb3cudHJhbnNhY3Rpb24udjEuUmVjb3JkZXJLaW5kEgoKAmlkGAIgASgJIksKCFJldmVyc2FsEg4KBnJlYXNvbhgBIAEoCRIvCgtyZXZlcnNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieQoFUGF5ZXISFgoEbmFtZRgBIAEoCUIIukgFcgMYyAESHwoOYWNjb3VudF9udW1iZXIYAiABKAlCB7pIBHICGCgSGgoJYmFua19jb2RlGAMgASgJQge6SARyAhgUEhsKCWJhbmtfbmFtZRgEIAEoCUIIukgFcgMYyAEqswEKCFZhcmlhbmNlEhgKFFZBUklBTkNFX1VOU1BFQ0lGSUVEEAASEQoNVkFSSUFOQ0VfTk9ORRABEhYKElZBUklBTkNFX1VOREVSUEFJRBACEhUKEVZBUklBTkNFX09WRVJQQUlEEAMSFAoQVkFSSUFOQ0VfRVhQSVJFRBAEEhUKEVZBUklBTkNFX1JFUEVBVEVEEAUSHgoaVkFSSUFOQ0VfUEFZRVJfTk9UX0FMTE9XRUQQBiqPAQoJSG9sZFN0YXRlEhoKFkhPTERfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9IT0xEX1NUQVRFX0hFTEQQARIXChNIT0xEX1NUQVRFX0FDQ0VQVEVEEAISHwobSE9MRF9TVEFURV9SRVRVUk5fUkVRVUVTVEVEEAMSFwoTSE9MRF9TVEFURV9SRVRVUk5FRBAEKt4BCgxSZWNvcmRlcktpbmQSHQoZUkVDT1JERVJfS0lORF9VTlNQRUNJRklFRBAAEhcKE1JFQ09SREVSX0tJTkRfVE9LRU4QARIeChpSRUNPUkRFUl9LSU5EX05PVElGSUNBVElPThACEiAKHFJFQ09SREVSX0tJTkRfUkVDT05DSUxJQVRJT04QAxIbChdSRUNPUkRFUl9LSU5EX1NUQVRFTUVOVBAEEhkKFVJFQ09SREVSX0tJTkRfU0FOREJPWBAFEhwKGFJFQ09SREVSX0tJTkRfQVNTSUdOTUVOVBAGKrcBChFUcmFuc2FjdGlvblN0YXR1cxIiCh5UUkFOU0FDVElPTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIeChpUUkFOU0FDVElPTl9TVEFUVVNfUEVORElORxABEh4KGlRSQU5TQUNUSU9OX1NUQVRVU19TVUNDRVNTEAISHQoZVFJBTlNBQ1RJT05fU1RBVFVTX0ZBSUxFRBADEh8KG1RSQU5TQUNUSU9OX1NUQVRVU19SRVZFUlNFRBAEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * A payment received into a virtual account.
@@ -189,6 +189,42 @@ export type Transaction = Message<"inflow.transaction.v1.Transaction"> & {
    * @generated from field: google.protobuf.Timestamp recorded_at = 23;
    */
   recordedAt?: Timestamp | undefined;
+
+  /**
+   * The amount that the account expects, in kobo; 0: none.
+   *
+   * @generated from field: int64 expected_amount_minor = 24;
+   */
+  expectedAmountMinor: bigint;
+
+  /**
+   * How the payment differs from the terms of its one-time account; unspecified for permanent accounts, and
+   * for payments that are PENDING or FAILED.
+   *
+   * @generated from field: inflow.transaction.v1.Variance variance = 25;
+   */
+  variance: Variance;
+
+  /**
+   * What became of a payment that differs; unspecified for others.
+   *
+   * @generated from field: inflow.transaction.v1.HoldState hold_state = 26;
+   */
+  holdState: HoldState;
+
+  /**
+   * Why the business asked to return the payment.
+   *
+   * @generated from field: string return_reason = 27;
+   */
+  returnReason: string;
+
+  /**
+   * The business's own data about the account.
+   *
+   * @generated from field: map<string, string> metadata = 28;
+   */
+  metadata: { [key: string]: string };
 };
 
 /**
@@ -299,6 +335,134 @@ export const PayerSchema: GenMessage<Payer> = /*@__PURE__*/
   messageDesc(file_inflow_transaction_v1_transaction, 3);
 
 /**
+ * How a payment differs from the terms of its account. If it differs in several ways, the first of REPEATED,
+ * EXPIRED, PAYER_NOT_ALLOWED, and UNDERPAID or OVERPAID.
+ *
+ * @generated from enum inflow.transaction.v1.Variance
+ */
+export const Variance = {
+  /**
+   * Not specified: the account has no terms, or the money has not arrived.
+   *
+   * @generated from enum value: VARIANCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * It is as expected.
+   *
+   * @generated from enum value: VARIANCE_NONE = 1;
+   */
+  NONE: 1,
+
+  /**
+   * Less than the account expects.
+   *
+   * @generated from enum value: VARIANCE_UNDERPAID = 2;
+   */
+  UNDERPAID: 2,
+
+  /**
+   * More than the account expects.
+   *
+   * @generated from enum value: VARIANCE_OVERPAID = 3;
+   */
+  OVERPAID: 3,
+
+  /**
+   * Paid after the account expired.
+   *
+   * @generated from enum value: VARIANCE_EXPIRED = 4;
+   */
+  EXPIRED: 4,
+
+  /**
+   * A payment has used the account up already.
+   *
+   * @generated from enum value: VARIANCE_REPEATED = 5;
+   */
+  REPEATED: 5,
+
+  /**
+   * Paid by a payer who is not allowed.
+   *
+   * @generated from enum value: VARIANCE_PAYER_NOT_ALLOWED = 6;
+   */
+  PAYER_NOT_ALLOWED: 6,
+} as const;
+
+/**
+ * How a payment differs from the terms of its account. If it differs in several ways, the first of REPEATED,
+ * EXPIRED, PAYER_NOT_ALLOWED, and UNDERPAID or OVERPAID.
+ *
+ * @generated from enum inflow.transaction.v1.Variance
+ */
+export type Variance = (typeof Variance)[keyof typeof Variance] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.transaction.v1.Variance.
+ */
+export const VarianceSchema: GenEnum<Variance> = /*@__PURE__*/
+  enumDesc(file_inflow_transaction_v1_transaction, 0);
+
+/**
+ * What became of a payment with a variance. Legal transitions: HELD to ACCEPTED, RETURN_REQUESTED or RETURNED,
+ * and RETURN_REQUESTED to RETURNED.
+ *
+ * @generated from enum inflow.transaction.v1.HoldState
+ */
+export const HoldState = {
+  /**
+   * Not specified: the payment was never held.
+   *
+   * @generated from enum value: HOLD_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * It waits for the business's decision, and is not settled.
+   *
+   * @generated from enum value: HOLD_STATE_HELD = 1;
+   */
+  HELD: 1,
+
+  /**
+   * The business accepted it: it is settled as if it had been recorded then.
+   *
+   * @generated from enum value: HOLD_STATE_ACCEPTED = 2;
+   */
+  ACCEPTED: 2,
+
+  /**
+   * The business asked to return it: an operator returns the money, and then calls CompleteReturn.
+   *
+   * @generated from enum value: HOLD_STATE_RETURN_REQUESTED = 3;
+   */
+  RETURN_REQUESTED: 3,
+
+  /**
+   * It was reversed before it was accepted.
+   *
+   * @generated from enum value: HOLD_STATE_RETURNED = 4;
+   */
+  RETURNED: 4,
+} as const;
+
+/**
+ * What became of a payment with a variance. Legal transitions: HELD to ACCEPTED, RETURN_REQUESTED or RETURNED,
+ * and RETURN_REQUESTED to RETURNED.
+ *
+ * @generated from enum inflow.transaction.v1.HoldState
+ */
+export type HoldState = (typeof HoldState)[keyof typeof HoldState] | UnknownEnum;
+
+/**
+ * Describes the enum inflow.transaction.v1.HoldState.
+ */
+export const HoldStateSchema: GenEnum<HoldState> = /*@__PURE__*/
+  enumDesc(file_inflow_transaction_v1_transaction, 1);
+
+/**
  * How a payment came to be recorded.
  *
  * @generated from enum inflow.transaction.v1.RecorderKind
@@ -365,7 +529,7 @@ export type RecorderKind = (typeof RecorderKind)[keyof typeof RecorderKind] | Un
  * Describes the enum inflow.transaction.v1.RecorderKind.
  */
 export const RecorderKindSchema: GenEnum<RecorderKind> = /*@__PURE__*/
-  enumDesc(file_inflow_transaction_v1_transaction, 0);
+  enumDesc(file_inflow_transaction_v1_transaction, 2);
 
 /**
  * Status of a transaction. Legal transitions: PENDING to SUCCESS, PENDING to FAILED, and SUCCESS to
@@ -422,5 +586,5 @@ export type TransactionStatus = (typeof TransactionStatus)[keyof typeof Transact
  * Describes the enum inflow.transaction.v1.TransactionStatus.
  */
 export const TransactionStatusSchema: GenEnum<TransactionStatus> = /*@__PURE__*/
-  enumDesc(file_inflow_transaction_v1_transaction, 1);
+  enumDesc(file_inflow_transaction_v1_transaction, 3);
 

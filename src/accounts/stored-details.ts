@@ -1,0 +1,50 @@
+import type { BankCode, IdKind } from '../banks/bank.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import { type AccountDetails, identityContext } from './account.ts'
+import type { AllowedPayer, AmountRule, Metadata } from './terms/terms.ts'
+
+/** The columns of an account that its details are stored in. */
+interface StoredDetails {
+  readonly id: string
+  readonly bank: BankCode
+  readonly firstName: string
+  readonly lastName: string
+  readonly email: string
+  readonly phone: string
+  readonly idType?: IdKind | null | undefined
+  readonly idNumberEncrypted?: Uint8Array | null | undefined
+  readonly oneTime: boolean
+  readonly expectedAmountMinor?: bigint | null | undefined
+  readonly amountRule: AmountRule
+  readonly expiresAt?: Date | null | undefined
+  readonly expiresInSeconds?: number | null | undefined
+  readonly singleUse: boolean
+  readonly allowedPayers?: readonly AllowedPayer[] | null | undefined
+  readonly metadata?: Metadata | null | undefined
+}
+
+/**
+ * The details of a stored account, of which its hash of the details is.
+ *
+ * @throws if no known key decrypts its identity number
+ */
+export function readDetails(encrypter: Encrypter, account: StoredDetails): AccountDetails {
+  const { bank, firstName, lastName, email, phone, idNumberEncrypted } = account
+  const idNumber = idNumberEncrypted
+    ? encrypter.decrypt(idNumberEncrypted, identityContext(account.id))
+    : undefined
+  const terms = {
+    expectedAmountMinor: account.expectedAmountMinor ?? undefined,
+    amountRule: account.amountRule,
+    expiresAtMs: account.expiresAt?.getTime(),
+    expiresInSeconds: account.expiresInSeconds ?? undefined,
+    singleUse: account.singleUse,
+    allowedPayers: account.allowedPayers ?? [],
+  }
+  return {
+    ...{ bank, firstName, lastName, email, phone, idNumber },
+    idType: account.idType ?? undefined,
+    terms: account.oneTime ? terms : undefined,
+    metadata: account.metadata ?? undefined,
+  }
+}

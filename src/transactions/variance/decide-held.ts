@@ -1,0 +1,188 @@
+import type { Pool, PoolClient } from 'pg'
+import { useAccounts } from '../../accounts/terms/one-time-store.ts'
+import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../../auth/caller.ts'
+import type { Clock } from '../../core/clock.ts'
+import { Fault } from '../../core/errors.ts'
+import { newId } from '../../core/ids.ts'
+import { inTransaction } from '../../postgres/in-transaction.ts'
+import type { Semaphore } from '../../postgres/semaphore.ts'
+import { encodeTransactionEvent } from '../message.ts'
+import { reverseLocked } from '../reverse-transaction.ts'
+import type { StoredTransaction } from '../transaction.ts'
+import { acceptHeld, lockVaried, requestReturn } from './held-store.ts'
+
+export interface DecisionDependencies {
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Limits how many decisions hold a connection while they wait for a row or the audit log. */
+  readonly semaphore: Semaphore
+  /** Called after a commit that added an event. */
+  readonly onCommit: () => void
+}
+
+/** The operator who acts for a business; undefined: the business itself, which the audit log does not record. */
+type Operator = Actor | undefined
+
+/**
+ * Accepts a held payment: it becomes pending, and is settled as if it had been recorded now. If its account is for a
+ * single use and unused, it uses it up. A repeat changes nothing.
+ *
+ * @throws Fault not_found, not_held (never held, or its return was requested or completed)
+ */
+export function acceptPayment(
+  dependencies: DecisionDependencies,
+  transactionId: string,
+  operator: Operator,
+): Promise<StoredTransaction> {
+  return decide(dependencies, transactionId, async (client, payment, nowMs) => {
+    const { transaction, accountId, wouldUse } = payment
+    const { variance } = transaction
+    if (variance?.hold === 'ACCEPTED') return undefined
+    if (variance?.hold !== 'HELD') throw notHeld(transaction)
+    const after: StoredTransaction = {
+      ...transaction,
+      variance: { ...variance, hold: 'ACCEPTED', decidedAtMs: nowMs },
+    }
+    const event = eventOf('PAYMENT_ACCEPTED', after, nowMs)
+    await acceptHeld(client, transactionId, wouldUse, event)
+    if (wouldUse) await useAccounts(client, [accountId], nowMs)
+    await audit(client, operator, 'transaction.accept', transaction, {
+      variance: variance.variance,
+    })
+    return after
+  })
+}
+
+/**
+ * Requests the return of a held payment, which an operator completes. A repeat changes nothing.
+ *
+ * @throws Fault not_found, not_held (never held, or accepted)
+ */
+export function returnPayment(
+  dependencies: DecisionDependencies,
+  { transactionId, reason }: { readonly transactionId: string; readonly reason: string },
+  operator: Operator,
+): Promise<StoredTransaction> {
+  return decide(dependencies, transactionId, async (client, { transaction }, nowMs) => {
+    const { variance } = transaction
+    if (variance?.hold === 'RETURN_REQUESTED' || variance?.hold === 'RETURNED') return undefined
+    if (variance?.hold !== 'HELD') throw notHeld(transaction)
+    const after: StoredTransaction = {
+      ...transaction,
+      variance: {
+        ...variance,
+        hold: 'RETURN_REQUESTED',
+        decidedAtMs: nowMs,
+        returnReason: reason,
+      },
+    }
+    await requestReturn(
+      client,
+      transactionId,
+      reason,
+      eventOf('PAYMENT_RETURN_REQUESTED', after, nowMs),
+    )
+    await audit(client, operator, 'transaction.return', transaction, { reason })
+    return after
+  })
+}
+
+/**
+ * Completes a requested return, once the money is on its way back: reverses the payment. A repeat changes nothing.
+ *
+ * @param note how the money was returned: the reason of the reversal
+ * @throws Fault not_found, not_held (no return was requested)
+ */
+export function completeReturn(
+  dependencies: DecisionDependencies,
+  { transactionId, note }: { readonly transactionId: string; readonly note: string },
+  operator: Actor,
+): Promise<StoredTransaction> {
+  return decide(dependencies, transactionId, async (client, { transaction }, nowMs) => {
+    const { variance } = transaction
+    if (variance?.hold === 'RETURNED') return undefined
+    if (variance?.hold !== 'RETURN_REQUESTED') {
+      throw new Fault('not_held', `${stateText(transaction)}; no return was requested`)
+    }
+    const reversal = { reason: note, nowMs }
+    return reverseLocked(client, transaction, reversal, operator, 'transaction.complete_return')
+  })
+}
+
+type Locked = NonNullable<Awaited<ReturnType<typeof lockVaried>>>
+
+/** @param run returns the transaction as it changed it; undefined: the decision was made before */
+async function decide(
+  { pool, clock, semaphore, onCommit }: DecisionDependencies,
+  transactionId: string,
+  run: (
+    client: PoolClient,
+    payment: Locked,
+    nowMs: number,
+  ) => Promise<StoredTransaction | undefined>,
+): Promise<StoredTransaction> {
+  const { transaction, changed } = await semaphore(() =>
+    inTransaction(pool, async (client) => {
+      const payment = await lockVaried(client, transactionId)
+      if (payment === undefined) throw await whyNotVaried(client, transactionId)
+      const changed = await run(client, payment, clock.now())
+      return { transaction: changed ?? payment.transaction, changed: changed !== undefined }
+    }),
+  )
+  if (changed) onCommit()
+  return transaction
+}
+
+async function whyNotVaried(client: PoolClient, transactionId: string): Promise<Fault> {
+  const { rowCount } = await client.query({
+    name: 'transaction-exists',
+    text: 'select from transaction where id = $1',
+    values: [transactionId],
+  })
+  return rowCount === 1
+    ? new Fault('not_held', 'The payment was never held')
+    : new Fault('not_found', 'There is no such transaction')
+}
+
+function notHeld(transaction: StoredTransaction): Fault {
+  return new Fault('not_held', stateText(transaction))
+}
+
+const STATE_TEXTS = {
+  HELD: 'The payment is held',
+  ACCEPTED: 'The payment was accepted',
+  RETURN_REQUESTED: 'The return of the payment was requested',
+  RETURNED: 'The payment was returned',
+} as const
+
+function stateText({ variance }: StoredTransaction): string {
+  return variance?.hold ? STATE_TEXTS[variance.hold] : 'The payment was never held'
+}
+
+function eventOf(
+  kind: 'PAYMENT_ACCEPTED' | 'PAYMENT_RETURN_REQUESTED',
+  transaction: StoredTransaction,
+  occurredAtMs: number,
+) {
+  const eventId = newId('evt', occurredAtMs)
+  const payload = encodeTransactionEvent(kind, transaction, eventId, occurredAtMs)
+  return { eventId, occurredAtMs, payload }
+}
+
+/** Last, because appends wait for each other. */
+async function audit(
+  client: PoolClient,
+  operator: Operator,
+  action: 'transaction.accept' | 'transaction.return',
+  { id, amountMinor, account }: StoredTransaction,
+  details: Readonly<Record<string, string>>,
+): Promise<void> {
+  if (operator === undefined) return
+  await appendAudit(client, operator, {
+    action,
+    targetId: id,
+    businessId: account.businessId,
+    details: { ...details, amountMinor: `${amountMinor}` },
+  })
+}

@@ -1,0 +1,104 @@
+import type { Pool } from 'pg'
+import type { Logger } from 'pino'
+import { lockOneTimeAccounts, useAccounts } from '../../accounts/terms/one-time-store.ts'
+import { afterCommit } from '../../core/after-commit.ts'
+import { assert } from '../../core/errors.ts'
+import { inTransaction } from '../../postgres/in-transaction.ts'
+import type { Finalization, NewTransaction } from '../store.ts'
+import type { StoredTransaction } from '../transaction.ts'
+import { decidePayment, roundsOf } from './decide.ts'
+import { type Decided, finalizeOneTime, insertOneTime } from './record-store.ts'
+
+/** A payment into a one-time account. */
+interface OneTimePayment<Row> {
+  readonly accountId: string
+  readonly isSingleUse: boolean
+  readonly transaction: StoredTransaction
+  /** The row to write, with the event of the transaction as it was decided. */
+  readonly toRow: (transaction: StoredTransaction) => Row
+}
+
+/** A payment that was decided and written, or else was not, as its session is known or its account closed. */
+interface Written<Row> {
+  readonly isWritten: boolean
+  readonly transaction: StoredTransaction
+  readonly row: Row
+}
+
+interface Dependencies {
+  readonly pool: Pool
+  readonly log: Logger
+  /** Called after a commit that added events. */
+  readonly onCommit: () => void
+}
+
+/**
+ * Records payments into one-time accounts. Each is decided while its account is locked, and recorded in the same
+ * transaction: of two payments at once into a single-use account, the second sees the first.
+ *
+ * @param onWritten called with what each transaction has written, after its commit, in the order of the payments
+ */
+export function recordOneTime<Payment extends OneTimePayment<NewTransaction>>(
+  dependencies: Dependencies,
+  payments: readonly Payment[],
+  nowMs: number,
+  onWritten: (payment: Payment, written: Written<NewTransaction>) => void,
+): Promise<void> {
+  const write = { run: insertOneTime, keyOf: ({ id }: NewTransaction) => id }
+  return writeInRounds(dependencies, payments, nowMs, write, onWritten)
+}
+
+/** As `recordOneTime`, for the final reports of pending payments. */
+export function finalizeOneTimePayments<Payment extends OneTimePayment<Finalization>>(
+  dependencies: Dependencies,
+  payments: readonly Payment[],
+  nowMs: number,
+  onWritten: (payment: Payment, written: Written<Finalization>) => void,
+): Promise<void> {
+  const write = { run: finalizeOneTime, keyOf: ({ eventId }: Finalization) => eventId }
+  return writeInRounds(dependencies, payments, nowMs, write, onWritten)
+}
+
+interface Write<Row> {
+  readonly run: (
+    client: Parameters<typeof insertOneTime>[0],
+    rows: readonly (Row & Decided)[],
+  ) => Promise<ReadonlySet<string>>
+  readonly keyOf: (row: Row) => string
+}
+
+async function writeInRounds<Row extends object, Payment extends OneTimePayment<Row>>(
+  { pool, log, onCommit }: Dependencies,
+  payments: readonly Payment[],
+  nowMs: number,
+  { run, keyOf }: Write<Row>,
+  onWritten: (payment: Payment, written: Written<Row>) => void,
+): Promise<void> {
+  const accountOf = ({ accountId: id, isSingleUse }: Payment) => ({ id, isSingleUse })
+  for (const round of roundsOf(payments, accountOf)) {
+    const { decided, written } = await inTransaction(pool, async (client) => {
+      const ids = round.map(({ accountId }) => accountId)
+      const accounts = await lockOneTimeAccounts(client, ids)
+      const decided = round.map((payment) => {
+        const terms = accounts.get(payment.accountId)
+        assert(terms, 'whether an account is for one time never changes')
+        const { transaction, decided } = decidePayment(terms, payment.transaction)
+        return { payment, transaction, row: { ...payment.toRow(transaction), ...decided } }
+      })
+      const written = await run(
+        client,
+        decided.map(({ row }) => row),
+      )
+      const used = decided.filter(({ row }) => row.isUse && written.has(keyOf(row)))
+      if (used.length > 0) {
+        const usedIds = used.map(({ payment }) => payment.accountId)
+        await useAccounts(client, usedIds, nowMs)
+      }
+      return { decided, written }
+    })
+    for (const { payment, transaction, row } of decided) {
+      onWritten(payment, { isWritten: written.has(keyOf(row)), transaction, row })
+    }
+    if (written.size > 0) afterCommit(log, onCommit)
+  }
+}

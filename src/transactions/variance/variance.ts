@@ -1,0 +1,71 @@
+import { areNamesAlike } from '../../accounts/terms/payer-name.ts'
+import type { AllowedPayer, PaymentTerms } from '../../accounts/terms/terms.ts'
+
+/** How a payment differs from the terms of its account. */
+export const VARIANCES = [
+  'NONE',
+  'UNDERPAID',
+  'OVERPAID',
+  'EXPIRED',
+  'REPEATED',
+  'PAYER_NOT_ALLOWED',
+] as const
+
+export type Variance = (typeof VARIANCES)[number]
+
+/** The payer as the bank reports it; unknown fields are empty. */
+interface ReportedPayer {
+  readonly name: string
+  readonly accountNumber: string
+  readonly bankCode: string
+}
+
+/** What decides about a payment. */
+interface ReportedPayment {
+  readonly amountMinor: bigint
+  readonly paidAtMs: number
+  readonly payer: ReportedPayer
+}
+
+/**
+ * Decides how a payment differs from the terms of its account. If it differs in several ways, what the business
+ * cannot undo comes first: the order is paid for, the account has expired, a stranger paid, the amount is wrong.
+ *
+ * A payment is late by the time at which the bank says that it was paid. Banks report some payments late: the payer
+ * who paid in time has kept the terms, even if the account has ended meanwhile.
+ *
+ * @param isUsed whether a payment has used the account up
+ */
+export function varianceOf(
+  terms: PaymentTerms,
+  isUsed: boolean,
+  payment: ReportedPayment,
+): Variance {
+  if (terms.singleUse && isUsed) return 'REPEATED'
+  const { expiresAtMs } = terms
+  if (expiresAtMs !== undefined && payment.paidAtMs >= expiresAtMs) return 'EXPIRED'
+  if (!isAllowed(terms.allowedPayers, payment.payer)) return 'PAYER_NOT_ALLOWED'
+  return amountVarianceOf(terms, payment.amountMinor)
+}
+
+function amountVarianceOf(
+  { expectedAmountMinor, amountRule }: PaymentTerms,
+  amountMinor: bigint,
+): Variance {
+  if (expectedAmountMinor === undefined || amountRule === 'ANY') return 'NONE'
+  if (amountMinor < expectedAmountMinor) return amountRule === 'AT_MOST' ? 'NONE' : 'UNDERPAID'
+  if (amountMinor > expectedAmountMinor) return amountRule === 'AT_LEAST' ? 'NONE' : 'OVERPAID'
+  return 'NONE'
+}
+
+function isAllowed(allowed: readonly AllowedPayer[], payer: ReportedPayer): boolean {
+  return allowed.length === 0 || allowed.some((each) => isSamePayer(each, payer))
+}
+
+/** Banks that report no bank code of the payer are believed by the account number alone. */
+function isSamePayer(allowed: AllowedPayer, payer: ReportedPayer): boolean {
+  if ('name' in allowed) return areNamesAlike(allowed.name, payer.name)
+  const isSameBank =
+    allowed.bankCode === '' || payer.bankCode === '' || allowed.bankCode === payer.bankCode
+  return payer.accountNumber === allowed.accountNumber && isSameBank
+}

@@ -1,0 +1,235 @@
+import { expect, test } from 'vitest'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
+import {
+  HoldState,
+  TransactionStatus,
+  Variance,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { checkBankWork } from '../../../src/doctor/check-banks.ts'
+import { inTransaction } from '../../../src/postgres/in-transaction.ts'
+import { useService } from '../../support/service.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { transactionsOf } from '../fixture.ts'
+import { discrepanciesOf, heldPaymentsOf, newBusiness, type Shown } from './fixture.ts'
+
+const service = useService()
+
+/** A business with one payment of 90 naira where 100 are expected. */
+async function underpaid(options: Readonly<Record<string, unknown>> = {}) {
+  const shop = await newBusiness(service)
+  const account = await shop.open({ amount: 100, ...options })
+  const { transaction, sessionId } = await account.pay(90)
+  return { shop, account, id: transaction.id, sessionId }
+}
+
+test('a held payment is not settled; accepted, it is settled with the next settlement', async () => {
+  const { shop, account, sessionId } = await underpaid()
+  await account.pay(100)
+  await shop.settle()
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 10_000n })
+  const accepted = await shop.call('acceptPayment', { session_id: sessionId })
+  expect(accepted).toMatchObject({
+    status: true,
+    message: 'Payment accepted',
+    data: {
+      session_id: sessionId,
+      variance: 'UNDERPAID',
+      hold_state: 'ACCEPTED',
+      is_settled: false,
+    },
+  })
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 9_000n, availableMinor: 10_000n })
+  await shop.settle()
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 19_000n })
+  const { data } = await shop.call('getTransaction', { session_id: sessionId })
+  expect(data).toMatchObject({ is_settled: true, hold_state: 'ACCEPTED' })
+  expect(await discrepanciesOf(service)).toEqual([])
+})
+
+test('accepting is safe to repeat, also at once, and has one event', async () => {
+  const { shop, sessionId } = await underpaid()
+  const results = await Promise.all(
+    [1, 2, 3, 4].map(() => shop.call('acceptPayment', { session_id: sessionId })),
+  )
+  for (const { data } of results) expect(data.hold_state).toBe('ACCEPTED')
+  const events = await shop.events(1, 'PAYMENT_ACCEPTED')
+  expect(events).toHaveLength(1)
+  expect(events[0].data).toMatchObject({
+    transaction_ref: sessionId,
+    variance: 'UNDERPAID',
+    hold_state: 'ACCEPTED',
+    amount: '90.00',
+    expected_amount: '100.00',
+  })
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 9_000n })
+  const returned = await shop.call('returnPayment', { session_id: sessionId })
+  expect(returned).toMatchObject({ status: false, code: 'not_held' })
+})
+
+test('a return is requested by the business, completed by an operator, and never credited', async () => {
+  const { shop, id, sessionId } = await underpaid()
+  const reason = 'paid too little'
+  const requested = await shop.call('returnPayment', { session_id: sessionId, reason })
+  expect(requested).toMatchObject({
+    message: 'Return requested',
+    data: { hold_state: 'RETURN_REQUESTED' },
+  })
+  expect((await shop.call('returnPayment', { session_id: sessionId })).status).toBe(true)
+  expect(await shop.call('acceptPayment', { session_id: sessionId })).toMatchObject({
+    code: 'not_held',
+  })
+  const held = heldPaymentsOf(service)
+  const { transactions } = await held.listHeldPayments({
+    businessId: shop.businessId,
+    holdState: HoldState.RETURN_REQUESTED,
+  })
+  expect(transactions).toMatchObject([{ id, returnReason: reason }])
+  const findings = await checkBankWork(service.database.orm, {}, Date.now())
+  expect(findings.map(({ found }) => found)).toContain(
+    '1 payments are to be returned to their payers',
+  )
+  const complete = () => held.completeReturn({ transactionId: id, note: 'by NIP transfer' })
+  const { transaction } = await complete()
+  expect(transaction).toMatchObject({
+    status: TransactionStatus.REVERSED,
+    holdState: HoldState.RETURNED,
+    reversal: { reason: 'by NIP transfer' },
+  })
+  expect((await complete()).transaction).toMatchObject({ holdState: HoldState.RETURNED })
+  const events = await shop.events(2, 'PAYMENT_RETURN_REQUESTED', 'PAYMENT_REVERSED')
+  expect(events.map(({ event, data }) => [event, data.hold_state])).toEqual([
+    ['PAYMENT_RETURN_REQUESTED', 'RETURN_REQUESTED'],
+    ['PAYMENT_REVERSED', 'RETURNED'],
+  ])
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
+  expect((await shop.call('listHeldPayments', {})).data.transactions).toEqual([])
+  await shop.settle()
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
+  expect(await discrepanciesOf(service)).toEqual([])
+})
+
+test('of an acceptance and a return at once, one wins', async () => {
+  for (let round = 0; round < 5; round++) {
+    const { shop, sessionId } = await underpaid()
+    const answers = await Promise.all([
+      shop.call('acceptPayment', { session_id: sessionId }),
+      shop.call('returnPayment', { session_id: sessionId }),
+    ])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([false, true])
+  }
+})
+
+test('a held payment that its bank recalls is returned; an accepted one is reversed as any other', async () => {
+  const first = await underpaid()
+  const reverse = (transactionId: string) =>
+    transactionsOf(service).reverseTransaction({ transactionId, reason: 'recalled' })
+  const { transaction } = await reverse(first.id)
+  expect(transaction).toMatchObject({ holdState: HoldState.RETURNED })
+  const second = await underpaid()
+  await second.shop.call('acceptPayment', { session_id: second.sessionId })
+  await second.shop.settle()
+  await reverse(second.id)
+  expect(await second.shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
+  expect(await discrepanciesOf(service)).toEqual([])
+})
+
+/** Runs calls that all need the row of a transaction, so that each waits for the one before. */
+async function inTurn(id: string, calls: readonly (() => Promise<Shown>)[]) {
+  const { pool } = service.database
+  return inTransaction(pool, async (client) => {
+    await client.query('select from transaction where id = $1 for update', [id])
+    const running: Promise<Shown>[] = []
+    for (const call of calls) {
+      running.push(call())
+      await waitFor(async () => {
+        const { rowCount } = await pool.query(
+          `select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'`,
+        )
+        expect(rowCount).toBe(running.length)
+      })
+    }
+    return running
+  }).then((running) => Promise.all(running))
+}
+
+test('a decision sees the reversal that it waited for, and a reversal the decision', async () => {
+  const reverse = (transactionId: string) => () =>
+    transactionsOf(service).reverseTransaction({ transactionId, reason: 'recalled' })
+  const accept =
+    ({ shop, sessionId }: Awaited<ReturnType<typeof underpaid>>) =>
+    () =>
+      shop.call('acceptPayment', { session_id: sessionId })
+  const first = await underpaid({ singleUse: true })
+  const [reversed, refused] = await inTurn(first.id, [reverse(first.id), accept(first)])
+  expect(reversed.transaction).toMatchObject({ holdState: HoldState.RETURNED })
+  expect(refused).toMatchObject({ status: false, code: 'not_held' })
+  expect((await first.shop.account()).terms?.usedAt).toBeUndefined()
+  const second = await underpaid()
+  const [accepted, undone] = await inTurn(second.id, [accept(second), reverse(second.id)])
+  expect(accepted.data).toMatchObject({ hold_state: 'ACCEPTED' })
+  const { ACCEPTED } = HoldState
+  const { REVERSED } = TransactionStatus
+  expect(undone.transaction).toMatchObject({ holdState: ACCEPTED, status: REVERSED })
+  const [event] = await second.shop.events(1, 'PAYMENT_REVERSED')
+  expect(event.data).toMatchObject({ hold_state: 'ACCEPTED' })
+  expect(await second.shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
+  expect(await discrepanciesOf(service)).toEqual([])
+})
+
+test('accepting a payment into an unused single-use account uses it up', async () => {
+  const { shop, account, sessionId } = await underpaid({ singleUse: true })
+  await shop.call('acceptPayment', { session_id: sessionId })
+  const again = await account.pay(100)
+  expect(again.transaction.variance).toBe(Variance.REPEATED)
+  // A second payment may be accepted too: the account stays used by the first.
+  await shop.call('acceptPayment', { session_id: again.sessionId })
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 19_000n })
+  await shop.ended()
+})
+
+test('a business decides about its own payments only', async () => {
+  const { sessionId, id } = await underpaid()
+  const stranger = await newBusiness(service)
+  expect(await stranger.call('acceptPayment', { session_id: sessionId })).toMatchObject({
+    code: 'not_found',
+  })
+  const { secret } = await service
+    .client(AdminService)
+    .issueToken({ name: 'other', scopes: ['payments:write'], businessIds: [stranger.businessId] })
+  const client = service.client(HeldPaymentService, secret)
+  await expect(client.acceptPayment({ transactionId: id })).rejects.toMatchObject({
+    message: expect.stringContaining('There is no such transaction'),
+  })
+})
+
+test('two banks may use one session id: the bank says which payment is meant', async () => {
+  const shop = await newBusiness(service)
+  const sessionId = 'two-banks'
+  for (const [bank, name] of [
+    [1, '9PSB'],
+    [3, 'PROVIDUS'],
+  ] as const) {
+    const { pay } = await shop.open({ bank: name, amount: 100 }, name)
+    await pay(90, { sessionId, bank })
+  }
+  expect(await shop.call('acceptPayment', { session_id: sessionId })).toMatchObject({
+    code: 'validation_failed',
+    errors: [{ field: 'bank' }],
+  })
+  const chosen = await shop.call('acceptPayment', { session_id: sessionId, bank: 'PROVIDUS' })
+  expect(chosen.data).toMatchObject({ bank: 'PROVIDUS', hold_state: 'ACCEPTED' })
+})
+
+test('a list by recorded time has a held payment once it is accepted', async () => {
+  const { shop, account, sessionId } = await underpaid()
+  const { sessionId: other } = await account.pay(100)
+  const list = async () =>
+    (
+      await shop.call('listTransactions', { recorded_from: '2020-01-01 00:00:00' })
+    ).data.transactions.map((each: Shown) => each.session_id)
+  await expect.poll(list).toEqual([other])
+  await shop.call('acceptPayment', { session_id: sessionId })
+  await expect.poll(list).toEqual([other, sessionId])
+})
