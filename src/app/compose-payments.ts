@@ -173,10 +173,10 @@ function reportUnmatched({ unmatched }: BankMetrics, log: Logger) {
 }
 
 function reportConflict({ conflict }: BankMetrics, log: Logger) {
-  return ({ bank, id, transaction: transactionId, accountNumber }: StoredConflict): void => {
+  return ({ bank, id, transaction, accountNumber, sessionId }: StoredConflict): void => {
     conflict(bank)
     const text =
       'payment conflicts with the recorded transaction, queued for manual review: see inflow conflict list'
-    log.warn({ bank, id, transactionId, accountNumber }, text)
+    log.warn({ bank, id, transactionId: transaction, accountNumber, sessionId }, text)
   }
 }

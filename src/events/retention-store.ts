@@ -13,6 +13,11 @@ export async function claimRun(pool: Pool, nowMs: number, leaseMs: number): Prom
   return rowCount === 1
 }
 
+/** Lets the next run begin at a time, by any instance. */
+export async function postponeRun(pool: Pool, atMs: number): Promise<void> {
+  await pool.query('update event_retention set next_run_at = $1 where id = 1', [new Date(atMs)])
+}
+
 /** Readers no longer get events up to this position. */
 export async function raiseFloor(pool: Pool, position: bigint): Promise<void> {
   await pool.query('update event_retention set floor = $1 where id = 1 and floor < $1', [position])

@@ -2,10 +2,21 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { dropPartition, isLocked, listPartitions } from '../postgres/partitions/partitions.ts'
+import {
+  dropPartition,
+  isLocked,
+  LOCKED_MS,
+  listPartitions,
+} from '../postgres/partitions/partitions.ts'
 import { readLogState } from './log-state.ts'
 import { readPositionBefore } from './read-log.ts'
-import { archiveEvents, claimRun, deleteOldTicks, raiseFloor } from './retention-store.ts'
+import {
+  archiveEvents,
+  claimRun,
+  deleteOldTicks,
+  postponeRun,
+  raiseFloor,
+} from './retention-store.ts'
 
 /** The most events that one statement archives, and the most statements of one run. */
 const ROWS_MAX = 5_000
@@ -28,6 +39,8 @@ interface Options {
   readonly dispatchedUpTo: () => Promise<bigint>
   /** The most events that one statement archives; absent: 5,000. */
   readonly rowsMax?: number
+  /** The pause in milliseconds after a run that left a partition to others who used it; absent: 10 s. */
+  readonly lockedMs?: number
 }
 
 /** What a run of the retention did. */
@@ -35,6 +48,8 @@ interface RetentionRun {
   /** The events that got an archived entry if they changed a balance, and may be dropped. */
   readonly archived: number
   readonly dropped: readonly string[]
+  /** Whether it left a partition because others used it. */
+  readonly inUse: boolean
 }
 
 /** Drops partitions of old events. */
@@ -49,7 +64,7 @@ export interface Retention extends Pick<Loop, 'start' | 'stop'> {
  * changed balances; and drops the partitions that lie below it as a whole. No row is deleted.
  */
 export function createRetention(options: Options): Retention {
-  const { pool, clock, log, rowsMax = ROWS_MAX } = options
+  const { pool, clock, log, rowsMax = ROWS_MAX, lockedMs = LOCKED_MS } = options
   const run = async (signal?: AbortSignal): Promise<RetentionRun> => {
     await raiseFloor(pool, await expiredUpTo(options))
     let archived = 0
@@ -59,16 +74,19 @@ export function createRetention(options: Options): Retention {
       if (rows < rowsMax) break
     }
     await deleteOldTicks(pool)
-    const dropped = signal?.aborted ? [] : await dropPartitions(pool, log)
-    return { archived, dropped }
+    const partitions = signal?.aborted ? NOTHING : await dropPartitions(pool, log)
+    return { archived, ...partitions }
   }
   const loop = createLoop({
     name: 'event retention',
     log,
     everyMs: EVERY_MS,
     async turn(signal) {
-      if (await claimRun(pool, clock.now(), EVERY_MS / 2)) await run(signal)
-      return undefined
+      if (!(await claimRun(pool, clock.now(), EVERY_MS / 2))) return undefined
+      const { inUse } = await run(signal)
+      if (!inUse) return undefined
+      await postponeRun(pool, clock.now() + lockedMs)
+      return lockedMs
     },
   })
   return { start: loop.start, stop: loop.stop, run }
@@ -84,7 +102,9 @@ async function expiredUpTo(options: Options): Promise<bigint> {
   return readPositionBefore(pool, clock.now() - retentionDays * DAY_MS, floor, last)
 }
 
-async function dropPartitions(pool: Pool, log: Logger): Promise<readonly string[]> {
+const NOTHING: Omit<RetentionRun, 'archived'> = { dropped: [], inUse: false }
+
+async function dropPartitions(pool: Pool, log: Logger): Promise<Omit<RetentionRun, 'archived'>> {
   const dropped: string[] = []
   for (const table of TABLES) {
     for (const { name } of await listPartitions(pool, table)) {
@@ -93,11 +113,11 @@ async function dropPartitions(pool: Pool, log: Logger): Promise<readonly string[
       } catch (error) {
         if (!isLocked(error)) throw error
         log.info({ partition: name }, 'expired events are in use: their partition is dropped later')
-        return dropped
+        return { dropped, inUse: true }
       }
       log.info({ partition: name }, 'expired events dropped')
       dropped.push(name)
     }
   }
-  return dropped
+  return { dropped, inUse: false }
 }

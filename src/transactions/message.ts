@@ -252,6 +252,7 @@ export function toConflictMessage(conflict: StoredConflict | ListedConflict): Co
     id: conflict.id,
     bank: fromBankCode(conflict.bank),
     transactionId: conflict.transaction,
+    sessionId: conflict.sessionId,
     accountNumber: conflict.accountNumber,
     amountMinor: conflict.amountMinor,
     status: STATUSES[conflict.status],

@@ -16,7 +16,7 @@ import type { IncomingPayment, TransactionStatus } from './transaction.ts'
 export interface ConflictingReport {
   readonly bank: BankCode
   readonly transactionId: string
-  readonly reported: Pick<IncomingPayment, 'accountNumber' | 'amountMinor'> & {
+  readonly reported: Pick<IncomingPayment, 'sessionId' | 'accountNumber' | 'amountMinor'> & {
     readonly status: TransactionStatus
   }
 }
@@ -48,7 +48,7 @@ export async function recordConflicts(
     .map((row) => ({ row, key: keyOf(row) }))
     .sort((a, b) => (a.key < b.key ? -1 : 1))
     .map(({ row }) => row)
-  const banks = new Map(reports.map(({ transactionId, bank }) => [transactionId, bank]))
+  const reportOf = new Map(reports.map((report) => [report.transactionId, report]))
   const inserted = await orm.em.fork().transactional(async (em) => {
     const stored = await queriesOf<typeof PaymentConflictEntity>(em)
       .insertInto('payment_conflict')
@@ -56,7 +56,10 @@ export async function recordConflicts(
       .onConflict((conflicting) => conflicting.doNothing())
       .returning(['id', 'transaction', 'accountNumber', 'amountMinor', 'status', 'createdAt'])
       .execute()
-    const held = stored.map((row) => ({ ...row, bank: banks.get(row.transaction) as BankCode }))
+    const held = stored.map((row) => {
+      const { bank, reported } = reportOf.get(row.transaction) as ConflictingReport
+      return { ...row, bank, sessionId: reported.sessionId }
+    })
     if (held.length > 0) await appendHeld(em, held, createdAt.getTime())
     return held
   })

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { alternateRounds, type Contender, type Figure } from './alternate-rounds.ts'
 import type { Bench } from './bench.ts'
 import type { Benchmark, Result } from './benchmark.ts'
@@ -85,12 +86,26 @@ async function open(bench: Bench, sizes: GrowthSizes): Promise<Setup> {
   const databaseUrl = await bench.createDatabase()
   const started = performance.now()
   await seedGrowth(databaseUrl, sizes)
+  await deferSettlement(databaseUrl)
   const seconds = (performance.now() - started) / 1000
   const name = `at ${sizes.transactions.toLocaleString('en')}`
   bench.log(`  ${name}: made in ${seconds.toFixed(0)} s`)
   const secretKey = await seedKey(databaseUrl, SEEDED_BUSINESS)
   const service = await startServiceProcess(bench, databaseUrl)
   return { name, sizes, service: { ...service, businessId: SEEDED_BUSINESS, secretKey } }
+}
+
+/** Nothing is due, so that no settlement runs during a measurement. */
+async function deferSettlement(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    await client.query(
+      `insert into settlement_terms select id, 'WORKING_DAYS', 30, 0, 0, 0, 0, now() from business`,
+    )
+  } finally {
+    await client.end()
+  }
 }
 
 async function lookupContender(bench: Bench, { name, sizes, service }: Setup): Promise<Contender> {

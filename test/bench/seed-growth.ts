@@ -34,8 +34,9 @@ const CHUNK = 25_000
 /** How many events the sequencer numbers at a time, as in the service. */
 const NUMBERED_MAX = 5_000
 
-/** Payments are one second apart; the last is from now. */
-const SECOND_MS = 1_000
+/** Payments are a second apart, or closer, so that all are from this time. The last is from now. */
+const INTERVAL_MAX_MS = 1_000
+const SPAN_MAX_MS = 30 * 86_400_000
 
 /** The live payments of the first business, after `seedGrowth`. */
 export function growthSessions({ transactions }: GrowthSizes): number {
@@ -120,12 +121,15 @@ interface Chunk {
   readonly time: string
   /** When the first of them was paid. */
   readonly startMs: number
+  readonly intervalMs: number
 }
 
 function chunkOf(from: number, { transactions }: GrowthSizes, nowMs: number): Chunk {
   const to = Math.min(from + CHUNK - 1, transactions)
-  const startMs = nowMs - (transactions - from + 1) * SECOND_MS
-  return { from, to, time: newId('txn', startMs).slice('txn_'.length, 'txn_'.length + 10), startMs }
+  const intervalMs = Math.min(INTERVAL_MAX_MS, Math.floor(SPAN_MAX_MS / transactions))
+  const startMs = nowMs - (transactions - from + 1) * intervalMs
+  const time = newId('txn', startMs).slice('txn_'.length, 'txn_'.length + 10)
+  return { from, to, time, startMs, intervalMs }
 }
 
 /** The ids of a chunk's transactions, as a condition on a column. */
@@ -180,7 +184,7 @@ async function seedTransactions(
         paid_at, paid_at, 'Chinedu Okafor', '0123456789', '000013', 'GTBank Plc',
         'Transfer for order ' || t, 'notification'
       from (
-        select t, $4::timestamptz + (t - $2::bigint) * interval '1 second' as paid_at,
+        select t, $4::timestamptz + (t - $2::bigint) * $9::int * interval '1 ms' as paid_at,
           case when t % ${TAIL_EVERY} = 0 then $8::bigint + t / ${TAIL_EVERY}
             else t - t / ${TAIL_EVERY} end as session,
           case when t % ${TAIL_EVERY} = 0 then $6::bigint + 1 + (t / ${TAIL_EVERY}) % $7::bigint
@@ -196,6 +200,7 @@ async function seedTransactions(
       firstAccounts,
       sizes.accounts - firstAccounts,
       growthSessions(sizes),
+      chunk.intervalMs,
     ],
   )
 }

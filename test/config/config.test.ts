@@ -26,6 +26,14 @@ function faultsOf(env: NodeJS.ProcessEnv): readonly string[] {
   }
 }
 
+test.each(['Pro\nvidus', 'x'.repeat(101)])(
+  '%j is refused as the displayed name of a bank',
+  (name) => {
+    const text = 'BANK_PROVIDUS_NAME must be 1 to 100 printable characters'
+    expect(() => readConfig({ BANK_PROVIDUS_NAME: name })).toThrow(text)
+  },
+)
+
 test('every setting has a default', () => {
   expect(readConfig({})).toEqual({
     databaseUrl: undefined,
@@ -43,6 +51,12 @@ test('every setting has a default', () => {
     adminToken: undefined,
     banks: ALL_SANDBOX,
     liveBanks: {},
+    bankNames: {
+      '9PSB': '9 Payment Service Bank',
+      SAFEHAVEN: 'Safe Haven Microfinance Bank',
+      PROVIDUS: 'Providus Bank',
+      PALMPAY: 'PalmPay',
+    },
     logLevel: 'info',
     displayTimeZone: 'Africa/Lagos',
     grpcReflection: true,

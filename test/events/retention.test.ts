@@ -12,6 +12,7 @@ import {
 import { tamper, useDatabase } from '../support/database.ts'
 import { cutPartitions, loseEvents, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
+import { waitUntil } from '../support/wait-for.ts'
 import { silent } from '../webhooks/fixture.ts'
 
 const db = useDatabase(6)
@@ -23,13 +24,15 @@ const PAID = { businessId, kind: 'PAYMENT_NOTIFICATION' }
 const sql = async (text: string, values: unknown[] = []) =>
   (await db.database.pool.query(text, values)).rows
 
-/** Runs the retention two days later. @param upTo the last position that has its deliveries */
-const expire = (upTo = 2n ** 40n) =>
+/** The retention two days later. @param upTo the last position that has its deliveries */
+const retention = (upTo = 2n ** 40n) =>
   createRetention({
-    ...{ pool: db.database.pool, log: silent, retentionDays: 1, rowsMax: 3 },
+    ...{ pool: db.database.pool, log: silent, retentionDays: 1, rowsMax: 3, lockedMs: 100 },
     clock: { now: () => Date.now() + 2 * DAY_MS },
     dispatchedUpTo: async () => upTo,
-  }).run()
+  })
+
+const expire = (upTo?: bigint) => retention(upTo).run()
 
 /** Writes and numbers events, and ends the partitions after them. @returns the ids of the events */
 async function fill(count: number, event = PAID): Promise<string[]> {
@@ -69,7 +72,7 @@ describe('events that have expired', () => {
     expect(run.archived).toBe(12)
     expect(run.dropped).toHaveLength(2)
     expect(await moneyOf()).toEqual(before)
-    expect(await expire()).toEqual({ archived: 0, dropped: [] })
+    expect(await expire()).toEqual({ archived: 0, dropped: [], inUse: false })
     const [left] = await sql('select min(position)::int as position from event_log')
     expect(BigInt(left.position)).toBe(end + 1n)
     expect((await sql('select from outbox')).length).toBe(2)
@@ -95,6 +98,30 @@ describe('events that have expired', () => {
     await fill(1)
     expect((await expire(end)).dropped).toEqual([])
     expect((await expire()).dropped).toHaveLength(2)
+  })
+
+  test('are dropped soon after others have ended their use of the partition', async () => {
+    const { pool } = db.database
+    await fill(1)
+    await writeEvents(pool, 1)
+    await sequence(pool)
+    await sql('update event_retention set next_run_at = to_timestamp(0)')
+    const [used] = await partitionsOf('event_log')
+    const loop = retention()
+    const reader = await pool.connect()
+    try {
+      await reader.query('begin')
+      await reader.query(`lock table ${used} in access share mode`)
+      loop.start()
+      await waitUntil(async () => (await partitionsOf('outbox')).length === 0)
+      expect((await expire()).inUse).toBe(true)
+      expect(await partitionsOf('event_log')).toEqual([used])
+      await reader.query('rollback')
+      await waitUntil(async () => (await partitionsOf('event_log')).length === 0)
+    } finally {
+      reader.release(true)
+      await loop.stop()
+    }
   })
 
   test('are dropped by one instance at a time', async () => {

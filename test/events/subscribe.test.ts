@@ -205,7 +205,7 @@ test('refuses a cursor before deleted events, with the oldest valid cursor', asy
     dispatchedUpTo: async () => end - 3n,
   })
   expect((await retention.run()).archived).toBeGreaterThan(0)
-  expect(await retention.run()).toEqual({ archived: 0, dropped: [] })
+  expect(await retention.run()).toEqual({ archived: 0, dropped: [], inUse: false })
   const { floor } = await readLogState(db.database.pool)
   expect(floor).toBe(end - 3n)
   const oldest = encodeCursor({ epoch: 1, position: floor, tag: '' })

@@ -204,6 +204,11 @@ export const EVENTS = [
     'return end',
   ),
   retention(
+    'expired events that were in use stay for ten minutes more',
+    'await postponeRun(pool, clock.now() + lockedMs)',
+    '',
+  ),
+  retention(
     'events that webhooks have not been given expire',
     'dispatched < end.position ? dispatched : end.position',
     'end.position',

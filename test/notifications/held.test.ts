@@ -74,7 +74,7 @@ test('a held notification is listed, shown decrypted and audited, and retried', 
   await until(heldEvents, (found) => found.filter(isAbout(id)).length === 2)
 })
 
-test('the log says of which account and session a held notification is', async () => {
+test('the log says of which account and session a held report is', async () => {
   const lines: Record<string, unknown>[] = []
   const log = pino(
     { level: 'warn' },
@@ -87,8 +87,14 @@ test('the log says of which account and session a held notification is', async (
   const reported = payment(to.accountNumber)
   bank.payments.set(reported.key, { ...reported, kobo: '99' })
   expect((await notify(logging, reported)).text).toBe('MANUAL_REVIEW')
-  expect(lines.filter(({ msg }) => /held for manual review/.test(`${msg}`))).toMatchObject([
-    { bank: '9PSB', accountNumber: to.accountNumber, sessionId: reported.session },
+  const report = { bank: Bank.BANK_9PSB, accountNumber: to.accountNumber, sessionId: 'logged-1' }
+  for (const amountMinor of [500n, 600n]) {
+    await logging.client(TransactionService).recordPayment({ ...report, amountMinor })
+  }
+  const held = { bank: '9PSB', accountNumber: to.accountNumber }
+  expect(lines.filter(({ msg }) => /manual review/.test(`${msg}`))).toMatchObject([
+    { ...held, sessionId: reported.session },
+    { ...held, sessionId: 'logged-1' },
   ])
 })
 
@@ -126,7 +132,11 @@ test('a contradicting report is listed beside the recorded payment, and resolved
   const row = stdout.split('\n').find((line) => line.includes('c-1')) ?? ''
   expect(row).toMatch(/^cfl_\w+ .* SAFEHAVEN +c-1 +\d{10} +6\.00 +SUCCESS +\d{10} +5\.00$/)
   const id = row.split(' ', 1)[0]!
-  await until(heldEvents, (found) => found.some(isAbout(id)))
+  const events = await until(heldEvents, (found) => found.some(isAbout(id)))
+  const { accountNumber } = to
+  expect(events.find(isAbout(id))).toMatchObject({
+    payload: { case: 'paymentConflict', value: { accountNumber, sessionId: 'c-1' } },
+  })
   const resolved = await run('conflict', 'resolve', id, '--note', 'a typing error')
   expect(resolved.stdout).toMatch(new RegExp(`^Transaction +${recorded.transaction!.id}$`, 'm'))
   const { conflicts } = await service.client(ReconciliationService).listPaymentConflicts({})

@@ -73,7 +73,8 @@ describe('a change in progress does not hold up what refers to its row', () => {
       transactionsOf(service).reverseTransaction({ transactionId: transaction!.id, reason: 'x' }),
     )
     const { pool, orm } = service.database
-    const reported = { accountNumber: number, amountMinor: 7n, status: 'SUCCESS' } as const
+    const facts = { sessionId: 'locked-2', accountNumber: number, amountMinor: 7n }
+    const reported = { ...facts, status: 'SUCCESS' } as const
     const report = { bank: '9PSB', transactionId: transaction!.id, reported } as const
     const dependencies = { orm, clock: systemClock, log: pino(), onConflict: () => undefined }
     await recordConflicts(dependencies, [report])

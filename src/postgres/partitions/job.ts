@@ -4,14 +4,11 @@ import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { nextCut, secondsAhead } from './next-cut.ts'
 import type { PartitionedTable } from './partitioned-table.ts'
-import { cutPartition, isLocked, readTableState } from './partitions.ts'
+import { cutPartition, isLocked, LOCKED_MS, readTableState } from './partitions.ts'
 
 /** The first run waits until the service has started. */
 const FIRST_MS = 5_000
 const EVERY_MS = 60_000
-
-/** The pause before another attempt to get the locks. Inserts wait for each attempt. */
-const LOCKED_MS = 10_000
 
 /** The most cuts of one table in one run. */
 const CUTS_MAX = 4

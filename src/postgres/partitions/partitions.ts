@@ -3,6 +3,9 @@ import { inTransaction } from '../in-transaction.ts'
 import type { Cut, TableState } from './next-cut.ts'
 import type { PartitionedTable } from './partitioned-table.ts'
 
+/** The pause before another attempt after one that did not get its locks. Inserts wait for each attempt. */
+export const LOCKED_MS = 10_000
+
 /** A partition, from one key to before another; undefined: without a bound. */
 export interface Partition {
   readonly name: string

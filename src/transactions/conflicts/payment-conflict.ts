@@ -7,6 +7,8 @@ export interface StoredConflict {
   readonly bank: BankCode
   /** The id of the recorded transaction. */
   readonly transaction: string
+  /** Of the report, and so of the transaction; empty if a statement does not give it. */
+  readonly sessionId: string
   readonly accountNumber: string
   readonly amountMinor: bigint
   readonly status: TransactionStatus
@@ -19,7 +21,6 @@ export interface ListedConflict extends StoredConflict {
   /** The operator's note. */
   readonly note: string
   readonly recorded: {
-    readonly sessionId: string
     readonly businessId: string
     readonly recordedAccountNumber: string
     readonly recordedAmountMinor: bigint

@@ -76,6 +76,7 @@ function toListed(row: Row): ListedConflict {
     id: row.id,
     bank: row.bank,
     transaction: row.transaction_id,
+    sessionId: row.session_id,
     accountNumber: row.account_number,
     amountMinor: BigInt(row.amount_minor),
     status: row.status,
@@ -83,7 +84,6 @@ function toListed(row: Row): ListedConflict {
     resolvedAtMs: row.resolved_at_ms ?? undefined,
     note: row.note,
     recorded: {
-      sessionId: row.session_id,
       businessId: row.business_id,
       recordedAccountNumber: row.recorded_account_number,
       recordedAmountMinor: BigInt(row.recorded_amount_minor),

@@ -5,9 +5,12 @@ import { dropPartition, isLocked, listPartitions } from '../../postgres/partitio
  * Drops the partitions whose deliveries were all created before a time, in whatever state they are,
  * and the partitions of their attempts. Stops at one that others use; a later run drops it.
  *
- * @returns how many partitions of deliveries
+ * @returns how many partitions of deliveries, and whether it left a partition because others used it
  */
-export async function dropDeliveries(pool: Pool, beforeMs: number): Promise<number> {
+export async function dropDeliveries(
+  pool: Pool,
+  beforeMs: number,
+): Promise<{ dropped: number; inUse: boolean }> {
   let dropped = 0
   try {
     for (const { name, lower, upper } of await listPartitions(pool, 'webhook_delivery')) {
@@ -21,8 +24,9 @@ export async function dropDeliveries(pool: Pool, beforeMs: number): Promise<numb
     }
   } catch (error) {
     if (!isLocked(error)) throw error
+    return { dropped, inUse: true }
   }
-  return dropped
+  return { dropped, inUse: false }
 }
 
 /** When the newest delivery of a partition was created; -Infinity if there is none. */

@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
+import { LOCKED_MS } from '../../postgres/partitions/partitions.ts'
 import { inCte } from '../deliveries/delivery-keys.ts'
 import { deleteSupersededPositions } from '../dispatch/dispatcher-position.ts'
 import { dropDeliveries } from './drop-deliveries.ts'
@@ -17,8 +18,13 @@ interface RetentionOptions {
 
 /** Ends undeliverable deliveries in small batches, and drops partitions of old ones. */
 export interface DeliveryRetention extends Pick<Loop, 'start' | 'stop'> {
-  /** One run, until the signal aborts. @returns how many deliveries expired, and partitions dropped */
-  run(signal?: AbortSignal): Promise<{ expired: number; dropped: number }>
+  /**
+   * One run, until the signal aborts.
+   *
+   * @returns how many deliveries expired and how many partitions it dropped; inUse: it left a partition
+   *   because others used it
+   */
+  run(signal?: AbortSignal): Promise<{ expired: number; dropped: number; inUse: boolean }>
 }
 
 const DAY_MS = 86_400_000
@@ -45,16 +51,18 @@ export function createDeliveryRetention(options: RetentionOptions): DeliveryRete
       if (rows < ROWS_MAX) break
     }
     const beforeMs = nowMs - retentionDays * DAY_MS
-    const dropped = signal?.aborted ? 0 : await dropDeliveries(pool, beforeMs)
+    const { dropped, inUse } = signal?.aborted
+      ? { dropped: 0, inUse: false }
+      : await dropDeliveries(pool, beforeMs)
     if (!signal?.aborted) await purgeEndpoints(pool, beforeMs)
     await deleteSupersededPositions(pool, signal)
-    return { expired, dropped }
+    return { expired, dropped, inUse }
   }
   const loop = createLoop({
     name: 'delivery retention',
     log,
     everyMs: EVERY_MS,
-    turn: async (signal) => void (await run(signal)),
+    turn: async (signal) => ((await run(signal)).inUse ? LOCKED_MS : undefined),
   })
   return { start: loop.start, stop: loop.stop, run }
 }

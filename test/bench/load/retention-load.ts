@@ -1,6 +1,8 @@
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
 import { createRetention } from '../../../src/events/retention.ts'
+import { LOCKED_MS } from '../../../src/postgres/partitions/partitions.ts'
 import { childProcessMain } from '../child-process-main.ts'
 
 export interface RetentionLoadOptions {
@@ -17,7 +19,9 @@ export interface RetentionLoadResult {
 
 const DAY_MS = 86_400_000
 
-/** One run of the retention, as of two days later. */
+const RUNS_MAX = 60
+
+/** Runs the retention as of two days later, again while partitions are in use. */
 childProcessMain<RetentionLoadOptions, undefined, null, RetentionLoadResult>(
   async ({ databaseUrl, events }) => {
     const pool = new pg.Pool({ connectionString: databaseUrl, max: 2 })
@@ -29,8 +33,16 @@ childProcessMain<RetentionLoadOptions, undefined, null, RetentionLoadResult>(
     return {
       ready: undefined,
       async run() {
-        const { archived, dropped } = await retention.run()
-        return { archived, dropped: dropped.length }
+        let archived = 0
+        let dropped = 0
+        for (let runs = 1; runs <= RUNS_MAX; runs++) {
+          const run = await retention.run()
+          archived += run.archived
+          dropped += run.dropped.length
+          if (!run.inUse) break
+          await setTimeout(LOCKED_MS)
+        }
+        return { archived, dropped }
       },
     }
   },

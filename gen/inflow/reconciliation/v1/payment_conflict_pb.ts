@@ -88,7 +88,7 @@ export type PaymentConflict = Message<"inflow.reconciliation.v1.PaymentConflict"
   note: string;
 
   /**
-   * The recorded transaction's session id; empty in events.
+   * The recorded transaction's session id; in events that of the report, empty if a statement does not give it.
    *
    * @generated from field: string session_id = 10;
    */
