@@ -188,6 +188,7 @@ function connect(http: BankHttp, next: NextStep, binds: boolean): LiveConnector 
       },
     }),
     ...(next !== 'manual review' && {
+      fixesExpiry: true,
       async closeAccount({ accountNumber }, signal) {
         try {
           await ask('POST', `accounts/${accountNumber}/close`, signal)
