@@ -49,7 +49,7 @@ export const BANKS_LOOSE_ENDS = [
     'where false',
   ),
   held(
-    'nobody learns who read a held notification',
+    'an operator reads held notifications without a trace',
     "    await audit(em, actor, 'notification.show', row)\n",
     '',
   ),

@@ -74,30 +74,6 @@ test('a held notification is listed, shown decrypted and audited, and retried', 
   await until(heldEvents, (found) => found.filter(isAbout(id)).length === 2)
 })
 
-test('the log says of which account and session a held report is', async () => {
-  const lines: Record<string, unknown>[] = []
-  const log = pino(
-    { level: 'warn' },
-    { write: (line: string) => void lines.push(JSON.parse(line)) },
-  )
-  const { banks, liveBanks } = readConfig({ BANKS: '9PSB=live' }, bank.connectors())
-  const logging = await startInstance(service.url, { banks, liveBanks }, log)
-  onTestFinished(() => logging.close())
-  const to = await payee(service)
-  const reported = payment(to.accountNumber)
-  bank.payments.set(reported.key, { ...reported, kobo: '99' })
-  expect((await notify(logging, reported)).text).toBe('MANUAL_REVIEW')
-  const report = { bank: Bank.BANK_9PSB, accountNumber: to.accountNumber, sessionId: 'logged-1' }
-  for (const amountMinor of [500n, 600n]) {
-    await logging.client(TransactionService).recordPayment({ ...report, amountMinor })
-  }
-  const held = { bank: '9PSB', accountNumber: to.accountNumber }
-  expect(lines.filter(({ msg }) => /manual review/.test(`${msg}`))).toMatchObject([
-    { ...held, sessionId: reported.session },
-    { ...held, sessionId: 'logged-1' },
-  ])
-})
-
 test('a resolved notification stays resolved, whatever the bank repeats', async () => {
   const { to, reported, id } = await hold()
   const resolved = await run('notification', 'resolve', id, '--note', 'the bank corrected it')
@@ -167,4 +143,28 @@ test('turning the requery off credits nothing that was refused before', async ()
   expect(await recordedIn(service, to)).toHaveLength(1)
   bank.payments.set(reported.key, reported)
   expect((await notify(trusting, reported, { path })).text).toBe('RECORDED')
+})
+
+test('the log says of which account and session a held report is', async () => {
+  const lines: Record<string, unknown>[] = []
+  const log = pino(
+    { level: 'warn' },
+    { write: (line: string) => void lines.push(JSON.parse(line)) },
+  )
+  const { banks, liveBanks } = readConfig({ BANKS: '9PSB=live' }, bank.connectors())
+  const logging = await startInstance(service.url, { banks, liveBanks }, log)
+  onTestFinished(() => logging.close())
+  const to = await payee(service)
+  const reported = payment(to.accountNumber)
+  bank.payments.set(reported.key, { ...reported, kobo: '99' })
+  expect((await notify(logging, reported)).text).toBe('MANUAL_REVIEW')
+  const report = { bank: Bank.BANK_9PSB, accountNumber: to.accountNumber, sessionId: 'logged-1' }
+  for (const amountMinor of [500n, 600n]) {
+    await logging.client(TransactionService).recordPayment({ ...report, amountMinor })
+  }
+  const held = { bank: '9PSB', accountNumber: to.accountNumber }
+  expect(lines.filter(({ msg }) => /manual review/.test(`${msg}`))).toMatchObject([
+    { ...held, sessionId: reported.session },
+    { ...held, sessionId: 'logged-1' },
+  ])
 })

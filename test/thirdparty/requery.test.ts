@@ -1,11 +1,14 @@
-import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { fakeBanks } from '../reconciliation/scene.ts'
 import { type RestAnswer, useService } from '../support/service.ts'
 import { data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
 
 const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 // No run of reconciliation may find a payment first.
-const service = useService({ ...environment, RECONCILE_INTERVAL_MINUTES: '0' })
+const service = useService({
+  ...environment,
+  ...{ RECONCILE_INTERVAL_MINUTES: '0', BANK_9PSB_TIMEOUT_MS: '40000' },
+})
 let business: ScopedBusiness
 
 beforeAll(async () => {
@@ -54,6 +57,15 @@ describe('requeryTransaction/', () => {
     expect(await sessionsOf(reference)).toEqual([sessionId])
     // The bank was asked about this account alone.
     expect(await sessionsOf(other.reference)).toEqual([])
+  })
+
+  test('waits for the bank as long as its settings allow', async () => {
+    const { reference } = await openByKey(service, business.live, { reference: 'slow' })
+    const timeouts = vi.spyOn(AbortSignal, 'timeout')
+    await requery(reference)
+    // A request may need another one for a token before it.
+    expect(timeouts).toHaveBeenCalledWith(80_000)
+    timeouts.mockRestore()
   })
 
   test('asks the bank once a minute for an account, however many ask', async () => {

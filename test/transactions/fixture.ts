@@ -63,7 +63,8 @@ export async function storedOf(pool: Pool, sessionId: string) {
         where p.transaction_id in (select id ${transaction}) order by p.kind`,
     ),
     events: await one(
-      `select kind from outbox where kind like 'PAYMENT%'
+      // That a contradicting report is held concerns operators, not the payment.
+      `select kind from outbox where kind like 'PAYMENT%' and kind <> 'PAYMENT_HELD'
         and position(convert_to($1, 'UTF8') in payload) > 0 order by seq`,
     ),
     conflicts: await one(
