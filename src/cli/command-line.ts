@@ -105,7 +105,7 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'events',
-    summary: 'the event log: tail, epoch bump',
+    summary: 'the event log: tail, kinds, epoch bump',
     load: async () => (await import('./events/events.ts')).events,
   },
   {

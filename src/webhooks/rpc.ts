@@ -2,7 +2,9 @@ import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { actorOf } from '../auth/caller.ts'
+import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
+import { listEventKinds } from './catalogue/list-event-kinds.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
 import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
@@ -19,8 +21,12 @@ import {
   toEndpointMessage,
 } from './message.ts'
 
-export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof WebhookService> {
+export function createWebhookRpc(
+  context: EndpointContext,
+  timeText: TimeText,
+): ServiceImpl<typeof WebhookService> {
   const { pool } = context
+  const kinds = listEventKinds(timeText)
   return {
     async createEndpoint(request, call) {
       const created = await createEndpoint(context, request, actorOf(call))
@@ -71,5 +77,6 @@ export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof W
       const recovered = await recover(context, endpointId, sinceMs, signal, actorOf(call))
       return { recovered: BigInt(recovered) }
     },
+    listEventKinds: () => ({ kinds }),
   }
 }

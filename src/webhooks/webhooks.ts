@@ -106,7 +106,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     retentionDays: options.retentionDays,
   })
   return {
-    rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }),
+    rpc: createWebhookRpc({ orm, pool, encrypter, clock, rules, onCommit, onDue }, timeText),
     retention,
     start: () => worker.start(),
     startBackground() {

@@ -47,7 +47,7 @@ test('the commands are those of the contract', () => {
       ...['unmatched list', 'unmatched assign', 'unmatched return', 'reconcile'],
       ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
-      ...['webhook recover', 'webhook listen', 'events tail', 'events epoch bump'],
+      ...['webhook recover', 'webhook listen', 'events tail', 'events kinds', 'events epoch bump'],
       ...['doctor'],
       'fake-banks',
     ].map((name) => `inflow ${name}`),

@@ -32,7 +32,10 @@ export function webhook(noun: Command): void {
     }),
   )
     .option('--forward-to <url>', 'forward each event to this URL and return its response', url)
-    .option('--kind <kinds...>', 'event kinds (default: all except ACCOUNT_CREATED)')
+    .option(
+      '--kind <kinds...>',
+      'event kinds, see events kinds (default: all except ACCOUNT_CREATED)',
+    )
     .option('--test', 'receive events of test mode instead of live mode')
     .action(listen)
   addServiceOptions(noun)

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { KINDS_ON_REQUEST } from '../../events/event-kinds.ts'
 import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { type ClaimRow, ENCRYPTED_SECRETS } from '../deliveries/claim-deliveries.ts'
@@ -23,6 +24,9 @@ interface Dispatched {
   /** The deliveries claimed immediately. */
   readonly claimed: readonly ClaimRow[]
 }
+
+/** SQL: the kinds that an endpoint without kinds does not receive. */
+const ON_REQUEST = KINDS_ON_REQUEST.map((kind) => `'${kind}'`).join(', ')
 
 type Row = { events: number; deliveries: number } & (ClaimRow | { endpoint_id: null })
 
@@ -61,7 +65,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
             -- A test event goes to its endpoint only; an event about an endpoint to all others.
             when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
             when o.subject_id = e.id then false
-            when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
+            when e.kinds = '{}' then o.kind not in (${ON_REQUEST})
             else o.kind = any(e.kinds) end
       ), created as (
         insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,

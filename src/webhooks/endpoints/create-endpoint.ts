@@ -9,7 +9,7 @@ import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { urlRefusal } from './endpoint-url.ts'
+import { endpointFaults } from './endpoint-faults.ts'
 import { encryptSecret, newSecret } from './signing-secret.ts'
 
 /** The endpoint to create. */
@@ -29,15 +29,15 @@ interface NewEndpoint {
  * Creates an endpoint. It receives the events that are logged from now on.
  *
  * @returns the endpoint and its secret, which cannot be read again
- * @throws Fault validation_failed (the URL), not_found (the business), too_many_endpoints
+ * @throws Fault validation_failed (the URL, a kind), not_found (the business), too_many_endpoints
  */
 export async function createEndpoint(
   context: EndpointContext,
   requested: NewEndpoint,
   actor: Actor,
 ): Promise<EndpointWithSecrets & { secret: string }> {
-  const refusal = urlRefusal(requested.url, context.rules)
-  if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
+  const faults = endpointFaults(requested, context.rules)
+  if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
   const secret = newSecret()

@@ -4,7 +4,7 @@ import { invalidFields } from '../../core/errors.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { urlRefusal } from './endpoint-url.ts'
+import { endpointFaults } from './endpoint-faults.ts'
 import { lockEndpoint } from './find-endpoint.ts'
 import { activeSecrets } from './list-endpoints.ts'
 
@@ -22,15 +22,15 @@ interface EndpointChange {
 /**
  * Changes an endpoint.
  *
- * @throws Fault validation_failed (the URL), not_found
+ * @throws Fault validation_failed (the URL, a kind), not_found
  */
 export async function updateEndpoint(
   context: EndpointContext,
   change: EndpointChange,
   actor: Actor,
 ): Promise<EndpointWithSecrets> {
-  const refusal = change.url === undefined ? undefined : urlRefusal(change.url, context.rules)
-  if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
+  const faults = endpointFaults(change, context.rules)
+  if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const updated = await context.orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, change.endpointId)

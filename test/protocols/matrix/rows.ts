@@ -94,5 +94,5 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
     /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|SandboxService\.SimulateTransfer)$/,
   'payments:reverse': /^TransactionService\.ReverseTransaction$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,
-  'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
+  'events:subscribe': /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds)$/,
 }

@@ -47,6 +47,7 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   'WebhookService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
   'WebhookService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
+  'WebhookService.ListEventKinds': () => ({}),
   'WebhookService.Recover': ({ endpointId }) => ({
     endpointId,
     since: timestampFromMs(Date.now() + 60_000),

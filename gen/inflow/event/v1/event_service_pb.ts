@@ -56,7 +56,7 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Only events of these kinds; empty: all kinds.
+   * Only events of these kinds, of those that WebhookService.ListEventKinds has; empty: all kinds.
    *
    * @generated from field: repeated string kinds = 4;
    */
