@@ -68,7 +68,9 @@ describe('a token', () => {
     })
     const revoked = await admin().revokeToken({ tokenId: id })
     expect(revoked.token!.revokedAt).toBeDefined()
-    expect(await admin().revokeToken({ tokenId: id })).toEqual(revoked)
+    // When it was last used is written later.
+    const { token: again } = await admin().revokeToken({ tokenId: id })
+    expect({ ...again, lastUsedAt: undefined }).toEqual({ ...revoked.token, lastUsedAt: undefined })
     await until(
       () => businesses.listBusinesses({}).catch(ConnectError.from),
       (result) => result instanceof ConnectError && result.code === Code.Unauthenticated,

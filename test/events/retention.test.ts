@@ -75,7 +75,7 @@ describe('events that have expired', () => {
     expect((await sql('select from outbox')).length).toBe(2)
   })
 
-  test('in a partition with younger ones stay stored, and nobody reads them', async () => {
+  test('in a partition with younger ones stay stored, and are not read', async () => {
     const { pool } = db.database
     await writeEvents(pool, 6, PAID)
     await fill(0)

@@ -298,7 +298,7 @@ describe('the database keeps one transaction for each session', () => {
     ] as [string, unknown[]]
 
   test('rejects a transaction whose session is unknown or that of another', async () => {
-    await refuses(...addTransaction('nobody', 'txn_without'))
+    await refuses(...addTransaction('missing', 'txn_without'))
     await addSession('first', 'txn_first')
     await refuses(...addTransaction('first', 'txn_second'))
     await sql(...addTransaction('first', 'txn_first'))

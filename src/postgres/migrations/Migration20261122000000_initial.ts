@@ -524,7 +524,7 @@ create function list_partitions(parent text, OUT name text, OUT lower text, OUT 
   from pg_inherits i join pg_class c on c.oid = i.inhrelid,
     lateral (select pg_get_expr(c.relpartbound, c.oid) as bound) b
   where i.inhparent = to_regclass(parent) $$;
--- Whether nobody needs the rows of a partition any more. Tables that are not named here are neither cut nor
+-- Whether the rows of a partition are no longer needed. Tables that are not named here are neither cut nor
 -- dropped by the functions below. It is asked twice, the second time under a lock that keeps writers out: what
 -- cannot have changed need not be read again.
 --
@@ -625,7 +625,7 @@ create function cut_partition(parent text, boundary text, suffix text) returns b
     perform protect_partition(to_regclass(rest));
     return true;
   end $$;
--- Drops a partition that nobody needs any more. False: it is needed, or another instance is at it.
+-- Drops a partition that is no longer needed. False: it is needed, or another instance is at it.
 create function drop_partition(parent text, part text) returns boolean
   language plpgsql security definer set search_path to public, pg_temp set lock_timeout to '200ms' as $$
   declare

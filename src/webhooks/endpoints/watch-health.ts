@@ -50,7 +50,8 @@ export function createHealthWatch(options: WatchOptions): (failure: Failure) => 
   }
 }
 
-async function updateHealth(options: WatchOptions, failure: Failure): Promise<void> {
+/** Judges the endpoint of a failure, unless it has another URL by now, and records the verdict. */
+export async function updateHealth(options: WatchOptions, failure: Failure): Promise<void> {
   const { orm, clock, log, onCommit } = options
   const nowMs = clock.now()
   const changed = await orm.em.fork().transactional(async (em) => {

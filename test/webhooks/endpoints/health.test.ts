@@ -1,5 +1,7 @@
+import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { judge } from '../../../src/webhooks/endpoints/endpoint.ts'
+import { updateHealth } from '../../../src/webhooks/endpoints/watch-health.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
 
@@ -102,7 +104,23 @@ describe('an endpoint that responds with 410', () => {
     await old.next()
     await clientOf(webhooks).updateEndpoint({ endpointId: id, url: fresh.url })
     await fresh.next()
-    expect((await rowOf(id)).disabled_at).toBeNull()
+    const judged = async (url: string) => {
+      const health = { failingSinceMs: null, warnedAtMs: null }
+      const { orm } = harness.database
+      await updateHealth(
+        {
+          orm,
+          clock: { now: Date.now },
+          log: pino({ level: 'silent' }),
+          onCommit: () => undefined,
+        },
+        { endpointId: id, url, status: 410, health },
+      )
+      return (await rowOf(id)).disabled_reason
+    }
+    // However late it is judged.
+    expect(await judged(old.url)).toBeNull()
+    expect(await judged(fresh.url)).toBe('GONE')
   })
 })
 

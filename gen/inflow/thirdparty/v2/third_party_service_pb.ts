@@ -285,7 +285,7 @@ export type ListTransactionsRequest = Message<"inflow.thirdparty.v2.ListTransact
   /**
    * Only payments recorded at this time or later, YYYY-MM-DD HH:MM:SS or RFC 3339. With this field or
    * recorded_to, the list has the credited payments in the order in which they were recorded, the first one
-   * first: whoever continues with the last page_token misses none. The status must not be PENDING or FAILED.
+   * first: a caller that continues with the last page_token misses none. The status must not be PENDING or FAILED.
    *
    * @generated from field: string recorded_from = 7 [json_name = "recorded_from"];
    */
