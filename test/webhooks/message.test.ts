@@ -25,6 +25,7 @@ const endpoint: Endpoint = {
   description: 'shop',
   concurrency: 7,
   afterPosition: 3n,
+  droppedSequence: 0n,
   createdAt: new Date(1_000),
   failingSince: null,
   warnedAt: null,

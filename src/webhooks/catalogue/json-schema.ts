@@ -41,8 +41,9 @@ export function bodySchemaOf({ name, description, type, data, optionalData }: Ev
   } satisfies JsonObject
 }
 
-/** Fields with presence appear only if they apply. */
-const isAlwaysThere = ({ presence }: DescField) => presence === FeatureSet_FieldPresence.IMPLICIT
+/** Fields with presence appear only if they apply; this one applies to every webhook. */
+const isAlwaysThere = ({ name, presence }: DescField) =>
+  presence === FeatureSet_FieldPresence.IMPLICIT || name === 'previous_sequence'
 
 type ObjectSchema = {
   readonly type: 'object'

@@ -17,6 +17,8 @@ export interface Claim extends ClaimKey {
   /** The active signing secrets, newest first. */
   readonly secrets: readonly EncryptedSecret[]
   readonly entry: LogEntry
+  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  readonly previousSequence: number
 }
 
 /** A signing secret of an endpoint. */
@@ -78,9 +80,10 @@ export async function claimDeliveries(
       ), claimed as (
         update webhook_delivery set leased_until = $4, claims = claims + 1
         where ${inCte('due')}
-        returning id, endpoint_id, position, attempts - schedule_from as attempts, claims
+        returning id, endpoint_id, position, previous_sequence, attempts - schedule_from as attempts,
+          claims
       ), grouped as (
-        select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position), ','
+        select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position, previous_sequence), ','
           order by position) as claimed from claimed group by endpoint_id
       )
       select g.*, e.url, e.concurrency, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
@@ -136,10 +139,11 @@ async function readOrRelease(
 
 /** Parses one claim. The claims of an endpoint come in one text, which is faster than many rows. */
 function readClaim(text: string, row: ClaimRow) {
-  const [id = '', attempts, fence, position = ''] = text.split(' ')
+  const [id = '', attempts, fence, position = '', previousSequence = ''] = text.split(' ')
   return {
     id,
     position: BigInt(position),
+    previousSequence: Number(previousSequence),
     endpointId: row.endpoint_id,
     attempts: Number(attempts),
     fence: Number(fence),

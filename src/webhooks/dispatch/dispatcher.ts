@@ -27,9 +27,13 @@ const ID_PREFIX_LENGTH = 14
 
 const IDLE_MS = 1_000
 
+/** How far before the last event dispatched here the last deliveries of endpoints are looked for first. */
+const RECENT_EVENTS = 10_000n
+
 /** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
   const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue } = options
+  let recentFrom = 0n
   return createLoop({
     name: 'webhook dispatcher',
     log,
@@ -43,7 +47,9 @@ export function createDispatcher(options: DispatcherOptions): Loop {
         allotments: worker.allot(),
         leaseMs,
         pausedBeforeMs: nowMs - pausedMaxMs,
+        recentFrom,
       })
+      if (dispatched.position !== undefined) recentFrom = dispatched.position - RECENT_EVENTS
       let due = dispatched.deliveries
       if (dispatched.claimed.length > 0) {
         const { claims } = await readClaims(pool, dispatched.claimed)

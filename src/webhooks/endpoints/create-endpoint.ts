@@ -55,6 +55,7 @@ export async function createEndpoint(
         description: requested.description,
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: end.position,
+        droppedSequence: 0n,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,

@@ -17,6 +17,8 @@ export const EndpointEntity = defineEntity({
     concurrency: p.integer(),
     /** The last position of the event log at creation: it receives the events after it. */
     afterPosition: p.bigint(),
+    /** The sequence of the last event that it was sent and whose delivery retention dropped. */
+    droppedSequence: p.bigint().defaultRaw('0'),
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),

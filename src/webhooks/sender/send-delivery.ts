@@ -10,7 +10,7 @@ import { createToEventBody, encodeEventBody } from './body.ts'
 import type { HttpClient, Outcome } from './http-client.ts'
 import { signedHeaders } from './sign.ts'
 
-/** The maximum number of cached bodies, of about 1 kB each. */
+/** The maximum number of events whose bodies are cached: of about 1 kB each, and mostly one. */
 const BODIES_MAX = 1_000
 
 interface SenderOptions {
@@ -57,21 +57,33 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   }
 }
 
-/** Caches bodies: each is encoded once for all the endpoints that it goes to. */
+/**
+ * Caches bodies: each is encoded once for all the endpoints that were sent the same event before it. A
+ * business has few endpoints, so an event has few bodies.
+ */
 function createBodies(timeText: TimeText): (claim: Claim) => Buffer {
   const toEventBody = createToEventBody(timeText)
   // Keyed by position, as numbers are faster keys than strings. After a restore of the database, a
   // position may belong to another event.
-  const known = new LRUCache<number, { readonly eventId: string; readonly body: Buffer }>({
-    max: BODIES_MAX,
-  })
-  return ({ entry }) => {
+  const known = new LRUCache<number, Bodies>({ max: BODIES_MAX })
+  return ({ entry, previousSequence }) => {
     const { eventId } = entry
     const position = Number(entry.position)
-    const found = known.get(position)
-    if (found?.eventId === eventId) return found.body
-    const body = Buffer.from(encodeEventBody(toEventBody(entry)))
-    known.set(position, { eventId, body })
+    let found = known.get(position)
+    if (found?.eventId !== eventId) {
+      found = { eventId, byPrevious: new Map() }
+      known.set(position, found)
+    }
+    const encoded = found.byPrevious.get(previousSequence)
+    if (encoded) return encoded
+    const body = Buffer.from(encodeEventBody(toEventBody(entry, previousSequence)))
+    found.byPrevious.set(previousSequence, body)
     return body
   }
+}
+
+/** The bodies of an event, by `data.previous_sequence`. */
+interface Bodies {
+  readonly eventId: string
+  readonly byPrevious: Map<number, Buffer>
 }

@@ -29,7 +29,7 @@ function setUp() {
   const send = createSender({ encrypter, timeText, log, httpClient })
   const deliver = (
     { id, kind, businessId, payload }: ReturnType<typeof paymentEvent>,
-    { startedAtMs = 0, secrets = [secretOf(1, newSecret())] } = {},
+    { startedAtMs = 0, previousSequence = 2, secrets = [secretOf(1, newSecret())] } = {},
   ) => {
     const place = { position: 7n, businessSequence: 3n, epoch: 1, occurredAtMs: 0, live: true }
     return send({
@@ -43,6 +43,7 @@ function setUp() {
         fence: 1,
         url: 'https://example.com/',
         concurrency: 1,
+        previousSequence,
         secrets,
         entry: { ...place, eventId: id, businessId, kind, payload },
       },
