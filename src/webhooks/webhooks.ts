@@ -5,6 +5,7 @@ import type { Clock, TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
 import type { Database } from '../postgres/orm.ts'
+import { createLoadConnection } from './connections/load-connection.ts'
 import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
@@ -92,7 +93,10 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
     concurrencyOf: others?.concurrencyOf,
     steps: {
-      send: createSender({ encrypter, timeText, httpClient, log }),
+      send: createSender({
+        ...{ encrypter, timeText, httpClient, log },
+        loadConnection: createLoadConnection(pool, encrypter),
+      }),
       record: createRecorder({ ...background, scheduleMs, random: Math.random, onFailure }),
     },
   })

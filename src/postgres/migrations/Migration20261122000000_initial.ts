@@ -284,7 +284,7 @@ create table webhook_endpoint (
   description text not null, concurrency int not null, after_position bigint not null,
   created_at timestamptz(3) not null, failing_since timestamptz(3), warned_at timestamptz(3),
   disabled_at timestamptz(3), disabled_reason text, deleted_at timestamptz(3), live boolean not null,
-  dropped_sequence bigint not null default 0,
+  dropped_sequence bigint not null default 0, connection_version int not null default 0, connection_encrypted bytea,
   constraint webhook_endpoint_business_id_foreign foreign key (business_id) references business(id),
   constraint webhook_endpoint_concurrency check (concurrency >= 1 and concurrency <= 50),
   constraint webhook_endpoint_disabled check (((disabled_at is null) = (disabled_reason is null)) and disabled_reason

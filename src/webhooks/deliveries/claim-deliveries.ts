@@ -14,6 +14,8 @@ export interface Claim extends ClaimKey {
   readonly url: string
   /** The maximum number of concurrent requests to its endpoint. */
   readonly concurrency: number
+  /** See `Connection`; 0: the endpoint never had one. */
+  readonly connectionVersion: number
   /** The active signing secrets, newest first. */
   readonly secrets: readonly EncryptedSecret[]
   readonly entry: LogEntry
@@ -33,6 +35,7 @@ export interface ClaimRow {
   url: string
   /** The maximum number of concurrent requests. */
   concurrency: number
+  connection_version: number
   /** The active signing secrets, newest first: the number in four bytes, then the ciphertext. */
   secrets: Buffer[]
   /** One entry per delivery: see `readClaim`. */
@@ -86,9 +89,9 @@ export async function claimDeliveries(
         select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position, previous_sequence), ','
           order by position) as claimed from claimed group by endpoint_id
       )
-      select g.*, e.url, e.concurrency, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
+      select g.*, e.url, e.concurrency, e.connection_version, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
       from grouped g cross join lateral (
-        select url, concurrency from webhook_endpoint where id = g.endpoint_id offset 0) e`,
+        select url, concurrency, connection_version from webhook_endpoint where id = g.endpoint_id offset 0) e`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -149,6 +152,7 @@ function readClaim(text: string, row: ClaimRow) {
     fence: Number(fence),
     url: row.url,
     concurrency: row.concurrency,
+    connectionVersion: row.connection_version,
   }
 }
 

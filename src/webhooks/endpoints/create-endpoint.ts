@@ -5,6 +5,8 @@ import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { readLogState } from '../../events/log-state.ts'
+import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
+import type { ConnectionChange } from '../connections/connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
@@ -23,6 +25,7 @@ interface NewEndpoint {
   readonly concurrency: number
   /** Whether it receives the events of test mode or, if false, of live mode. */
   readonly test: boolean
+  readonly connection: ConnectionChange
 }
 
 /**
@@ -56,6 +59,8 @@ export async function createEndpoint(
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: end.position,
         droppedSequence: 0n,
+        connectionVersion: 0,
+        connectionEncrypted: null,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,
@@ -63,6 +68,7 @@ export async function createEndpoint(
         disabledReason: null,
         deletedAt: null,
       })
+      const connection = applyConnection(context.encrypter, endpoint, requested.connection)
       await em.flush()
       const first = em.create(SecretEntity, {
         endpoint: id,
@@ -75,9 +81,13 @@ export async function createEndpoint(
         action: 'endpoint.create',
         targetId: id,
         businessId: requested.businessId,
-        details: { origin: new URL(requested.url).origin, kinds: requested.kinds },
+        details: {
+          origin: new URL(requested.url).origin,
+          kinds: requested.kinds,
+          ...connectionDetails(requested.connection),
+        },
       })
-      return { endpoint, secrets: [first] }
+      return { endpoint, secrets: [first], connection }
     })
     .catch((error: unknown) => {
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error

@@ -1,18 +1,25 @@
 import type { FieldFault } from '../../core/errors.ts'
 import { endpointKindFaults } from '../../events/event-kinds.ts'
+import type { ConnectionChange } from '../connections/connection.ts'
+import { changeFaults } from '../connections/connection-faults.ts'
 import { type UrlRules, urlRefusal } from './endpoint-url.ts'
 
 /** The settings of an endpoint that validation in the contract cannot check. */
 interface Requested {
   readonly url?: string | undefined
   readonly kinds: readonly string[]
+  readonly connection: ConnectionChange
 }
 
 /** The faults of the settings to create or change an endpoint with. */
-export function endpointFaults({ url, kinds }: Requested, rules: UrlRules): FieldFault[] {
+export function endpointFaults(
+  { url, kinds, connection }: Requested,
+  rules: UrlRules,
+): FieldFault[] {
   const refusal = url === undefined ? undefined : urlRefusal(url, rules)
   return [
     ...(refusal === undefined ? [] : [{ field: 'url', message: refusal }]),
     ...endpointKindFaults(kinds),
+    ...changeFaults(connection),
   ]
 }

@@ -19,6 +19,10 @@ export const EndpointEntity = defineEntity({
     afterPosition: p.bigint(),
     /** The sequence of the last event that it was sent and whose delivery retention dropped. */
     droppedSequence: p.bigint().defaultRaw('0'),
+    /** Counts the changes of its connection, 0 if it never had one: caches depend on it. */
+    connectionVersion: p.integer().default(0),
+    /** Headers and authentication: see `Connection`. */
+    connectionEncrypted: p.blob().nullable(),
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),

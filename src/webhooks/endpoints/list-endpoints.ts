@@ -1,11 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
+import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
 /** The endpoints of a business that are not deleted, newest first; a business has few. */
 export async function listEndpoints(
-  { orm, clock }: EndpointContext,
+  { orm, clock, encrypter }: EndpointContext,
   businessId: string,
 ): Promise<EndpointWithSecrets[]> {
   const em = orm.em.fork()
@@ -19,6 +20,7 @@ export async function listEndpoints(
   return endpoints.map((endpoint) => ({
     endpoint,
     secrets: secrets.filter((secret) => secret.endpoint === endpoint.id),
+    connection: connectionOf(encrypter, endpoint),
   }))
 }
 

@@ -1,6 +1,8 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { invalidFields } from '../../core/errors.ts'
+import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
+import type { ConnectionChange } from '../connections/connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
@@ -17,12 +19,13 @@ interface EndpointChange {
   readonly description?: string | undefined
   readonly concurrency?: number | undefined
   readonly enabled?: boolean | undefined
+  readonly connection: ConnectionChange
 }
 
 /**
  * Changes an endpoint.
  *
- * @throws Fault validation_failed (the URL, a kind), not_found
+ * @throws Fault validation_failed (the URL, a kind, the connection), not_found
  */
 export async function updateEndpoint(
   context: EndpointContext,
@@ -39,6 +42,7 @@ export async function updateEndpoint(
       endpoint.url = url
       resetHealth(endpoint)
     }
+    const connection = applyConnection(context.encrypter, endpoint, change.connection)
     if (description !== undefined) endpoint.description = description
     if (concurrency !== undefined) endpoint.concurrency = concurrency
     if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
@@ -54,7 +58,7 @@ export async function updateEndpoint(
       businessId: endpoint.business,
       details: toDetails(change),
     })
-    return { endpoint, secrets }
+    return { endpoint, secrets, connection }
   })
   if (change.enabled === true) context.onDue()
   return updated
@@ -69,6 +73,7 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
     ...(description !== undefined && { description }),
     ...(concurrency !== undefined && { concurrency }),
     ...(enabled !== undefined && { enabled }),
+    ...connectionDetails(change.connection),
   }
 }
 

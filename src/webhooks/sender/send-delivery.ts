@@ -3,6 +3,8 @@ import type { Logger } from 'pino'
 import type { TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
+import type { LoadConnection } from '../connections/load-connection.ts'
+import { connectionHeaders } from '../connections/request-headers.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
 import { createSecretDecrypter } from '../endpoints/signing-secret.ts'
@@ -17,12 +19,13 @@ interface SenderOptions {
   readonly encrypter: Encrypter
   readonly timeText: TimeText
   readonly httpClient: HttpClient
+  readonly loadConnection: LoadConnection
   readonly log: Logger
 }
 
 /** Encodes, signs and posts the event of a delivery. The returned function does not throw. */
 export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
-  const { timeText, httpClient, log } = options
+  const { timeText, httpClient, loadConnection, log } = options
   const decryptSecret = createSecretDecrypter(options.encrypter)
   const bodyOf = createBodies(timeText)
   const compose = ({ claim, startedAtMs }: Attempt) => {
@@ -43,18 +46,23 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
   return async (attempt) => {
     try {
       const { headers, body } = compose(attempt)
-      return await httpClient.post(attempt.claim, headers, body)
+      const { claim } = attempt
+      const connection = await loadConnection(claim.endpointId, claim.connectionVersion)
+      if (connection === undefined) return await httpClient.post(claim, headers, body)
+      // The claim may be older than a change of the URL: secrets go to the origin they were given for.
+      if (connection.origin !== new URL(claim.url).origin) return failed('the URL was changed')
+      const all = { ...connectionHeaders(connection), ...headers }
+      return await httpClient.post(claim, all, body)
     } catch (error) {
       // An unreadable event or secret must not stop other deliveries.
       log.error({ err: error, delivery: attempt.claim.id }, 'webhook request could not be built')
-      return {
-        status: undefined,
-        responseBody: '',
-        error: 'internal error: the request could not be built',
-        retryAfter: undefined,
-      }
+      return failed('internal error: the request could not be built')
     }
   }
+}
+
+function failed(error: string): Outcome {
+  return { status: undefined, responseBody: '', error, retryAfter: undefined }
 }
 
 /**

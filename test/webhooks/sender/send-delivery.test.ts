@@ -26,7 +26,10 @@ function setUp() {
     },
     close: async () => undefined,
   }
-  const send = createSender({ encrypter, timeText, log, httpClient })
+  const send = createSender({
+    ...{ encrypter, timeText, log, httpClient },
+    loadConnection: async () => undefined,
+  })
   const deliver = (
     { id, kind, businessId, payload }: ReturnType<typeof paymentEvent>,
     { startedAtMs = 0, previousSequence = 2, secrets = [secretOf(1, newSecret())] } = {},
@@ -44,6 +47,7 @@ function setUp() {
         url: 'https://example.com/',
         concurrency: 1,
         previousSequence,
+        connectionVersion: 0,
         secrets,
         entry: { ...place, eventId: id, businessId, kind, payload },
       },

@@ -1,0 +1,102 @@
+import { readFileSync, statSync } from 'node:fs'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { type Command, Option } from 'commander'
+import type {
+  ConfiguredOptions,
+  EndpointOptionsSchema,
+} from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
+import { EXIT, Failure } from '../failure.ts'
+import type { Column } from '../output.ts'
+import { readSecretFile } from '../read-secret.ts'
+
+/** Where the command line takes the options of an endpoint from. Secrets come from files only. */
+export interface OptionFlags {
+  readonly headersFile?: string
+  readonly removeHeaders?: boolean
+  readonly basicUsername?: string
+  readonly basicPasswordFile?: string
+  readonly removeAuthentication?: boolean
+}
+
+type Options = MessageInitShape<typeof EndpointOptionsSchema>
+
+/** The largest file of headers. */
+const FILE_BYTES_MAX = 32_768
+
+export function addOptionFlags(verb: Command): Command {
+  return verb
+    .addOption(
+      new Option(
+        '--headers-file <path>',
+        'file of custom headers, a line "name: value" for each; replaces all that there were',
+      ).conflicts('removeHeaders'),
+    )
+    .addOption(
+      new Option('--basic-username <name>', 'user name of basic authentication').conflicts(
+        'removeAuthentication',
+      ),
+    )
+    .option('--basic-password-file <path>', 'file of the password of basic authentication')
+}
+
+export function addRemovalFlags(verb: Command): Command {
+  return verb
+    .option('--remove-headers', 'remove the custom headers')
+    .option('--remove-authentication', 'remove the authentication')
+}
+
+/** @throws Failure when a file cannot be read, or an option lacks another */
+export function readOptions(flags: OptionFlags): Options {
+  const headers = readHeaders(flags)
+  const authentication = readAuthentication(flags)
+  return { ...(headers && { headers: { headers } }), ...(authentication && { authentication }) }
+}
+
+function readHeaders({ headersFile, removeHeaders }: OptionFlags) {
+  if (removeHeaders) return []
+  if (headersFile === undefined) return undefined
+  const lines = readText(headersFile)
+    .split(/\r?\n/)
+    .filter((line) => line.trim() !== '')
+  return lines.map((line, index) => {
+    const [, name, value] = /^([^:\s]+):\s*(.*?)\s*$/.exec(line) ?? []
+    // The line itself may hold a secret.
+    if (name === undefined || value === undefined) {
+      const text = `--headers-file: line ${index + 1} of ${headersFile} is not "name: value"`
+      throw new Failure(EXIT.usage, text)
+    }
+    return { name, value }
+  })
+}
+
+function readAuthentication(flags: OptionFlags): Options['authentication'] {
+  const { basicUsername: username, basicPasswordFile, removeAuthentication } = flags
+  if (removeAuthentication) return { method: { case: undefined } }
+  if (username === undefined && basicPasswordFile === undefined) return undefined
+  if (username === undefined || basicPasswordFile === undefined) {
+    throw new Failure(EXIT.usage, 'give both --basic-username and --basic-password-file')
+  }
+  const password = readSecretFile(basicPasswordFile, '--basic-password-file')
+  return { method: { case: 'basic', value: { username, password } } }
+}
+
+function readText(path: string): string {
+  try {
+    if (statSync(path).size > FILE_BYTES_MAX) throw new Failure(EXIT.usage, `${path} is too large`)
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    const { code } = error as NodeJS.ErrnoException
+    throw new Failure(EXIT.usage, `a file cannot be read (${code}): ${path}`)
+  }
+}
+
+/** Shows the options of an endpoint; it never has their secrets. */
+export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
+  { title: 'Headers', of: ({ headerNames }) => headerNames.join(', ') },
+  {
+    title: 'Authentication',
+    of: ({ authentication }) =>
+      authentication.case === undefined ? '' : `basic, as ${authentication.value}`,
+  },
+]
