@@ -59,7 +59,7 @@ export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessa
       createdAt: timestampFromDate(createdAt),
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
     })),
-    options: toConfiguredOptions(connection),
+    options: toConfiguredOptions(endpoint, connection),
   })
 }
 

@@ -5,7 +5,7 @@ import { actorOf } from '../auth/caller.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
 import { listEventKinds } from './catalogue/list-event-kinds.ts'
-import { toConnectionChange } from './connections/message.ts'
+import { toRequestedOptions } from './connections/message.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
 import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
@@ -30,13 +30,13 @@ export function createWebhookRpc(
   const kinds = listEventKinds(timeText)
   return {
     async createEndpoint(request, call) {
-      const connection = toConnectionChange(request.options)
-      const created = await createEndpoint(context, { ...request, connection }, actorOf(call))
+      const requested = { ...request, ...toRequestedOptions(request.options) }
+      const created = await createEndpoint(context, requested, actorOf(call))
       return { endpoint: toEndpointMessage(created), secret: created.secret }
     },
     async updateEndpoint(request, call) {
-      const connection = toConnectionChange(request.options)
-      const updated = await updateEndpoint(context, { ...request, connection }, actorOf(call))
+      const change = { ...request, ...toRequestedOptions(request.options) }
+      const updated = await updateEndpoint(context, change, actorOf(call))
       return { endpoint: toEndpointMessage(updated) }
     },
     async listEndpoints({ businessId }) {

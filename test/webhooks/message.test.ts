@@ -26,6 +26,7 @@ const endpoint: Endpoint = {
   concurrency: 7,
   afterPosition: 3n,
   droppedSequence: 0n,
+  rateLimit: 0,
   connectionVersion: 0,
   connectionEncrypted: null,
   createdAt: new Date(1_000),

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { type Command, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type {
   ConfiguredOptions,
   EndpointOptionsSchema,
@@ -16,6 +16,7 @@ export interface OptionFlags {
   readonly basicUsername?: string
   readonly basicPasswordFile?: string
   readonly removeAuthentication?: boolean
+  readonly rateLimit?: number
 }
 
 type Options = MessageInitShape<typeof EndpointOptionsSchema>
@@ -37,6 +38,7 @@ export function addOptionFlags(verb: Command): Command {
       ),
     )
     .option('--basic-password-file <path>', 'file of the password of basic authentication')
+    .option('--rate-limit <count>', 'requests a second, 1 to 1000; 0: no limit', rateLimit)
 }
 
 export function addRemovalFlags(verb: Command): Command {
@@ -49,7 +51,17 @@ export function addRemovalFlags(verb: Command): Command {
 export function readOptions(flags: OptionFlags): Options {
   const headers = readHeaders(flags)
   const authentication = readAuthentication(flags)
-  return { ...(headers && { headers: { headers } }), ...(authentication && { authentication }) }
+  return {
+    ...(headers && { headers: { headers } }),
+    ...(authentication && { authentication }),
+    ...(flags.rateLimit !== undefined && { rateLimit: flags.rateLimit }),
+  }
+}
+
+function rateLimit(text: string): number {
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : -1
+  if (count < 0 || count > 1_000) throw new InvalidArgumentError('Must be a number from 0 to 1000.')
+  return count
 }
 
 function readHeaders({ headersFile, removeHeaders }: OptionFlags) {
@@ -99,4 +111,5 @@ export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
     of: ({ authentication }) =>
       authentication.case === undefined ? '' : `basic, as ${authentication.value}`,
   },
+  { title: 'Rate limit', of: ({ rateLimit: perSecond }) => (perSecond ? `${perSecond}/s` : '') },
 ]

@@ -47,10 +47,18 @@ function readerOf(field: DescField): Read {
       return (value) => readWhole(value, Number.MAX_SAFE_INTEGER, BigInt)
     }
   }
+  if (field.fieldKind === 'list' && field.listKind === 'scalar') {
+    if (field.scalar === ScalarType.STRING) return readTextList
+  }
   throw new Error(`${field.parent.typeName}.${field.name} has a type that REST requests do not use`)
 }
 
 const readText: Read = (value) => (typeof value === 'string' ? { value } : { expected: 'a string' })
+
+const readTextList: Read = (value) =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string')
+    ? { value }
+    : { expected: 'a list of strings' }
 
 function readWhole(value: unknown, max: number, convert: (value: number) => unknown) {
   const fits = typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= max

@@ -69,6 +69,11 @@ export class AttemptRunner {
     this.#startAll()
   }
 
+  /** Starts the attempts that only a rate limit held back. */
+  startWaiting(): void {
+    this.#startAll()
+  }
+
   /** Marks the endpoints slow that have kept an attempt waiting for long. */
   markSlow(): void {
     const { limiter } = this.#options

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
-import type { Allotment } from './concurrency-limiter.ts'
+import type { Allotment, LimitedEndpoint } from './concurrency-limiter.ts'
 import { inCte } from './delivery-keys.ts'
 import { type ClaimKey, releaseClaims } from './end-claims.ts'
 
@@ -36,6 +36,8 @@ export interface ClaimRow {
   /** The maximum number of concurrent requests. */
   concurrency: number
   connection_version: number
+  /** The most requests a second; 0: no limit. */
+  rate_limit: number
   /** The active signing secrets, newest first: the number in four bytes, then the ciphertext. */
   secrets: Buffer[]
   /** One entry per delivery: see `readClaim`. */
@@ -89,9 +91,10 @@ export async function claimDeliveries(
         select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position, previous_sequence), ','
           order by position) as claimed from claimed group by endpoint_id
       )
-      select g.*, e.url, e.concurrency, e.connection_version, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
+      select g.*, e.url, e.concurrency, e.connection_version, e.rate_limit,
+        ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
       from grouped g cross join lateral (
-        select url, concurrency, connection_version from webhook_endpoint where id = g.endpoint_id offset 0) e`,
+        select url, concurrency, connection_version, rate_limit from webhook_endpoint where id = g.endpoint_id offset 0) e`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -161,10 +164,7 @@ function readSecret(bytes: Buffer): EncryptedSecret {
 }
 
 /** An endpoint with pending deliveries. */
-export interface PendingEndpoint {
-  readonly id: string
-  /** The maximum number of concurrent requests. */
-  readonly concurrency: number
+export interface PendingEndpoint extends LimitedEndpoint {
   /** Whether a delivery to it is due and it is enabled. */
   readonly due: boolean
 }
@@ -200,9 +200,9 @@ export async function listPendingEndpoints(
           order by endpoint_id, due_at limit 1) next
         where p.number < $3
       )
-      select p.endpoint_id as id, e.concurrency, e.enabled and d.due is not null as due
+      select p.endpoint_id as id, e.concurrency, e.rate_limit as "rateLimit", e.enabled and d.due is not null as due
       from pending p cross join lateral (
-        select concurrency, deleted_at is null and disabled_at is null as enabled
+        select concurrency, rate_limit, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = p.endpoint_id offset 0) e
       left join lateral (
         select true as due from webhook_delivery

@@ -12,6 +12,8 @@ export interface LimitedEndpoint {
   readonly id: string
   /** The maximum number of concurrent requests. */
   readonly concurrency: number
+  /** The most requests a second of all processes together; 0 or absent: no limit. */
+  readonly rateLimit?: number
 }
 
 /**

@@ -21,6 +21,7 @@ import {
 } from './concurrency-limiter.ts'
 import { failClaims, releaseClaims } from './end-claims.ts'
 import { createPendingFrom } from './pending-from.ts'
+import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {
@@ -30,6 +31,7 @@ interface WorkerOptions {
   readonly limits: ConcurrencyLimits
   readonly leaseMs: number
   readonly steps: AttemptSteps
+  readonly createRate: CreateRate
   /** This process's share of an endpoint's concurrent requests. */
   readonly concurrencyOf?: ((endpointId: string, concurrency: number) => number) | undefined
 }
@@ -78,7 +80,8 @@ export class Worker implements Loop {
     const { pool, clock, limits, log, steps, leaseMs } = options
     this.#options = options
     this.#readPendingFrom = createPendingFrom(pool, IDLE_MS)
-    this.#limiter = createConcurrencyLimiter(limits, () => performance.now())
+    const limiter = createConcurrencyLimiter(limits, () => performance.now())
+    this.#limiter = limitRates(limiter, options.createRate)
     this.#loop = createLoop({ name: 'webhook worker', log, turn: () => this.#turn() })
     this.#attempts = new AttemptRunner({
       clock,
@@ -135,6 +138,7 @@ export class Worker implements Loop {
   /** Claims once, and starts what it claimed. @returns milliseconds until the next turn */
   async #turn(): Promise<number> {
     this.#attempts.markSlow()
+    this.#attempts.startWaiting()
     this.#full = this.#isFull()
     if (this.#full) return IDLE_MS
     const { pool, clock, leaseMs } = this.#options

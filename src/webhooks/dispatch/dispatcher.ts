@@ -53,8 +53,8 @@ export function createDispatcher(options: DispatcherOptions): Loop {
       let due = dispatched.deliveries
       if (dispatched.claimed.length > 0) {
         const { claims } = await readClaims(pool, dispatched.claimed)
-        const endpoints = dispatched.claimed.map(({ endpoint_id: id, concurrency }) => {
-          return { id, concurrency }
+        const endpoints = dispatched.claimed.map((row) => {
+          return { id: row.endpoint_id, concurrency: row.concurrency, rateLimit: row.rate_limit }
         })
         await worker.enqueue(claims, endpoints)
         due -= claims.length

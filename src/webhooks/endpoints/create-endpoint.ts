@@ -26,6 +26,8 @@ interface NewEndpoint {
   /** Whether it receives the events of test mode or, if false, of live mode. */
   readonly test: boolean
   readonly connection: ConnectionChange
+  /** Requests a second; 0 or undefined: no limit. */
+  readonly rateLimit?: number | undefined
 }
 
 /**
@@ -59,6 +61,7 @@ export async function createEndpoint(
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: end.position,
         droppedSequence: 0n,
+        rateLimit: requested.rateLimit ?? 0,
         connectionVersion: 0,
         connectionEncrypted: null,
         createdAt: new Date(nowMs),
@@ -85,6 +88,7 @@ export async function createEndpoint(
           origin: new URL(requested.url).origin,
           kinds: requested.kinds,
           ...connectionDetails(requested.connection),
+          ...(requested.rateLimit !== undefined && { rateLimit: requested.rateLimit }),
         },
       })
       return { endpoint, secrets: [first], connection }

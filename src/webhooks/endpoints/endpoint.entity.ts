@@ -19,6 +19,8 @@ export const EndpointEntity = defineEntity({
     afterPosition: p.bigint(),
     /** The sequence of the last event that it was sent and whose delivery retention dropped. */
     droppedSequence: p.bigint().defaultRaw('0'),
+    /** The most requests a second from all instances together; 0: no limit. */
+    rateLimit: p.integer().default(0),
     /** Counts the changes of its connection, 0 if it never had one: caches depend on it. */
     connectionVersion: p.integer().default(0),
     /** Headers and authentication: see `Connection`. */
@@ -34,6 +36,7 @@ export const EndpointEntity = defineEntity({
   },
   indexes: [{ properties: ['business', 'id'] }],
   checks: [
+    { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit between 0 and 1000' },
     { name: 'webhook_endpoint_concurrency', expression: 'concurrency between 1 and 50' },
     {
       name: 'webhook_endpoint_disabled',

@@ -20,6 +20,7 @@ interface EndpointChange {
   readonly concurrency?: number | undefined
   readonly enabled?: boolean | undefined
   readonly connection: ConnectionChange
+  readonly rateLimit?: number | undefined
 }
 
 /**
@@ -44,6 +45,7 @@ export async function updateEndpoint(
     }
     const connection = applyConnection(context.encrypter, endpoint, change.connection)
     if (description !== undefined) endpoint.description = description
+    if (change.rateLimit !== undefined) endpoint.rateLimit = change.rateLimit
     if (concurrency !== undefined) endpoint.concurrency = concurrency
     if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
     if (enabled === true) enable(endpoint)
@@ -74,6 +76,7 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
     ...(concurrency !== undefined && { concurrency }),
     ...(enabled !== undefined && { enabled }),
     ...connectionDetails(change.connection),
+    ...(change.rateLimit !== undefined && { rateLimit: change.rateLimit }),
   }
 }
 

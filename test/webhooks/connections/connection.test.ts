@@ -18,7 +18,10 @@ const HEADERS = [
 const BASIC = { case: 'basic', value: { username: 'inflow', password: 'pass: wørd' } } as const
 const OPTIONS = { headers: { headers: HEADERS }, authentication: { method: BASIC } }
 const AUTHORIZATION = `Basic ${Buffer.from('inflow:pass: wørd').toString('base64')}`
-const NONE = { headers: { headers: [] }, authentication: { method: { case: undefined } } } as const
+const NONE = {
+  headers: { headers: [] },
+  authentication: { method: { case: undefined } },
+} satisfies MessageInitShape<typeof EndpointOptionsSchema>
 
 /** An endpoint with headers and basic authentication, at a receiver. */
 async function setUp(options: Options = OPTIONS) {

@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/endpoint_options.proto.
  */
 export const file_inflow_webhook_v1_endpoint_options: GenFile = /*@__PURE__*/
-  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSJ/Cg9FbmRwb2ludE9wdGlvbnMSMQoHaGVhZGVycxgBIAEoCzIgLmluZmxvdy53ZWJob29rLnYxLkN1c3RvbUhlYWRlcnMSOQoOYXV0aGVudGljYXRpb24YAiABKAsyIS5pbmZsb3cud2ViaG9vay52MS5BdXRoZW50aWNhdGlvbiJLCg1DdXN0b21IZWFkZXJzEjoKB2hlYWRlcnMYASADKAsyHy5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJCCLpIBZIBAhAUIkUKDEN1c3RvbUhlYWRlchIXCgRuYW1lGAEgASgJQgm6SAZyBBABGGQSHAoFdmFsdWUYAiABKAlCDYABAbpIB3IFEAEY0A8iUwoOQXV0aGVudGljYXRpb24SNwoFYmFzaWMYASABKAsyJi5pbmZsb3cud2ViaG9vay52MS5CYXNpY0F1dGhlbnRpY2F0aW9uSABCCAoGbWV0aG9kIlQKE0Jhc2ljQXV0aGVudGljYXRpb24SHAoIdXNlcm5hbWUYASABKAlCCrpIB3IFEAEYyAESHwoIcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEY9AMiVQoRQ29uZmlndXJlZE9wdGlvbnMSFAoMaGVhZGVyX25hbWVzGAEgAygJEhgKDmJhc2ljX3VzZXJuYW1lGAIgASgJSABCEAoOYXV0aGVudGljYXRpb25iBnByb3RvMw", [file_buf_validate_validate]);
+  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSKzAQoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBQg0KC19yYXRlX2xpbWl0IksKDUN1c3RvbUhlYWRlcnMSOgoHaGVhZGVycxgBIAMoCzIfLmluZmxvdy53ZWJob29rLnYxLkN1c3RvbUhlYWRlckIIukgFkgECEBQiRQoMQ3VzdG9tSGVhZGVyEhcKBG5hbWUYASABKAlCCbpIBnIEEAEYZBIcCgV2YWx1ZRgCIAEoCUINgAEBukgHcgUQARjQDyJTCg5BdXRoZW50aWNhdGlvbhI3CgViYXNpYxgBIAEoCzImLmluZmxvdy53ZWJob29rLnYxLkJhc2ljQXV0aGVudGljYXRpb25IAEIICgZtZXRob2QiVAoTQmFzaWNBdXRoZW50aWNhdGlvbhIcCgh1c2VybmFtZRgBIAEoCUIKukgHcgUQARjIARIfCghwYXNzd29yZBgCIAEoCUINgAEBukgHcgUQARj0AyJpChFDb25maWd1cmVkT3B0aW9ucxIUCgxoZWFkZXJfbmFtZXMYASADKAkSGAoOYmFzaWNfdXNlcm5hbWUYAiABKAlIABISCgpyYXRlX2xpbWl0GAUgASgFQhAKDmF1dGhlbnRpY2F0aW9uYgZwcm90bzM", [file_buf_validate_validate]);
 
 /**
  * What an endpoint may be given besides its URL. In an update, absent fields keep their values. Secrets
@@ -34,6 +34,14 @@ export type EndpointOptions = Message<"inflow.webhook.v1.EndpointOptions"> & {
    * @generated from field: inflow.webhook.v1.Authentication authentication = 2;
    */
   authentication?: Authentication | undefined;
+
+  /**
+   * The most requests a second, of all instances together, on average: a tenth of it (at least one) may come
+   * at once. 1 to 1,000; 0: no limit.
+   *
+   * @generated from field: optional int32 rate_limit = 4;
+   */
+  rateLimit?: number | undefined;
 };
 
 /**
@@ -177,6 +185,13 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
     value: string;
     case: "basicUsername";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * The most requests a second; 0: no limit.
+   *
+   * @generated from field: int32 rate_limit = 5;
+   */
+  rateLimit: number;
 };
 
 /**
