@@ -100,7 +100,7 @@ const NOUNS: readonly Noun[] = [
     name: 'webhook',
     summary:
       'webhook endpoints: add, list, remove, update, rotate, test, listen; their deliveries: ' +
-      'deliveries, delivery, redeliver, recover',
+      'deliveries, delivery, redeliver, skip, recover',
     load: async () => (await import('./webhook/webhook.ts')).webhook,
   },
   {

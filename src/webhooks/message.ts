@@ -16,7 +16,12 @@ import {
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import type { Connection } from './connections/connection.ts'
 import { toConfiguredOptions } from './connections/message.ts'
-import type { DeliveryState, StoredAttempt, StoredDelivery } from './deliveries/delivery.ts'
+import type {
+  DeliveryState,
+  OrderBlock,
+  StoredAttempt,
+  StoredDelivery,
+} from './deliveries/delivery.ts'
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
 import type { DisabledReason, EndpointEventKind } from './endpoints/endpoint.ts'
 
@@ -25,6 +30,8 @@ export interface EndpointWithSecrets {
   readonly endpoint: Endpoint
   readonly secrets: readonly Secret[]
   readonly connection: Connection | undefined
+  /** What the next events of an ordered endpoint wait for; only in lists. */
+  readonly blockedBy?: OrderBlock | undefined
 }
 
 const DISABLED_REASONS: Readonly<Record<DisabledReason, DisabledReasonMessage>> = {
@@ -40,7 +47,7 @@ const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
 }
 
 export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessage {
-  const { endpoint, secrets, connection } = described
+  const { endpoint, secrets, connection, blockedBy } = described
   const { disabledAt, failingSince } = endpoint
   return create(EndpointSchema, {
     id: endpoint.id,
@@ -59,7 +66,7 @@ export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessa
       createdAt: timestampFromDate(createdAt),
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
     })),
-    options: toConfiguredOptions(endpoint, connection),
+    options: toConfiguredOptions(endpoint, connection, blockedBy),
   })
 }
 

@@ -9,6 +9,7 @@ import { toRequestedOptions } from './connections/message.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
 import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
+import { skipDelivery } from './deliveries/skip-delivery.ts'
 import { createEndpoint } from './endpoints/create-endpoint.ts'
 import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
@@ -71,6 +72,10 @@ export function createWebhookRpc(
     },
     async redeliver({ deliveryId }, call) {
       const delivery = await redeliver(context, deliveryId, actorOf(call))
+      return { delivery: toDeliveryMessage(delivery) }
+    },
+    async skipDelivery({ deliveryId }, call) {
+      const delivery = await skipDelivery(context, deliveryId, actorOf(call))
       return { delivery: toDeliveryMessage(delivery) }
     },
     async recover({ endpointId, since }, call) {

@@ -47,6 +47,7 @@ test('the commands are those of the contract', () => {
       ...['unmatched list', 'unmatched assign', 'unmatched return', 'reconcile'],
       ...['webhook add', 'webhook list', 'webhook remove', 'webhook update', 'webhook rotate'],
       ...['webhook test', 'webhook deliveries', 'webhook delivery', 'webhook redeliver'],
+      'webhook skip',
       ...['webhook recover', 'webhook listen', 'events tail', 'events kinds', 'events epoch bump'],
       ...['doctor'],
       'fake-banks',

@@ -27,6 +27,8 @@ const endpoint: Endpoint = {
   afterPosition: 3n,
   droppedSequence: 0n,
   rateLimit: 0,
+  ordered: false,
+  orderedFrom: 0n,
   connectionVersion: 0,
   connectionEncrypted: null,
   createdAt: new Date(1_000),

@@ -5,6 +5,7 @@ import type {
   ConfiguredOptions,
   EndpointOptionsSchema,
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
+import type { Endpoint } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
 import type { Column } from '../output.ts'
 import { readSecretFile } from '../read-secret.ts'
@@ -17,6 +18,8 @@ export interface OptionFlags {
   readonly basicPasswordFile?: string
   readonly removeAuthentication?: boolean
   readonly rateLimit?: number
+  readonly ordered?: boolean
+  readonly unordered?: boolean
 }
 
 type Options = MessageInitShape<typeof EndpointOptionsSchema>
@@ -39,12 +42,18 @@ export function addOptionFlags(verb: Command): Command {
     )
     .option('--basic-password-file <path>', 'file of the password of basic authentication')
     .option('--rate-limit <count>', 'requests a second, 1 to 1000; 0: no limit', rateLimit)
+    .addOption(
+      new Option('--ordered', 'send each event after the one before was acknowledged').conflicts(
+        'unordered',
+      ),
+    )
 }
 
 export function addRemovalFlags(verb: Command): Command {
   return verb
     .option('--remove-headers', 'remove the custom headers')
     .option('--remove-authentication', 'remove the authentication')
+    .option('--unordered', 'send events without waiting for the one before')
 }
 
 /** @throws Failure when a file cannot be read, or an option lacks another */
@@ -55,6 +64,7 @@ export function readOptions(flags: OptionFlags): Options {
     ...(headers && { headers: { headers } }),
     ...(authentication && { authentication }),
     ...(flags.rateLimit !== undefined && { rateLimit: flags.rateLimit }),
+    ...((flags.ordered || flags.unordered) && { ordered: flags.ordered === true }),
   }
 }
 
@@ -103,6 +113,12 @@ function readText(path: string): string {
   }
 }
 
+/** What the next events of an ordered endpoint wait for: for lists. */
+export function blockOf({ options }: Endpoint): string {
+  const block = options?.blockedBy
+  return block ? `${block.deliveryId} (${block.waitingCount} wait)` : ''
+}
+
 /** Shows the options of an endpoint; it never has their secrets. */
 export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
   { title: 'Headers', of: ({ headerNames }) => headerNames.join(', ') },
@@ -112,4 +128,5 @@ export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
       authentication.case === undefined ? '' : `basic, as ${authentication.value}`,
   },
   { title: 'Rate limit', of: ({ rateLimit: perSecond }) => (perSecond ? `${perSecond}/s` : '') },
+  { title: 'Ordered', of: ({ ordered }) => (ordered ? 'yes' : '') },
 ]

@@ -18,7 +18,7 @@ import { enumName, modeName } from '../options.ts'
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
-import { OPTION_COLUMNS, type OptionFlags, readOptions } from './endpoint-options.ts'
+import { blockOf, OPTION_COLUMNS, type OptionFlags, readOptions } from './endpoint-options.ts'
 
 const ROW: readonly Column<Endpoint>[] = [
   { title: 'Id', of: ({ id }) => id },
@@ -28,6 +28,7 @@ const ROW: readonly Column<Endpoint>[] = [
   { title: 'Kinds', of: ({ kinds }) => kinds.join(',') || 'all except ACCOUNT_CREATED' },
   { title: 'Description', of: ({ description }) => description },
   { title: 'Failing since', of: ({ failingSince }) => localTime.format(failingSince) },
+  { title: 'Blocked by', of: blockOf },
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
 ]
 

@@ -3,7 +3,13 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { addBusinessOption, addPageOptions, durationSeconds, enumOption, time } from '../options.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-import { listDeliveries, recoverDeliveries, redeliver, showDelivery } from './deliveries.ts'
+import {
+  listDeliveries,
+  recoverDeliveries,
+  redeliver,
+  showDelivery,
+  skipDelivery,
+} from './deliveries.ts'
 import { addOptionFlags, addRemovalFlags } from './endpoint-options.ts'
 import {
   addEndpoint,
@@ -125,6 +131,12 @@ function addDeliveryVerbs(noun: Command): void {
   })
     .argument(...DELIVERY)
     .action(redeliver)
+  addVerb(noun, 'skip', {
+    summary: 'end a pending delivery, so that the next events of an ordered endpoint are sent',
+    example: `webhook skip ${DELIVERY_EXAMPLE}`,
+  })
+    .argument(...DELIVERY)
+    .action(skipDelivery)
   addVerb(noun, 'recover', {
     summary: 'send again the deliveries that an endpoint has not acknowledged since a time',
     example: `webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`,

@@ -1,10 +1,12 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   type Authentication as AuthenticationMessage,
   type ConfiguredOptions,
   ConfiguredOptionsSchema,
   type EndpointOptions,
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
+import type { OrderBlock } from '../deliveries/delivery.ts'
 import type { Endpoint } from '../endpoints/endpoint.entity.ts'
 import type { Authentication, Connection, ConnectionChange } from './connection.ts'
 
@@ -12,16 +14,17 @@ import type { Authentication, Connection, ConnectionChange } from './connection.
 interface RequestedOptions {
   readonly connection: ConnectionChange
   readonly rateLimit: number | undefined
+  readonly ordered: boolean | undefined
 }
 
 /** @param options a validated message; absent fields keep their values */
 export function toRequestedOptions(options: EndpointOptions | undefined): RequestedOptions {
-  const { headers, authentication, rateLimit } = options ?? {}
+  const { headers, authentication, rateLimit, ordered } = options ?? {}
   const connection = {
     headers: headers?.headers.map(({ name, value }) => ({ name, value })),
     authentication: authentication && toAuthentication(authentication),
   }
-  return { connection, rateLimit }
+  return { connection, rateLimit, ordered }
 }
 
 /** @returns null if there is no method, which removes the one there was */
@@ -33,11 +36,14 @@ function toAuthentication({ method }: AuthenticationMessage): Authentication | n
 
 /** The options without their secrets. */
 export function toConfiguredOptions(
-  { rateLimit }: Pick<Endpoint, 'rateLimit'>,
+  { rateLimit, ordered }: Pick<Endpoint, 'rateLimit' | 'ordered'>,
   connection: Connection | undefined,
+  blockedBy: OrderBlock | undefined,
 ): ConfiguredOptions {
   return create(ConfiguredOptionsSchema, {
     rateLimit,
+    ordered,
+    ...(blockedBy && { blockedBy: toBlockMessage(blockedBy) }),
     headerNames: connection?.headers.map(({ name }) => name) ?? [],
     authentication: shownAuthentication(connection?.authentication),
   })
@@ -48,4 +54,11 @@ function shownAuthentication(
 ): NonNullable<MessageInitShape<typeof ConfiguredOptionsSchema>['authentication']> {
   if (authentication === undefined) return { case: undefined }
   return { case: 'basicUsername', value: authentication.username }
+}
+
+function toBlockMessage({ deliveryId, attempts, error, dueAtMs, waiting }: OrderBlock) {
+  return {
+    ...{ deliveryId, attemptCount: attempts, error, waitingCount: waiting },
+    dueAt: timestampFromMs(dueAtMs),
+  }
 }

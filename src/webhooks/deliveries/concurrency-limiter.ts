@@ -14,6 +14,8 @@ export interface LimitedEndpoint {
   readonly concurrency: number
   /** The most requests a second of all processes together; 0 or absent: no limit. */
   readonly rateLimit?: number
+  /** Whether its events are sent one at a time; absent: no. */
+  readonly ordered?: boolean
 }
 
 /**

@@ -6,12 +6,8 @@ import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
-import {
-  type Claim,
-  claimDeliveries,
-  listPendingEndpoints,
-  type PendingEndpoint,
-} from './claim-deliveries.ts'
+import { type Claim, listPendingEndpoints, type PendingEndpoint } from './claim-deliveries.ts'
+import { claimAllotted } from './claim-ordered.ts'
 import {
   type Allotment,
   type ConcurrencyLimiter,
@@ -89,7 +85,7 @@ export class Worker implements Loop {
       steps,
       waitMaxMs: leaseMs / LEASE_PER_WAIT,
       onCapacity: (endpointId) => this.#refill(endpointId),
-      onRecorded: (dueAtMs) => this.#recorded(dueAtMs),
+      onRecorded: (dueAtMs, claim) => this.#recorded(dueAtMs, claim),
       onUnused: (claims) => void releaseOrLeave(claims, options),
     })
   }
@@ -114,7 +110,7 @@ export class Worker implements Loop {
     // The least recently served come first.
     const keepUp = [...this.#recent.rvalues()]
       .filter((endpoint) => endpoint !== undefined)
-      .filter(({ id }) => !behind.has(id) && !this.#limiter.isDegraded(id))
+      .filter(({ id, ordered }) => !ordered && !behind.has(id) && !this.#limiter.isDegraded(id))
     return this.#limiter.allot(keepUp, (id) => this.#attempts.waiting(id))
   }
 
@@ -146,10 +142,10 @@ export class Worker implements Loop {
     const pendingFrom = await this.#readPendingFrom(nowMs)
     const { page, due } = await this.#list(nowMs, pendingFrom)
     const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
-    const { claims, lost } =
-      allotments.length > 0
-        ? await claimDeliveries(pool, allotments, { nowMs, leaseMs, pendingFrom })
-        : { claims: [], lost: [] }
+    const ordered = new Set(due.flatMap((endpoint) => (endpoint.ordered ? endpoint.id : [])))
+    const { claims, lost } = await claimAllotted(pool, allotments, ordered, {
+      ...{ nowMs, leaseMs, pendingFrom },
+    })
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
     if (this.#stopped) return IDLE_MS
     this.#attempts.enqueue(claims)
@@ -212,7 +208,9 @@ export class Worker implements Loop {
     this.#loop.wake()
   }
 
-  #recorded(dueAtMs: number | undefined): void {
+  #recorded(dueAtMs: number | undefined, { ordered }: Claim): void {
+    // The next one of its endpoint may be sent now.
+    if (ordered) this.wake()
     if (dueAtMs !== undefined) this.#nextDueAtMs = Math.min(this.#nextDueAtMs, dueAtMs)
     if (dueAtMs !== undefined || this.#full) this.#loop.wake()
   }

@@ -67,13 +67,13 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         ${selectEventsAfter('(select position from dispatcher)', '$1')}
       ), matched as (
         select e.id as endpoint_id, n.position, n.business_sequence as sequence,
-          lag(n.business_sequence) over (partition by e.id order by n.position) as previous, coalesce(e.disabled_at is null
+          lag(n.business_sequence) over (partition by e.id order by n.position) as previous, coalesce(e.disabled_at is null and not e.ordered
           and row_number() over (partition by e.id order by n.position) <= a.share, false
         ) as claimed
         from next n
         ${joinOutbox('n.outbox_seq')}
         -- "offset 0" keeps the planner on the index, however many events it expects.
-        cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
+        cross join lateral (select id, kinds, after_position, disabled_at, ordered from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null
             and (disabled_at is null or disabled_at >= $7) offset 0) e
         left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
@@ -101,7 +101,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position, previous_sequence), ','
           order by position) as claimed from created where claims > 0 group by endpoint_id
       )
-      select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit,
+      select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered,
         ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
       from (select (select max(position) from next) as position,
           (select count(*)::int from next) as events, (select count(*)::int from created) as deliveries) c

@@ -28,6 +28,7 @@ interface NewEndpoint {
   readonly connection: ConnectionChange
   /** Requests a second; 0 or undefined: no limit. */
   readonly rateLimit?: number | undefined
+  readonly ordered?: boolean | undefined
 }
 
 /**
@@ -62,6 +63,8 @@ export async function createEndpoint(
         afterPosition: end.position,
         droppedSequence: 0n,
         rateLimit: requested.rateLimit ?? 0,
+        ordered: requested.ordered ?? false,
+        orderedFrom: 0n,
         connectionVersion: 0,
         connectionEncrypted: null,
         createdAt: new Date(nowMs),
@@ -89,6 +92,7 @@ export async function createEndpoint(
           kinds: requested.kinds,
           ...connectionDetails(requested.connection),
           ...(requested.rateLimit !== undefined && { rateLimit: requested.rateLimit }),
+          ...(requested.ordered !== undefined && { ordered: requested.ordered }),
         },
       })
       return { endpoint, secrets: [first], connection }

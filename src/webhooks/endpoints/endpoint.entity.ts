@@ -21,6 +21,10 @@ export const EndpointEntity = defineEntity({
     droppedSequence: p.bigint().defaultRaw('0'),
     /** The most requests a second from all instances together; 0: no limit. */
     rateLimit: p.integer().default(0),
+    /** Whether the next event waits until the one before was acknowledged. */
+    ordered: p.boolean().default(false),
+    /** If it is ordered: a position before all its pending deliveries, see `claimOrdered`. */
+    orderedFrom: p.bigint().defaultRaw('0'),
     /** Counts the changes of its connection, 0 if it never had one: caches depend on it. */
     connectionVersion: p.integer().default(0),
     /** Headers and authentication: see `Connection`. */

@@ -3,6 +3,7 @@ import type { Actor } from '../../auth/caller.ts'
 import { invalidFields } from '../../core/errors.ts'
 import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
 import type { ConnectionChange } from '../connections/connection.ts'
+import { firstPending } from '../deliveries/claim-ordered.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
@@ -21,6 +22,7 @@ interface EndpointChange {
   readonly enabled?: boolean | undefined
   readonly connection: ConnectionChange
   readonly rateLimit?: number | undefined
+  readonly ordered?: boolean | undefined
 }
 
 /**
@@ -46,6 +48,10 @@ export async function updateEndpoint(
     const connection = applyConnection(context.encrypter, endpoint, change.connection)
     if (description !== undefined) endpoint.description = description
     if (change.rateLimit !== undefined) endpoint.rateLimit = change.rateLimit
+    if (change.ordered === true && !endpoint.ordered) {
+      endpoint.orderedFrom = await firstPending(em, endpoint.id)
+    }
+    if (change.ordered !== undefined) endpoint.ordered = change.ordered
     if (concurrency !== undefined) endpoint.concurrency = concurrency
     if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
     if (enabled === true) enable(endpoint)
@@ -62,7 +68,7 @@ export async function updateEndpoint(
     })
     return { endpoint, secrets, connection }
   })
-  if (change.enabled === true) context.onDue()
+  if (change.enabled === true || change.ordered === false) context.onDue()
   return updated
 }
 
@@ -77,6 +83,7 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
     ...(enabled !== undefined && { enabled }),
     ...connectionDetails(change.connection),
     ...(change.rateLimit !== undefined && { rateLimit: change.rateLimit }),
+    ...(change.ordered !== undefined && { ordered: change.ordered }),
   }
 }
 

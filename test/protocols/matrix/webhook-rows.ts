@@ -48,6 +48,9 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
   'WebhookService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
   'WebhookService.ListEventKinds': () => ({}),
+  'WebhookService.SkipDelivery': async (scene) => ({
+    deliveryId: await newDelivery(scene, await disabledEndpoint(scene), 1),
+  }),
   'WebhookService.Recover': ({ endpointId }) => ({
     endpointId,
     since: timestampFromMs(Date.now() + 60_000),
@@ -112,6 +115,13 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
   'WebhookService.Redeliver event_expired': async (scene) => ({
     deliveryId: await newDelivery(scene, await newEndpoint(scene), 1_000_000_000),
   }),
+  'WebhookService.SkipDelivery validation_failed': invalid({}),
+  'WebhookService.SkipDelivery not_found': invalid({ deliveryId: 'dlv_nobody' }),
+  'WebhookService.SkipDelivery delivery_completed': async (scene) => {
+    const deliveryId = await newDelivery(scene, await disabledEndpoint(scene), 1)
+    await scene.service.client(WebhookService).skipDelivery({ deliveryId })
+    return { deliveryId }
+  },
   'WebhookService.Recover validation_failed': ({ endpointId }) => ({ endpointId }),
   'WebhookService.Recover not_found': invalid({
     endpointId: 'ep_nobody',

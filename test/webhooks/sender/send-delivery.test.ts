@@ -48,6 +48,7 @@ function setUp() {
         concurrency: 1,
         previousSequence,
         connectionVersion: 0,
+        ordered: false,
         secrets,
         entry: { ...place, eventId: id, businessId, kind, payload },
       },

@@ -5,13 +5,15 @@
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/webhook/v1/endpoint_options.proto.
  */
 export const file_inflow_webhook_v1_endpoint_options: GenFile = /*@__PURE__*/
-  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSKzAQoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBQg0KC19yYXRlX2xpbWl0IksKDUN1c3RvbUhlYWRlcnMSOgoHaGVhZGVycxgBIAMoCzIfLmluZmxvdy53ZWJob29rLnYxLkN1c3RvbUhlYWRlckIIukgFkgECEBQiRQoMQ3VzdG9tSGVhZGVyEhcKBG5hbWUYASABKAlCCbpIBnIEEAEYZBIcCgV2YWx1ZRgCIAEoCUINgAEBukgHcgUQARjQDyJTCg5BdXRoZW50aWNhdGlvbhI3CgViYXNpYxgBIAEoCzImLmluZmxvdy53ZWJob29rLnYxLkJhc2ljQXV0aGVudGljYXRpb25IAEIICgZtZXRob2QiVAoTQmFzaWNBdXRoZW50aWNhdGlvbhIcCgh1c2VybmFtZRgBIAEoCUIKukgHcgUQARjIARIfCghwYXNzd29yZBgCIAEoCUINgAEBukgHcgUQARj0AyJpChFDb25maWd1cmVkT3B0aW9ucxIUCgxoZWFkZXJfbmFtZXMYASADKAkSGAoOYmFzaWNfdXNlcm5hbWUYAiABKAlIABISCgpyYXRlX2xpbWl0GAUgASgFQhAKDmF1dGhlbnRpY2F0aW9uYgZwcm90bzM", [file_buf_validate_validate]);
+  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSLVAQoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBEhQKB29yZGVyZWQYBSABKAhIAYgBAUINCgtfcmF0ZV9saW1pdEIKCghfb3JkZXJlZCJLCg1DdXN0b21IZWFkZXJzEjoKB2hlYWRlcnMYASADKAsyHy5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJCCLpIBZIBAhAUIkUKDEN1c3RvbUhlYWRlchIXCgRuYW1lGAEgASgJQgm6SAZyBBABGGQSHAoFdmFsdWUYAiABKAlCDYABAbpIB3IFEAEY0A8iUwoOQXV0aGVudGljYXRpb24SNwoFYmFzaWMYASABKAsyJi5pbmZsb3cud2ViaG9vay52MS5CYXNpY0F1dGhlbnRpY2F0aW9uSABCCAoGbWV0aG9kIlQKE0Jhc2ljQXV0aGVudGljYXRpb24SHAoIdXNlcm5hbWUYASABKAlCCrpIB3IFEAEYyAESHwoIcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEY9AMirQEKEUNvbmZpZ3VyZWRPcHRpb25zEhQKDGhlYWRlcl9uYW1lcxgBIAMoCRIYCg5iYXNpY191c2VybmFtZRgCIAEoCUgAEhIKCnJhdGVfbGltaXQYBSABKAUSDwoHb3JkZXJlZBgGIAEoCBIxCgpibG9ja2VkX2J5GAcgASgLMh0uaW5mbG93LndlYmhvb2sudjEuT3JkZXJCbG9ja0IQCg5hdXRoZW50aWNhdGlvbiKKAQoKT3JkZXJCbG9jaxITCgtkZWxpdmVyeV9pZBgBIAEoCRIVCg1hdHRlbXB0X2NvdW50GAIgASgFEg0KBWVycm9yGAMgASgJEioKBmR1ZV9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNd2FpdGluZ19jb3VudBgFIAEoBWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * What an endpoint may be given besides its URL. In an update, absent fields keep their values. Secrets
@@ -42,6 +44,15 @@ export type EndpointOptions = Message<"inflow.webhook.v1.EndpointOptions"> & {
    * @generated from field: optional int32 rate_limit = 4;
    */
   rateLimit?: number | undefined;
+
+  /**
+   * Whether events are sent strictly in their order, one at a time: the next one waits until the one before
+   * was acknowledged or skipped (SkipDelivery). It is retried every 24 hours after the other retries, and
+   * until the endpoint is disabled. Deliveries that are sent again come in the order of their events too.
+   *
+   * @generated from field: optional bool ordered = 5;
+   */
+  ordered?: boolean | undefined;
 };
 
 /**
@@ -192,6 +203,20 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
    * @generated from field: int32 rate_limit = 5;
    */
   rateLimit: number;
+
+  /**
+   * Whether events are sent strictly in their order.
+   *
+   * @generated from field: bool ordered = 6;
+   */
+  ordered: boolean;
+
+  /**
+   * What later events wait for, if they are sent in order and an attempt failed. Only in ListEndpoints.
+   *
+   * @generated from field: inflow.webhook.v1.OrderBlock blocked_by = 7;
+   */
+  blockedBy?: OrderBlock | undefined;
 };
 
 /**
@@ -200,4 +225,53 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
  */
 export const ConfiguredOptionsSchema: GenMessage<ConfiguredOptions> = /*@__PURE__*/
   messageDesc(file_inflow_webhook_v1_endpoint_options, 5);
+
+/**
+ * A delivery that was not acknowledged, and for which the next events of an ordered endpoint wait.
+ *
+ * @generated from message inflow.webhook.v1.OrderBlock
+ */
+export type OrderBlock = Message<"inflow.webhook.v1.OrderBlock"> & {
+  /**
+   * The delivery; SkipDelivery ends the block.
+   *
+   * @generated from field: string delivery_id = 1;
+   */
+  deliveryId: string;
+
+  /**
+   * The number of attempts made.
+   *
+   * @generated from field: int32 attempt_count = 2;
+   */
+  attemptCount: number;
+
+  /**
+   * Why the latest attempt failed.
+   *
+   * @generated from field: string error = 3;
+   */
+  error: string;
+
+  /**
+   * When the next attempt is due or, while one is in progress, when its lease ends.
+   *
+   * @generated from field: google.protobuf.Timestamp due_at = 4;
+   */
+  dueAt?: Timestamp | undefined;
+
+  /**
+   * How many deliveries wait for it, counted up to 1,000.
+   *
+   * @generated from field: int32 waiting_count = 5;
+   */
+  waitingCount: number;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.OrderBlock.
+ * Use `create(OrderBlockSchema)` to create a new message.
+ */
+export const OrderBlockSchema: GenMessage<OrderBlock> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 6);
 
