@@ -97,7 +97,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     createRate: rates.create,
     steps: {
       send: createSender({
-        ...{ encrypter, timeText, httpClient, log },
+        ...{ encrypter, clock, timeText, httpClient, log },
         loadConnection: createLoadConnection(pool, encrypter),
       }),
       record: createRecorder({ ...background, scheduleMs, random: Math.random, onFailure }),

@@ -17,6 +17,12 @@ export interface OptionFlags {
   readonly basicUsername?: string
   readonly basicPasswordFile?: string
   readonly removeAuthentication?: boolean
+  readonly oauth2Url?: string
+  readonly oauth2Client?: string
+  readonly oauth2SecretFile?: string
+  readonly oauth2Scope?: string
+  readonly oauth2Audience?: string
+  readonly oauth2InBody?: boolean
   readonly rateLimit?: number
   readonly ordered?: boolean
   readonly unordered?: boolean
@@ -41,6 +47,17 @@ export function addOptionFlags(verb: Command): Command {
       ),
     )
     .option('--basic-password-file <path>', 'file of the password of basic authentication')
+    .addOption(
+      new Option('--oauth2-url <url>', 'URL of access tokens, for client credentials').conflicts([
+        'removeAuthentication',
+        'basicUsername',
+      ]),
+    )
+    .option('--oauth2-client <id>', 'client id')
+    .option('--oauth2-secret-file <path>', 'file of the client secret')
+    .option('--oauth2-scope <scope>', 'scope to request')
+    .option('--oauth2-audience <audience>', 'audience to request')
+    .option('--oauth2-in-body', 'send the credentials in the body')
     .option('--rate-limit <count>', 'requests a second, 1 to 1000; 0: no limit', rateLimit)
     .addOption(
       new Option('--ordered', 'send each event after the one before was acknowledged').conflicts(
@@ -94,12 +111,25 @@ function readHeaders({ headersFile, removeHeaders }: OptionFlags) {
 function readAuthentication(flags: OptionFlags): Options['authentication'] {
   const { basicUsername: username, basicPasswordFile, removeAuthentication } = flags
   if (removeAuthentication) return { method: { case: undefined } }
+  if (flags.oauth2Url !== undefined) return readOAuth2(flags.oauth2Url, flags)
   if (username === undefined && basicPasswordFile === undefined) return undefined
   if (username === undefined || basicPasswordFile === undefined) {
     throw new Failure(EXIT.usage, 'give both --basic-username and --basic-password-file')
   }
   const password = readSecretFile(basicPasswordFile, '--basic-password-file')
   return { method: { case: 'basic', value: { username, password } } }
+}
+
+function readOAuth2(tokenUrl: string, flags: OptionFlags): Options['authentication'] {
+  const { oauth2Client: clientId, oauth2SecretFile } = flags
+  if (clientId === undefined || oauth2SecretFile === undefined) {
+    throw new Failure(EXIT.usage, 'give --oauth2-client and --oauth2-secret-file too')
+  }
+  const clientSecret = readSecretFile(oauth2SecretFile, '--oauth2-secret-file')
+  const { oauth2Scope: scope = '', oauth2Audience: audience = '' } = flags
+  const credentialsInBody = flags.oauth2InBody === true
+  const value = { tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody }
+  return { method: { case: 'oauth2', value } }
 }
 
 function readText(path: string): string {
@@ -124,8 +154,10 @@ export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
   { title: 'Headers', of: ({ headerNames }) => headerNames.join(', ') },
   {
     title: 'Authentication',
-    of: ({ authentication }) =>
-      authentication.case === undefined ? '' : `basic, as ${authentication.value}`,
+    of: ({ authentication: { case: method, value } }) => {
+      if (method === 'oauth2') return `OAuth 2.0, as ${value.clientId} at ${value.tokenUrl}`
+      return method === undefined ? '' : `basic, as ${value}`
+    },
   },
   { title: 'Rate limit', of: ({ rateLimit: perSecond }) => (perSecond ? `${perSecond}/s` : '') },
   { title: 'Ordered', of: ({ ordered }) => (ordered ? 'yes' : '') },

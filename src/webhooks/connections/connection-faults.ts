@@ -1,5 +1,12 @@
 import type { FieldFault } from '../../core/errors.ts'
-import type { Authentication, Connection, ConnectionChange, Header } from './connection.ts'
+import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
+import type {
+  Authentication,
+  BasicAuthentication,
+  Connection,
+  ConnectionChange,
+  Header,
+} from './connection.ts'
 
 /** All custom headers together, in characters. */
 const HEADERS_LENGTH_MAX = 8_000
@@ -18,10 +25,23 @@ const CONTROL = /\p{Cc}/u
 
 const HEADERS = 'options.headers.headers'
 const BASIC = 'options.authentication.basic'
+const OAUTH2 = 'options.authentication.oauth2'
 
 /** The faults of a requested change by itself. */
-export function changeFaults({ headers, authentication }: ConnectionChange): FieldFault[] {
-  return [...headersFaults(headers ?? []), ...(authentication ? basicFaults(authentication) : [])]
+export function changeFaults(
+  { headers, authentication }: ConnectionChange,
+  rules: UrlRules,
+): FieldFault[] {
+  return [
+    ...headersFaults(headers ?? []),
+    ...(authentication ? authenticationFaults(authentication, rules) : []),
+  ]
+}
+
+function authenticationFaults(authentication: Authentication, rules: UrlRules): FieldFault[] {
+  if (authentication.method === 'basic') return basicFaults(authentication)
+  const message = urlRefusal(authentication.tokenUrl, rules)
+  return message === undefined ? [] : [{ field: `${OAUTH2}.tokenUrl`, message }]
 }
 
 /**
@@ -73,7 +93,7 @@ function nameFault(name: string): string | undefined {
   return RESERVED.test(name) ? 'is set by the service' : undefined
 }
 
-function basicFaults({ username, password }: Authentication): FieldFault[] {
+function basicFaults({ username, password }: BasicAuthentication): FieldFault[] {
   const faults: FieldFault[] = []
   if (username.includes(':') || CONTROL.test(username)) {
     const message = 'must not contain a colon or control characters'

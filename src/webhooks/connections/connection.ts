@@ -13,10 +13,24 @@ export interface Header {
   readonly value: string
 }
 
-export type Authentication = {
+export type Authentication = BasicAuthentication | OAuth2Client
+
+export interface BasicAuthentication {
   readonly method: 'basic'
   readonly username: string
   readonly password: string
+}
+
+/** OAuth 2.0 client credentials (RFC 6749, 4.4). Empty texts are left out of requests. */
+export interface OAuth2Client {
+  readonly method: 'oauth2'
+  readonly tokenUrl: string
+  readonly clientId: string
+  readonly clientSecret: string
+  readonly scope: string
+  readonly audience: string
+  /** Whether the credentials are in the body or, if false, in the authorization header. */
+  readonly credentialsInBody: boolean
 }
 
 /** What to change of a connection; undefined keeps it, and null removes it. */

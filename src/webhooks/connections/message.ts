@@ -30,8 +30,15 @@ export function toRequestedOptions(options: EndpointOptions | undefined): Reques
 /** @returns null if there is no method, which removes the one there was */
 function toAuthentication({ method }: AuthenticationMessage): Authentication | null {
   if (method.case === undefined) return null
-  const { username, password } = method.value
-  return { method: 'basic', username, password }
+  if (method.case === 'basic') {
+    const { username, password } = method.value
+    return { method: 'basic', username, password }
+  }
+  const { tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody } = method.value
+  return {
+    method: 'oauth2',
+    ...{ tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody },
+  }
 }
 
 /** The options without their secrets. */
@@ -53,7 +60,11 @@ function shownAuthentication(
   authentication: Authentication | undefined,
 ): NonNullable<MessageInitShape<typeof ConfiguredOptionsSchema>['authentication']> {
   if (authentication === undefined) return { case: undefined }
-  return { case: 'basicUsername', value: authentication.username }
+  if (authentication.method === 'basic') {
+    return { case: 'basicUsername', value: authentication.username }
+  }
+  const { tokenUrl, clientId, scope, audience, credentialsInBody } = authentication
+  return { case: 'oauth2', value: { tokenUrl, clientId, scope, audience, credentialsInBody } }
 }
 
 function toBlockMessage({ deliveryId, attempts, error, dueAtMs, waiting }: OrderBlock) {

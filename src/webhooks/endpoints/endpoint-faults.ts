@@ -20,6 +20,6 @@ export function endpointFaults(
   return [
     ...(refusal === undefined ? [] : [{ field: 'url', message: refusal }]),
     ...endpointKindFaults(kinds),
-    ...changeFaults(connection),
+    ...changeFaults(connection, rules),
   ]
 }

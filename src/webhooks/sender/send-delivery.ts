@@ -1,15 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import type { TimeText } from '../../core/clock.ts'
+import type { Clock, TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import type { LoadConnection } from '../connections/load-connection.ts'
-import { connectionHeaders } from '../connections/request-headers.ts'
+import { createConnectedSender } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
 import { createSecretDecrypter } from '../endpoints/signing-secret.ts'
 import { createToEventBody, encodeEventBody } from './body.ts'
-import type { HttpClient, Outcome } from './http-client.ts'
+import { failed, type HttpClient, type Outcome } from './http-client.ts'
 import { signedHeaders } from './sign.ts'
 
 /** The maximum number of events whose bodies are cached: of about 1 kB each, and mostly one. */
@@ -17,6 +17,7 @@ const BODIES_MAX = 1_000
 
 interface SenderOptions {
   readonly encrypter: Encrypter
+  readonly clock: Clock
   readonly timeText: TimeText
   readonly httpClient: HttpClient
   readonly loadConnection: LoadConnection
@@ -43,6 +44,7 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
     })
     return { headers, body }
   }
+  const sendOver = createConnectedSender(httpClient, options.clock)
   return async (attempt) => {
     try {
       const { headers, body } = compose(attempt)
@@ -51,18 +53,13 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
       if (connection === undefined) return await httpClient.post(claim, headers, body)
       // The claim may be older than a change of the URL: secrets go to the origin they were given for.
       if (connection.origin !== new URL(claim.url).origin) return failed('the URL was changed')
-      const all = { ...connectionHeaders(connection), ...headers }
-      return await httpClient.post(claim, all, body)
+      return await sendOver(connection, claim, headers, body)
     } catch (error) {
       // An unreadable event or secret must not stop other deliveries.
       log.error({ err: error, delivery: attempt.claim.id }, 'webhook request could not be built')
       return failed('internal error: the request could not be built')
     }
   }
-}
-
-function failed(error: string): Outcome {
-  return { status: undefined, responseBody: '', error, retryAfter: undefined }
 }
 
 /**

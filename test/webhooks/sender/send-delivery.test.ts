@@ -1,5 +1,6 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
 import {
   encryptSecret,
   newSecret,
@@ -27,7 +28,7 @@ function setUp() {
     close: async () => undefined,
   }
   const send = createSender({
-    ...{ encrypter, timeText, log, httpClient },
+    ...{ encrypter, clock: systemClock, timeText, log, httpClient },
     loadConnection: async () => undefined,
   })
   const deliver = (

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/endpoint_options.proto.
  */
 export const file_inflow_webhook_v1_endpoint_options: GenFile = /*@__PURE__*/
-  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSLVAQoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBEhQKB29yZGVyZWQYBSABKAhIAYgBAUINCgtfcmF0ZV9saW1pdEIKCghfb3JkZXJlZCJLCg1DdXN0b21IZWFkZXJzEjoKB2hlYWRlcnMYASADKAsyHy5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJCCLpIBZIBAhAUIkUKDEN1c3RvbUhlYWRlchIXCgRuYW1lGAEgASgJQgm6SAZyBBABGGQSHAoFdmFsdWUYAiABKAlCDYABAbpIB3IFEAEY0A8iUwoOQXV0aGVudGljYXRpb24SNwoFYmFzaWMYASABKAsyJi5pbmZsb3cud2ViaG9vay52MS5CYXNpY0F1dGhlbnRpY2F0aW9uSABCCAoGbWV0aG9kIlQKE0Jhc2ljQXV0aGVudGljYXRpb24SHAoIdXNlcm5hbWUYASABKAlCCrpIB3IFEAEYyAESHwoIcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEY9AMirQEKEUNvbmZpZ3VyZWRPcHRpb25zEhQKDGhlYWRlcl9uYW1lcxgBIAMoCRIYCg5iYXNpY191c2VybmFtZRgCIAEoCUgAEhIKCnJhdGVfbGltaXQYBSABKAUSDwoHb3JkZXJlZBgGIAEoCBIxCgpibG9ja2VkX2J5GAcgASgLMh0uaW5mbG93LndlYmhvb2sudjEuT3JkZXJCbG9ja0IQCg5hdXRoZW50aWNhdGlvbiKKAQoKT3JkZXJCbG9jaxITCgtkZWxpdmVyeV9pZBgBIAEoCRIVCg1hdHRlbXB0X2NvdW50GAIgASgFEg0KBWVycm9yGAMgASgJEioKBmR1ZV9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNd2FpdGluZ19jb3VudBgFIAEoBWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSLVAQoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBEhQKB29yZGVyZWQYBSABKAhIAYgBAUINCgtfcmF0ZV9saW1pdEIKCghfb3JkZXJlZCJLCg1DdXN0b21IZWFkZXJzEjoKB2hlYWRlcnMYASADKAsyHy5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJCCLpIBZIBAhAUIkUKDEN1c3RvbUhlYWRlchIXCgRuYW1lGAEgASgJQgm6SAZyBBABGGQSHAoFdmFsdWUYAiABKAlCDYABAbpIB3IFEAEY0A8ikQEKDkF1dGhlbnRpY2F0aW9uEjcKBWJhc2ljGAEgASgLMiYuaW5mbG93LndlYmhvb2sudjEuQmFzaWNBdXRoZW50aWNhdGlvbkgAEjwKBm9hdXRoMhgCIAEoCzIqLmluZmxvdy53ZWJob29rLnYxLk9BdXRoMkNsaWVudENyZWRlbnRpYWxzSABCCAoGbWV0aG9kIlQKE0Jhc2ljQXV0aGVudGljYXRpb24SHAoIdXNlcm5hbWUYASABKAlCCrpIB3IFEAEYyAESHwoIcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEY9AMizwEKF09BdXRoMkNsaWVudENyZWRlbnRpYWxzEh0KCXRva2VuX3VybBgBIAEoCUIKukgHcgUQARjQDxIdCgljbGllbnRfaWQYAiABKAlCCrpIB3IFEAEYyAESJAoNY2xpZW50X3NlY3JldBgDIAEoCUINgAEBukgHcgUQARj0AxIXCgVzY29wZRgEIAEoCUIIukgFcgMY9AMSGgoIYXVkaWVuY2UYBSABKAlCCLpIBXIDGPQDEhsKE2NyZWRlbnRpYWxzX2luX2JvZHkYBiABKAgieQoTT0F1dGgyQ29uZmlndXJhdGlvbhIRCgl0b2tlbl91cmwYASABKAkSEQoJY2xpZW50X2lkGAIgASgJEg0KBXNjb3BlGAMgASgJEhAKCGF1ZGllbmNlGAQgASgJEhsKE2NyZWRlbnRpYWxzX2luX2JvZHkYBSABKAgi5wEKEUNvbmZpZ3VyZWRPcHRpb25zEhQKDGhlYWRlcl9uYW1lcxgBIAMoCRIYCg5iYXNpY191c2VybmFtZRgCIAEoCUgAEjgKBm9hdXRoMhgDIAEoCzImLmluZmxvdy53ZWJob29rLnYxLk9BdXRoMkNvbmZpZ3VyYXRpb25IABISCgpyYXRlX2xpbWl0GAUgASgFEg8KB29yZGVyZWQYBiABKAgSMQoKYmxvY2tlZF9ieRgHIAEoCzIdLmluZmxvdy53ZWJob29rLnYxLk9yZGVyQmxvY2tCEAoOYXV0aGVudGljYXRpb24iigEKCk9yZGVyQmxvY2sSEwoLZGVsaXZlcnlfaWQYASABKAkSFQoNYXR0ZW1wdF9jb3VudBgCIAEoBRINCgVlcnJvchgDIAEoCRIqCgZkdWVfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKDXdhaXRpbmdfY291bnQYBSABKAViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * What an endpoint may be given besides its URL. In an update, absent fields keep their values. Secrets
@@ -131,6 +131,14 @@ export type Authentication = Message<"inflow.webhook.v1.Authentication"> & {
      */
     value: BasicAuthentication;
     case: "basic";
+  } | {
+    /**
+     * An access token that the service obtains with the client's credentials.
+     *
+     * @generated from field: inflow.webhook.v1.OAuth2ClientCredentials oauth2 = 2;
+     */
+    value: OAuth2ClientCredentials;
+    case: "oauth2";
   } | { case: undefined; value?: undefined };
 };
 
@@ -170,6 +178,112 @@ export const BasicAuthenticationSchema: GenMessage<BasicAuthentication> = /*@__P
   messageDesc(file_inflow_webhook_v1_endpoint_options, 4);
 
 /**
+ * OAuth 2.0 client credentials (RFC 6749, 4.4). The access token is cached until shortly before it expires,
+ * and obtained again when the receiver responds 401.
+ *
+ * @generated from message inflow.webhook.v1.OAuth2ClientCredentials
+ */
+export type OAuth2ClientCredentials = Message<"inflow.webhook.v1.OAuth2ClientCredentials"> & {
+  /**
+   * The URL that issues tokens. The rules for URLs of endpoints apply.
+   *
+   * @generated from field: string token_url = 1;
+   */
+  tokenUrl: string;
+
+  /**
+   * The client's identifier.
+   *
+   * @generated from field: string client_id = 2;
+   */
+  clientId: string;
+
+  /**
+   * The client's secret. Encrypted, and not returned.
+   *
+   * @generated from field: string client_secret = 3;
+   */
+  clientSecret: string;
+
+  /**
+   * The requested scope; empty: none.
+   *
+   * @generated from field: string scope = 4;
+   */
+  scope: string;
+
+  /**
+   * The requested audience, which some servers need; empty: none.
+   *
+   * @generated from field: string audience = 5;
+   */
+  audience: string;
+
+  /**
+   * True: the credentials are sent in the body; false: as HTTP basic authentication.
+   *
+   * @generated from field: bool credentials_in_body = 6;
+   */
+  credentialsInBody: boolean;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.OAuth2ClientCredentials.
+ * Use `create(OAuth2ClientCredentialsSchema)` to create a new message.
+ */
+export const OAuth2ClientCredentialsSchema: GenMessage<OAuth2ClientCredentials> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 5);
+
+/**
+ * OAuth 2.0 client credentials, without the secret.
+ *
+ * @generated from message inflow.webhook.v1.OAuth2Configuration
+ */
+export type OAuth2Configuration = Message<"inflow.webhook.v1.OAuth2Configuration"> & {
+  /**
+   * The URL that issues tokens.
+   *
+   * @generated from field: string token_url = 1;
+   */
+  tokenUrl: string;
+
+  /**
+   * The client's identifier.
+   *
+   * @generated from field: string client_id = 2;
+   */
+  clientId: string;
+
+  /**
+   * The requested scope.
+   *
+   * @generated from field: string scope = 3;
+   */
+  scope: string;
+
+  /**
+   * The requested audience.
+   *
+   * @generated from field: string audience = 4;
+   */
+  audience: string;
+
+  /**
+   * Whether the credentials are sent in the body.
+   *
+   * @generated from field: bool credentials_in_body = 5;
+   */
+  credentialsInBody: boolean;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.OAuth2Configuration.
+ * Use `create(OAuth2ConfigurationSchema)` to create a new message.
+ */
+export const OAuth2ConfigurationSchema: GenMessage<OAuth2Configuration> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 6);
+
+/**
  * The options of an endpoint, without their secrets.
  *
  * @generated from message inflow.webhook.v1.ConfiguredOptions
@@ -195,6 +309,14 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
      */
     value: string;
     case: "basicUsername";
+  } | {
+    /**
+     * The OAuth 2.0 client.
+     *
+     * @generated from field: inflow.webhook.v1.OAuth2Configuration oauth2 = 3;
+     */
+    value: OAuth2Configuration;
+    case: "oauth2";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -224,7 +346,7 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
  * Use `create(ConfiguredOptionsSchema)` to create a new message.
  */
 export const ConfiguredOptionsSchema: GenMessage<ConfiguredOptions> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint_options, 5);
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 7);
 
 /**
  * A delivery that was not acknowledged, and for which the next events of an ordered endpoint wait.
@@ -273,5 +395,5 @@ export type OrderBlock = Message<"inflow.webhook.v1.OrderBlock"> & {
  * Use `create(OrderBlockSchema)` to create a new message.
  */
 export const OrderBlockSchema: GenMessage<OrderBlock> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint_options, 6);
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 8);
 
