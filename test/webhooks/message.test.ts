@@ -31,6 +31,7 @@ const endpoint: Endpoint = {
   orderedFrom: 0n,
   connectionVersion: 0,
   connectionEncrypted: null,
+  certificateExpiresAt: null,
   createdAt: new Date(1_000),
   failingSince: null,
   warnedAt: null,

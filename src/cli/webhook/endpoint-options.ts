@@ -7,6 +7,7 @@ import type {
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import type { Endpoint } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
+import { localTime } from '../local-time.ts'
 import type { Column } from '../output.ts'
 import { readSecretFile } from '../read-secret.ts'
 
@@ -17,6 +18,9 @@ export interface OptionFlags {
   readonly basicUsername?: string
   readonly basicPasswordFile?: string
   readonly removeAuthentication?: boolean
+  readonly certificateFile?: string
+  readonly certificateKeyFile?: string
+  readonly removeCertificate?: boolean
   readonly oauth2Url?: string
   readonly oauth2Client?: string
   readonly oauth2SecretFile?: string
@@ -58,6 +62,13 @@ export function addOptionFlags(verb: Command): Command {
     .option('--oauth2-scope <scope>', 'scope to request')
     .option('--oauth2-audience <audience>', 'audience to request')
     .option('--oauth2-in-body', 'send the credentials in the body')
+    .addOption(
+      new Option(
+        '--certificate-file <path>',
+        'client certificate with its chain, in PEM, for mutual TLS',
+      ).conflicts('removeCertificate'),
+    )
+    .option('--certificate-key-file <path>', 'private key of the certificate, in PEM')
     .option('--rate-limit <count>', 'requests a second, 1 to 1000; 0: no limit', rateLimit)
     .addOption(
       new Option('--ordered', 'send each event after the one before was acknowledged').conflicts(
@@ -70,6 +81,7 @@ export function addRemovalFlags(verb: Command): Command {
   return verb
     .option('--remove-headers', 'remove the custom headers')
     .option('--remove-authentication', 'remove the authentication')
+    .option('--remove-certificate', 'remove the client certificate')
     .option('--unordered', 'send events without waiting for the one before')
 }
 
@@ -77,9 +89,11 @@ export function addRemovalFlags(verb: Command): Command {
 export function readOptions(flags: OptionFlags): Options {
   const headers = readHeaders(flags)
   const authentication = readAuthentication(flags)
+  const clientCertificate = readCertificate(flags)
   return {
     ...(headers && { headers: { headers } }),
     ...(authentication && { authentication }),
+    ...(clientCertificate && { clientCertificate }),
     ...(flags.rateLimit !== undefined && { rateLimit: flags.rateLimit }),
     ...((flags.ordered || flags.unordered) && { ordered: flags.ordered === true }),
   }
@@ -118,6 +132,16 @@ function readAuthentication(flags: OptionFlags): Options['authentication'] {
   }
   const password = readSecretFile(basicPasswordFile, '--basic-password-file')
   return { method: { case: 'basic', value: { username, password } } }
+}
+
+function readCertificate(flags: OptionFlags): Options['clientCertificate'] {
+  const { certificateFile, certificateKeyFile, removeCertificate } = flags
+  if (removeCertificate) return { certificatePem: '', privateKeyPem: '' }
+  if (certificateFile === undefined && certificateKeyFile === undefined) return undefined
+  if (certificateFile === undefined || certificateKeyFile === undefined) {
+    throw new Failure(EXIT.usage, 'give both --certificate-file and --certificate-key-file')
+  }
+  return { certificatePem: readText(certificateFile), privateKeyPem: readText(certificateKeyFile) }
 }
 
 function readOAuth2(tokenUrl: string, flags: OptionFlags): Options['authentication'] {
@@ -161,4 +185,9 @@ export const OPTION_COLUMNS: readonly Column<ConfiguredOptions>[] = [
   },
   { title: 'Rate limit', of: ({ rateLimit: perSecond }) => (perSecond ? `${perSecond}/s` : '') },
   { title: 'Ordered', of: ({ ordered }) => (ordered ? 'yes' : '') },
+  {
+    title: 'Certificate',
+    of: ({ clientCertificate: shown }) =>
+      shown ? `${shown.subject}, until ${localTime.format(shown.expiresAt)}` : '',
+  },
 ]

@@ -285,6 +285,7 @@ create table webhook_endpoint (
   created_at timestamptz(3) not null, failing_since timestamptz(3), warned_at timestamptz(3),
   disabled_at timestamptz(3), disabled_reason text, deleted_at timestamptz(3), live boolean not null,
   dropped_sequence bigint not null default 0, connection_version int not null default 0, connection_encrypted bytea,
+  certificate_expires_at timestamptz(3),
   rate_limit int not null default 0, ordered boolean not null default false, ordered_from bigint not null default 0,
   constraint webhook_endpoint_business_id_foreign foreign key (business_id) references business(id),
   constraint webhook_endpoint_rate_limit check (rate_limit >= 0 and rate_limit <= 1000),

@@ -1,6 +1,7 @@
 import { invalidFields } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 import type { Endpoint } from '../endpoints/endpoint.entity.ts'
+import { factsOf } from './client-certificate.ts'
 import {
   type Connection,
   type ConnectionChange,
@@ -29,10 +30,12 @@ export function applyConnection(
   const isChanged =
     change.headers !== undefined ||
     change.authentication !== undefined ||
+    change.certificate !== undefined ||
     current?.origin !== next?.origin
   if (!isChanged) return current
   endpoint.connectionVersion += 1
   endpoint.connectionEncrypted = next ? encryptConnection(encrypter, endpoint.id, next) : null
+  endpoint.certificateExpiresAt = next?.certificate ? factsOf(next.certificate).expiresAt : null
   return next
 }
 
@@ -48,9 +51,13 @@ export function connectionOf(
 export function connectionDetails({
   headers,
   authentication,
+  certificate,
 }: ConnectionChange): Readonly<Record<string, unknown>> {
   return {
     ...(headers && { headers: headers.map(({ name }) => name) }),
     ...(authentication !== undefined && { authentication: authentication?.method ?? 'none' }),
+    ...(certificate !== undefined && {
+      certificate: certificate ? factsOf(certificate).fingerprint : 'none',
+    }),
   }
 }

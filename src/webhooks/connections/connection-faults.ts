@@ -1,5 +1,6 @@
 import type { FieldFault } from '../../core/errors.ts'
 import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
+import { certificateFaults } from './client-certificate.ts'
 import type {
   Authentication,
   BasicAuthentication,
@@ -29,12 +30,14 @@ const OAUTH2 = 'options.authentication.oauth2'
 
 /** The faults of a requested change by itself. */
 export function changeFaults(
-  { headers, authentication }: ConnectionChange,
+  { headers, authentication, certificate }: ConnectionChange,
   rules: UrlRules,
+  nowMs: number,
 ): FieldFault[] {
   return [
     ...headersFaults(headers ?? []),
     ...(authentication ? authenticationFaults(authentication, rules) : []),
+    ...(certificate ? certificateFaults(certificate, nowMs) : []),
   ]
 }
 
@@ -61,6 +64,9 @@ export function combinedFaults(
   if (isMoved && kept.length > 0) {
     const message = `is another origin: state ${kept.join(' and ')} again, or remove them`
     return [{ field: 'url', message }]
+  }
+  if (next?.certificate && !next.origin.startsWith('https:')) {
+    return [{ field: 'options.clientCertificate', message: 'needs an https URL' }]
   }
   const at = next?.headers.findIndex(({ name }) => name.toLowerCase() === 'authorization') ?? -1
   if (at < 0 || !next?.authentication) return []

@@ -6,6 +6,13 @@ export interface Connection {
   readonly origin: string
   readonly headers: readonly Header[]
   readonly authentication: Authentication | undefined
+  readonly certificate: ClientCertificate | undefined
+}
+
+/** A certificate with its chain, and its key, in PEM. */
+export interface ClientCertificate {
+  readonly cert: string
+  readonly key: string
 }
 
 export interface Header {
@@ -37,6 +44,7 @@ export interface OAuth2Client {
 export interface ConnectionChange {
   readonly headers?: readonly Header[] | undefined
   readonly authentication?: Authentication | null | undefined
+  readonly certificate?: ClientCertificate | null | undefined
 }
 
 /** Applies a change. @returns undefined if nothing is left */
@@ -46,8 +54,13 @@ export function changedConnection(
   origin: string,
 ): Connection | undefined {
   const { headers = current?.headers ?? [], authentication = current?.authentication } = change
-  if (headers.length === 0 && !authentication) return undefined
-  return { origin, headers, authentication: authentication ?? undefined }
+  const { certificate = current?.certificate } = change
+  if (headers.length === 0 && !authentication && !certificate) return undefined
+  return {
+    ...{ origin, headers },
+    authentication: authentication ?? undefined,
+    certificate: certificate ?? undefined,
+  }
 }
 
 /** Encrypts a connection; it can be decrypted for the same endpoint only. */

@@ -1,14 +1,21 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import {
   type Authentication as AuthenticationMessage,
+  type ClientCertificate as ClientCertificateMessage,
   type ConfiguredOptions,
   ConfiguredOptionsSchema,
   type EndpointOptions,
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import type { OrderBlock } from '../deliveries/delivery.ts'
 import type { Endpoint } from '../endpoints/endpoint.entity.ts'
-import type { Authentication, Connection, ConnectionChange } from './connection.ts'
+import { factsOf } from './client-certificate.ts'
+import type {
+  Authentication,
+  ClientCertificate,
+  Connection,
+  ConnectionChange,
+} from './connection.ts'
 
 /** The options to set; undefined keeps the value. */
 interface RequestedOptions {
@@ -19,10 +26,11 @@ interface RequestedOptions {
 
 /** @param options a validated message; absent fields keep their values */
 export function toRequestedOptions(options: EndpointOptions | undefined): RequestedOptions {
-  const { headers, authentication, rateLimit, ordered } = options ?? {}
+  const { headers, authentication, clientCertificate, rateLimit, ordered } = options ?? {}
   const connection = {
     headers: headers?.headers.map(({ name, value }) => ({ name, value })),
     authentication: authentication && toAuthentication(authentication),
+    certificate: clientCertificate && toCertificate(clientCertificate),
   }
   return { connection, rateLimit, ordered }
 }
@@ -41,6 +49,12 @@ function toAuthentication({ method }: AuthenticationMessage): Authentication | n
   }
 }
 
+/** @returns null if both are empty, which removes the one there was */
+function toCertificate(message: ClientCertificateMessage): ClientCertificate | null {
+  const { certificatePem: cert, privateKeyPem: key } = message
+  return cert === '' && key === '' ? null : { cert, key }
+}
+
 /** The options without their secrets. */
 export function toConfiguredOptions(
   { rateLimit, ordered }: Pick<Endpoint, 'rateLimit' | 'ordered'>,
@@ -53,6 +67,9 @@ export function toConfiguredOptions(
     ...(blockedBy && { blockedBy: toBlockMessage(blockedBy) }),
     headerNames: connection?.headers.map(({ name }) => name) ?? [],
     authentication: shownAuthentication(connection?.authentication),
+    ...(connection?.certificate && {
+      clientCertificate: shownCertificate(connection.certificate),
+    }),
   })
 }
 
@@ -72,4 +89,9 @@ function toBlockMessage({ deliveryId, attempts, error, dueAtMs, waiting }: Order
     ...{ deliveryId, attemptCount: attempts, error, waitingCount: waiting },
     dueAt: timestampFromMs(dueAtMs),
   }
+}
+
+function shownCertificate(certificate: ClientCertificate) {
+  const { subject, fingerprint, expiresAt } = factsOf(certificate)
+  return { subject, fingerprintSha256: fingerprint, expiresAt: timestampFromDate(expiresAt) }
 }

@@ -18,10 +18,10 @@ const UNAUTHORIZED = 401
 export function createConnectedSender(httpClient: HttpClient, clock: Clock): SendConnected {
   const tokens = createAccessTokens(httpClient, clock)
   return async (connection, claim, signed, body) => {
-    const { authentication } = connection
+    const { authentication, certificate } = connection
     const post = (token?: string): Promise<Outcome> => {
       const headers = { ...connectionHeaders(connection, token), ...signed }
-      return httpClient.post(claim, headers, body)
+      return httpClient.post(certificate ? { ...claim, certificate } : claim, headers, body)
     }
     if (authentication?.method !== 'oauth2') return post()
     const first = await tokens.find(claim.endpointId, authentication)

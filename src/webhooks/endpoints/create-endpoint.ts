@@ -42,7 +42,7 @@ export async function createEndpoint(
   requested: NewEndpoint,
   actor: Actor,
 ): Promise<EndpointWithSecrets & { secret: string }> {
-  const faults = endpointFaults(requested, context.rules)
+  const faults = endpointFaults(requested, context)
   if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
@@ -67,6 +67,7 @@ export async function createEndpoint(
         orderedFrom: 0n,
         connectionVersion: 0,
         connectionEncrypted: null,
+        certificateExpiresAt: null,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,

@@ -18,6 +18,7 @@ export async function deleteEndpoint(
     const endpoint = await lockEndpoint(em, endpointId)
     endpoint.deletedAt = new Date(clock.now())
     endpoint.connectionEncrypted = null
+    endpoint.certificateExpiresAt = null
     endpoint.connectionVersion += 1
     await appendAudit(em, actor, {
       action: 'endpoint.delete',

@@ -2,7 +2,8 @@ import type { FieldFault } from '../../core/errors.ts'
 import { endpointKindFaults } from '../../events/event-kinds.ts'
 import type { ConnectionChange } from '../connections/connection.ts'
 import { changeFaults } from '../connections/connection-faults.ts'
-import { type UrlRules, urlRefusal } from './endpoint-url.ts'
+import type { EndpointContext } from './endpoint-context.ts'
+import { urlRefusal } from './endpoint-url.ts'
 
 /** The settings of an endpoint that validation in the contract cannot check. */
 interface Requested {
@@ -14,12 +15,13 @@ interface Requested {
 /** The faults of the settings to create or change an endpoint with. */
 export function endpointFaults(
   { url, kinds, connection }: Requested,
-  rules: UrlRules,
+  { rules, clock }: Pick<EndpointContext, 'rules' | 'clock'>,
 ): FieldFault[] {
+  const nowMs = clock.now()
   const refusal = url === undefined ? undefined : urlRefusal(url, rules)
   return [
     ...(refusal === undefined ? [] : [{ field: 'url', message: refusal }]),
     ...endpointKindFaults(kinds),
-    ...changeFaults(connection, rules),
+    ...changeFaults(connection, rules, nowMs),
   ]
 }

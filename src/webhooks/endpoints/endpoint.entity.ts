@@ -29,6 +29,8 @@ export const EndpointEntity = defineEntity({
     connectionVersion: p.integer().default(0),
     /** Headers and authentication: see `Connection`. */
     connectionEncrypted: p.blob().nullable(),
+    /** When its client certificate stops being valid; null if it has none. */
+    certificateExpiresAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),

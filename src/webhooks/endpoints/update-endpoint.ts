@@ -35,7 +35,7 @@ export async function updateEndpoint(
   change: EndpointChange,
   actor: Actor,
 ): Promise<EndpointWithSecrets> {
-  const faults = endpointFaults(change, context.rules)
+  const faults = endpointFaults(change, context)
   if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const updated = await context.orm.em.fork().transactional(async (em) => {

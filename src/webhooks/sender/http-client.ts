@@ -69,10 +69,10 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
   const guardedResolve = createGuardedResolve(rules.guard, resolve)
   const pools = createEndpointPools({
     rules,
-    createConnect: () =>
+    createConnect: (certificate) =>
       proxyUrl === undefined
-        ? createConnect(guardedResolve)
-        : createProxyConnect({ proxyUrl, resolve, guardedResolve }),
+        ? createConnect(guardedResolve, certificate)
+        : createProxyConnect({ proxyUrl, resolve, guardedResolve, certificate }),
   })
   let stopped = false
   return {

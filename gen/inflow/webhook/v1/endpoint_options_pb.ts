@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/webhook/v1/endpoint_options.proto.
  */
 export const file_inflow_webhook_v1_endpoint_options: GenFile = /*@__PURE__*/
-  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSLVAQoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBEhQKB29yZGVyZWQYBSABKAhIAYgBAUINCgtfcmF0ZV9saW1pdEIKCghfb3JkZXJlZCJLCg1DdXN0b21IZWFkZXJzEjoKB2hlYWRlcnMYASADKAsyHy5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJCCLpIBZIBAhAUIkUKDEN1c3RvbUhlYWRlchIXCgRuYW1lGAEgASgJQgm6SAZyBBABGGQSHAoFdmFsdWUYAiABKAlCDYABAbpIB3IFEAEY0A8ikQEKDkF1dGhlbnRpY2F0aW9uEjcKBWJhc2ljGAEgASgLMiYuaW5mbG93LndlYmhvb2sudjEuQmFzaWNBdXRoZW50aWNhdGlvbkgAEjwKBm9hdXRoMhgCIAEoCzIqLmluZmxvdy53ZWJob29rLnYxLk9BdXRoMkNsaWVudENyZWRlbnRpYWxzSABCCAoGbWV0aG9kIlQKE0Jhc2ljQXV0aGVudGljYXRpb24SHAoIdXNlcm5hbWUYASABKAlCCrpIB3IFEAEYyAESHwoIcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEY9AMizwEKF09BdXRoMkNsaWVudENyZWRlbnRpYWxzEh0KCXRva2VuX3VybBgBIAEoCUIKukgHcgUQARjQDxIdCgljbGllbnRfaWQYAiABKAlCCrpIB3IFEAEYyAESJAoNY2xpZW50X3NlY3JldBgDIAEoCUINgAEBukgHcgUQARj0AxIXCgVzY29wZRgEIAEoCUIIukgFcgMY9AMSGgoIYXVkaWVuY2UYBSABKAlCCLpIBXIDGPQDEhsKE2NyZWRlbnRpYWxzX2luX2JvZHkYBiABKAgieQoTT0F1dGgyQ29uZmlndXJhdGlvbhIRCgl0b2tlbl91cmwYASABKAkSEQoJY2xpZW50X2lkGAIgASgJEg0KBXNjb3BlGAMgASgJEhAKCGF1ZGllbmNlGAQgASgJEhsKE2NyZWRlbnRpYWxzX2luX2JvZHkYBSABKAgi5wEKEUNvbmZpZ3VyZWRPcHRpb25zEhQKDGhlYWRlcl9uYW1lcxgBIAMoCRIYCg5iYXNpY191c2VybmFtZRgCIAEoCUgAEjgKBm9hdXRoMhgDIAEoCzImLmluZmxvdy53ZWJob29rLnYxLk9BdXRoMkNvbmZpZ3VyYXRpb25IABISCgpyYXRlX2xpbWl0GAUgASgFEg8KB29yZGVyZWQYBiABKAgSMQoKYmxvY2tlZF9ieRgHIAEoCzIdLmluZmxvdy53ZWJob29rLnYxLk9yZGVyQmxvY2tCEAoOYXV0aGVudGljYXRpb24iigEKCk9yZGVyQmxvY2sSEwoLZGVsaXZlcnlfaWQYASABKAkSFQoNYXR0ZW1wdF9jb3VudBgCIAEoBRINCgVlcnJvchgDIAEoCRIqCgZkdWVfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKDXdhaXRpbmdfY291bnQYBSABKAViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CihpbmZsb3cvd2ViaG9vay92MS9lbmRwb2ludF9vcHRpb25zLnByb3RvEhFpbmZsb3cud2ViaG9vay52MSKXAgoPRW5kcG9pbnRPcHRpb25zEjEKB2hlYWRlcnMYASABKAsyIC5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJzEjkKDmF1dGhlbnRpY2F0aW9uGAIgASgLMiEuaW5mbG93LndlYmhvb2sudjEuQXV0aGVudGljYXRpb24SQAoSY2xpZW50X2NlcnRpZmljYXRlGAMgASgLMiQuaW5mbG93LndlYmhvb2sudjEuQ2xpZW50Q2VydGlmaWNhdGUSIwoKcmF0ZV9saW1pdBgEIAEoBUIKukgHGgUY6AcoAEgAiAEBEhQKB29yZGVyZWQYBSABKAhIAYgBAUINCgtfcmF0ZV9saW1pdEIKCghfb3JkZXJlZCJLCg1DdXN0b21IZWFkZXJzEjoKB2hlYWRlcnMYASADKAsyHy5pbmZsb3cud2ViaG9vay52MS5DdXN0b21IZWFkZXJCCLpIBZIBAhAUIkUKDEN1c3RvbUhlYWRlchIXCgRuYW1lGAEgASgJQgm6SAZyBBABGGQSHAoFdmFsdWUYAiABKAlCDYABAbpIB3IFEAEY0A8ikQEKDkF1dGhlbnRpY2F0aW9uEjcKBWJhc2ljGAEgASgLMiYuaW5mbG93LndlYmhvb2sudjEuQmFzaWNBdXRoZW50aWNhdGlvbkgAEjwKBm9hdXRoMhgCIAEoCzIqLmluZmxvdy53ZWJob29rLnYxLk9BdXRoMkNsaWVudENyZWRlbnRpYWxzSABCCAoGbWV0aG9kIlQKE0Jhc2ljQXV0aGVudGljYXRpb24SHAoIdXNlcm5hbWUYASABKAlCCrpIB3IFEAEYyAESHwoIcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEY9AMiXQoRQ2xpZW50Q2VydGlmaWNhdGUSIgoPY2VydGlmaWNhdGVfcGVtGAEgASgJQgm6SAZyBBiAgAESJAoPcHJpdmF0ZV9rZXlfcGVtGAIgASgJQguAAQG6SAVyAxiAQCJ0ChVDb25maWd1cmVkQ2VydGlmaWNhdGUSDwoHc3ViamVjdBgBIAEoCRIaChJmaW5nZXJwcmludF9zaGEyNTYYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAizwEKF09BdXRoMkNsaWVudENyZWRlbnRpYWxzEh0KCXRva2VuX3VybBgBIAEoCUIKukgHcgUQARjQDxIdCgljbGllbnRfaWQYAiABKAlCCrpIB3IFEAEYyAESJAoNY2xpZW50X3NlY3JldBgDIAEoCUINgAEBukgHcgUQARj0AxIXCgVzY29wZRgEIAEoCUIIukgFcgMY9AMSGgoIYXVkaWVuY2UYBSABKAlCCLpIBXIDGPQDEhsKE2NyZWRlbnRpYWxzX2luX2JvZHkYBiABKAgieQoTT0F1dGgyQ29uZmlndXJhdGlvbhIRCgl0b2tlbl91cmwYASABKAkSEQoJY2xpZW50X2lkGAIgASgJEg0KBXNjb3BlGAMgASgJEhAKCGF1ZGllbmNlGAQgASgJEhsKE2NyZWRlbnRpYWxzX2luX2JvZHkYBSABKAgirQIKEUNvbmZpZ3VyZWRPcHRpb25zEhQKDGhlYWRlcl9uYW1lcxgBIAMoCRIYCg5iYXNpY191c2VybmFtZRgCIAEoCUgAEjgKBm9hdXRoMhgDIAEoCzImLmluZmxvdy53ZWJob29rLnYxLk9BdXRoMkNvbmZpZ3VyYXRpb25IABJEChJjbGllbnRfY2VydGlmaWNhdGUYBCABKAsyKC5pbmZsb3cud2ViaG9vay52MS5Db25maWd1cmVkQ2VydGlmaWNhdGUSEgoKcmF0ZV9saW1pdBgFIAEoBRIPCgdvcmRlcmVkGAYgASgIEjEKCmJsb2NrZWRfYnkYByABKAsyHS5pbmZsb3cud2ViaG9vay52MS5PcmRlckJsb2NrQhAKDmF1dGhlbnRpY2F0aW9uIooBCgpPcmRlckJsb2NrEhMKC2RlbGl2ZXJ5X2lkGAEgASgJEhUKDWF0dGVtcHRfY291bnQYAiABKAUSDQoFZXJyb3IYAyABKAkSKgoGZHVlX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg13YWl0aW5nX2NvdW50GAUgASgFYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * What an endpoint may be given besides its URL. In an update, absent fields keep their values. Secrets
@@ -36,6 +36,14 @@ export type EndpointOptions = Message<"inflow.webhook.v1.EndpointOptions"> & {
    * @generated from field: inflow.webhook.v1.Authentication authentication = 2;
    */
   authentication?: Authentication | undefined;
+
+  /**
+   * The certificate that connections present, if the receiver asks for one; with empty fields: none. The URL
+   * must be https.
+   *
+   * @generated from field: inflow.webhook.v1.ClientCertificate client_certificate = 3;
+   */
+  clientCertificate?: ClientCertificate | undefined;
 
   /**
    * The most requests a second, of all instances together, on average: a tenth of it (at least one) may come
@@ -178,6 +186,69 @@ export const BasicAuthenticationSchema: GenMessage<BasicAuthentication> = /*@__P
   messageDesc(file_inflow_webhook_v1_endpoint_options, 4);
 
 /**
+ * A certificate for mutual TLS. Both fields are set, or none.
+ *
+ * @generated from message inflow.webhook.v1.ClientCertificate
+ */
+export type ClientCertificate = Message<"inflow.webhook.v1.ClientCertificate"> & {
+  /**
+   * The certificate in PEM, followed by those of its chain: at most five.
+   *
+   * @generated from field: string certificate_pem = 1;
+   */
+  certificatePem: string;
+
+  /**
+   * Its private key in PEM, not encrypted. Encrypted by the service, and not returned.
+   *
+   * @generated from field: string private_key_pem = 2;
+   */
+  privateKeyPem: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.ClientCertificate.
+ * Use `create(ClientCertificateSchema)` to create a new message.
+ */
+export const ClientCertificateSchema: GenMessage<ClientCertificate> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 5);
+
+/**
+ * The certificate of an endpoint, without its key.
+ *
+ * @generated from message inflow.webhook.v1.ConfiguredCertificate
+ */
+export type ConfiguredCertificate = Message<"inflow.webhook.v1.ConfiguredCertificate"> & {
+  /**
+   * Its subject, such as "CN=inflow".
+   *
+   * @generated from field: string subject = 1;
+   */
+  subject: string;
+
+  /**
+   * SHA-256 of the certificate, in hexadecimal.
+   *
+   * @generated from field: string fingerprint_sha256 = 2;
+   */
+  fingerprintSha256: string;
+
+  /**
+   * When it stops being valid.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.ConfiguredCertificate.
+ * Use `create(ConfiguredCertificateSchema)` to create a new message.
+ */
+export const ConfiguredCertificateSchema: GenMessage<ConfiguredCertificate> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 6);
+
+/**
  * OAuth 2.0 client credentials (RFC 6749, 4.4). The access token is cached until shortly before it expires,
  * and obtained again when the receiver responds 401.
  *
@@ -232,7 +303,7 @@ export type OAuth2ClientCredentials = Message<"inflow.webhook.v1.OAuth2ClientCre
  * Use `create(OAuth2ClientCredentialsSchema)` to create a new message.
  */
 export const OAuth2ClientCredentialsSchema: GenMessage<OAuth2ClientCredentials> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint_options, 5);
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 7);
 
 /**
  * OAuth 2.0 client credentials, without the secret.
@@ -281,7 +352,7 @@ export type OAuth2Configuration = Message<"inflow.webhook.v1.OAuth2Configuration
  * Use `create(OAuth2ConfigurationSchema)` to create a new message.
  */
 export const OAuth2ConfigurationSchema: GenMessage<OAuth2Configuration> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint_options, 6);
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 8);
 
 /**
  * The options of an endpoint, without their secrets.
@@ -320,6 +391,13 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
   } | { case: undefined; value?: undefined };
 
   /**
+   * The certificate that connections present.
+   *
+   * @generated from field: inflow.webhook.v1.ConfiguredCertificate client_certificate = 4;
+   */
+  clientCertificate?: ConfiguredCertificate | undefined;
+
+  /**
    * The most requests a second; 0: no limit.
    *
    * @generated from field: int32 rate_limit = 5;
@@ -346,7 +424,7 @@ export type ConfiguredOptions = Message<"inflow.webhook.v1.ConfiguredOptions"> &
  * Use `create(ConfiguredOptionsSchema)` to create a new message.
  */
 export const ConfiguredOptionsSchema: GenMessage<ConfiguredOptions> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint_options, 7);
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 9);
 
 /**
  * A delivery that was not acknowledged, and for which the next events of an ordered endpoint wait.
@@ -395,5 +473,5 @@ export type OrderBlock = Message<"inflow.webhook.v1.OrderBlock"> & {
  * Use `create(OrderBlockSchema)` to create a new message.
  */
 export const OrderBlockSchema: GenMessage<OrderBlock> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_endpoint_options, 8);
+  messageDesc(file_inflow_webhook_v1_endpoint_options, 10);
 
