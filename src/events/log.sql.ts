@@ -4,6 +4,10 @@ export const joinOutbox = (seq: string) => `join outbox o on o.seq = ${seq}`
 /** SQL to select from: the logged events, as `l` (position, id and business) and `o`. */
 export const EVENTS = `event_log l ${joinOutbox('l.outbox_seq')}`
 
+/** SQL: the CTE `logged`, the event of an id in the log, found once. */
+export const findLogged = (eventId: string) =>
+  `logged as materialized (select * from event_log where event_id = ${eventId})`
+
 /** SQL: joins the event at a position, as `l` and `o`: null once its partition was dropped. */
 export const leftJoinEvent = (position: string) =>
   `left join event_log l on l.position = ${position} left ${joinOutbox('l.outbox_seq')}`

@@ -1,4 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
+import { readLogState } from '../../src/events/log-state.ts'
+import { raiseFloor } from '../../src/events/retention-store.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 
@@ -28,4 +30,11 @@ test('the database refuses to change any column of an event, and to delete one',
   await refuses('truncate event_log')
   await refuses('delete from outbox')
   await refuses('delete from event_log')
+})
+
+test('readers never get again what has expired, whichever instance is late', async () => {
+  const { pool } = db.database
+  await raiseFloor(pool, 2n)
+  await raiseFloor(pool, 1n)
+  expect((await readLogState(pool)).floor).toBe(2n)
 })

@@ -10,6 +10,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { restPath } from '../../proto/contract-services.ts'
 import { allMethods, nameOf } from '../protocols/matrix/protocols.ts'
+import { BY_THEMSELVES } from '../protocols/matrix/snapshot.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
@@ -196,9 +197,7 @@ async function digest(): Promise<Record<string, string>> {
   )
   const digests: Record<string, string> = {}
   for (const { name } of rows) {
-    // Written by the service itself: that it lives, how often it was asked, and the attempts that
-    // come round again.
-    if (/^(master_key_holder|rate_bucket|webhook_attempt|webhook_delivery)$/.test(name)) continue
+    if (BY_THEMSELVES.test(name) || name === 'webhook_delivery') continue
     const found = await pool.query(
       `select count(*) || ' ' || coalesce(md5(string_agg(r::text, '' order by r::text)), '') as d
         from ${JSON.stringify(name)} r`,

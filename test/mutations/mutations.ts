@@ -1,8 +1,13 @@
 import { ACCESS } from './access.ts'
 import { BANKING } from './banking.ts'
+import { DISPATCH } from './dispatch.ts'
+import { DUE_SETTLEMENTS } from './due.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
+import { RELAYING } from './relay.ts'
+import { REPLICAS } from './replicas.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
+import { STORAGE } from './storage.ts'
 import { TRANSACTIONS } from './transactions.ts'
 import { WEBHOOKS } from './webhooks.ts'
 
@@ -12,9 +17,14 @@ import { WEBHOOKS } from './webhooks.ts'
  */
 export const MUTATIONS: readonly Mutation[] = [
   ...EVENTS,
+  ...STORAGE,
+  ...RELAYING,
+  ...REPLICAS,
   ...TRANSACTIONS,
   ...SETTLEMENT_RULES,
+  ...DUE_SETTLEMENTS,
   ...WEBHOOKS,
+  ...DISPATCH,
   ...BANKING,
   ...ACCESS,
 ]

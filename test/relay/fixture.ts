@@ -5,6 +5,7 @@ import { expect, onTestFinished } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { readLog } from '../../src/events/read-log.ts'
+import type { EventSink } from '../../src/relay/event-sink.ts'
 import { openJetStreamSink } from '../../src/relay/jetstream/jetstream-sink.ts'
 import type { RelayFormat } from '../../src/relay/message.ts'
 import { createRelay, type Relay } from '../../src/relay/relay.ts'
@@ -14,7 +15,7 @@ export const DAY_MS = 86_400_000
 const READ_MAX = 10_000
 
 /** How a relay of a test signs in. */
-export const signIn = (address: string) => ({
+const signIn = (address: string) => ({
   servers: [address],
   tls: false,
   user: undefined,
@@ -23,6 +24,10 @@ export const signIn = (address: string) => ({
   credentialsFile: undefined,
   caFile: undefined,
 })
+
+/** Connects to a server as a relay does. */
+export const openSink = (server: Pick<NatsServer, 'address'>): Promise<EventSink> =>
+  openJetStreamSink(signIn(server.address), { replicas: 1, retentionMs: 90 * DAY_MS })
 
 /** Starts a relay in this process; the end of the test stops it. */
 export function startRelay(
@@ -35,8 +40,7 @@ export function startRelay(
     log,
     random: Math.random,
     format,
-    openSink: () =>
-      openJetStreamSink(signIn(server.address), { replicas: 1, retentionMs: 90 * DAY_MS }),
+    openSink: () => openSink(server),
   })
   relay.start()
   onTestFinished(() => relay.stop())

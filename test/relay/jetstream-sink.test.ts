@@ -1,8 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { type EventMessage, SinkConflict } from '../../src/relay/event-sink.ts'
-import { openJetStreamSink } from '../../src/relay/jetstream/jetstream-sink.ts'
 import { hasNats, startNats } from '../support/nats.ts'
-import { DAY_MS, signIn } from './fixture.ts'
+import { openSink, useReader } from './fixture.ts'
 
 const message = (id: string, position: bigint): EventMessage => ({
   ...{ id, position, mode: 'live', businessId: 'biz_1', kind: 'ACCOUNT_CREATED' },
@@ -14,10 +13,7 @@ test.skipIf(!hasNats)(
   async () => {
     const server = await startNats()
     onTestFinished(() => server.stop())
-    const sink = await openJetStreamSink(signIn(server.address), {
-      replicas: 1,
-      retentionMs: DAY_MS,
-    })
+    const sink = await openSink(server)
     onTestFinished(() => sink.close())
     await sink.begin({ epoch: 1, after: 10n })
     const stream = (await sink.latest())!
@@ -39,6 +35,37 @@ test.skipIf(!hasNats)(
     await sink.begin({ epoch: 2, after: 12n }, ended)
     await expect(sink.begin({ epoch: 2, after: 11n }, ended)).rejects.toThrow(SinkConflict)
     await conflict('evt_3', 13n)
-    expect(await sink.latest()).toMatchObject({ name: 'INFLOW_EVENTS_2', epoch: 2, after: 12n })
+    // Nor at the sequence that the next stream expects.
+    await conflict('evt_other', 11n)
+    const next = (await sink.latest())!
+    expect(next).toMatchObject({ name: 'INFLOW_EVENTS_2', epoch: 2, after: 12n, end: 12n })
+
+    // An instance dies before it begins the third.
+    await sink.end(next)
+    expect(await sink.latest()).toMatchObject({ name: 'INFLOW_EVENTS_2', isOpen: false })
+  },
+)
+
+test.skipIf(!hasNats)(
+  'a stream whose messages have all expired goes on where it ended',
+  async () => {
+    const server = await startNats()
+    onTestFinished(() => server.stop())
+    const sink = await openSink(server)
+    onTestFinished(() => sink.close())
+    const reader = await useReader(server)
+    await reader.manager.streams.add({
+      name: 'INFLOW_EVENTS_1',
+      subjects: ['inflow.events.>'],
+      description: 'Inflow event log, epoch 1: sequence 1 is position 11',
+    })
+    const stream = (await sink.latest())!
+    await sink.append(stream, message('evt_1', 11n))
+    await sink.append(stream, message('evt_2', 12n))
+    await reader.manager.streams.purge(stream.name)
+    const expired = (await sink.latest())!
+    expect(expired).toMatchObject({ end: 12n, last: undefined, isOpen: true })
+    await sink.append(expired, message('evt_3', 13n))
+    expect(await sink.latest()).toMatchObject({ end: 13n, last: { position: 13n } })
   },
 )

@@ -84,6 +84,18 @@ export async function insertBusiness(pool: Pool): Promise<{ id: string; accountN
   return { id, accountNumber }
 }
 
+/** Opens a test account for the business of a live one. @returns its number */
+export async function openTestAccount(pool: Pool, liveNumber: string): Promise<string> {
+  const [number, id] = [`8${liveNumber.slice(1)}`, newId('acc', Date.now())]
+  const changes = { id, reference: `R-${id}`, live: false, account_number: number }
+  await pool.query(
+    `insert into account select (jsonb_populate_record(a, $2)).* from account a
+      where account_number = $1`,
+    [liveNumber, changes],
+  )
+  return number
+}
+
 export function incoming(
   accountNumber: string,
   sessionId: string,

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { newId } from '../../src/core/ids.ts'
 import { checkSettlement } from '../../src/doctor/check-settlement.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
 import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
@@ -13,7 +12,15 @@ import { tamper, useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { rowsRead } from '../support/rows-read.ts'
-import { CALLER, createInstance, incoming, insertBusiness, payAt, testClock } from './fixture.ts'
+import {
+  CALLER,
+  createInstance,
+  incoming,
+  insertBusiness,
+  openTestAccount,
+  payAt,
+  testClock,
+} from './fixture.ts'
 
 const db = useDatabase(8)
 const clock = testClock(Date.now())
@@ -33,18 +40,6 @@ async function insertPaidBusiness(count: number) {
   const schedule = { schedule: 'INSTANT' as const, workingDays: 0, cutOffMinutes: 0 }
   await updateTerms(instance, id, { ...schedule, ...NO_FEE }, SYSTEM)
   return { id, accountNumber, transactionIds: await pay(accountNumber, count, clock.now()) }
-}
-
-/** Opens a test account for the business of a live one. @returns its number */
-async function openTestAccount(liveNumber: string): Promise<string> {
-  const [number, id] = [`8${liveNumber.slice(1)}`, newId('acc', clock.now())]
-  const changes = { id, reference: `R-${id}`, live: false, account_number: number }
-  await instance.pool.query(
-    `insert into account select (jsonb_populate_record(a, $2)).* from account a
-      where account_number = $1`,
-    [liveNumber, changes],
-  )
-  return number
 }
 
 const availableOf = async (businessId: string) =>
@@ -229,7 +224,7 @@ describe('of a business with a cut-off', () => {
 
   test('a preview counts only payments of its mode', async () => {
     const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
-    const inTest = await openTestAccount(accountNumber)
+    const inTest = await openTestAccount(instance.pool, accountNumber)
     clock.set(atMs)
     await pay(accountNumber, 1, atMs)
     await pay(inTest, 2, atMs)
@@ -269,7 +264,7 @@ test('no settlement starts of payments that are reversed, or of the other mode',
   const { id: businessId, accountNumber } = await insertBusiness(instance.pool)
   const [reversed = ''] = await pay(accountNumber, 1, clock.now())
   await reverseTransaction(instance, { transactionId: reversed, reason: 'recalled' }, SYSTEM)
-  await pay(await openTestAccount(accountNumber), 1, clock.now())
+  await pay(await openTestAccount(instance.pool, accountNumber), 1, clock.now())
   expect(await start(businessId)).toBeUndefined()
   const all = { businessId: '', live: true, requestId: '', force: true }
   const { settlements } = await settle(instance, all, CALLER)
@@ -290,7 +285,7 @@ test('the database refuses any change of a completed settlement', async () => {
 
 test('a settlement of one mode takes no payment of the other, and does not stand in its way', async () => {
   const { id: businessId, accountNumber } = await insertPaidBusiness(1)
-  await pay(await openTestAccount(accountNumber), 3, clock.now())
+  await pay(await openTestAccount(instance.pool, accountNumber), 3, clock.now())
   const inLive = await start(businessId)
   const inTest = await startSettlement(instance, {
     ...{ businessId, live: false, requestId: undefined, forced: true, cutOffAtMs: clock.now() },

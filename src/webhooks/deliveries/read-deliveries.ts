@@ -1,5 +1,5 @@
 import type { Pool } from 'pg'
-import { EVENTS, leftJoinEvent } from '../../events/log.sql.ts'
+import { findLogged, joinOutbox, leftJoinEvent } from '../../events/log.sql.ts'
 import { boundedScan } from '../../postgres/bounded-scan.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
@@ -98,17 +98,18 @@ export async function listOfEvent(
   const values: unknown[] = [eventId]
   const bind = (value: unknown) => `$${values.push(value)}`
   // Joins through the business's endpoints, because deliveries are indexed by endpoint.
-  const from = `${EVENTS}
+  const from = `logged l ${joinOutbox('l.outbox_seq')}
     join webhook_endpoint e on e.business_id = l.business_id
     join webhook_delivery d on d.endpoint_id = e.id and d.position = l.position`
-  const where = ['l.event_id = $1']
+  const where: string[] = []
   if (filter.endpointId !== undefined) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`)
   if (filter.state !== undefined) where.push(`d.state = ${bind(filter.state)}`)
   if (after !== undefined) {
     where.push(`(d.position, d.endpoint_id) < (${bind(after.position)}, ${bind(after.endpointId)})`)
   }
   const result = await pool.query<Row>(
-    `select ${COLUMNS} from ${from} where ${where.join(' and ')}
+    `with ${findLogged('$1')}
+      select ${COLUMNS} from ${from} where ${['true', ...where].join(' and ')}
       order by d.position desc, d.endpoint_id desc limit ${bind(limit)}`,
     values,
   )

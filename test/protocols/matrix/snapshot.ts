@@ -2,7 +2,7 @@ import type { TestService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 
 /** Tables whose rows change without a call, on timers. */
-const BY_THEMSELVES =
+export const BY_THEMSELVES =
   /^(sequencer_tick|event_retention|settlement_(due|follower|sweep)|webhook_dispatcher|webhook_attempt|master_key_holder|rate_.*)$/
 
 /** Every row that a call could have changed, as a count and a hash for each table. */

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { epochMs } from '../../../src/postgres/epoch-ms.ts'
 import { dropPartition, listPartitions } from '../../../src/postgres/partitions/partitions.ts'
 import { dispatchedUpTo } from '../../../src/webhooks/deliveries/backlog.ts'
+import { completeAttempts } from '../../../src/webhooks/deliveries/complete-attempts.ts'
 import { RETRY_SCHEDULE_MS } from '../../../src/webhooks/deliveries/retry.ts'
 import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, until, useWebhooks } from '../harness.ts'
@@ -122,16 +124,54 @@ describe('a pending delivery', () => {
     expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
     const [row] = await harness.deliveries(id)
     expect(row).toMatchObject({ state: 'FAILED', failure: 'the endpoint was removed' })
-    await harness.cut()
-
+    const left = async () => {
+      const { rows } = await harness.database.pool.query(
+        `select (select count(*)::int from webhook_endpoint where id = $1) as endpoints,
+          (select count(*)::int from webhook_secret where endpoint_id = $1) as secrets`,
+        [id],
+      )
+      return rows
+    }
     clock.advance(31 * DAY_MS)
     await webhooks.retention.run()
-    const { rows } = await harness.database.pool.query(
-      `select (select count(*)::int from webhook_endpoint where id = $1) as endpoints,
-        (select count(*)::int from webhook_secret where endpoint_id = $1) as secrets`,
+    // Its delivery is still there, in a partition that takes new ones.
+    expect(await left()).toEqual([{ endpoints: 1, secrets: 1 }])
+    await harness.cut()
+    await webhooks.retention.run()
+    expect(await left()).toEqual([{ endpoints: 0, secrets: 0 }])
+  })
+
+  test('to a deleted endpoint fails once its lease has ended, and a late attempt changes nothing', async () => {
+    const { pool } = harness.database
+    const clock = movableClock()
+    const webhooks = harness.started({ clock })
+    const peer = await harness.receiver()
+    peer.answer('hang')
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url)
+    await harness.publish(paymentEvent(business))
+    await peer.next()
+    await clientOf(webhooks).deleteEndpoint({ endpointId: id })
+    const { rows } = await pool.query(
+      `select id, position, claims, ${epochMs('leased_until')} as leased_until_ms
+        from webhook_delivery where endpoint_id = $1`,
       [id],
     )
-    expect(rows).toEqual([{ endpoints: 0, secrets: 0 }])
+    const [{ id: deliveryId, position, claims, leased_until_ms: leasedUntilMs }] = rows
+    clock.advance(1_000)
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
+    clock.advance(leasedUntilMs - clock.now() + 1_000)
+    expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
+
+    const attempt = { id: deliveryId, position: BigInt(position), fence: claims }
+    const response = { latencyMs: 5, status: 200, responseBody: '', error: '' }
+    const atMs = clock.now()
+    const completion = { ...attempt, ...response, state: 'DELIVERED' as const, atMs }
+    expect(await completeAttempts(pool, [{ ...completion, startedAtMs: atMs }])).toEqual([
+      undefined,
+    ])
+    const [row] = await harness.deliveries(id)
+    expect(row).toMatchObject({ state: 'FAILED', failure: 'the endpoint was removed' })
   })
 
   test('to a disabled endpoint is paused, then fails, and is recoverable', async () => {
@@ -194,8 +234,9 @@ describe('a disabled endpoint', () => {
 // Last, as it cuts partitions ahead.
 test('partitions of events that are not dispatched yet are kept', async () => {
   const { pool } = harness.database
-  await harness.business()
-  await harness.cut(5n)
+  harness.started()
+  await until(async () => (await dispatchedUpTo(pool)) === (await lastPosition()))
+  await harness.cut(1n)
   const [part] = (await listPartitions(pool, 'webhook_delivery')).slice(-2)
   expect(await dropPartition(pool, 'webhook_delivery', part!.name)).toBe(false)
   expect(

@@ -1,0 +1,91 @@
+import type { Pool, PoolClient } from 'pg'
+import pino from 'pino'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { ENTITIES } from '../../../src/app/entities.ts'
+import { LOGGED_TIMELINE } from '../../../src/events/log-state.ts'
+import type { Queryable } from '../../../src/postgres/in-transaction.ts'
+import { openDatabase, openReadPool } from '../../../src/postgres/orm.ts'
+import { createReplica } from '../../../src/postgres/replicas/replica.ts'
+import { createReplicas } from '../../../src/postgres/replicas/replicas.ts'
+import { readPrimary } from '../../../src/postgres/replicas/server-state.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { query, startPair } from '../standby.ts'
+import { migrated, pause, resume } from './scene.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+const ATTEMPTS_MAX = 30
+
+const count = async (on: Queryable): Promise<number> =>
+  (await on.query<{ count: number }>('select count(*)::int as count from note')).rows[0]!.count
+
+/** A primary with an empty table, and its standby. */
+async function openScene() {
+  const pair = await startPair()
+  await migrated(pair.primary.url)
+  await query(pair.primary.url, 'create table note (id int)')
+  await pair.caughtUp()
+  const database = await openDatabase(pair.primary.url, ENTITIES, { connectionsMax: 2 })
+  onTestFinished(database.close)
+  const write = () => query(pair.primary.url, 'insert into note values (1)')
+  return { pair, pool: database.pool, write, standbyPool: openReadPool(pair.standby.url, {}, 2) }
+}
+
+test('a read after a commit sees it, also right after a read on the replica', async () => {
+  const { pair, pool, write, standbyPool } = await openScene()
+  const targets: string[] = []
+  const replicas = createReplicas({
+    ...{ pool, pools: new Map([['standby', standbyPool]]), loggedTimeline: LOGGED_TIMELINE },
+    ...{ log: pino({ level: 'silent' }), onRead: (target: string) => targets.push(target) },
+  })
+  replicas.start()
+  onTestFinished(replicas.stop)
+  // The primary may write to its log by itself before the replay stops; the replica is then behind.
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX && targets.at(-1) !== 'standby'; attempt++) {
+    await resume(pair.standby.url)
+    await pair.caughtUp()
+    await waitFor(() => expect(replicas.all[0]?.fault()).toBeUndefined())
+    await pause(pair.standby.url)
+    expect(await replicas.read(count)).toBe(0)
+  }
+  expect(targets.at(-1)).toBe('standby')
+  await write()
+  expect(await replicas.read(count)).toBe(1)
+  expect(targets.at(-1)).toBe('primary')
+  await resume(pair.standby.url)
+})
+
+/** A pool whose clients do something after their first statement. */
+function afterFirst(pool: Pool, act: () => Promise<void>): Pool {
+  const connect = async () => {
+    const client: PoolClient = await pool.connect()
+    let isFirst = true
+    const query = async (...args: [string]) => {
+      const result = await client.query(...args)
+      if (isFirst) await act()
+      isFirst = false
+      return result
+    }
+    return { query, on() {}, off() {}, release: () => client.release() }
+  }
+  return { connect, end: () => pool.end() } as unknown as Pool
+}
+
+test('a read sees what the replica replayed while the read waited for it, and no other history', async () => {
+  const { pair, pool, write, standbyPool } = await openScene()
+  await pause(pair.standby.url)
+  const catchUp = async () => {
+    await resume(pair.standby.url)
+    await pair.caughtUp()
+  }
+  const replica = createReplica({
+    ...{ name: 'standby', loggedTimeline: LOGGED_TIMELINE, onChange: () => undefined },
+    pool: afterFirst(standbyPool, catchUp),
+  })
+  onTestFinished(replica.close)
+  await write()
+  const primary = await readPrimary(pool, 5_000)
+  expect(await replica.read(primary, count)).toEqual({ value: 1 })
+  const later = { ...primary, timeline: primary.timeline + 1 }
+  expect(await replica.read(later, count)).toBeUndefined()
+})

@@ -1,0 +1,179 @@
+import { randomBytes } from 'node:crypto'
+import type { PoolClient } from 'pg'
+import { describe, expect, test } from 'vitest'
+import { firstIdAt } from '../../../src/core/ids.ts'
+import { bumpEpoch } from '../../../src/events/bump-epoch.ts'
+import { readLogState } from '../../../src/events/log-state.ts'
+import {
+  cutPartition,
+  dropPartition,
+  listPartitions,
+} from '../../../src/postgres/partitions/partitions.ts'
+import { useDatabase } from '../../support/database.ts'
+import { cutPartitions, sequence, writeEvents } from '../../support/events.ts'
+import { SYSTEM } from '../../support/operator.ts'
+import { waitFor } from '../../support/wait-for.ts'
+
+const db = useDatabase(8)
+
+const LOCKED = '55P03'
+const ATTEMPTS_MAX = 20
+
+const sql = async (text: string, values: unknown[] = []) =>
+  (await db.database.pool.query(text, values)).rows
+
+/** Writes an event in the transaction of a client. @returns its id */
+async function write(client: PoolClient): Promise<string> {
+  const id = `evt_${randomBytes(8).toString('hex')}`
+  await client.query(
+    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
+      values ($1, 'biz_slow', true, 'TEST', now(), '')`,
+    [id],
+  )
+  return id
+}
+
+/** Everything that has a position has expired, and is archived. */
+const archive = () =>
+  sql(`update event_retention set floor = (select position from sequencer),
+    archived = (select position from sequencer)`)
+
+/** Ends the last partition of the outbox so many numbers after the last one. @returns its name */
+async function cutOutbox(numbers: bigint): Promise<string> {
+  const { pool } = db.database
+  const lower = (await listPartitions(pool, 'outbox')).at(-1)?.lower ?? '0'
+  const [{ last }] = await sql('select coalesce(max(seq), 0) as last from outbox')
+  const cut = { boundary: `${BigInt(last) + numbers + 1n}`, suffix: lower }
+  expect(await cutPartition(pool, 'outbox', cut)).toBe(true)
+  return `outbox_${lower}`
+}
+
+describe('a partition is kept', () => {
+  test('if an event is committed while the drop waits for its lock', async () => {
+    const { pool } = db.database
+    await writeEvents(pool, 1)
+    let dropped: boolean | string = LOCKED
+    let late = ''
+    for (let attempt = 0; attempt < ATTEMPTS_MAX && dropped === LOCKED; attempt++) {
+      const name = await cutOutbox(2n)
+      const writer = await pool.connect()
+      try {
+        await writer.query('begin')
+        late = await write(writer)
+        // The second number of the partition, and the first of the next one.
+        await writeEvents(pool, 1)
+        await writeEvents(pool, 1)
+        await sequence(pool)
+        await archive()
+        const dropping = dropPartition(pool, 'outbox', name).catch(({ code }) => code as string)
+        await waitFor(async () => {
+          const waiting = "select from pg_locks where relation = 'outbox'::regclass and not granted"
+          const isWaiting = (await writer.query(waiting)).rowCount === 1
+          expect(isWaiting || (await Promise.race([dropping, undefined])) !== undefined).toBe(true)
+        })
+        await writer.query('commit')
+        // On a busy machine it gives up before, and the next attempt begins.
+        dropped = await dropping
+      } finally {
+        await writer.query('rollback')
+        writer.release()
+      }
+    }
+    expect(dropped).toBe(false)
+    await sequence(pool)
+    expect(await sql('select from event_log where event_id = $1', [late])).toHaveLength(1)
+  })
+
+  test('while the outbox has the content of any of its events, which are not numbered again', async () => {
+    const { pool } = db.database
+    await writeEvents(pool, 1)
+    await cutOutbox(0n)
+    const writer = await pool.connect()
+    try {
+      const name = await cutOutbox(1n)
+      await writer.query('begin')
+      await write(writer)
+      // It gets the higher number, in the next partition, and the lower position.
+      await writeEvents(pool, 1)
+      await sequence(pool)
+      await writer.query('commit')
+      await sequence(pool)
+      await cutPartitions(pool)
+      await writeEvents(pool, 1)
+      await sequence(pool)
+      await archive()
+      for (const partition of await listPartitions(pool, 'outbox')) {
+        expect(await dropPartition(pool, 'outbox', partition.name)).toBe(true)
+        if (partition.name === name) break
+      }
+    } finally {
+      await writer.query('rollback')
+      writer.release()
+    }
+    const [log] = await listPartitions(pool, 'event_log')
+    expect(log?.upper).toBeDefined()
+    expect(await dropPartition(pool, 'event_log', log!.name)).toBe(false)
+    const before = (await readLogState(pool)).end.position
+    await bumpEpoch(pool, SYSTEM)
+    await sequence(pool)
+    expect((await readLogState(pool)).end.position).toBe(before)
+  })
+
+  test('if it has the last event of the log, also while the next one has no position yet', async () => {
+    const { pool } = db.database
+    await writeEvents(pool, 1)
+    await sequence(pool)
+    await cutPartitions(pool)
+    await writeEvents(pool, 1)
+    await archive()
+    for (const { name, upper } of await listPartitions(pool, 'outbox')) {
+      if (upper !== undefined) expect(await dropPartition(pool, 'outbox', name)).toBe(true)
+    }
+    const { end } = await readLogState(pool)
+    expect(end.tag).not.toBe('')
+    for (const { name } of await listPartitions(pool, 'event_log')) {
+      await dropPartition(pool, 'event_log', name)
+    }
+    expect((await readLogState(pool)).end).toEqual(end)
+  })
+
+  test.each([
+    ['transaction', 'txn'],
+    ['ledger_posting', 'txn'],
+  ])('if it has payments: %s', async (table, prefix) => {
+    const { pool } = db.database
+    const boundary = firstIdAt(prefix, Date.UTC(2000, 1))
+    expect(await cutPartition(pool, table, { boundary, suffix: '2000_01' })).toBe(true)
+    expect(await dropPartition(pool, table, `${table}_2000_01`)).toBe(false)
+  })
+})
+
+test('a role gets no right on a new partition, and cuts and drops nothing that it may not write', async () => {
+  const { pool } = db.database
+  const role = `reader_${randomBytes(4).toString('hex')}`
+  const client = await pool.connect()
+  try {
+    await client.query(`create role ${role}`)
+    await client.query(`alter default privileges grant all on tables to ${role}`)
+    await client.query(`grant select, delete on outbox to ${role}`)
+    const name = await cutOutbox(0n)
+    const { rows } = await client.query(
+      `select string_agg(privilege, ' ') as rights from unnest('{select,insert,update,delete}'::text[]) privilege
+        where has_table_privilege($1, 'outbox_rest', privilege)`,
+      [role],
+    )
+    expect(rows).toEqual([{ rights: null }])
+    await client.query(`set session authorization ${role}`)
+    await expect(client.query("select drop_partition('outbox', $1)", [name])).rejects.toMatchObject(
+      { code: '42501' },
+    )
+    await expect(
+      client.query("select cut_partition('outbox', '1000000', '1')"),
+    ).rejects.toMatchObject({ code: '42501' })
+  } finally {
+    await client.query('reset session authorization')
+    await client.query(`drop owned by ${role}`)
+    await client.query(`drop role ${role}`)
+    client.release()
+  }
+})

@@ -1,0 +1,48 @@
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { readLogState } from '../../src/events/log-state.ts'
+import { readLog } from '../../src/events/read-log.ts'
+import { toMessage } from '../../src/relay/message.ts'
+import { createRelay } from '../../src/relay/relay.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+import { hasNats, startNats } from '../support/nats.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { expectMirror, openSink, untilPublished, useReader } from './fixture.ts'
+
+const db = useDatabase()
+const STREAM = 'INFLOW_EVENTS_1'
+
+/** Seconds between the turns of an idle relay: it waits until it is woken. */
+const IDLE = 1_000
+
+test.skipIf(!hasNats)('an instance that met another one takes over when that stops', async () => {
+  const server = await startNats()
+  onTestFinished(() => server.stop())
+  const { pool } = db.database
+  await writeEvents(pool, 3)
+  await sequence(pool)
+  let waits = IDLE
+  const relay = createRelay({
+    ...{ pool, log: pino({ level: 'silent' }), format: 'protobuf', random: () => waits },
+    openSink: () => openSink(server),
+  })
+  relay.start()
+  onTestFinished(() => relay.stop())
+  await untilPublished(pool, server, STREAM)
+  await waitFor(() => expect(relay.published()).toBe(3))
+
+  // Another instance publishes one event meanwhile, and dies.
+  const { end } = await readLogState(pool)
+  await writeEvents(pool, 2)
+  await sequence(pool)
+  const { entries } = await readLog(pool, end.position + 1n, 1)
+  const other = await openSink(server)
+  onTestFinished(() => other.close())
+  await other.append((await other.latest())!, toMessage(entries[0]!, end.epoch, 'protobuf'))
+  waits = 0
+  relay.wake()
+  await untilPublished(pool, server, STREAM)
+  await expectMirror(pool, await useReader(server), STREAM)
+  await waitFor(() => expect(relay.published()).toBe(4))
+})
