@@ -210,7 +210,8 @@ export async function listPendingEndpoints(
           order by endpoint_id, due_at limit 1) next
         where p.number < $3
       )
-      select p.endpoint_id as id, e.concurrency, e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
+      select p.endpoint_id as id,
+        case when e.ordered then 1 else e.concurrency end as concurrency, e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
       from pending p cross join lateral (
         select concurrency, rate_limit, ordered, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = p.endpoint_id offset 0) e

@@ -43,15 +43,14 @@ export function limitRates(
     ...limiter,
     allot(endpoints, waiting) {
       for (const endpoint of endpoints) update(endpoint)
-      const allotments = limiter.allot(endpoints, waiting)
-      if (rates.size === 0) return allotments
-      return allotments
-        .map(({ endpointId, share }) => {
-          // What waits has not taken its token yet.
-          const left = availableTo(endpointId) - waiting(endpointId)
-          return { endpointId, share: Math.min(share, left) }
-        })
-        .filter(({ share }) => share > 0)
+      if (rates.size === 0) return limiter.allot(endpoints, waiting)
+      // Those without a token take no part of what endpoints share.
+      const able = endpoints.filter(({ id }) => availableTo(id) > waiting(id))
+      return limiter.allot(able, waiting).map(({ endpointId, share }) => {
+        // What waits has not taken its token yet.
+        const left = availableTo(endpointId) - waiting(endpointId)
+        return { endpointId, share: Math.min(share, left) }
+      })
     },
     wantsMore: (endpointId, waiting) =>
       availableTo(endpointId) > waiting && limiter.wantsMore(endpointId, waiting),

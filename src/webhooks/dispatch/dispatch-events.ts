@@ -67,7 +67,8 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
         ${selectEventsAfter('(select position from dispatcher)', '$1')}
       ), matched as (
         select e.id as endpoint_id, n.position, n.business_sequence as sequence,
-          lag(n.business_sequence) over (partition by e.id order by n.position) as previous, coalesce(e.disabled_at is null and not e.ordered
+          lag(n.business_sequence) over (partition by e.id order by n.position) as previous,
+          coalesce(e.disabled_at is null and not e.ordered
           and row_number() over (partition by e.id order by n.position) <= a.share, false
         ) as claimed
         from next n
