@@ -3,7 +3,7 @@ import { bigintArray } from '../postgres/binary-arrays.ts'
 import { boundedScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import { EVENTS, FLOOR } from './log.sql.ts'
+import { FLOOR } from './log.sql.ts'
 import { readLogState } from './log-state.ts'
 
 /** A stored event of the log. */
@@ -91,7 +91,7 @@ interface BusinessPage {
 }
 
 /** The most events that a page passes over to find those of some kinds. */
-const SCANNED_MAX = 5_000
+const SCANNED_MAX = 1_000
 
 /** Events of one business and mode after a sequence number, in order of the sequence. */
 export async function readBusinessLog(
@@ -100,7 +100,9 @@ export async function readBusinessLog(
 ): Promise<BusinessPage> {
   const scan = boundedScan({
     columns: COLUMNS,
-    from: EVENTS,
+    // `offset 0` makes it look up one event after the other, and stop when the page is full.
+    from: `event_log l
+      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
     table: 'event_log l',
     key: 'business_sequence',
     order: 'asc',

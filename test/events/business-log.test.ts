@@ -42,8 +42,8 @@ test('lists the events of some kinds, and says whether more follow', async () =>
 test('passes over a bounded number of events in a page, and finds what follows them', async () => {
   const { pool } = db.database
   const businessId = 'biz_rare'
-  await writeEvents(pool, 12_000, { businessId })
+  await writeEvents(pool, 2_500, { businessId })
   await writeEvents(pool, 1, { businessId, kind: PAID })
   await sequence(pool)
-  expect(await readAll(businessId, [PAID], 10)).toEqual({ found: [12_001n], pages: 3 })
+  expect(await readAll(businessId, [PAID], 10)).toEqual({ found: [2_501n], pages: 3 })
 })
