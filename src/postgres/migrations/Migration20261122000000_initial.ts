@@ -293,6 +293,7 @@ create table webhook_endpoint (
   constraint webhook_endpoint_disabled check (((disabled_at is null) = (disabled_reason is null)) and disabled_reason
     in ('REQUESTED', 'GONE', 'FAILING')));
 create index webhook_endpoint_business_id_id_index on webhook_endpoint (business_id, id);
+create index webhook_endpoint_connection_index on webhook_endpoint (id) where (connection_encrypted is not null);
 create table webhook_secret (
   endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),

@@ -40,7 +40,14 @@ export const EndpointEntity = defineEntity({
     disabledReason: p.text().$type<DisabledReason>().nullable(),
     deletedAt: p.datetime(3).nullable(),
   },
-  indexes: [{ properties: ['business', 'id'] }],
+  indexes: [
+    { properties: ['business', 'id'] },
+    {
+      name: 'webhook_endpoint_connection_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "webhook_endpoint" (${columns.id}) where connection_encrypted is not null`,
+    },
+  ],
   checks: [
     { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit between 0 and 1000' },
     { name: 'webhook_endpoint_concurrency', expression: 'concurrency between 1 and 50' },
