@@ -9,7 +9,6 @@ import { toRequestedOptions } from './connections/message.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
 import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
-import { skipDelivery } from './deliveries/skip-delivery.ts'
 import { createEndpoint } from './endpoints/create-endpoint.ts'
 import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
 import type { EndpointContext } from './endpoints/endpoint-context.ts'
@@ -22,6 +21,7 @@ import {
   toDeliveryState,
   toEndpointMessage,
 } from './message.ts'
+import { skipDelivery } from './ordered/skip-delivery.ts'
 
 export function createWebhookRpc(
   context: EndpointContext,

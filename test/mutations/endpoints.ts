@@ -1,12 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are source code
 import { inFile } from './mutation.ts'
 
-const ORDERED = 'test/webhooks/deliveries/ordered.test.ts'
+const ORDERED = 'test/webhooks/ordered/ordered.test.ts'
 const PREVIOUS = 'test/webhooks/deliveries/previous-sequence.test.ts'
 const CONNECTION = 'test/webhooks/connections/connection.test.ts'
 const OAUTH2 = 'test/webhooks/connections/oauth2.test.ts'
 
-const ordered = inFile('src/webhooks/deliveries/claim-ordered.ts', ORDERED)
+const ordered = inFile('src/webhooks/ordered/claim-ordered.ts', ORDERED)
 const record = inFile('src/webhooks/deliveries/record-attempt.ts', ORDERED)
 const previous = inFile('src/webhooks/dispatch/dispatch-events.ts', PREVIOUS)
 const drop = inFile('src/webhooks/retention/drop-deliveries.ts', PREVIOUS)

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { EVENTS } from '../../events/log.sql.ts'
-import { lowerOrderedFrom } from './claim-ordered.ts'
+import { lowerOrderedFrom } from '../ordered/claim-ordered.ts'
 import { type DeliveryKey, inCte } from './delivery-keys.ts'
 
 /** Which deliveries of an endpoint are sent again, and how many per statement. */

@@ -5,9 +5,9 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
+import { claimAllotted } from '../ordered/claim-ordered.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
 import { type Claim, listPendingEndpoints, type PendingEndpoint } from './claim-deliveries.ts'
-import { claimAllotted } from './claim-ordered.ts'
 import {
   type Allotment,
   type ConcurrencyLimiter,

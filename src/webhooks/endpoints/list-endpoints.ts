@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { connectionOf } from '../connections/apply-connection.ts'
-import { readBlocks } from '../deliveries/read-blocks.ts'
 import type { EndpointWithSecrets } from '../message.ts'
+import { readBlocks } from '../ordered/read-blocks.ts'
 import { EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
-import type { OrderBlock } from './delivery.ts'
+import type { OrderBlock } from '../deliveries/delivery.ts'
 
 /** How many waiting deliveries are counted. */
 const WAITING_MAX = 1_000

@@ -1,7 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { DEADLINES } from '../../postgres/client.ts'
-import { lastPosition } from '../dispatch/dispatcher-position.ts'
 import {
   type Claim,
   type ClaimRow,
@@ -9,10 +8,11 @@ import {
   claimDeliveries,
   readClaims,
   selectClaimed,
-} from './claim-deliveries.ts'
-import type { Allotment } from './concurrency-limiter.ts'
-import { inCte } from './delivery-keys.ts'
-import type { ClaimKey } from './end-claims.ts'
+} from '../deliveries/claim-deliveries.ts'
+import type { Allotment } from '../deliveries/concurrency-limiter.ts'
+import { inCte } from '../deliveries/delivery-keys.ts'
+import type { ClaimKey } from '../deliveries/end-claims.ts'
+import { lastPosition } from '../dispatch/dispatcher-position.ts'
 
 /** `ordered_from` moves by more positions than this: so most claims do not write it. */
 const MOVED_MIN = 500
