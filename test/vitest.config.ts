@@ -18,15 +18,18 @@ export const common = (name: string) => ({
   outputFile: { json: `node_modules/.vitest/${name}.json` },
 })
 
-/** Files that take half a minute each: `npm run test:faults` runs them, so that `npm test` stays quick. */
+/** Files that take twenty seconds or more each: `npm run test:faults` runs them, so that `npm test` stays quick. */
 export const SLOW_FILES = [
   'test/accounts/live-openings.test.ts',
+  'test/app/main.test.ts',
   'test/app/workers/limits.test.ts',
+  'test/cli/doctor.test.ts',
   'test/cli/reconcile.test.ts',
   'test/client/subscribe.test.ts',
   'test/crypto/master-key.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/tls/tls-process.test.ts',
+  'test/settlement/verify-events.test.ts',
   'test/webhooks/deliveries/claimed-as-made.test.ts',
 ]
 

@@ -141,8 +141,22 @@ abstract class PooledClient extends pg.Client {
     const last = args.at(-1)
     if (typeof last === 'function') args[args.length - 1] = this.#watch(last as Callback)
     const result = Reflect.apply(super.query, this, args)
-    if (result instanceof Promise) result.catch(this.#watch(() => undefined))
+    if (result instanceof Promise) {
+      result.catch(this.#watch(() => undefined))
+      if (isTransactionEdge(args[0])) result.catch(() => this.#giveBack())
+    }
     return result as never
+  }
+
+  /**
+   * Returns the connection to its pool, to be closed: Kysely 0.29 keeps it for ever if `begin` or `rollback`
+   * fails. A later release by its user has no effect.
+   */
+  #giveBack(): void {
+    const held = this as unknown as Pick<pg.PoolClient, 'release'>
+    const { release } = held
+    held.release = () => undefined
+    release?.(true)
   }
 
   #checkStandbyWaits(done: (error: Error | null) => void): void {
@@ -184,6 +198,12 @@ abstract class PooledClient extends pg.Client {
       callback(error, result)
     }
   }
+}
+
+/** Whether a statement begins a transaction, or rolls it back. */
+function isTransactionEdge(query: unknown): boolean {
+  const text = typeof query === 'string' ? query : (query as { text?: unknown } | null)?.text
+  return typeof text === 'string' && /^(begin|start transaction|rollback$)/.test(text)
 }
 
 function isNamed(query: unknown): query is { readonly name: string } {

@@ -4,9 +4,13 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   MATRIX: 'full',
-  SCHEDULES: '1500',
-  SEQUENCES: '150',
-  RELAY_EVENTS: '20000',
+  SCHEDULES: '1000',
+  SEQUENCES: '100',
+  RELAY_EVENTS: '10000',
+  EVENTS: '50000',
+  FUZZ_REQUESTS: '10000',
+  WEBHOOK_PAYMENTS: '8000',
+  WEBHOOK_KILLS: '8',
 }
 
 // Kills, floods, soaks and long property tests, which take minutes rather than seconds.

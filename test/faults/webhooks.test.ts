@@ -18,8 +18,8 @@ import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { until } from '../webhooks/fixture.ts'
 import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
-const PAYMENTS = Number(process.env['PAYMENTS'] ?? 20_000)
-const KILLS = Number(process.env['KILLS'] ?? 20)
+const PAYMENTS = Number(process.env['WEBHOOK_PAYMENTS'] ?? 20_000)
+const KILLS = Number(process.env['WEBHOOK_KILLS'] ?? 20)
 const ENDPOINTS = 3
 const BATCH = 50
 const SENDERS = 3

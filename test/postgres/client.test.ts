@@ -1,8 +1,10 @@
 import pg, { type Pool } from 'pg'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
 import { createClientClass } from '../../src/postgres/client.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { isRetryable } from '../../src/postgres/is-retryable.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
 import { startProxy } from '../client/proxy.ts'
 import { useDatabase } from '../support/database.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -55,6 +57,33 @@ describe('a query that misses its deadline', () => {
     expect(isRetryable(wrapped)).toBe(true)
   })
 })
+
+test.each(['begin', 'rollback'])(
+  'a connection that is lost at %s makes room in the pool',
+  async (statement) => {
+    const { orm, pool, close } = await openDatabase(db.url, ENTITIES, { connectionsMax: 2 })
+    onTestFinished(close)
+    pool.on('connect', (client) => {
+      const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>
+      const losing = async (...args: unknown[]) => {
+        const lost = (args[0] as { text?: string } | undefined)?.text ?? args[0]
+        if (lost === statement) {
+          await query('select pg_terminate_backend(pg_backend_pid())').catch(() => undefined)
+        }
+        return query(...args)
+      }
+      client.query = losing as typeof client.query
+    })
+    for (let time = 1; time <= 5; time++) {
+      const run = orm.em.fork().transactional(async (em) => {
+        await em.execute('select 1')
+        throw new Error('rolled back')
+      })
+      await expect(run).rejects.toThrow()
+      expect(pool.totalCount).toBe(pool.idleCount)
+    }
+  },
+)
 
 test('a transaction that sets its statement time-out has a deadline of its own', async () => {
   const pool = openPool({ query_timeout: 300 })

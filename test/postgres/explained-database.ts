@@ -16,6 +16,7 @@ export interface PlanNode {
   readonly 'Node Type': string
   readonly 'Relation Name'?: string
   readonly 'Actual Rows': number
+  readonly 'Rows Removed by Filter'?: number
   readonly 'Actual Loops': number
   readonly 'Shared Hit Blocks': number
   readonly 'Shared Read Blocks': number

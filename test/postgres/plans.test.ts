@@ -11,6 +11,7 @@ import {
   type Explained,
   type ExplainedDatabase,
   nodesOf,
+  type PlanNode,
   useExplainedDatabase,
 } from './explained-database.ts'
 import { type ListRow, listRows, requestsOf } from './list-rows.ts'
@@ -110,9 +111,14 @@ function inputOf({ plan }: Explained, type: RegExp): number {
   return Math.max(0, ...rows)
 }
 
+/** The rows that a node reads, also those that it leaves out. A partition that was made ahead has none. */
+function readRows(node: PlanNode): number {
+  return node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)
+}
+
 function scannedTables({ plan }: Explained): string[] {
   return [...nodesOf(plan)]
-    .filter((node) => node['Node Type'] === 'Seq Scan')
+    .filter((node) => node['Node Type'] === 'Seq Scan' && readRows(node) > 0)
     .map((node) => node['Relation Name'] ?? '')
     .filter((table) => !SMALL.has(table))
 }

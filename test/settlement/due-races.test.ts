@@ -75,7 +75,10 @@ function stopBeforeStatements(actor: Actor, client: pg.PoolClient): void {
         }
       })
       // The server ends the connection, and with it the transaction, as when a process is killed.
-      if (dies) await query('select pg_terminate_backend(pg_backend_pid())')
+      if (dies)
+        await Promise.resolve(query('select pg_terminate_backend(pg_backend_pid())')).catch(
+          () => {},
+        )
     }
     return query(...args)
   }

@@ -26,7 +26,7 @@ const db = useDatabase(8)
 
 /** Printed in the test title: SEED=… repeats a run. */
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-const SEQUENCES = Number(process.env['SEQUENCES'] ?? 60)
+const SEQUENCES = Number(process.env['SEQUENCES'] ?? 30)
 
 const clock = testClock(Date.UTC(2026, 10, 20, 12))
 let first: ReturnType<typeof createInstance>

@@ -157,7 +157,11 @@ export async function openReader(server: Pick<NatsServer, 'address'>): Promise<S
       return found
     },
     info: (stream) => manager.streams.info(stream),
-    last: (stream) => manager.streams.getMessage(stream, { last_by_subj: '>' }),
+    async last(stream) {
+      // NATS 2.9 crashes now and then when it is asked for the last message of a stream that is empty.
+      const { state } = await manager.streams.info(stream)
+      return state.messages === 0 ? null : manager.streams.getMessage(stream, { last_by_subj: '>' })
+    },
     close: () => connection.close(),
   }
 }

@@ -122,9 +122,11 @@ class JetStreamSink implements EventSink {
 
   /** The last message that is stored; undefined: none. */
   async #readLast({ config: { name }, state }: StreamInfo): Promise<StoredMsg | undefined> {
+    // NATS 2.9 crashes now and then when it is asked for the last message of a stream that is empty.
+    if (state.messages === 0) return undefined
     const { streams } = this.#manager
     const last = await streams.getMessage(name, { last_by_subj: '>' })
-    if (last !== null || state.messages === 0) return last ?? undefined
+    if (last !== null) return last
     // NATS 2.9 finds no last message if messages at the end were deleted.
     const { state: detailed } = await streams.info(name, { deleted_details: true })
     const deleted = new Set(detailed.deleted)
