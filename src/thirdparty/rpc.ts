@@ -6,6 +6,7 @@ import { callingBusiness } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { endpointKindFaults } from '../events/event-kinds.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -119,11 +120,15 @@ export function createThirdPartyRpc({
     },
     async listEvents(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const limit = request.limit || EVENTS_DEFAULT
+      const faults = endpointKindFaults(request.kinds)
+      if (faults.length > 0) throw invalidFields(faults)
+      const { after, kinds } = request
+      const selected = { after, kinds, limit: request.limit || EVENTS_DEFAULT }
       const data = await read(async (on) => {
-        const entries = await readBusinessLog(on, businessId, live, request.after, limit)
+        const { entries, ...page } = await readBusinessLog(on, { businessId, live, ...selected })
         const { epoch } = await readLogState(on)
-        return { events: entries.map(toEventBody), epoch }
+        const events = entries.map((entry) => toEventBody(entry))
+        return { events, epoch, hasMore: page.hasMore, nextAfter: Number(page.nextAfter) }
       })
       return { status: true, message: 'Events retrieved', data }
     },

@@ -2,6 +2,7 @@ import { ACCESS } from './access.ts'
 import { BANKING } from './banking.ts'
 import { DISPATCH } from './dispatch.ts'
 import { DUE_SETTLEMENTS } from './due.ts'
+import { ENDPOINT_OPTIONS } from './endpoints.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
@@ -27,6 +28,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...DUE_SETTLEMENTS,
   ...WEBHOOKS,
   ...DISPATCH,
+  ...ENDPOINT_OPTIONS,
   ...BANKING,
   ...ACCESS,
 ]

@@ -13,6 +13,7 @@ export type AuditAction =
   | 'business.create'
   | 'business.update'
   | 'delivery.redeliver'
+  | 'delivery.skip'
   | 'endpoint.create'
   | 'endpoint.delete'
   | 'endpoint.recover'

@@ -9,6 +9,7 @@ import {
   ListDeliveriesResponseSchema,
   RecoverResponseSchema,
   RedeliverResponseSchema,
+  SkipDeliveryResponseSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
@@ -99,6 +100,13 @@ export const showDelivery = serviceAction<object>(async (service, options, deliv
 export const redeliver = serviceAction<object>(async (service, options, deliveryId) => {
   const response = await service.client(WebhookService).redeliver({ deliveryId })
   printResponse(options, RedeliverResponseSchema, response, () =>
+    response.delivery ? fields(response.delivery, DELIVERY) : '',
+  )
+})
+
+export const skipDelivery = serviceAction<object>(async (service, options, deliveryId) => {
+  const response = await service.client(WebhookService).skipDelivery({ deliveryId })
+  printResponse(options, SkipDeliveryResponseSchema, response, () =>
     response.delivery ? fields(response.delivery, DELIVERY) : '',
   )
 })

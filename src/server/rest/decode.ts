@@ -75,6 +75,9 @@ function readerOf(field: DescField): Read {
     }
   }
   if (field.fieldKind === 'list' && field.listKind === 'message') return readList(field.message)
+  if (field.fieldKind === 'list' && field.listKind === 'scalar') {
+    if (field.scalar === ScalarType.STRING) return readTextList
+  }
   if (field.fieldKind === 'map' && field.mapKind === 'scalar') return readTexts
   throw new Error(`${field.parent.typeName}.${field.name} has a type that REST requests do not use`)
 }
@@ -96,6 +99,11 @@ function readWhole(value: unknown, max: number, convert: (value: number) => unkn
   const fits = typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= max
   return fits ? { value: convert(value) } : expect('a whole number')
 }
+
+const readTextList: Read = (value) =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string')
+    ? { value }
+    : expect('a list of strings')
 
 /** An object whose values are texts. */
 const readTexts: Read = (value) => {

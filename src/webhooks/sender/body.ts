@@ -36,9 +36,11 @@ import type { LogEntry } from '../../events/read-log.ts'
 /** An event as businesses see it, in webhooks and in listEvents. */
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
 
-/** Creates a function that converts stored events to bodies. */
-export function createToEventBody(timeText: TimeText): (entry: LogEntry) => EventBodyFields {
-  return (entry) => {
+/** Creates a function that converts stored events to bodies; `listEvents` has no previous sequence. */
+export function createToEventBody(
+  timeText: TimeText,
+): (entry: LogEntry, previousSequence?: number) => EventBodyFields {
+  return (entry, previousSequence) => {
     const { payload } = fromBinary(EventSchema, entry.payload)
     assert(payload.case, `event ${entry.eventId} has a payload`)
     return {
@@ -49,6 +51,7 @@ export function createToEventBody(timeText: TimeText): (entry: LogEntry) => Even
         sequence: Number(entry.businessSequence),
         live: entry.live,
         epoch: entry.epoch,
+        ...(previousSequence !== undefined && { previousSequence }),
       },
     }
   }
