@@ -85,9 +85,10 @@ const MAY_IMPORT_GEN = [
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
   /\/(rpc|message)\.ts$/,
-  /^events\/(subscribe|tail-window)\.ts$/,
-  // `webhooks.ts` composes that domain's rpcs; `sender/body.ts` reads the payload of events.
-  /^webhooks\/(sender\/body|webhooks)\.ts$/,
+  /^events\/(subscribe|tail-window|event-kinds)\.ts$/,
+  // `webhooks.ts` composes that domain's rpcs; `sender/body.ts` reads the payload of events; the
+  // catalogue describes messages of the contract.
+  /^webhooks\/(sender\/body|webhooks|catalogue\/[\w-]+)\.ts$/,
 ]
 
 interface Import {

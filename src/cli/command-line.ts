@@ -110,12 +110,12 @@ const NOUNS: readonly Noun[] = [
     name: 'webhook',
     summary:
       'webhook endpoints: add, list, remove, update, rotate, test, listen; their deliveries: ' +
-      'deliveries, delivery, redeliver, recover',
+      'deliveries, delivery, redeliver, skip, recover',
     load: async () => (await import('./webhook/webhook.ts')).webhook,
   },
   {
     name: 'events',
-    summary: 'the event log: tail, epoch bump',
+    summary: 'the event log: tail, kinds, epoch bump',
     load: async () => (await import('./events/events.ts')).events,
   },
   {

@@ -9,8 +9,13 @@ export interface WebhookEvent {
     readonly type: string
     /** The same on every attempt: use it to ignore an event that was already handled. */
     readonly event_id: string
-    /** 1, 2, 3 … without a gap for each business: a gap means that an event was missed. */
+    /** 1, 2, 3 … for each business, over events of every kind. */
     readonly sequence: number
+    /**
+     * The sequence of the event before it that this endpoint is sent, 0 for the first: if that event
+     * did not arrive, it was missed.
+     */
+    readonly previous_sequence: number
     readonly [field: string]: unknown
   }
 }

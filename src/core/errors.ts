@@ -30,6 +30,7 @@ export const REASONS = {
   not_held: ['FAILED_PRECONDITION', 409],
   endpoint_disabled: ['FAILED_PRECONDITION', 409],
   event_expired: ['FAILED_PRECONDITION', 409],
+  delivery_completed: ['FAILED_PRECONDITION', 409],
   payload_too_large: ['RESOURCE_EXHAUSTED', 413],
   unsupported_media_type: ['INVALID_ARGUMENT', 415],
   rate_limited: ['RESOURCE_EXHAUSTED', 429],

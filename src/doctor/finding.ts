@@ -11,6 +11,7 @@ export type Area =
   | 'Relay'
   | 'Banks'
   | 'Settlement'
+  | 'Webhooks'
   | 'Service'
 
 /** The result of one check. */

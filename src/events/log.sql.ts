@@ -17,5 +17,5 @@ export const FLOOR = '(select floor from event_retention where id = 1)'
 
 /** SQL: the first events after a position, in order. */
 export const selectEventsAfter = (position: string, limit: string) =>
-  `select position, outbox_seq, business_id, live from event_log
+  `select position, outbox_seq, business_id, live, business_sequence from event_log
     where position > ${position} order by position limit ${limit}`

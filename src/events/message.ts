@@ -4,11 +4,14 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { assert } from '../core/errors.ts'
 import { type Cursor, encodeCursor, tagOf } from './cursor.ts'
+import { isEventKind } from './event-kinds.ts'
 import type { LogEntry } from './read-log.ts'
 
 /** Encodes an event for the outbox, without its position in the log. */
 export function encodeEvent(event: Event): Uint8Array {
+  assert(isEventKind(event.kind), `the catalogue has the kind ${event.kind}`)
   return toBinary(EventSchema, event)
 }
 

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import type { Owner } from '../auth/method-policy.ts'
 import { bigintArray } from '../postgres/binary-arrays.ts'
+import { boundedScan } from '../postgres/bounded-scan.ts'
 import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { FLOOR } from './log.sql.ts'
@@ -71,22 +72,60 @@ export async function readPositions(pool: Pool, positions: readonly bigint[]): P
   return result.rows.map(toEntry)
 }
 
+/** Which events of a business to read. */
+interface BusinessEvents {
+  readonly businessId: string
+  readonly live: boolean
+  /** Only events with a greater sequence. */
+  readonly after: bigint
+  /** Empty: all kinds. */
+  readonly kinds: readonly string[]
+  readonly limit: number
+}
+
+/** A page of events of a business. */
+interface BusinessPage {
+  readonly entries: readonly LogEntry[]
+  readonly hasMore: boolean
+  /** The sequence after which the next page begins. */
+  readonly nextAfter: bigint
+}
+
+/** The most events that a page passes over to find those of some kinds. */
+const SCANNED_MAX = 1_000
+
 /** Events of one business and mode after a sequence number, in order of the sequence. */
 export async function readBusinessLog(
   pool: Queryable,
-  businessId: string,
-  live: boolean,
-  afterSequence: bigint,
-  limit: number,
-): Promise<LogEntry[]> {
-  const result = await pool.query<Row>({
-    name: 'event-log-read-business',
-    text: `select ${COLUMNS} from event_log l join outbox o on o.seq = l.outbox_seq
-      where l.business_id = $1 and l.live = $2 and l.business_sequence > $3 and l.position > ${FLOOR}
-      order by l.business_sequence limit $4`,
-    values: [businessId, live, afterSequence, limit],
+  { businessId, live, after, kinds, limit }: BusinessEvents,
+): Promise<BusinessPage> {
+  const scan = boundedScan({
+    columns: COLUMNS,
+    // `offset 0` makes it look up one event after the other, and stop when the page is full.
+    from: `event_log l
+      cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
+    table: 'event_log l',
+    key: 'business_sequence',
+    order: 'asc',
+    range: `l.business_id = $1 and l.live = $2 and l.business_sequence > $3 and l.position > ${FLOOR}`,
+    filter: "$5::text[] = '{}' or kind = any($5)",
+    limit: '$4',
+    rowsMax: SCANNED_MAX,
   })
-  return result.rows.map(toEntry)
+  const { rows } = await pool.query<{ read_up_to: string | null } & (Row | { event_id: null })>({
+    name: 'event-log-read-business',
+    text: `with ${scan}
+      select edge.read_up_to, page.* from edge left join page on true order by business_sequence`,
+    // One more than the page has room for says whether others follow.
+    values: [businessId, live, after, limit + 1, kinds],
+  })
+  const entries = rows.filter((row) => row.event_id !== null).map(toEntry)
+  const page = entries.slice(0, limit)
+  const last = page.at(-1)?.businessSequence ?? after
+  if (entries.length > limit) return { entries: page, hasMore: true, nextAfter: last }
+  const readUpTo = rows[0]?.read_up_to
+  if (!readUpTo) return { entries: page, hasMore: false, nextAfter: last }
+  return { entries: page, hasMore: true, nextAfter: BigInt(readUpTo) }
 }
 
 /** Whose an event of the log is; undefined if there is no such event. */

@@ -1,8 +1,10 @@
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { actorOf, credentialStatusKey } from '../auth/caller.ts'
+import { invalidFields } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import { bumpEpoch } from './bump-epoch.ts'
+import { kindFaults } from './event-kinds.ts'
 import { readLogState } from './log-state.ts'
 import { toEventMessage } from './message.ts'
 import { readBusinessLog } from './read-log.ts'
@@ -25,12 +27,18 @@ export function createEventRpc(dependencies: Dependencies): ServiceImpl<typeof E
     subscribe: (request, { signal, values }) =>
       subscribe(dependencies, request, signal, values.get(credentialStatusKey)),
     async listEvents(request) {
-      const { businessId, test, after } = request
-      const limit = request.limit || LIMIT_DEFAULT
+      const { businessId, test, after, kinds } = request
+      const faults = kindFaults(kinds)
+      if (faults.length > 0) throw invalidFields(faults)
+      const selected = { after, kinds, limit: request.limit || LIMIT_DEFAULT }
       return dependencies.database.read(async (on) => {
-        const entries = await readBusinessLog(on, businessId, !test, after, limit)
+        const { entries, ...page } = await readBusinessLog(on, {
+          businessId,
+          live: !test,
+          ...selected,
+        })
         const { epoch } = await readLogState(on)
-        return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch }
+        return { events: entries.map((entry) => toEventMessage(entry, epoch)), epoch, ...page }
       })
     },
     bumpEpoch: (_request, context) => bumpEpoch(dependencies.database.pool, actorOf(context)),

@@ -6,8 +6,10 @@ import type {
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import type { CredentialStatus } from '../auth/caller.ts'
 import { watchCredential } from '../auth/credential-watch.ts'
+import { invalidFields } from '../core/errors.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Cursor } from './cursor.ts'
+import { kindFaults } from './event-kinds.ts'
 import { type LogState, placeOf, readLogState } from './log-state.ts'
 import { toCheckpointItem } from './message.ts'
 import { readPositionBefore } from './read-log.ts'
@@ -39,7 +41,8 @@ interface Dependencies {
  * cancels it, the last item is a checkpoint too.
  *
  * @param credential the status of the caller's credential
- * @throws Fault invalid_cursor, stale_cursor, expired_cursor: see `placeOf`. The last two also
+ * @throws Fault validation_failed (a kind that does not exist). invalid_cursor, stale_cursor,
+ * expired_cursor: see `placeOf`. The last two also
  * end a running stream: stale_cursor if events that it was sent are lost in a failover,
  * expired_cursor if the subscriber is so slow that retention deletes its next events. unauthorized: the credential was revoked or has
  * expired
@@ -50,6 +53,8 @@ export async function* subscribe(
   cancelled: AbortSignal,
   credential: CredentialStatus,
 ): AsyncGenerator<SubscribeResponse> {
+  const faults = kindFaults(request.kinds)
+  if (faults.length > 0) throw invalidFields(faults)
   const matches = createFilter(request)
   const { pool } = database
   const state = await readLogState(pool)

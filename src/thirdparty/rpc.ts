@@ -6,6 +6,8 @@ import { getAccount } from '../accounts/get-account.ts'
 import { callingBusiness } from '../auth/caller.ts'
 import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
+import { invalidFields } from '../core/errors.ts'
+import { endpointKindFaults } from '../events/event-kinds.ts'
 import { readLogState } from '../events/log-state.ts'
 import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
@@ -144,12 +146,15 @@ export function createThirdPartyRpc(
     },
     async listEvents(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const limit = request.limit || EVENTS_DEFAULT
+      const faults = endpointKindFaults(request.kinds)
+      if (faults.length > 0) throw invalidFields(faults)
+      const { after, kinds } = request
+      const selected = { after, kinds, limit: request.limit || EVENTS_DEFAULT }
       const data = await read(async (on) => {
-        const found = await readBusinessLog(on, businessId, live, request.after, limit + 1)
-        const entries = found.slice(0, limit)
+        const { entries, ...page } = await readBusinessLog(on, { businessId, live, ...selected })
         const { epoch } = await readLogState(on)
-        return { events: entries.map(toEventBody), epoch, hasMore: found.length > limit }
+        const events = entries.map((entry) => toEventBody(entry))
+        return { events, epoch, hasMore: page.hasMore, nextAfter: Number(page.nextAfter) }
       })
       return { status: true, message: 'Events retrieved', data }
     },

@@ -14,14 +14,24 @@ import {
   EndpointSchema,
   EndpointStatus,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import type { DeliveryState, StoredAttempt, StoredDelivery } from './deliveries/delivery.ts'
+import type { Connection } from './connections/connection.ts'
+import { toConfiguredOptions } from './connections/message.ts'
+import type {
+  DeliveryState,
+  OrderBlock,
+  StoredAttempt,
+  StoredDelivery,
+} from './deliveries/delivery.ts'
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
 import type { DisabledReason, EndpointEventKind } from './endpoints/endpoint.ts'
 
-/** An endpoint with its active signing secrets, newest first. */
+/** An endpoint with its active signing secrets, newest first, and what else requests carry. */
 export interface EndpointWithSecrets {
   readonly endpoint: Endpoint
   readonly secrets: readonly Secret[]
+  readonly connection: Connection | undefined
+  /** What the next events of an ordered endpoint wait for; only in lists. */
+  readonly blockedBy?: OrderBlock | undefined
 }
 
 const DISABLED_REASONS: Readonly<Record<DisabledReason, DisabledReasonMessage>> = {
@@ -36,7 +46,8 @@ const STATUSES: Readonly<Record<DeliveryState, DeliveryStatus>> = {
   FAILED: DeliveryStatus.FAILED,
 }
 
-export function toEndpointMessage({ endpoint, secrets }: EndpointWithSecrets): EndpointMessage {
+export function toEndpointMessage(described: EndpointWithSecrets): EndpointMessage {
+  const { endpoint, secrets, connection, blockedBy } = described
   const { disabledAt, failingSince } = endpoint
   return create(EndpointSchema, {
     id: endpoint.id,
@@ -55,6 +66,7 @@ export function toEndpointMessage({ endpoint, secrets }: EndpointWithSecrets): E
       createdAt: timestampFromDate(createdAt),
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
     })),
+    options: toConfiguredOptions(endpoint, connection, blockedBy),
   })
 }
 
@@ -66,7 +78,8 @@ export function encodeEndpointEvent(
   endpoint: Endpoint,
   event: { readonly eventId: string; readonly kind: EndpointEventKind; readonly nowMs: number },
 ): Uint8Array {
-  const value = toEndpointMessage({ endpoint, secrets: [] })
+  const value = toEndpointMessage({ endpoint, secrets: [], connection: undefined })
+  delete value.options
   value.url = new URL(endpoint.url).origin
   const message = create(EventSchema, {
     id: event.eventId,

@@ -2,7 +2,11 @@ import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { actorOf } from '../auth/caller.ts'
+import type { BankNames } from '../banks/bank.ts'
+import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
+import { listEventKinds } from './catalogue/list-event-kinds.ts'
+import { toRequestedOptions } from './connections/message.ts'
 import { getDelivery, listDeliveries } from './deliveries/list-deliveries.ts'
 import { recover, redeliver } from './deliveries/redeliver.ts'
 import { sendTestEvent } from './deliveries/send-test-event.ts'
@@ -18,16 +22,24 @@ import {
   toDeliveryState,
   toEndpointMessage,
 } from './message.ts'
+import { skipDelivery } from './ordered/skip-delivery.ts'
 
-export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof WebhookService> {
+export function createWebhookRpc(
+  context: EndpointContext,
+  timeText: TimeText,
+  bankNames: BankNames,
+): ServiceImpl<typeof WebhookService> {
   const { pool } = context
+  const kinds = listEventKinds(timeText, bankNames)
   return {
     async createEndpoint(request, call) {
-      const created = await createEndpoint(context, request, actorOf(call))
+      const requested = { ...request, ...toRequestedOptions(request.options) }
+      const created = await createEndpoint(context, requested, actorOf(call))
       return { endpoint: toEndpointMessage(created), secret: created.secret }
     },
     async updateEndpoint(request, call) {
-      const updated = await updateEndpoint(context, request, actorOf(call))
+      const change = { ...request, ...toRequestedOptions(request.options) }
+      const updated = await updateEndpoint(context, change, actorOf(call))
       return { endpoint: toEndpointMessage(updated) }
     },
     async listEndpoints({ businessId }) {
@@ -64,6 +76,10 @@ export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof W
       const delivery = await redeliver(context, deliveryId, actorOf(call))
       return { delivery: toDeliveryMessage(delivery) }
     },
+    async skipDelivery({ deliveryId }, call) {
+      const delivery = await skipDelivery(context, deliveryId, actorOf(call))
+      return { delivery: toDeliveryMessage(delivery) }
+    },
     async recover({ endpointId, since }, call) {
       assert(since, 'validation requires since')
       const { signal } = call
@@ -71,5 +87,6 @@ export function createWebhookRpc(context: EndpointContext): ServiceImpl<typeof W
       const recovered = await recover(context, endpointId, sinceMs, signal, actorOf(call))
       return { recovered: BigInt(recovered) }
     },
+    listEventKinds: () => ({ kinds }),
   }
 }

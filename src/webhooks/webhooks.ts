@@ -6,7 +6,9 @@ import type { Clock, TimeText } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Resolve } from '../net/name-resolver.ts'
 import type { Database } from '../postgres/orm.ts'
+import { createLoadConnection } from './connections/load-connection.ts'
 import { CONCURRENCY_LIMITS, type ConcurrencyLimits } from './deliveries/concurrency-limiter.ts'
+import { createSharedRates } from './deliveries/rate-limiter.ts'
 import { createRecorder } from './deliveries/record-attempt.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
 import { Worker } from './deliveries/worker.ts'
@@ -91,13 +93,18 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   // As long as retries last.
   const pausedMaxMs = scheduleMs.reduce((sum, ms) => sum + ms, 0)
   const background = { pool, clock, log, leaseMs, pausedMaxMs }
+  const rates = createSharedRates({ pool, clock, log })
   const onFailure = createHealthWatch({ orm, clock, log, onCommit })
   const worker = new Worker({
     ...background,
     limits: options.concurrencyLimits ?? CONCURRENCY_LIMITS,
     concurrencyOf: others?.concurrencyOf,
+    createRate: rates.create,
     steps: {
-      send: createSender({ encrypter, timeText, bankNames: options.bankNames, httpClient, log }),
+      send: createSender({
+        ...{ encrypter, clock, timeText, bankNames: options.bankNames, httpClient, log },
+        loadConnection: createLoadConnection(pool, encrypter),
+      }),
       record: createRecorder({ ...background, scheduleMs, random: Math.random, onFailure }),
     },
   })
@@ -112,7 +119,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   })
   const context = { orm, pool, encrypter, clock, rules, onCommit, onDue }
   return {
-    rpc: createWebhookRpc(context),
+    rpc: createWebhookRpc(context, timeText, options.bankNames),
     context,
     retention,
     start: () => worker.start(),
@@ -125,7 +132,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     deliveriesDue: () => worker.wake(),
     async stop() {
       await Promise.all([dispatcher.stop(), worker.stop(), retention.stop()])
-      await httpClient.close()
+      await Promise.all([httpClient.close(), rates.stop()])
     },
   }
 }

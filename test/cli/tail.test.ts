@@ -8,7 +8,7 @@ import { sequence, writeEvents } from '../support/events.ts'
 import { startInstance } from '../support/instance.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { startInflow } from './run-inflow.ts'
+import { runHere, startInflow } from './run-inflow.ts'
 
 const service = useService()
 let businessId: string
@@ -174,4 +174,20 @@ test('a slow reader slows the stream down and receives all events', async () => 
   expect(bytes).toBeLessThan(500_000)
   for (const id of ids.slice(1)) expect(idOf(await running.nextLine())).toBe(id)
   expect(proxy.bytes()).toBeGreaterThan(1_000_000)
+})
+
+test('a kind that does not exist is refused, and the kinds are listed', async () => {
+  const refused = tail(service.grpcUrl, '--kind', 'PAYMENT_NOTIFICATON')
+  expect(await refused.exit()).toBe(1)
+  expect(refused.stderr()).toContain('kinds[0]')
+  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const list = await runHere(['events', 'kinds'], env)
+  expect(list.stdout).toMatch(/PAYMENT_NOTIFICATION +all endpoints +A payment arrived/)
+  const one = await runHere(['events', 'kinds', 'ACCOUNT_CREATED', '--json'], env)
+  expect(JSON.parse(one.stdout)).toMatchObject({
+    kind: 'ACCOUNT_CREATED',
+    schema: { title: 'ACCOUNT_CREATED' },
+    example: { event: 'ACCOUNT_CREATED' },
+  })
+  expect(await runHere(['events', 'kinds', 'NOTHING'], env)).toMatchObject({ code: 1, stdout: '' })
 })

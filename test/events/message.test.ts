@@ -21,7 +21,10 @@ const entryOf = (payload: Payload, live: boolean) => ({
   kind: 'PAYMENT_NOTIFICATION',
   occurredAtMs: 5_000,
   payload: encodeEvent(
-    create(EventSchema, { id: 'evt_01abcdefgh', businessId: 'biz_1', ...(payload && { payload }) }),
+    create(EventSchema, {
+      ...{ id: 'evt_01abcdefgh', businessId: 'biz_1', kind: 'PAYMENT_NOTIFICATION' },
+      ...(payload && { payload }),
+    }),
   ),
 })
 const transaction = { case: 'transaction', value: { id: 'txn_1' } } as const

@@ -88,8 +88,14 @@ describe('events that have expired', () => {
     expect(await moneyOf()).toEqual(before)
     const { entries } = await readLog(pool, 1n, 100)
     expect(entries.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
-    const listed = await readBusinessLog(pool, businessId, true, 0n, 100)
-    expect(listed.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
+    const listed = await readBusinessLog(pool, {
+      businessId,
+      live: true,
+      after: 0n,
+      kinds: [],
+      limit: 100,
+    })
+    expect(listed.entries.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
   })
 
   test('stay while webhooks have not been given them', async () => {

@@ -183,6 +183,19 @@ test('subscribers share the same item object, which is built once', async () => 
   expect(items[0]!.value).toBe(items[1]!.value)
 })
 
+test('refuses a kind that does not exist, and names those that do', async () => {
+  const refused = open({ kinds: ['PAYMENT_NOTIFICATION', 'PAYMENT_NOTIFICATON'] }).next()
+  await expect(refused).rejects.toMatchObject({
+    reason: 'validation_failed',
+    fields: [
+      {
+        field: 'kinds[1]',
+        message: expect.stringMatching(/^must be one of PAYMENT_NOTIFICATION, /),
+      },
+    ],
+  })
+})
+
 test('refuses a text that is not a cursor of this service', async () => {
   for (const cursor of [
     'nonsense',

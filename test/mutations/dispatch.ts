@@ -28,7 +28,7 @@ export const DISPATCH = [
   ),
   dispatch(
     'a disabled endpoint receives new webhooks',
-    'coalesce(e.disabled_at is null\n          and row_number()',
+    'coalesce(e.disabled_at is null and not e.ordered\n          and row_number()',
     'coalesce(true\n          and row_number()',
   ),
   dispatch(

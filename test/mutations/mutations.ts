@@ -3,6 +3,7 @@ import { BANKING } from './banking.ts'
 import { BANKS_LOOSE_ENDS } from './banks.ts'
 import { DISPATCH } from './dispatch.ts'
 import { DUE_SETTLEMENTS } from './due.ts'
+import { ENDPOINT_OPTIONS } from './endpoints.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
 import { ONE_TIME } from './one-time.ts'
@@ -28,6 +29,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...DUE_SETTLEMENTS,
   ...WEBHOOKS,
   ...DISPATCH,
+  ...ENDPOINT_OPTIONS,
   ...BANKING,
   ...BANKS_LOOSE_ENDS,
   ...ACCESS,

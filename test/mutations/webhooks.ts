@@ -109,8 +109,8 @@ export const WEBHOOKS = [
   ),
   claim(
     'a deleted endpoint receives webhooks',
-    'where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e',
-    'where id = a.endpoint_id and disabled_at is null offset 0) e',
+    'where id = a.endpoint_id and deleted_at is null and disabled_at is null and not ordered',
+    'where id = a.endpoint_id and disabled_at is null and not ordered',
   ),
   secrets(
     'an expired secret still signs',

@@ -1,10 +1,12 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
-import { type Running, runHere, startInflow } from '../cli/run-inflow.ts'
+import { type Running, runHere, startInflow, temporaryFolder } from '../cli/run-inflow.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { until } from './fixture.ts'
@@ -237,4 +239,32 @@ describe('listening', () => {
     await next.exit()
     expect(await endpoints()).toEqual([])
   }, 60_000)
+})
+
+test('headers and a password come from files, and are not shown', async () => {
+  const folder = temporaryFolder()
+  const [headers, password] = [join(folder, 'headers'), join(folder, 'password')]
+  writeFileSync(headers, 'x-gateway-key: s3cret: 1\n\nx-tenant: shop\n')
+  writeFileSync(password, 'hunter2\n')
+  const id = await addEndpoint()
+  const { stdout } = await run(
+    ...['update', id, '--headers-file', headers],
+    ...['--basic-username', 'inflow', '--basic-password-file', password],
+  )
+  expect(stdout).toMatch(/Headers +x-gateway-key, x-tenant\n/)
+  expect(stdout).toMatch(/Authentication +basic, as inflow/)
+  expect(stdout).not.toMatch(/s3cret|hunter2/)
+  await run('test', id)
+  expect((await receiver.next()).headers).toMatchObject({
+    'x-gateway-key': 's3cret: 1',
+    'x-tenant': 'shop',
+    authorization: `Basic ${Buffer.from('inflow:hunter2').toString('base64')}`,
+  })
+  const removed = await json('update', id, '--remove-headers', '--remove-authentication')
+  expect(removed.endpoint.options).toEqual({ headerNames: [] })
+  writeFileSync(headers, 'x-a: 1\nnonsense s3cret\n')
+  const wrong = await run('update', id, '--headers-file', headers)
+  expect(wrong).toMatchObject({ code: 2, stdout: '' })
+  expect(wrong.stderr).toContain('line 2')
+  expect(wrong.stderr).not.toContain('s3cret')
 })

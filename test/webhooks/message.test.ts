@@ -25,6 +25,13 @@ const endpoint: Endpoint = {
   description: 'shop',
   concurrency: 7,
   afterPosition: 3n,
+  droppedSequence: 0n,
+  rateLimit: 0,
+  ordered: false,
+  orderedFrom: 0n,
+  connectionVersion: 0,
+  connectionEncrypted: null,
+  certificateExpiresAt: null,
   createdAt: new Date(1_000),
   failingSince: null,
   warnedAt: null,
@@ -43,7 +50,7 @@ const secret = (createdMs: number, expiresMs: number | null): Secret => ({
 describe('an endpoint', () => {
   test('shows its settings, and of its secrets only their times', () => {
     const secrets = [secret(5_000, null), secret(4_000, 6_000)]
-    const message = toEndpointMessage({ endpoint, secrets })
+    const message = toEndpointMessage({ endpoint, secrets, connection: undefined })
     expect(message).toMatchObject({
       id: 'ep_1',
       businessId: 'biz_1',
@@ -74,7 +81,11 @@ describe('an endpoint', () => {
         failingSince: new Date(8_000),
         disabledReason,
       }
-      const message = toEndpointMessage({ endpoint: { ...endpoint, ...disabled }, secrets: [] })
+      const message = toEndpointMessage({
+        endpoint: { ...endpoint, ...disabled },
+        secrets: [],
+        connection: undefined,
+      })
       expect(message).toMatchObject({
         status: EndpointStatus.DISABLED,
         disabledReason: DisabledReason[disabledReason],

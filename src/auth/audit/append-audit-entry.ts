@@ -14,6 +14,7 @@ export type AuditAction =
   | 'business.create'
   | 'business.update'
   | 'delivery.redeliver'
+  | 'delivery.skip'
   | 'endpoint.create'
   | 'endpoint.delete'
   | 'endpoint.recover'

@@ -55,6 +55,11 @@ export class TokenBucket {
     return Math.max(1, Math.ceil((1 - this.#tokens) / this.#limit.perSecond))
   }
 
+  /** Milliseconds until the next request is admitted, as of the last refill; 0 if one is now. */
+  get nextInMs(): number {
+    return Math.max(0, Math.ceil(((1 - this.#tokens) / this.#limit.perSecond) * 1_000))
+  }
+
   /** Takes a token. @returns false if there is none */
   take(nowMs: number): boolean {
     if (!this.has(nowMs)) return false

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import { addModeOptions, time } from '../options.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
 import { bumpEpoch } from './epoch.ts'
+import { listKinds } from './kinds.ts'
 import { tail } from './tail.ts'
 
 /** `inflow events` */
@@ -20,9 +21,15 @@ export function events(noun: Command): void {
     .addOption(start('--from-beginning', 'start at the oldest stored event'))
     .addOption(start('--since <time>', 'start at this time (default: now)').argParser(time))
     .addOption(start('--cursor <cursor>', 'start after the event with this cursor'))
-    .option('--kind <kinds...>', 'only events of these kinds (default: all)')
+    .option('--kind <kinds...>', 'only events of these kinds, see events kinds (default: all)')
     .option('--business <ids...>', 'only events of these businesses (default: all)')
     .action(tail)
+  addVerb(noun, 'kinds', {
+    summary: 'list the kinds of events; of one kind, its JSON schema and an example',
+    example: 'events kinds PAYMENT_NOTIFICATION',
+  })
+    .argument('[kind]', 'show this kind only')
+    .action(listKinds)
   addServiceOptions(noun)
   epoch(noun.command('epoch').description('manage the epoch of cursors: bump').helpCommand(false))
 }

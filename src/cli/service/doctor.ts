@@ -7,6 +7,7 @@ import { systemClock } from '../../core/clock.ts'
 import { createEncrypter } from '../../crypto/encryption.ts'
 import { readKeyFiles } from '../../crypto/key-files.ts'
 import { checkBanks, checkBankWork } from '../../doctor/check-banks.ts'
+import { checkCertificates } from '../../doctor/check-certificates.ts'
 import { checkDatabase } from '../../doctor/check-database.ts'
 import { checkEncryption } from '../../doctor/check-encryption.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
@@ -83,6 +84,7 @@ function checkDatabaseAndWork(config: Config): Promise<readonly Finding[]> {
       ...(await guard('Database', () => checkReplicas(pool, config.databaseReadUrls))),
       ...(await guard('Encryption', () => checkKeys(config, database))),
       ...(await guard('Events', () => checkEvents(pool, eventRetentionDays))),
+      ...(await guard('Webhooks', () => checkCertificates(pool, Date.now()))),
       ...(relay ? await guard('Relay', () => checkRelay(pool, relay, eventRetentionDays)) : []),
       ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
       ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),

@@ -10,6 +10,7 @@ import {
   ListDeliveriesResponseSchema,
   RecoverResponseSchema,
   RedeliverResponseSchema,
+  SkipDeliveryResponseSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { EXIT, Failure } from '../failure.ts'
@@ -111,6 +112,13 @@ export const redeliver = serviceAction<object>(async (service, options, delivery
   if (delivery?.status === DeliveryStatus.PENDING) {
     note('The delivery is sent in the background: see inflow webhook delivery.')
   }
+})
+
+export const skipDelivery = serviceAction<object>(async (service, options, deliveryId) => {
+  const response = await service.client(WebhookService).skipDelivery({ deliveryId })
+  printResponse(options, SkipDeliveryResponseSchema, response, () =>
+    response.delivery ? fields(response.delivery, DELIVERY) : '',
+  )
 })
 
 /** The redelivered delivery after its next attempt; as it is if that takes longer than the wait. */

@@ -18,6 +18,7 @@ import { enumName, modeName } from '../options.ts'
 import { type Column, fields, nestedColumns, note, table } from '../output.ts'
 import { printResponse } from '../print-response.ts'
 import { serviceAction } from '../service-action.ts'
+import { blockOf, OPTION_COLUMNS, type OptionFlags, readOptions } from './endpoint-options.ts'
 
 const ROW: readonly Column<Endpoint>[] = [
   { title: 'Id', of: ({ id }) => id },
@@ -27,6 +28,7 @@ const ROW: readonly Column<Endpoint>[] = [
   { title: 'Kinds', of: ({ kinds }) => kinds.join(',') || 'all except ACCOUNT_CREATED' },
   { title: 'Description', of: ({ description }) => description },
   { title: 'Failing since', of: ({ failingSince }) => localTime.format(failingSince) },
+  { title: 'Blocked by', of: blockOf },
   { title: 'Created at', of: ({ createdAt }) => localTime.format(createdAt) },
 ]
 
@@ -43,6 +45,7 @@ const COLUMNS: readonly Column<Endpoint>[] = [
     of: ({ secrets }) =>
       secrets.flatMap(({ expiresAt }) => localTime.format(expiresAt) || []).join(', '),
   },
+  ...nestedColumns(OPTION_COLUMNS, (endpoint: Endpoint) => endpoint.options),
 ]
 
 const ADDED: readonly Column<CreateEndpointResponse>[] = [
@@ -57,7 +60,7 @@ const ROTATED: readonly Column<RotateSecretResponse>[] = [
 
 const SHOWN_ONCE = 'The signing secret is shown only once: store it now.'
 
-interface AddOptions {
+interface AddOptions extends OptionFlags {
   readonly business?: string
   /** The endpoint's URL; that of the service is --service-url here. */
   readonly url: string
@@ -75,6 +78,7 @@ export const addEndpoint = serviceAction<AddOptions>(async (service, options) =>
     description: options.description ?? '',
     concurrency: options.concurrency ?? 0,
     test: options.test ?? false,
+    options: readOptions(options),
   })
   printResponse(options, CreateEndpointResponseSchema, response, () => fields(response, ADDED))
   note(SHOWN_ONCE)
@@ -94,7 +98,7 @@ export const removeEndpoint = serviceAction<object>(async (service, options, end
   note(`Removed ${endpointId}.`)
 })
 
-interface UpdateOptions {
+interface UpdateOptions extends OptionFlags {
   readonly url?: string
   readonly kind?: readonly string[]
   readonly allKinds?: boolean
@@ -114,6 +118,7 @@ export const updateEndpoint = serviceAction<UpdateOptions>(async (service, optio
     ...((enable || disable) && { enabled: enable === true }),
     kinds: [...(options.kind ?? [])],
     allKinds: options.allKinds ?? false,
+    options: readOptions(options),
   })
   printResponse(options, UpdateEndpointResponseSchema, response, () =>
     response.endpoint ? fields(response.endpoint, COLUMNS) : '',

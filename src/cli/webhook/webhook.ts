@@ -3,7 +3,14 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { addBusinessOption, addPageOptions, durationSeconds, enumOption, time } from '../options.ts'
 import { addServiceOptions, addVerb } from '../verb.ts'
-import { listDeliveries, recoverDeliveries, redeliver, showDelivery } from './deliveries.ts'
+import {
+  listDeliveries,
+  recoverDeliveries,
+  redeliver,
+  showDelivery,
+  skipDelivery,
+} from './deliveries.ts'
+import { addOptionFlags, addRemovalFlags } from './endpoint-options.ts'
 import {
   addEndpoint,
   listEndpoints,
@@ -32,25 +39,31 @@ export function webhook(noun: Command): void {
     }),
   )
     .option('--forward-to <url>', 'forward each event to this URL and return its response', url)
-    .option('--kind <kinds...>', 'event kinds (default: all except ACCOUNT_CREATED)')
+    .option(
+      '--kind <kinds...>',
+      'event kinds, see events kinds (default: all except ACCOUNT_CREATED)',
+    )
     .option('--test', 'receive events of test mode instead of live mode')
     .action(listen)
   addServiceOptions(noun)
 }
 
 function addEndpointVerbs(noun: Command): void {
-  addBusinessOption(
+  const add = addBusinessOption(
     addVerb(noun, 'add', {
       summary: 'add an endpoint; its signing secret is shown only once',
       example: 'webhook add --url https://shop.example.com/hooks --kind PAYMENT_NOTIFICATION',
     }),
   )
     .requiredOption('--url <url>', 'the URL that events are posted to')
-    .option('--kind <kinds...>', 'event kinds (default: all except ACCOUNT_CREATED)')
+    .option(
+      '--kind <kinds...>',
+      'event kinds, see events kinds (default: all except ACCOUNT_CREATED)',
+    )
     .option('--description <text>', 'a description for operators')
     .option('--concurrency <count>', 'concurrent requests, 1 to 50 (default: 10)', concurrency)
     .option('--test', 'receive events of test mode instead of live mode')
-    .action(addEndpoint)
+  addOptionFlags(add).action(addEndpoint)
   addBusinessOption(
     addVerb(noun, 'list', {
       summary: 'list the endpoints of a business, newest first',
@@ -63,7 +76,7 @@ function addEndpointVerbs(noun: Command): void {
   })
     .argument(...ENDPOINT)
     .action(removeEndpoint)
-  addVerb(noun, 'update', {
+  const update = addVerb(noun, 'update', {
     summary: 'change an endpoint, or enable one that was disabled',
     example: `webhook update ${ENDPOINT_EXAMPLE} --enable`,
   })
@@ -75,7 +88,7 @@ function addEndpointVerbs(noun: Command): void {
     .option('--concurrency <count>', 'concurrent requests, 1 to 50', concurrency)
     .addOption(new Option('--enable', 'send events to it').conflicts('disable'))
     .option('--disable', 'pause its deliveries')
-    .action(updateEndpoint)
+  addRemovalFlags(addOptionFlags(update)).action(updateEndpoint)
   addVerb(noun, 'rotate', {
     summary:
       'create a new signing secret, shown only once; earlier ones also sign during the overlap',
@@ -118,6 +131,12 @@ function addDeliveryVerbs(noun: Command): void {
   })
     .argument(...DELIVERY)
     .action(redeliver)
+  addVerb(noun, 'skip', {
+    summary: 'end a pending delivery, so that the next events of an ordered endpoint are sent',
+    example: `webhook skip ${DELIVERY_EXAMPLE}`,
+  })
+    .argument(...DELIVERY)
+    .action(skipDelivery)
   addVerb(noun, 'recover', {
     summary: 'send again the deliveries that an endpoint has not acknowledged since a time',
     example: `webhook recover ${ENDPOINT_EXAMPLE} --since "2026-11-20 10:00:00"`,

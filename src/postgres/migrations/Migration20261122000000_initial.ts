@@ -334,11 +334,16 @@ create table webhook_endpoint (
   description text not null, concurrency int not null, after_position bigint not null,
   created_at timestamptz(3) not null, failing_since timestamptz(3), warned_at timestamptz(3),
   disabled_at timestamptz(3), disabled_reason text, deleted_at timestamptz(3), live boolean not null,
+  dropped_sequence bigint not null default 0, connection_version int not null default 0, connection_encrypted bytea,
+  certificate_expires_at timestamptz(3),
+  rate_limit int not null default 0, ordered boolean not null default false, ordered_from bigint not null default 0,
   constraint webhook_endpoint_business_id_foreign foreign key (business_id) references business(id),
+  constraint webhook_endpoint_rate_limit check (rate_limit >= 0 and rate_limit <= 1000),
   constraint webhook_endpoint_concurrency check (concurrency >= 1 and concurrency <= 50),
   constraint webhook_endpoint_disabled check (((disabled_at is null) = (disabled_reason is null)) and disabled_reason
     in ('REQUESTED', 'GONE', 'FAILING')));
 create index webhook_endpoint_business_id_id_index on webhook_endpoint (business_id, id);
+create index webhook_endpoint_connection_index on webhook_endpoint (id) where (connection_encrypted is not null);
 create table webhook_secret (
   endpoint_id text not null, "number" int not null, secret_encrypted bytea not null,
   created_at timestamptz(3) not null, expires_at timestamptz(3), primary key (endpoint_id, number),
@@ -350,6 +355,7 @@ create table webhook_delivery (
   attempts int not null, schedule_from int not null default 0, due_at timestamptz(3) not null, claims int not null,
   created_at timestamptz(3) not null, completed_at timestamptz(3), failure text, leased_until timestamptz(3),
   started_at timestamptz(3), latency_ms int, status int, response_body text, error text,
+  sequence bigint not null default 0, previous_sequence bigint not null default 0,
   constraint webhook_delivery_endpoint_id_position_unique unique (endpoint_id, "position"),
   constraint webhook_delivery_completed check (((completed_at is null) = (state = 'PENDING')) and ((failure is null) =
     (state <> 'FAILED'))),
@@ -614,6 +620,17 @@ create function is_disposable(parent text, upper text, is_locked boolean) return
       when 'ledger_posting' then return false;
       else raise exception '% is not a table whose partitions are cut', parent using errcode = 'invalid_parameter_value';
     end case;
+  end $$;
+-- The sequence of the last event before a position that an endpoint was sent, 0 if there is none. A function of its
+-- own, as it opens every partition of deliveries: it is called for endpoints without recent deliveries only.
+create function last_delivery_sequence(endpoint text, before bigint) returns bigint language plpgsql stable as $$
+  declare
+    found_sequence bigint;
+  begin
+    select d.sequence into found_sequence from webhook_delivery d
+      where d.endpoint_id = endpoint and d.position < before order by d.position desc limit 1;
+    return coalesce(found_sequence,
+      (select e.dropped_sequence from webhook_endpoint e where e.id = endpoint), 0);
   end $$;
 -- The service may cut and drop partitions although it owns no table: they run as the owner. They are for
 -- roles that may insert into the table.

@@ -2,6 +2,7 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { actorOf, callingBusiness } from '../../auth/caller.ts'
 import type { TimeText } from '../../core/clock.ts'
+import { toRequestedOptions } from '../../webhooks/connections/message.ts'
 import type { DeliveryState } from '../../webhooks/deliveries/delivery.ts'
 import { listDeliveries } from '../../webhooks/deliveries/list-deliveries.ts'
 import { redeliver } from '../../webhooks/deliveries/redeliver.ts'
@@ -29,6 +30,9 @@ type WebhookMethods = Pick<
   | 'redeliver'
 >
 
+/** Operators set the options of an endpoint. */
+const NO_OPTIONS = toRequestedOptions(undefined)
+
 /**
  * What a business does with its webhook endpoints. Requests name resources of its own mode: the
  * policies of the methods replace the ids of others by one that no resource has.
@@ -37,7 +41,7 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
   return {
     async createWebhook(request, context) {
       const { businessId, live } = callingBusiness(context)
-      const requested = { ...request, businessId, test: !live, uniqueUrl: true }
+      const requested = { ...request, ...NO_OPTIONS, businessId, test: !live, uniqueUrl: true }
       const { endpoint, secret } = await createEndpoint(webhooks, requested, actorOf(context))
       const data = toWebhook(endpoint, timeText, secret)
       return { status: true, message: 'Webhook created', data }
@@ -50,7 +54,8 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       return { status: true, message: 'Webhooks retrieved', data }
     },
     async updateWebhook(request, context) {
-      const { endpoint } = await updateEndpoint(webhooks, request, actorOf(context))
+      const change = { ...request, ...NO_OPTIONS }
+      const { endpoint } = await updateEndpoint(webhooks, change, actorOf(context))
       return { status: true, message: 'Webhook updated', data: toWebhook(endpoint, timeText) }
     },
     async deleteWebhook({ endpointId }, context) {

@@ -32,7 +32,7 @@ interface AttemptRunnerOptions {
   /** Called when more may be claimed for an endpoint; undefined: for any degraded endpoint. */
   readonly onCapacity: (endpointId: string | undefined) => void
   /** Called when an attempt is recorded, with the time at which its delivery is due again. */
-  readonly onRecorded: (dueAtMs: number | undefined) => void
+  readonly onRecorded: (dueAtMs: number | undefined, claim: Claim) => void
   /** Called with claims that this process cannot attempt in time. */
   readonly onUnused: (claims: readonly Claim[]) => void
 }
@@ -66,6 +66,11 @@ export class AttemptRunner {
   /** Starts attempts as soon as the concurrency limiter allows. */
   enqueue(claims: readonly Claim[]): void {
     this.#queues.add(claims, performance.now())
+    this.#startAll()
+  }
+
+  /** Starts the attempts that only a rate limit held back. */
+  startWaiting(): void {
     this.#startAll()
   }
 
@@ -108,7 +113,7 @@ export class AttemptRunner {
     else if (limiter.wantsMore(endpointId, this.waiting(endpointId))) onCapacity(endpointId)
     const dueAtMs = await steps.record(attempt, outcome, latencyMs)
     this.#inProgress.delete(attempt)
-    onRecorded(dueAtMs)
+    onRecorded(dueAtMs, attempt.claim)
   }
 
   #clearQueue(endpointId: string): void {

@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { type LogEntry, readPositions } from '../../events/read-log.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { DEADLINES } from '../../postgres/client.ts'
-import type { Allotment } from './concurrency-limiter.ts'
+import type { Allotment, LimitedEndpoint } from './concurrency-limiter.ts'
 import { inCte } from './delivery-keys.ts'
 import { type ClaimKey, releaseClaims } from './end-claims.ts'
 
@@ -14,9 +14,15 @@ export interface Claim extends ClaimKey {
   readonly url: string
   /** The maximum number of concurrent requests to its endpoint. */
   readonly concurrency: number
+  /** See `Connection`; 0: the endpoint never had one. */
+  readonly connectionVersion: number
+  /** Whether the next event waits until this one is acknowledged: it is then retried without an end. */
+  readonly ordered: boolean
   /** The active signing secrets, newest first. */
   readonly secrets: readonly EncryptedSecret[]
   readonly entry: LogEntry
+  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  readonly previousSequence: number
 }
 
 /** A signing secret of an endpoint. */
@@ -31,6 +37,11 @@ export interface ClaimRow {
   url: string
   /** The maximum number of concurrent requests. */
   concurrency: number
+  connection_version: number
+  /** The most requests a second; 0: no limit. */
+  rate_limit: number
+  /** Whether its events are sent one at a time. */
+  ordered: boolean
   /** The active signing secrets, newest first: the number in four bytes, then the ciphertext. */
   secrets: Buffer[]
   /** One entry per delivery: see `readClaim`. */
@@ -47,15 +58,26 @@ export const ENCRYPTED_SECRETS = (endpointId: string, now: string) =>
     where s.endpoint_id = ${endpointId} and (s.expires_at is null or s.expires_at > ${now})
     order by s.number desc) as secrets`
 
+/** SQL: the rows of the CTE `claimed` as `ClaimRow`s. */
+export const selectClaimed = (now: string) => `grouped as (
+        select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position, previous_sequence), ','
+          order by position) as claimed from claimed group by endpoint_id
+      )
+      select g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered,
+        ${ENCRYPTED_SECRETS('g.endpoint_id', now)}
+      from grouped g cross join lateral (
+        select url, concurrency, connection_version, rate_limit, ordered
+        from webhook_endpoint where id = g.endpoint_id offset 0) e`
+
 /** When to claim, and where. */
-interface ClaimTerms {
+export interface ClaimTerms {
   readonly nowMs: number
   readonly leaseMs: number
   /** Deliveries from this position on. */
   readonly pendingFrom: bigint
 }
 
-/** Claims due deliveries, oldest first, up to each endpoint's share. */
+/** Claims due deliveries, oldest first, up to each endpoint's share: of endpoints that are not ordered. */
 export async function claimDeliveries(
   pool: Pool,
   allotments: readonly Allotment[],
@@ -69,7 +91,8 @@ export async function claimDeliveries(
     text: `with due as (
         select d.* from unnest($1::text[], $2::int8[]) as a(endpoint_id, share)
         cross join lateral (select from webhook_endpoint
-          where id = a.endpoint_id and deleted_at is null and disabled_at is null offset 0) e
+          where id = a.endpoint_id and deleted_at is null and disabled_at is null and not ordered
+          offset 0) e
         cross join lateral (
           select id, position from webhook_delivery
           where endpoint_id = a.endpoint_id and position >= $5 and ${claimable('$3')}
@@ -78,14 +101,9 @@ export async function claimDeliveries(
       ), claimed as (
         update webhook_delivery set leased_until = $4, claims = claims + 1
         where ${inCte('due')}
-        returning id, endpoint_id, position, attempts - schedule_from as attempts, claims
-      ), grouped as (
-        select endpoint_id, string_agg(concat_ws(' ', id, attempts, claims, position), ','
-          order by position) as claimed from claimed group by endpoint_id
-      )
-      select g.*, e.url, e.concurrency, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
-      from grouped g cross join lateral (
-        select url, concurrency from webhook_endpoint where id = g.endpoint_id offset 0) e`,
+        returning id, endpoint_id, position, previous_sequence, attempts - schedule_from as attempts,
+          claims
+      ), ${selectClaimed('$3')}`,
     values: [
       textArray(allotments.map((allotment) => allotment.endpointId)),
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
@@ -136,15 +154,18 @@ async function readOrRelease(
 
 /** Parses one claim. The claims of an endpoint come in one text, which is faster than many rows. */
 function readClaim(text: string, row: ClaimRow) {
-  const [id = '', attempts, fence, position = ''] = text.split(' ')
+  const [id = '', attempts, fence, position = '', previousSequence = ''] = text.split(' ')
   return {
     id,
     position: BigInt(position),
+    previousSequence: Number(previousSequence),
     endpointId: row.endpoint_id,
     attempts: Number(attempts),
     fence: Number(fence),
     url: row.url,
     concurrency: row.concurrency,
+    connectionVersion: row.connection_version,
+    ordered: row.ordered,
   }
 }
 
@@ -153,10 +174,7 @@ function readSecret(bytes: Buffer): EncryptedSecret {
 }
 
 /** An endpoint with pending deliveries. */
-export interface PendingEndpoint {
-  readonly id: string
-  /** The maximum number of concurrent requests. */
-  readonly concurrency: number
+export interface PendingEndpoint extends LimitedEndpoint {
   /** Whether a delivery to it is due and it is enabled. */
   readonly due: boolean
 }
@@ -192,9 +210,10 @@ export async function listPendingEndpoints(
           order by endpoint_id, due_at limit 1) next
         where p.number < $3
       )
-      select p.endpoint_id as id, e.concurrency, e.enabled and d.due is not null as due
+      select p.endpoint_id as id,
+        case when e.ordered then 1 else e.concurrency end as concurrency, e.rate_limit as "rateLimit", e.ordered, e.enabled and d.due is not null as due
       from pending p cross join lateral (
-        select concurrency, deleted_at is null and disabled_at is null as enabled
+        select concurrency, rate_limit, ordered, deleted_at is null and disabled_at is null as enabled
         from webhook_endpoint where id = p.endpoint_id offset 0) e
       left join lateral (
         select true as due from webhook_delivery

@@ -12,6 +12,10 @@ export interface LimitedEndpoint {
   readonly id: string
   /** The maximum number of concurrent requests. */
   readonly concurrency: number
+  /** The most requests a second of all processes together; 0 or absent: no limit. */
+  readonly rateLimit?: number
+  /** Whether its events are sent one at a time; absent: no. */
+  readonly ordered?: boolean
 }
 
 /**
@@ -131,16 +135,17 @@ export function createConcurrencyLimiter(
       let prefetchCapacity = PREFETCH_ALL_MAX
       for (const { id } of endpoints) prefetchCapacity -= waiting(id)
       const allotments: Allotment[] = []
-      for (const { id: endpointId, concurrency } of endpoints) {
+      for (const { id: endpointId, concurrency, ordered } of endpoints) {
         const state = states.of(endpointId)
         state.max = concurrency
         if (state.pausedUntilMs > nowMs()) continue
         const current = state.inProgress + waiting(endpointId)
         if (!needsMore(state, current)) continue
         const base = Math.min(state.limit, state.max)
+        const prefetch = ordered ? 0 : prefetchOf(state)
         const share = state.degraded
           ? Math.min(base - current, degradedCapacity)
-          : base + Math.min(prefetchOf(state), Math.max(prefetchCapacity, 0)) - current
+          : base + Math.min(prefetch, Math.max(prefetchCapacity, 0)) - current
         if (share < 1) continue
         if (state.degraded) degradedCapacity -= share
         else prefetchCapacity -= share

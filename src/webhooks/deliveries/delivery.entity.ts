@@ -14,6 +14,10 @@ export const DeliveryEntity = defineEntity({
     // To drop a partition would otherwise wait for all that use endpoints.
     endpoint: p.manyToOne(EndpointEntity).mapToPk().createForeignKeyConstraint(false),
     position: p.bigint().primary().autoincrement(false),
+    /** The event's sequence number in its business and mode. */
+    sequence: p.bigint().defaultRaw('0'),
+    /** That of the event before it that the endpoint is sent; 0 for the first. */
+    previousSequence: p.bigint().defaultRaw('0'),
     state: p.text().$type<DeliveryState>(),
     attempts: p.integer(),
     /** The number of attempts made when the retry schedule was last restarted. */

@@ -19,6 +19,17 @@ export interface StoredDelivery {
   readonly latestAttempt: StoredAttempt | null
 }
 
+/** A delivery that was not acknowledged, for which others of its ordered endpoint wait. */
+export interface OrderBlock {
+  readonly endpointId: string
+  readonly deliveryId: string
+  readonly attempts: number
+  readonly error: string
+  readonly dueAtMs: number
+  /** Counted up to a bound. */
+  readonly waiting: number
+}
+
 /** One request and its outcome. */
 export interface StoredAttempt {
   readonly number: number

@@ -104,7 +104,11 @@ function completionOf(
   }
   if (error === '') return { ...base, state: 'DELIVERED', atMs: nowMs }
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, nowMs)
-  const delayMs = retryDelayMs(scheduleMs, claim.attempts + 1, retryAfterMs, random())
+  // The next event of an ordered endpoint waits for this one: it has no last attempt.
+  const attempts = claim.ordered
+    ? Math.min(claim.attempts + 1, scheduleMs.length)
+    : claim.attempts + 1
+  const delayMs = retryDelayMs(scheduleMs, attempts, retryAfterMs, random())
   if (delayMs === undefined) return { ...base, state: 'FAILED', atMs: nowMs }
   return { ...base, state: 'PENDING', atMs: nowMs + delayMs }
 }

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { EVENTS } from '../../events/log.sql.ts'
+import { lowerOrderedFrom } from '../ordered/claim-ordered.ts'
 import { type DeliveryKey, inCte } from './delivery-keys.ts'
 
 /** Which deliveries of an endpoint are sent again, and how many per statement. */
@@ -32,13 +33,19 @@ export async function makeDue(
   nowMs: number,
 ): Promise<boolean> {
   const now = new Date(nowMs)
-  const updated = await em.execute<{ id: string }[]>(
+  const updated = await em.execute<{ endpoint_id: string }[]>(
     `update webhook_delivery d set ${restart('?')}
       where d.id = ? and d.position = ? and (d.state <> 'PENDING' or ${waitsForRetry('?')}) and ${EVENT_KEPT}
-      returning d.id`,
+      returning d.endpoint_id`,
     [now, id, position, now, now],
   )
-  return updated.length > 0
+  const endpointId = updated[0]?.endpoint_id
+  if (endpointId === undefined) return false
+  await em.execute(lowerOrderedFrom('select ?::text as endpoint_id, ?::int8 as first'), [
+    endpointId,
+    position,
+  ])
+  return true
 }
 
 /**
@@ -61,7 +68,9 @@ export async function recoverFailed(
       ), made_due as (
         update webhook_delivery d set ${restart('$2')}
         where ${inCte('page', 'd')} and d.state = 'FAILED' and ${EVENT_KEPT}
-        returning 1
+        returning d.position
+      ), lowered as (
+        ${lowerOrderedFrom('select $1 as endpoint_id, min(position) as first from made_due')}
       )
       select (select count(*)::int from made_due) as recovered,
         (select count(*)::int from page) as scanned, (select max(position) from page) as last`,

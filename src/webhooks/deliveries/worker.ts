@@ -5,13 +5,9 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
+import { claimAllotted } from '../ordered/claim-ordered.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
-import {
-  type Claim,
-  claimDeliveries,
-  listPendingEndpoints,
-  type PendingEndpoint,
-} from './claim-deliveries.ts'
+import { type Claim, listPendingEndpoints, type PendingEndpoint } from './claim-deliveries.ts'
 import {
   type Allotment,
   type ConcurrencyLimiter,
@@ -21,6 +17,7 @@ import {
 } from './concurrency-limiter.ts'
 import { failClaims, releaseClaims } from './end-claims.ts'
 import { createPendingFrom } from './pending-from.ts'
+import { type CreateRate, limitRates } from './rate-limiter.ts'
 import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {
@@ -30,6 +27,7 @@ interface WorkerOptions {
   readonly limits: ConcurrencyLimits
   readonly leaseMs: number
   readonly steps: AttemptSteps
+  readonly createRate: CreateRate
   /** This process's share of an endpoint's concurrent requests. */
   readonly concurrencyOf?: ((endpointId: string, concurrency: number) => number) | undefined
 }
@@ -78,7 +76,8 @@ export class Worker implements Loop {
     const { pool, clock, limits, log, steps, leaseMs } = options
     this.#options = options
     this.#readPendingFrom = createPendingFrom(pool, IDLE_MS)
-    this.#limiter = createConcurrencyLimiter(limits, () => performance.now())
+    const limiter = createConcurrencyLimiter(limits, () => performance.now())
+    this.#limiter = limitRates(limiter, options.createRate)
     this.#loop = createLoop({ name: 'webhook worker', log, turn: () => this.#turn() })
     this.#attempts = new AttemptRunner({
       clock,
@@ -86,7 +85,7 @@ export class Worker implements Loop {
       steps,
       waitMaxMs: leaseMs / LEASE_PER_WAIT,
       onCapacity: (endpointId) => this.#refill(endpointId),
-      onRecorded: (dueAtMs) => this.#recorded(dueAtMs),
+      onRecorded: (dueAtMs, claim) => this.#recorded(dueAtMs, claim),
       onUnused: (claims) => void releaseOrLeave(claims, options),
     })
   }
@@ -111,7 +110,7 @@ export class Worker implements Loop {
     // The least recently served come first.
     const keepUp = [...this.#recent.rvalues()]
       .filter((endpoint) => endpoint !== undefined)
-      .filter(({ id }) => !behind.has(id) && !this.#limiter.isDegraded(id))
+      .filter(({ id, ordered }) => !ordered && !behind.has(id) && !this.#limiter.isDegraded(id))
     return this.#limiter.allot(keepUp, (id) => this.#attempts.waiting(id))
   }
 
@@ -135,6 +134,7 @@ export class Worker implements Loop {
   /** Claims once, and starts what it claimed. @returns milliseconds until the next turn */
   async #turn(): Promise<number> {
     this.#attempts.markSlow()
+    this.#attempts.startWaiting()
     this.#full = this.#isFull()
     if (this.#full) return IDLE_MS
     const { pool, clock, leaseMs } = this.#options
@@ -142,10 +142,10 @@ export class Worker implements Loop {
     const pendingFrom = await this.#readPendingFrom(nowMs)
     const { page, due } = await this.#list(nowMs, pendingFrom)
     const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
-    const { claims, lost } =
-      allotments.length > 0
-        ? await claimDeliveries(pool, allotments, { nowMs, leaseMs, pendingFrom })
-        : { claims: [], lost: [] }
+    const ordered = new Set(due.flatMap((endpoint) => (endpoint.ordered ? endpoint.id : [])))
+    const { claims, lost } = await claimAllotted(pool, allotments, ordered, {
+      ...{ nowMs, leaseMs, pendingFrom },
+    })
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
     if (this.#stopped) return IDLE_MS
     this.#attempts.enqueue(claims)
@@ -208,7 +208,9 @@ export class Worker implements Loop {
     this.#loop.wake()
   }
 
-  #recorded(dueAtMs: number | undefined): void {
+  #recorded(dueAtMs: number | undefined, { ordered }: Claim): void {
+    // The next one of its endpoint may be sent now.
+    if (ordered) this.wake()
     if (dueAtMs !== undefined) this.#nextDueAtMs = Math.min(this.#nextDueAtMs, dueAtMs)
     if (dueAtMs !== undefined || this.#full) this.#loop.wake()
   }

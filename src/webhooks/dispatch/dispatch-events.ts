@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { KINDS_ON_REQUEST } from '../../events/event-kinds.ts'
 import { joinOutbox, selectEventsAfter } from '../../events/log.sql.ts'
 import { bigintArray, textArray } from '../../postgres/binary-arrays.ts'
 import { type ClaimRow, ENCRYPTED_SECRETS } from '../deliveries/claim-deliveries.ts'
@@ -13,18 +14,37 @@ interface DispatchOptions {
   /** How many new deliveries of which endpoints are claimed immediately. */
   readonly allotments: readonly Allotment[]
   readonly leaseMs: number
+  /**
+   * A position a little before the next events: where to look for the last delivery of an endpoint
+   * first. Any value is correct; one near the end opens few partitions.
+   */
+  readonly recentFrom: bigint
   /** An endpoint that was disabled before this time gets no deliveries. */
   readonly pausedBeforeMs: number
 }
 
 interface Dispatched {
+  /** The position that deliveries now exist up to; undefined if there were no events. */
+  readonly position: bigint | undefined
   readonly events: number
   readonly deliveries: number
   /** The deliveries claimed immediately. */
   readonly claimed: readonly ClaimRow[]
 }
 
-type Row = { events: number; deliveries: number } & (ClaimRow | { endpoint_id: null })
+/** SQL: the kinds that an endpoint without kinds does not receive. */
+const ON_REQUEST = KINDS_ON_REQUEST.map((kind) => `'${kind}'`).join(', ')
+
+/** SQL: the sequence of the last event before these that the endpoint of `m` was sent; 0 if none. */
+const LAST_SEQUENCE = `(select d.sequence from webhook_delivery d
+    where d.endpoint_id = m.endpoint_id and d.position >= $8 and d.position < m.position
+    order by d.position desc limit 1),
+  last_delivery_sequence(m.endpoint_id, $8)`
+
+type Row = { position: string | null; events: number; deliveries: number } & (
+  | ClaimRow
+  | { endpoint_id: null }
+)
 
 /**
  * Creates the deliveries of the next events and advances the dispatcher past them, in one
@@ -46,13 +66,15 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       ), next as (
         ${selectEventsAfter('(select position from dispatcher)', '$1')}
       ), matched as (
-        select e.id as endpoint_id, n.position, coalesce(e.disabled_at is null
+        select e.id as endpoint_id, n.position, n.business_sequence as sequence,
+          lag(n.business_sequence) over (partition by e.id order by n.position) as previous,
+          coalesce(e.disabled_at is null and not e.ordered
           and row_number() over (partition by e.id order by n.position) <= a.share, false
         ) as claimed
         from next n
         ${joinOutbox('n.outbox_seq')}
         -- "offset 0" keeps the planner on the index, however many events it expects.
-        cross join lateral (select id, kinds, after_position, disabled_at from webhook_endpoint
+        cross join lateral (select id, kinds, after_position, disabled_at, ordered from webhook_endpoint
           where business_id = n.business_id and live = n.live and deleted_at is null
             and (disabled_at is null or disabled_at >= $7) offset 0) e
         left join unnest($4::text[], $5::int8[]) as a(endpoint_id, share) on a.endpoint_id = e.id
@@ -61,27 +83,29 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
             -- A test event goes to its endpoint only; an event about an endpoint to all others.
             when o.kind = 'ENDPOINT_TEST' then o.subject_id = e.id
             when o.subject_id = e.id then false
-            when e.kinds = '{}' then o.kind <> 'ACCOUNT_CREATED'
+            when e.kinds = '{}' then o.kind not in (${ON_REQUEST})
             else o.kind = any(e.kinds) end
       ), created as (
-        insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
-          leased_until, created_at)
+        insert into webhook_delivery (id, endpoint_id, position, sequence, previous_sequence, state,
+          attempts, due_at, claims, leased_until, created_at)
         select $2 || substr(replace(gen_random_uuid()::text, '-', ''), 17), endpoint_id, position,
-          'PENDING', 0, $3, claimed::int, case when claimed then $6::timestamptz end, $3
-        from matched
+          sequence, coalesce(previous, ${LAST_SEQUENCE}), 'PENDING', 0, $3, claimed::int,
+          case when claimed then $6::timestamptz end, $3
+        from matched m
         on conflict (endpoint_id, position) do nothing
-        returning id, endpoint_id, position, claims
+        returning id, endpoint_id, position, previous_sequence, claims
       ), advanced as (
         insert into webhook_dispatcher (position)
         select max(position) from next having count(*) > 0
         on conflict do nothing
       ), grouped as (
-        select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position), ','
+        select endpoint_id, string_agg(concat_ws(' ', id, 0, claims, position, previous_sequence), ','
           order by position) as claimed from created where claims > 0 group by endpoint_id
       )
-      select c.*, g.*, e.url, e.concurrency, ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
-      from (select (select count(*)::int from next) as events,
-          (select count(*)::int from created) as deliveries) c
+      select c.*, g.*, e.url, e.concurrency, e.connection_version, e.rate_limit, e.ordered,
+        ${ENCRYPTED_SECRETS('g.endpoint_id', '$3')}
+      from (select (select max(position) from next) as position,
+          (select count(*)::int from next) as events, (select count(*)::int from created) as deliveries) c
       left join grouped g on true left join webhook_endpoint e on e.id = g.endpoint_id`,
     values: [
       options.eventsMax,
@@ -91,8 +115,10 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       bigintArray(allotments.map((allotment) => BigInt(allotment.share))),
       new Date(nowMs + options.leaseMs),
       new Date(options.pausedBeforeMs),
+      options.recentFrom,
     ],
   })
-  const { events = 0, deliveries = 0 } = rows[0] ?? {}
-  return { events, deliveries, claimed: rows.filter((row) => row.endpoint_id !== null) }
+  const { position, events = 0, deliveries = 0 } = rows[0] ?? {}
+  const claimed = rows.filter((row) => row.endpoint_id !== null)
+  return { position: position ? BigInt(position) : undefined, events, deliveries, claimed }
 }

@@ -27,9 +27,13 @@ const ID_PREFIX_LENGTH = 14
 
 const IDLE_MS = 1_000
 
+/** How far before the last event dispatched here the last deliveries of endpoints are looked for first. */
+const RECENT_EVENTS = 10_000n
+
 /** Creates deliveries from the events of the log. A row lock elects the instance that does it. */
 export function createDispatcher(options: DispatcherOptions): Loop {
   const { pool, clock, log, leaseMs, pausedMaxMs, worker, onDue } = options
+  let recentFrom = 0n
   return createLoop({
     name: 'webhook dispatcher',
     log,
@@ -43,12 +47,14 @@ export function createDispatcher(options: DispatcherOptions): Loop {
         allotments: worker.allot(),
         leaseMs,
         pausedBeforeMs: nowMs - pausedMaxMs,
+        recentFrom,
       })
+      if (dispatched.position !== undefined) recentFrom = dispatched.position - RECENT_EVENTS
       let due = dispatched.deliveries
       if (dispatched.claimed.length > 0) {
         const { claims } = await readClaims(pool, dispatched.claimed)
-        const endpoints = dispatched.claimed.map(({ endpoint_id: id, concurrency }) => {
-          return { id, concurrency }
+        const endpoints = dispatched.claimed.map((row) => {
+          return { id: row.endpoint_id, concurrency: row.concurrency, rateLimit: row.rate_limit }
         })
         await worker.enqueue(claims, endpoints)
         due -= claims.length

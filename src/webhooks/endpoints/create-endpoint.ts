@@ -5,11 +5,13 @@ import type { Actor } from '../../auth/caller.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { readLogState } from '../../events/log-state.ts'
+import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
+import type { ConnectionChange } from '../connections/connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { EndpointEntity, SecretEntity } from './endpoint.entity.ts'
 import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX } from './endpoint.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { urlRefusal } from './endpoint-url.ts'
+import { endpointFaults } from './endpoint-faults.ts'
 import { encryptSecret, newSecret } from './signing-secret.ts'
 
 /** The endpoint to create. */
@@ -25,13 +27,17 @@ interface NewEndpoint {
   readonly test: boolean
   /** Whether it must be the only endpoint of the business and mode with its URL. */
   readonly uniqueUrl?: boolean
+  readonly connection: ConnectionChange
+  /** Requests a second; 0 or undefined: no limit. */
+  readonly rateLimit?: number | undefined
+  readonly ordered?: boolean | undefined
 }
 
 /**
  * Creates an endpoint. It receives the events that are logged from now on.
  *
  * @returns the endpoint and its secret, which cannot be read again
- * @throws Fault validation_failed (the URL), not_found (the business), too_many_endpoints,
+ * @throws Fault validation_failed (the URL, a kind), not_found (the business), too_many_endpoints,
  *   duplicate_webhook
  */
 export async function createEndpoint(
@@ -39,8 +45,8 @@ export async function createEndpoint(
   requested: NewEndpoint,
   actor: Actor,
 ): Promise<EndpointWithSecrets & { secret: string }> {
-  const refusal = urlRefusal(requested.url, context.rules)
-  if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
+  const faults = endpointFaults(requested, context)
+  if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const id = newId('ep', nowMs)
   const secret = newSecret()
@@ -58,6 +64,13 @@ export async function createEndpoint(
         description: requested.description,
         concurrency: requested.concurrency || CONCURRENCY_DEFAULT,
         afterPosition: end.position,
+        droppedSequence: 0n,
+        rateLimit: requested.rateLimit ?? 0,
+        ordered: requested.ordered ?? false,
+        orderedFrom: 0n,
+        connectionVersion: 0,
+        connectionEncrypted: null,
+        certificateExpiresAt: null,
         createdAt: new Date(nowMs),
         failingSince: null,
         warnedAt: null,
@@ -65,6 +78,7 @@ export async function createEndpoint(
         disabledReason: null,
         deletedAt: null,
       })
+      const connection = applyConnection(context.encrypter, endpoint, requested.connection)
       await em.flush()
       const first = em.create(SecretEntity, {
         endpoint: id,
@@ -77,9 +91,15 @@ export async function createEndpoint(
         action: 'endpoint.create',
         targetId: id,
         businessId: requested.businessId,
-        details: { origin: new URL(requested.url).origin, kinds: requested.kinds },
+        details: {
+          origin: new URL(requested.url).origin,
+          kinds: requested.kinds,
+          ...connectionDetails(requested.connection),
+          ...(requested.rateLimit !== undefined && { rateLimit: requested.rateLimit }),
+          ...(requested.ordered !== undefined && { ordered: requested.ordered }),
+        },
       })
-      return { endpoint, secrets: [first] }
+      return { endpoint, secrets: [first], connection }
     })
     .catch((error: unknown) => {
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error

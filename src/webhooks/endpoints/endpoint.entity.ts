@@ -17,6 +17,20 @@ export const EndpointEntity = defineEntity({
     concurrency: p.integer(),
     /** The last position of the event log at creation: it receives the events after it. */
     afterPosition: p.bigint(),
+    /** The sequence of the last event that it was sent and whose delivery retention dropped. */
+    droppedSequence: p.bigint().defaultRaw('0'),
+    /** The most requests a second from all instances together; 0: no limit. */
+    rateLimit: p.integer().default(0),
+    /** Whether the next event waits until the one before was acknowledged. */
+    ordered: p.boolean().default(false),
+    /** If it is ordered: a position before all its pending deliveries, see `claimOrdered`. */
+    orderedFrom: p.bigint().defaultRaw('0'),
+    /** Counts the changes of its connection, 0 if it never had one: caches depend on it. */
+    connectionVersion: p.integer().default(0),
+    /** Headers and authentication: see `Connection`. */
+    connectionEncrypted: p.blob().nullable(),
+    /** When its client certificate stops being valid; null if it has none. */
+    certificateExpiresAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),
@@ -26,8 +40,16 @@ export const EndpointEntity = defineEntity({
     disabledReason: p.text().$type<DisabledReason>().nullable(),
     deletedAt: p.datetime(3).nullable(),
   },
-  indexes: [{ properties: ['business', 'id'] }],
+  indexes: [
+    { properties: ['business', 'id'] },
+    {
+      name: 'webhook_endpoint_connection_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "webhook_endpoint" (${columns.id}) where connection_encrypted is not null`,
+    },
+  ],
   checks: [
+    { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit between 0 and 1000' },
     { name: 'webhook_endpoint_concurrency', expression: 'concurrency between 1 and 50' },
     {
       name: 'webhook_endpoint_disabled',

@@ -1,11 +1,13 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
+import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
+import { readBlocks } from '../ordered/read-blocks.ts'
 import { EndpointEntity, type Secret, SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
 
 /** The endpoints of a business that are not deleted, newest first; a business has few. */
 export async function listEndpoints(
-  { orm, clock }: EndpointContext,
+  { orm, pool, clock, encrypter }: EndpointContext,
   businessId: string,
 ): Promise<EndpointWithSecrets[]> {
   const em = orm.em.fork()
@@ -16,9 +18,13 @@ export async function listEndpoints(
   )
   const ids = endpoints.map((endpoint) => endpoint.id)
   const secrets = await activeSecrets(em, ids, clock.now())
+  const ordered = endpoints.filter((endpoint) => endpoint.ordered).map((endpoint) => endpoint.id)
+  const blocks = await readBlocks(pool, ordered)
   return endpoints.map((endpoint) => ({
     endpoint,
     secrets: secrets.filter((secret) => secret.endpoint === endpoint.id),
+    connection: connectionOf(encrypter, endpoint),
+    blockedBy: blocks.get(endpoint.id),
   }))
 }
 

@@ -1,6 +1,7 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
+import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { SecretEntity } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
@@ -60,7 +61,8 @@ export async function rotateSecret(
       details: { number, overlapMs },
     })
     const signing = active.filter((earlier) => Number(earlier.expiresAt) > nowMs)
-    return { endpoint, secrets: [newest, ...signing] }
+    const connection = connectionOf(encrypter, endpoint)
+    return { endpoint, secrets: [newest, ...signing], connection }
   })
   return { ...rotated, secret }
 }

@@ -1,10 +1,13 @@
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { invalidFields } from '../../core/errors.ts'
+import { applyConnection, connectionDetails } from '../connections/apply-connection.ts'
+import type { ConnectionChange } from '../connections/connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
+import { firstPending } from '../ordered/claim-ordered.ts'
 import type { Endpoint } from './endpoint.entity.ts'
 import type { EndpointContext } from './endpoint-context.ts'
-import { urlRefusal } from './endpoint-url.ts'
+import { endpointFaults } from './endpoint-faults.ts'
 import { lockEndpoint } from './find-endpoint.ts'
 import { activeSecrets } from './list-endpoints.ts'
 
@@ -17,20 +20,23 @@ interface EndpointChange {
   readonly description?: string | undefined
   readonly concurrency?: number | undefined
   readonly enabled?: boolean | undefined
+  readonly connection: ConnectionChange
+  readonly rateLimit?: number | undefined
+  readonly ordered?: boolean | undefined
 }
 
 /**
  * Changes an endpoint.
  *
- * @throws Fault validation_failed (the URL), not_found
+ * @throws Fault validation_failed (the URL, a kind, the connection), not_found
  */
 export async function updateEndpoint(
   context: EndpointContext,
   change: EndpointChange,
   actor: Actor,
 ): Promise<EndpointWithSecrets> {
-  const refusal = change.url === undefined ? undefined : urlRefusal(change.url, context.rules)
-  if (refusal) throw invalidFields([{ field: 'url', message: refusal }])
+  const faults = endpointFaults(change, context)
+  if (faults.length > 0) throw invalidFields(faults)
   const nowMs = context.clock.now()
   const updated = await context.orm.em.fork().transactional(async (em) => {
     const endpoint = await lockEndpoint(em, change.endpointId)
@@ -39,7 +45,13 @@ export async function updateEndpoint(
       endpoint.url = url
       resetHealth(endpoint)
     }
+    const connection = applyConnection(context.encrypter, endpoint, change.connection)
     if (description !== undefined) endpoint.description = description
+    if (change.rateLimit !== undefined) endpoint.rateLimit = change.rateLimit
+    if (change.ordered === true && !endpoint.ordered) {
+      endpoint.orderedFrom = await firstPending(em, endpoint.id)
+    }
+    if (change.ordered !== undefined) endpoint.ordered = change.ordered
     if (concurrency !== undefined) endpoint.concurrency = concurrency
     if (change.allKinds || change.kinds.length > 0) endpoint.kinds = [...change.kinds]
     if (enabled === true) enable(endpoint)
@@ -54,9 +66,9 @@ export async function updateEndpoint(
       businessId: endpoint.business,
       details: toDetails(change),
     })
-    return { endpoint, secrets }
+    return { endpoint, secrets, connection }
   })
-  if (change.enabled === true) context.onDue()
+  if (change.enabled === true || change.ordered === false) context.onDue()
   return updated
 }
 
@@ -69,6 +81,9 @@ function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
     ...(description !== undefined && { description }),
     ...(concurrency !== undefined && { concurrency }),
     ...(enabled !== undefined && { enabled }),
+    ...connectionDetails(change.connection),
+    ...(change.rateLimit !== undefined && { rateLimit: change.rateLimit }),
+    ...(change.ordered !== undefined && { ordered: change.ordered }),
   }
 }
 

@@ -16,6 +16,7 @@ export async function dropDeliveries(
     for (const { name, lower, upper } of await listPartitions(pool, 'webhook_delivery')) {
       if (upper === undefined) break
       if ((await newestCreatedAtMs(pool, lower ?? '0', upper)) >= beforeMs) break
+      await keepSequences(pool, lower ?? '0', upper)
       if (!(await dropPartition(pool, 'webhook_delivery', name))) break
       dropped++
     }
@@ -27,6 +28,20 @@ export async function dropDeliveries(
     return { dropped, inUse: true }
   }
   return { dropped, inUse: false }
+}
+
+/** Keeps what the next delivery of an endpoint states as the previous one, before its row is dropped. */
+async function keepSequences(pool: Pool, lower: string, upper: string): Promise<void> {
+  await pool.query({
+    name: 'webhook-keep-sequences',
+    text: `update webhook_endpoint e set dropped_sequence = last.sequence
+      from webhook_endpoint of_id cross join lateral (
+        select sequence from webhook_delivery
+        where endpoint_id = of_id.id and position >= $1 and position < $2
+        order by position desc limit 1) last
+      where e.id = of_id.id and e.dropped_sequence <> last.sequence`,
+    values: [lower, upper],
+  })
 }
 
 /** When the newest delivery of a partition was created; -Infinity if there is none. */

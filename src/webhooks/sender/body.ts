@@ -36,12 +36,12 @@ import type { LogEntry } from '../../events/read-log.ts'
 /** An event as businesses see it, in webhooks and in listEvents. */
 type EventBodyFields = MessageInitShape<typeof EventBodySchema>
 
-/** Creates a function that converts stored events to bodies. */
+/** Creates a function that converts stored events to bodies; `listEvents` has no previous sequence. */
 export function createToEventBody(
   timeText: TimeText,
   bankNames: BankNames,
-): (entry: LogEntry) => EventBodyFields {
-  return (entry) => {
+): (entry: LogEntry, previousSequence?: number) => EventBodyFields {
+  return (entry, previousSequence) => {
     const { payload } = fromBinary(EventSchema, entry.payload)
     assert(payload.case, `event ${entry.eventId} has a payload`)
     const fields = fieldsOf(payload, entry, timeText)
@@ -56,6 +56,7 @@ export function createToEventBody(
         sequence: Number(entry.businessSequence),
         live: entry.live,
         epoch: entry.epoch,
+        ...(previousSequence !== undefined && { previousSequence }),
       },
     }
   }

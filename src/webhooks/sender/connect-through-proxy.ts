@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { type buildConnector, Client } from 'undici'
 import { createLookup, NameError, type Resolve } from '../../net/name-resolver.ts'
+import type { ClientCertificate } from '../connections/connection.ts'
 import { CONNECT_TIMEOUT_MS, type Connect, createConnect } from './connect.ts'
 import { NoResponseError } from './failure-text.ts'
 
@@ -11,6 +12,8 @@ interface ProxyOptions {
   readonly resolve: Resolve
   /** Throws for names that resolve here to an address that the guard refuses. */
   readonly guardedResolve: Resolve
+  /** Presented to the receiver, and never to the proxy. */
+  readonly certificate?: ClientCertificate | undefined
 }
 
 /**
@@ -20,8 +23,8 @@ interface ProxyOptions {
  * Each connection has its own connection to the proxy, so that none waits for another.
  */
 export function createProxyConnect(options: ProxyOptions): Connect {
-  const { guardedResolve } = options
-  const startTls = createConnect(guardedResolve)
+  const { guardedResolve, certificate } = options
+  const startTls = createConnect(guardedResolve, certificate)
   const connect = async (target: buildConnector.Options): Promise<Duplex> => {
     await guardedResolve(target.hostname).catch((error: unknown) => {
       if (!(error instanceof NameError)) throw error

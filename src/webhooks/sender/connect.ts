@@ -2,6 +2,8 @@ import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
 import { createLookup, type Resolve } from '../../net/name-resolver.ts'
 
+import type { ClientCertificate } from '../connections/connection.ts'
+
 /** Connects, and calls back once with the socket or an error. */
 export type Connect = buildConnector.connector
 
@@ -22,9 +24,12 @@ interface Validity {
 /**
  * undici's connector, whose errors also say since when a certificate is not valid. It does not
  * change which certificates are accepted.
+ *
+ * @param certificate presented if the receiver asks for one
  */
-export function createConnect(resolve: Resolve): Connect {
+export function createConnect(resolve: Resolve, certificate?: ClientCertificate): Connect {
   const connect = buildConnector({
+    ...certificate,
     allowH2: false,
     timeout: CONNECT_TIMEOUT_MS,
     lookup: createLookup(resolve),

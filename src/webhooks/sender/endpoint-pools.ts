@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { Pool } from 'undici'
+import type { ClientCertificate } from '../connections/connection.ts'
 import { type UrlRules, urlRefusal } from '../endpoints/endpoint-url.ts'
 import type { Connect } from './connect.ts'
 
@@ -9,6 +10,8 @@ export interface Destination {
   readonly url: string
   /** The maximum number of concurrent requests. */
   readonly concurrency: number
+  /** What connections present if the receiver asks for it. The same object for the same certificate. */
+  readonly certificate?: ClientCertificate
 }
 
 /** The connections to an endpoint and its path, or why it may not be called. */
@@ -22,13 +25,14 @@ export interface EndpointPools {
 }
 
 interface Known extends Pick<Destination, 'url' | 'concurrency'> {
+  readonly certificate: ClientCertificate | undefined
   readonly target: Target
 }
 
 interface EndpointPoolsOptions {
   readonly rules: UrlRules
   /** Creates the connector of one endpoint. */
-  readonly createConnect: () => Connect
+  readonly createConnect: (certificate: ClientCertificate | undefined) => Connect
 }
 
 /** Endpoints with connections. Beyond it, those of the least recently used are closed. */
@@ -42,12 +46,12 @@ const HEAD_MAX_BYTES = 16 * 1_024
 
 export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptions): EndpointPools {
   const open = new Set<Pool>()
-  const openPool = (origin: string, concurrency: number): Pool => {
+  const openPool = (origin: string, { concurrency, certificate }: Destination): Pool => {
     const pool = new Pool(origin, {
       connections: concurrency,
       pipelining: 1,
       allowH2: false,
-      connect: createConnect(),
+      connect: createConnect(certificate),
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
       maxHeaderSize: HEAD_MAX_BYTES,
@@ -59,11 +63,12 @@ export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptio
     return pool
   }
   /** The rules do not change while the process runs, so a URL is checked once. */
-  const targetOf = (url: string, concurrency: number): Target => {
+  const targetOf = (destination: Destination): Target => {
+    const { url } = destination
     const refusal = urlRefusal(url, rules)
     if (refusal !== undefined) return { refusal: `the URL ${refusal}` }
     const { origin, pathname, search } = new URL(url)
-    return { pool: openPool(origin, concurrency), path: pathname + search }
+    return { pool: openPool(origin, destination), path: pathname + search }
   }
   /** Lets the requests in progress finish first. */
   const closePool = async (target: Target): Promise<void> => {
@@ -76,11 +81,13 @@ export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptio
     dispose: ({ target }) => void closePool(target),
   })
   return {
-    find({ endpointId, url, concurrency }) {
+    find(destination) {
+      const { endpointId, url, concurrency, certificate } = destination
       const found = known.get(endpointId)
-      if (found?.url === url && found.concurrency === concurrency) return found.target
-      const target = targetOf(url, concurrency)
-      known.set(endpointId, { url, concurrency, target })
+      const isSame = found?.url === url && found.concurrency === concurrency
+      if (isSame && found.certificate === certificate) return found.target
+      const target = targetOf(destination)
+      known.set(endpointId, { url, concurrency, certificate, target })
       return target
     },
     async destroy(error) {

@@ -36,6 +36,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'TLS certificate chain is incomplete',
   ERR_TLS_CERT_ALTNAME_INVALID: 'TLS certificate is for another host name',
   EPROTO: 'TLS handshake failed',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'the receiver requires a client certificate',
 }
 
 /** Describes for users why a request got no response. */

@@ -12,7 +12,7 @@ import { createGuardedResolve } from './guarded-resolve.ts'
 export interface Outcome {
   /** HTTP status; undefined without a response. */
   readonly status: number | undefined
-  /** The first 4 KiB of the response body. */
+  /** The first 4 KiB of the response body, if no other bound is stated. */
   readonly responseBody: string
   /** Why it failed; empty if it was acknowledged. */
   readonly error: string
@@ -27,9 +27,22 @@ export interface HttpClient {
    *
    * @throws for an invalid header, which is a fault of the caller
    */
-  post(to: Destination, headers: Record<string, string>, body: string | Buffer): Promise<Outcome>
+  post(
+    to: Destination,
+    headers: Record<string, string>,
+    body: string | Buffer,
+    bounds?: Bounds,
+  ): Promise<Outcome>
   /** Ends the requests in progress. */
   close(): Promise<void>
+}
+
+/** Other bounds than those of webhooks. */
+interface Bounds {
+  /** For the whole request and its response. */
+  readonly timeoutMs: number
+  /** How much of the response body is kept. */
+  readonly keptBytes: number
 }
 
 interface HttpClientOptions {
@@ -56,20 +69,20 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
   const guardedResolve = createGuardedResolve(rules.guard, resolve)
   const pools = createEndpointPools({
     rules,
-    createConnect: () =>
+    createConnect: (certificate) =>
       proxyUrl === undefined
-        ? createConnect(guardedResolve)
-        : createProxyConnect({ proxyUrl, resolve, guardedResolve }),
+        ? createConnect(guardedResolve, certificate)
+        : createProxyConnect({ proxyUrl, resolve, guardedResolve, certificate }),
   })
   let stopped = false
   return {
-    post(to, headers, body) {
+    post(to, headers, body, bounds = { timeoutMs, keptBytes: BODY_KEPT_BYTES }) {
       if (stopped) return Promise.resolve(failed(STOPPED))
       const target = pools.find(to)
       if ('refusal' in target) return Promise.resolve(failed(`refused: ${target.refusal}`))
       const { path } = target
       return new Promise((resolve, reject) => {
-        const exchange = new Exchange(timeoutMs, resolve, reject)
+        const exchange = new Exchange(bounds, resolve, reject)
         target.pool.dispatch({ method: 'POST', path, headers, body }, exchange)
       })
     },
@@ -88,6 +101,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (outcome: Outcome) => void
   readonly #reject: (error: Error) => void
   readonly #timer: NodeJS.Timeout
+  readonly #keptBytes: number
   /** Undefined until the connection is established. */
   #controller: Dispatcher.DispatchController | undefined
   #informational = 0
@@ -98,10 +112,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   #isOver = false
 
   constructor(
-    timeoutMs: number,
+    { timeoutMs, keptBytes }: Bounds,
     resolve: (outcome: Outcome) => void,
     reject: (error: Error) => void,
   ) {
+    this.#keptBytes = keptBytes
     this.#resolve = resolve
     this.#reject = reject
     this.#timer = setTimeout(() => {
@@ -131,7 +146,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const room = BODY_KEPT_BYTES - this.#body.length
+    const room = this.#keptBytes - this.#body.length
     // A copy: the chunk is a slice of a larger buffer.
     if (room > 0) this.#body = Buffer.concat([this.#body, chunk.subarray(0, room)])
     this.#readBytes += chunk.length
@@ -173,7 +188,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-function failed(error: string): Outcome {
+/** The outcome of an attempt without a response. */
+export function failed(error: string): Outcome {
   return { status: undefined, responseBody: '', error, retryAfter: undefined }
 }
 

@@ -1,30 +1,34 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import type { BankNames } from '../../banks/bank.ts'
-import type { TimeText } from '../../core/clock.ts'
+import type { Clock, TimeText } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
+import type { LoadConnection } from '../connections/load-connection.ts'
+import { createConnectedSender } from '../connections/send-connected.ts'
 import type { Attempt } from '../deliveries/attempt-runner.ts'
 import type { Claim } from '../deliveries/claim-deliveries.ts'
 import { createSecretDecrypter } from '../endpoints/signing-secret.ts'
 import { createToEventBody, encodeEventBody } from './body.ts'
-import type { HttpClient, Outcome } from './http-client.ts'
+import { failed, type HttpClient, type Outcome } from './http-client.ts'
 import { signedHeaders } from './sign.ts'
 
-/** The maximum number of cached bodies, of about 1 kB each. */
+/** The maximum number of events whose bodies are cached: of about 1 kB each, and mostly one. */
 const BODIES_MAX = 1_000
 
 interface SenderOptions {
   readonly encrypter: Encrypter
+  readonly clock: Clock
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly httpClient: HttpClient
+  readonly loadConnection: LoadConnection
   readonly log: Logger
 }
 
 /** Encodes, signs and posts the event of a delivery. The returned function does not throw. */
 export function createSender(options: SenderOptions): (attempt: Attempt) => Promise<Outcome> {
-  const { timeText, bankNames, httpClient, log } = options
+  const { timeText, bankNames, httpClient, loadConnection, log } = options
   const decryptSecret = createSecretDecrypter(options.encrypter)
   const bodyOf = createBodies(timeText, bankNames)
   const compose = ({ claim, startedAtMs }: Attempt) => {
@@ -42,38 +46,51 @@ export function createSender(options: SenderOptions): (attempt: Attempt) => Prom
     })
     return { headers, body }
   }
+  const sendOver = createConnectedSender(httpClient, options.clock)
   return async (attempt) => {
     try {
       const { headers, body } = compose(attempt)
-      return await httpClient.post(attempt.claim, headers, body)
+      const { claim } = attempt
+      const connection = await loadConnection(claim.endpointId, claim.connectionVersion)
+      if (connection === undefined) return await httpClient.post(claim, headers, body)
+      // The claim may be older than a change of the URL: secrets go to the origin they were given for.
+      if (connection.origin !== new URL(claim.url).origin) return failed('the URL was changed')
+      return await sendOver(connection, claim, headers, body)
     } catch (error) {
       // An unreadable event or secret must not stop other deliveries.
       log.error({ err: error, delivery: attempt.claim.id }, 'webhook request could not be built')
-      return {
-        status: undefined,
-        responseBody: '',
-        error: 'internal error: the request could not be built',
-        retryAfter: undefined,
-      }
+      return failed('internal error: the request could not be built')
     }
   }
 }
 
-/** Caches bodies: each is encoded once for all the endpoints that it goes to. */
+/**
+ * Caches bodies: each is encoded once for all the endpoints that were sent the same event before it. A
+ * business has few endpoints, so an event has few bodies.
+ */
 function createBodies(timeText: TimeText, bankNames: BankNames): (claim: Claim) => Buffer {
   const toEventBody = createToEventBody(timeText, bankNames)
   // Keyed by position, as numbers are faster keys than strings. After a restore of the database, a
   // position may belong to another event.
-  const known = new LRUCache<number, { readonly eventId: string; readonly body: Buffer }>({
-    max: BODIES_MAX,
-  })
-  return ({ entry }) => {
+  const known = new LRUCache<number, Bodies>({ max: BODIES_MAX })
+  return ({ entry, previousSequence }) => {
     const { eventId } = entry
     const position = Number(entry.position)
-    const found = known.get(position)
-    if (found?.eventId === eventId) return found.body
-    const body = Buffer.from(encodeEventBody(toEventBody(entry)))
-    known.set(position, { eventId, body })
+    let found = known.get(position)
+    if (found?.eventId !== eventId) {
+      found = { eventId, byPrevious: new Map() }
+      known.set(position, found)
+    }
+    const encoded = found.byPrevious.get(previousSequence)
+    if (encoded) return encoded
+    const body = Buffer.from(encodeEventBody(toEventBody(entry, previousSequence)))
+    found.byPrevious.set(previousSequence, body)
     return body
   }
+}
+
+/** The bodies of an event, by `data.previous_sequence`. */
+interface Bodies {
+  readonly eventId: string
+  readonly byPrevious: Map<number, Buffer>
 }

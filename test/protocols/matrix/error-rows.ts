@@ -91,7 +91,7 @@ export const ERRORS: Readonly<Record<string, Make>> = {
   'BusinessService.RevokeKey not_found': invalid({ keyId: 'key_nobody' }),
   'BusinessService.ListKeys validation_failed': invalid({}),
   'BusinessService.ListKeys not_found': nobodys,
-  'EventService.Subscribe validation_failed': invalid({ kinds: ['lower case'] }),
+  'EventService.Subscribe validation_failed': invalid({ kinds: ['PAYMENT_NOTIFICATON'] }),
   'EventService.Subscribe invalid_cursor': invalid({ start: { case: 'cursor', value: 'garbage' } }),
   'EventService.Subscribe stale_cursor': invalid({
     start: { case: 'cursor', value: encodeCursor({ epoch: 999, position: 0n, tag: '' }) },

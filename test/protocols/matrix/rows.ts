@@ -99,7 +99,7 @@ export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,
-  'events:subscribe': /^EventService\.(Subscribe|ListEvents)$/,
+  'events:subscribe': /^(EventService\.(Subscribe|ListEvents)|WebhookService\.ListEventKinds)$/,
 }
 
 /** The methods of each scope of a key, which have no other. */

@@ -28,6 +28,16 @@ export async function newDelivery({ service }: Scene, endpointId: string, positi
   return id
 }
 
+/** A delivery that waits for as long as its endpoint is disabled. */
+async function pausedDelivery(scene: Scene): Promise<string> {
+  const id = await newDelivery(scene, await disabledEndpoint(scene), 1)
+  await scene.service.database.pool.query(
+    "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",
+    [id],
+  )
+  return id
+}
+
 /** A call of each rpc that goes well. */
 export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   'WebhookService.CreateEndpoint': ({ otherBusinessId }) => ({
@@ -47,6 +57,8 @@ export const WEBHOOK_HAPPY: Readonly<Record<string, Make>> = {
   'WebhookService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'WebhookService.GetDelivery': ({ deliveryId }) => ({ deliveryId }),
   'WebhookService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
+  'WebhookService.ListEventKinds': () => ({}),
+  'WebhookService.SkipDelivery': async (scene) => ({ deliveryId: await pausedDelivery(scene) }),
   'WebhookService.Recover': ({ endpointId }) => ({
     endpointId,
     since: timestampFromMs(Date.now() + 60_000),
@@ -110,6 +122,11 @@ export const WEBHOOK_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'WebhookService.Redeliver event_expired': async (scene) => ({
     deliveryId: await newDelivery(scene, await newEndpoint(scene), 1_000_000_000),
+  }),
+  'WebhookService.SkipDelivery validation_failed': invalid({}),
+  'WebhookService.SkipDelivery not_found': invalid({ deliveryId: 'dlv_nobody' }),
+  'WebhookService.SkipDelivery delivery_completed': async (scene) => ({
+    deliveryId: await newDelivery(scene, await newEndpoint(scene), 1),
   }),
   'WebhookService.Recover validation_failed': ({ endpointId }) => ({ endpointId }),
   'WebhookService.Recover not_found': invalid({

@@ -147,6 +147,7 @@ const FIELDS: Record<string, Record<string, [unknown, string][]>> = {
       ...NO_WHOLE,
       ...wrong('must be greater than or equal to 0 and less than or equal to 500', -1, 501),
     ],
+    kinds: wrong('must be a list of strings', 'PAYMENT_NOTIFICATION', [1], 5, {}),
   },
 }
 

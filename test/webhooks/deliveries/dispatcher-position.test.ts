@@ -19,7 +19,7 @@ const db = useDatabase()
 const tick = (pool: Pool) =>
   dispatchEvents(pool, {
     ...{ idPrefix: 'dlv_0000000000', nowMs: Date.now(), eventsMax: 1, leaseMs: 60_000 },
-    ...{ allotments: [], pausedBeforeMs: 0 },
+    ...{ allotments: [], pausedBeforeMs: 0, recentFrom: 0n },
   })
 
 /** @returns the most pages that a part of the statement reads to find or move the position */

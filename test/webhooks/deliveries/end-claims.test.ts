@@ -18,7 +18,7 @@ const nowMs = Date.now()
 const dispatch = () =>
   dispatchEvents(pool(), {
     ...{ idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS },
-    ...{ nowMs, allotments: [], pausedBeforeMs: 0 },
+    ...{ nowMs, allotments: [], pausedBeforeMs: 0, recentFrom: 0n },
   })
 
 /** A delivery that no process sends yet. @returns the id of its endpoint */

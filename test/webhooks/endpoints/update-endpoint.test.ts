@@ -14,13 +14,16 @@ describe('updating an endpoint', () => {
   test('changes the given fields and keeps the others', async () => {
     const client = clientOf(harness.started())
     const businessId = await harness.business()
-    const first = { url: 'https://a.example/', kinds: ['A'], description: 'first' }
+    const first = { url: 'https://a.example/', kinds: ['ACCOUNT_CLOSED'], description: 'first' }
     const { endpoint: made } = await client.createEndpoint({ businessId, ...first })
     expect(made).toMatchObject({ ...first, concurrency: 10, status: 1 })
     const endpointId = made!.id
     const steps = [
       [{ url: 'https://b.example/' }, { url: 'https://b.example/' }],
-      [{ kinds: ['B', 'C'] }, { kinds: ['B', 'C'] }],
+      [
+        { kinds: ['PAYMENT_REVERSED', 'ENDPOINT_TEST'] },
+        { kinds: ['PAYMENT_REVERSED', 'ENDPOINT_TEST'] },
+      ],
       [{ allKinds: true }, { kinds: [] }],
       [{ description: '' }, { description: '' }],
       [{ concurrency: 3 }, { concurrency: 3 }],

@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
+import { systemClock } from '../../../src/core/clock.ts'
 import {
   encryptSecret,
   newSecret,
@@ -28,12 +29,13 @@ function setUp() {
     close: async () => undefined,
   }
   const send = createSender({
-    ...{ encrypter, timeText, log, httpClient },
+    ...{ encrypter, clock: systemClock, timeText, log, httpClient },
     bankNames: readConfig({}).bankNames,
+    loadConnection: async () => undefined,
   })
   const deliver = (
     { id, kind, businessId, payload }: ReturnType<typeof paymentEvent>,
-    { startedAtMs = 0, secrets = [secretOf(1, newSecret())] } = {},
+    { startedAtMs = 0, previousSequence = 2, secrets = [secretOf(1, newSecret())] } = {},
   ) => {
     const place = { position: 7n, businessSequence: 3n, epoch: 1, occurredAtMs: 0, live: true }
     return send({
@@ -47,6 +49,9 @@ function setUp() {
         fence: 1,
         url: 'https://example.com/',
         concurrency: 1,
+        previousSequence,
+        connectionVersion: 0,
+        ordered: false,
         secrets,
         entry: { ...place, eventId: id, businessId, kind, payload },
       },

@@ -72,7 +72,7 @@ export type Event = Message<"inflow.event.v1.Event"> & {
   businessSequence: bigint;
 
   /**
-   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED, SETTLEMENT_COMPLETED, ACCOUNT_CREATED, …
+   * The name of an EventKind without its prefix: PAYMENT_NOTIFICATION, PAYMENT_REVERSED, …
    *
    * @generated from field: string kind = 6;
    */

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event_service.proto.
  */
 export const file_inflow_event_v1_event_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkicQoRTGlzdEV2ZW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIWCgVhZnRlchgCIAEoA0IHukgEIgIoABIZCgVsaW1pdBgDIAEoBUIKukgHGgUY9AMoABIMCgR0ZXN0GAQgASgIIksKEkxpc3RFdmVudHNSZXNwb25zZRImCgZldmVudHMYASADKAsyFi5pbmZsb3cuZXZlbnQudjEuRXZlbnQSDQoFZXBvY2gYAiABKAUiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTL/AgoMRXZlbnRTZXJ2aWNlEn4KCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlIiiKtRgkCAISEGV2ZW50czpzdWJzY3JpYmUaDhoMYnVzaW5lc3NfaWRzMAEShwEKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIjCQAgGKtRgpCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaDRILYnVzaW5lc3NfaWQSZQoJQnVtcEVwb2NoEiEuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
+  fileDesc("CiNpbmZsb3cvZXZlbnQvdjEvZXZlbnRfc2VydmljZS5wcm90bxIPaW5mbG93LmV2ZW50LnYxIvoBChBTdWJzY3JpYmVSZXF1ZXN0EhwKBmN1cnNvchgBIAEoCUIKukgHcgUQARjIAUgAEhwKCWJlZ2lubmluZxgCIAEoCEIHukgEagIIAUgAEisKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEjAKBWtpbmRzGAQgAygJQiG6SB6SARsQMiIXchUyE15bQS1aXVtBLVpfXXswLDYzfSQSJgoMYnVzaW5lc3NfaWRzGAUgAygJQhC6SA2SAQoQZCIGcgQQARhAEhEKBGxpdmUYBiABKAhIAYgBAUIHCgVzdGFydEIHCgVfbGl2ZSJ3ChFTdWJzY3JpYmVSZXNwb25zZRInCgVldmVudBgBIAEoCzIWLmluZmxvdy5ldmVudC52MS5FdmVudEgAEjEKCmNoZWNrcG9pbnQYAiABKAsyGy5pbmZsb3cuZXZlbnQudjEuQ2hlY2twb2ludEgAQgYKBGl0ZW0iHAoKQ2hlY2twb2ludBIOCgZjdXJzb3IYASABKAkijAEKEUxpc3RFdmVudHNSZXF1ZXN0EhsKC2J1c2luZXNzX2lkGAEgASgJQga6SAPIAQESFgoFYWZ0ZXIYAiABKANCB7pIBCICKAASGQoFbGltaXQYAyABKAVCCrpIBxoFGPQDKAASDAoEdGVzdBgEIAEoCBIZCgVraW5kcxgFIAMoCUIKukgHkgEEEDIYASJxChJMaXN0RXZlbnRzUmVzcG9uc2USJgoGZXZlbnRzGAEgAygLMhYuaW5mbG93LmV2ZW50LnYxLkV2ZW50Eg0KBWVwb2NoGAIgASgFEhAKCGhhc19tb3JlGAMgASgIEhIKCm5leHRfYWZ0ZXIYBCABKAMiEgoQQnVtcEVwb2NoUmVxdWVzdCIiChFCdW1wRXBvY2hSZXNwb25zZRINCgVlcG9jaBgBIAEoBTL/AgoMRXZlbnRTZXJ2aWNlEn4KCVN1YnNjcmliZRIhLmluZmxvdy5ldmVudC52MS5TdWJzY3JpYmVSZXF1ZXN0GiIuaW5mbG93LmV2ZW50LnYxLlN1YnNjcmliZVJlc3BvbnNlIiiKtRgkCAISEGV2ZW50czpzdWJzY3JpYmUaDhoMYnVzaW5lc3NfaWRzMAEShwEKCkxpc3RFdmVudHMSIi5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1JlcXVlc3QaIy5pbmZsb3cuZXZlbnQudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIjCQAgGKtRgpCAISEGV2ZW50czpzdWJzY3JpYmUSBHJlYWQaDRILYnVzaW5lc3NfaWQSZQoJQnVtcEVwb2NoEiEuaW5mbG93LmV2ZW50LnYxLkJ1bXBFcG9jaFJlcXVlc3QaIi5pbmZsb3cuZXZlbnQudjEuQnVtcEVwb2NoUmVzcG9uc2UiEYq1GA0IAhIFYWRtaW4aAggBYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_event_v1_event]);
 
 /**
  * The start of the stream, and filters.
@@ -56,7 +56,7 @@ export type SubscribeRequest = Message<"inflow.event.v1.SubscribeRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Only events of these kinds; empty: all kinds.
+   * Only events of these kinds, of those that WebhookService.ListEventKinds has; empty: all kinds.
    *
    * @generated from field: repeated string kinds = 4;
    */
@@ -176,6 +176,13 @@ export type ListEventsRequest = Message<"inflow.event.v1.ListEventsRequest"> & {
    * @generated from field: bool test = 4;
    */
   test: boolean;
+
+  /**
+   * Only events of these kinds, of those that WebhookService.ListEventKinds has; empty: all kinds.
+   *
+   * @generated from field: repeated string kinds = 5;
+   */
+  kinds: string[];
 };
 
 /**
@@ -192,7 +199,7 @@ export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE_
  */
 export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> & {
   /**
-   * At most limit events; fewer than limit means that there are no more yet.
+   * At most limit events; without kinds, fewer than limit means that there are no more yet.
    *
    * @generated from field: repeated inflow.event.v1.Event events = 1;
    */
@@ -204,6 +211,21 @@ export type ListEventsResponse = Message<"inflow.event.v1.ListEventsResponse"> &
    * @generated from field: int32 epoch = 2;
    */
   epoch: number;
+
+  /**
+   * Whether more events may follow. With kinds, a page passes over a bounded number of events: it may hold
+   * fewer than limit, or none, though more follow.
+   *
+   * @generated from field: bool has_more = 3;
+   */
+  hasMore: boolean;
+
+  /**
+   * The `after` of the next page.
+   *
+   * @generated from field: int64 next_after = 4;
+   */
+  nextAfter: bigint;
 };
 
 /**

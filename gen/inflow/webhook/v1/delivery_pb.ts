@@ -166,7 +166,7 @@ export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
  * The state of a delivery.
  *
  *   PENDING ── acknowledged ──▶ DELIVERED
- *   PENDING ── out of attempts, or undeliverable ──▶ FAILED
+ *   PENDING ── out of attempts, undeliverable, or SkipDelivery ──▶ FAILED
  *   DELIVERED, FAILED ── Redeliver ──▶ PENDING
  *   FAILED ── Recover ──▶ PENDING
  *
@@ -206,7 +206,7 @@ export const DeliveryStatus = {
  * The state of a delivery.
  *
  *   PENDING ── acknowledged ──▶ DELIVERED
- *   PENDING ── out of attempts, or undeliverable ──▶ FAILED
+ *   PENDING ── out of attempts, undeliverable, or SkipDelivery ──▶ FAILED
  *   DELIVERED, FAILED ── Redeliver ──▶ PENDING
  *   FAILED ── Recover ──▶ PENDING
  *

@@ -6,19 +6,23 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_inflow_auth_v1_policy } from "../../auth/v1/policy_pb.ts";
+import type { EventAudience } from "../../type/v1/event_kind_pb.ts";
+import { file_inflow_type_v1_event_kind } from "../../type/v1/event_kind_pb.ts";
 import type { Attempt, Delivery, DeliveryStatus } from "./delivery_pb.ts";
 import { file_inflow_webhook_v1_delivery } from "./delivery_pb.ts";
 import type { Endpoint } from "./endpoint_pb.ts";
 import { file_inflow_webhook_v1_endpoint } from "./endpoint_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { EndpointOptions } from "./endpoint_options_pb.ts";
+import { file_inflow_webhook_v1_endpoint_options } from "./endpoint_options_pb.ts";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/webhook/v1/webhook_service.proto.
  */
 export const file_inflow_webhook_v1_webhook_service: GenFile = /*@__PURE__*/
-  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIs8BChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAESHgoLY29uY3VycmVuY3kYBSABKAVCCbpIBhoEGDIoABIMCgR0ZXN0GAYgASgIIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludBIOCgZzZWNyZXQYAiABKAkijQMKFVVwZGF0ZUVuZHBvaW50UmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEhwKA3VybBgCIAEoCUIKukgHcgUQARjQD0gAiAEBEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIRCglhbGxfa2luZHMYBCABKAgSIgoLZGVzY3JpcHRpb24YBSABKAlCCLpIBXIDGMgBSAGIAQESIwoLY29uY3VycmVuY3kYBiABKAVCCbpIBhoEGDIoAUgCiAEBEhQKB2VuYWJsZWQYByABKAhIA4gBATpfukhcGloKD2tpbmRzLmFsbF9raW5kcxIcbXVzdCBiZSBlbXB0eSB3aXRoIGFsbF9raW5kcxopIXRoaXMuYWxsX2tpbmRzIHx8IHRoaXMua2luZHMuc2l6ZSgpID09IDBCBgoEX3VybEIOCgxfZGVzY3JpcHRpb25CDgoMX2NvbmN1cnJlbmN5QgoKCF9lbmFibGVkIkcKFlVwZGF0ZUVuZHBvaW50UmVzcG9uc2USLQoIZW5kcG9pbnQYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCIzChRMaXN0RW5kcG9pbnRzUmVxdWVzdBIbCgtidXNpbmVzc19pZBgBIAEoCUIGukgDyAEBIkcKFUxpc3RFbmRwb2ludHNSZXNwb25zZRIuCgllbmRwb2ludHMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludCI0ChVEZWxldGVFbmRwb2ludFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASIYChZEZWxldGVFbmRwb2ludFJlc3BvbnNlIm8KE1JvdGF0ZVNlY3JldFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBARI7CgdvdmVybGFwGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQg+6SAyqAQkiBQiAmp4BMgAiVQoUUm90YXRlU2VjcmV0UmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEi0KCGVuZHBvaW50GAIgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiMwoUU2VuZFRlc3RFdmVudFJlcXVlc3QSGwoLZW5kcG9pbnRfaWQYASABKAlCBrpIA8gBASIpChVTZW5kVGVzdEV2ZW50UmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkitgIKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBIcCgtlbmRwb2ludF9pZBgBIAEoCUIHukgEcgIYQBIZCghldmVudF9pZBgCIAEoCUIHukgEcgIYQBI7CgZzdGF0dXMYAyABKA4yIS5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeVN0YXR1c0IIukgFggECEAESHQoJcGFnZV9zaXplGAQgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YBSABKAlCCLpIBXIDGPQDOmq6SGcaZQoXZW5kcG9pbnRfaWQub3JfZXZlbnRfaWQSG2lzIHJlcXVpcmVkLCBvciBldmVudF9pZCBpcxotdGhpcy5lbmRwb2ludF9pZCAhPSAnJyB8fCB0aGlzLmV2ZW50X2lkICE9ICcnImIKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USLwoKZGVsaXZlcmllcxgBIAMoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIxChJHZXREZWxpdmVyeVJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJyChNHZXREZWxpdmVyeVJlc3BvbnNlEi0KCGRlbGl2ZXJ5GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnkSLAoIYXR0ZW1wdHMYAiADKAsyGi5pbmZsb3cud2ViaG9vay52MS5BdHRlbXB0Ii8KEFJlZGVsaXZlclJlcXVlc3QSGwoLZGVsaXZlcnlfaWQYASABKAlCBrpIA8gBASJCChFSZWRlbGl2ZXJSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5ImAKDlJlY292ZXJSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESMQoFc2luY2UYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQga6SAPIAQEiJAoPUmVjb3ZlclJlc3BvbnNlEhEKCXJlY292ZXJlZBgBIAEoAzLqCgoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoYBCg1TZW5kVGVzdEV2ZW50EicuaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISoAEKDkxpc3REZWxpdmVyaWVzEiguaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSI5kAIBirUYMggCEgVhZG1pbhIEcmVhZBohKh8KDwoLZW5kcG9pbnRfaWQQAgoMCghldmVudF9pZBAEEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEnQKB1JlY292ZXISIS5pbmZsb3cud2ViaG9vay52MS5SZWNvdmVyUmVxdWVzdBoiLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAmIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint]);
+  fileDesc("CidpbmZsb3cvd2ViaG9vay92MS93ZWJob29rX3NlcnZpY2UucHJvdG8SEWluZmxvdy53ZWJob29rLnYxIoQCChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBARIYCgN1cmwYAiABKAlCC7pICMgBAXIDGNAPEjIKBWtpbmRzGAMgAygJQiO6SCCSAR0QMhgBIhdyFTITXltBLVpdW0EtWl9dezAsNjN9JBIdCgtkZXNjcmlwdGlvbhgEIAEoCUIIukgFcgMYyAESHgoLY29uY3VycmVuY3kYBSABKAVCCbpIBhoEGDIoABIMCgR0ZXN0GAYgASgIEjMKB29wdGlvbnMYByABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnMiVwoWQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRItCghlbmRwb2ludBgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50Eg4KBnNlY3JldBgCIAEoCSLCAwoVVXBkYXRlRW5kcG9pbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESHAoDdXJsGAIgASgJQgq6SAdyBRABGNAPSACIAQESMgoFa2luZHMYAyADKAlCI7pIIJIBHRAyGAEiF3IVMhNeW0EtWl1bQS1aX117MCw2M30kEhEKCWFsbF9raW5kcxgEIAEoCBIiCgtkZXNjcmlwdGlvbhgFIAEoCUIIukgFcgMYyAFIAYgBARIjCgtjb25jdXJyZW5jeRgGIAEoBUIJukgGGgQYMigBSAKIAQESFAoHZW5hYmxlZBgHIAEoCEgDiAEBEjMKB29wdGlvbnMYCCABKAsyIi5pbmZsb3cud2ViaG9vay52MS5FbmRwb2ludE9wdGlvbnM6X7pIXBpaCg9raW5kcy5hbGxfa2luZHMSHG11c3QgYmUgZW1wdHkgd2l0aCBhbGxfa2luZHMaKSF0aGlzLmFsbF9raW5kcyB8fCB0aGlzLmtpbmRzLnNpemUoKSA9PSAwQgYKBF91cmxCDgoMX2Rlc2NyaXB0aW9uQg4KDF9jb25jdXJyZW5jeUIKCghfZW5hYmxlZCJHChZVcGRhdGVFbmRwb2ludFJlc3BvbnNlEi0KCGVuZHBvaW50GAEgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiMwoUTGlzdEVuZHBvaW50c1JlcXVlc3QSGwoLYnVzaW5lc3NfaWQYASABKAlCBrpIA8gBASJHChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USLgoJZW5kcG9pbnRzGAEgAygLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnQiNAoVRGVsZXRlRW5kcG9pbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiGAoWRGVsZXRlRW5kcG9pbnRSZXNwb25zZSJvChNSb3RhdGVTZWNyZXRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQESOwoHb3ZlcmxhcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIPukgMqgEJIgUIgJqeATIAIlUKFFJvdGF0ZVNlY3JldFJlc3BvbnNlEg4KBnNlY3JldBgBIAEoCRItCghlbmRwb2ludBgCIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkVuZHBvaW50IjMKFFNlbmRUZXN0RXZlbnRSZXF1ZXN0EhsKC2VuZHBvaW50X2lkGAEgASgJQga6SAPIAQEiKQoVU2VuZFRlc3RFdmVudFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJIrYCChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSHAoLZW5kcG9pbnRfaWQYASABKAlCB7pIBHICGEASGQoIZXZlbnRfaWQYAiABKAlCB7pIBHICGEASOwoGc3RhdHVzGAMgASgOMiEuaW5mbG93LndlYmhvb2sudjEuRGVsaXZlcnlTdGF0dXNCCLpIBYIBAhABEh0KCXBhZ2Vfc2l6ZRgEIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAUgASgJQgi6SAVyAxj0AzpqukhnGmUKF2VuZHBvaW50X2lkLm9yX2V2ZW50X2lkEhtpcyByZXF1aXJlZCwgb3IgZXZlbnRfaWQgaXMaLXRoaXMuZW5kcG9pbnRfaWQgIT0gJycgfHwgdGhpcy5ldmVudF9pZCAhPSAnJyJiChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEi8KCmRlbGl2ZXJpZXMYASADKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiMQoSR2V0RGVsaXZlcnlSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEicgoTR2V0RGVsaXZlcnlSZXNwb25zZRItCghkZWxpdmVyeRgBIAEoCzIbLmluZmxvdy53ZWJob29rLnYxLkRlbGl2ZXJ5EiwKCGF0dGVtcHRzGAIgAygLMhouaW5mbG93LndlYmhvb2sudjEuQXR0ZW1wdCIvChBSZWRlbGl2ZXJSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiQgoRUmVkZWxpdmVyUmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSIyChNTa2lwRGVsaXZlcnlSZXF1ZXN0EhsKC2RlbGl2ZXJ5X2lkGAEgASgJQga6SAPIAQEiRQoUU2tpcERlbGl2ZXJ5UmVzcG9uc2USLQoIZGVsaXZlcnkYASABKAsyGy5pbmZsb3cud2ViaG9vay52MS5EZWxpdmVyeSJgCg5SZWNvdmVyUmVxdWVzdBIbCgtlbmRwb2ludF9pZBgBIAEoCUIGukgDyAEBEjEKBXNpbmNlGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGukgDyAEBIiQKD1JlY292ZXJSZXNwb25zZRIRCglyZWNvdmVyZWQYASABKAMiFwoVTGlzdEV2ZW50S2luZHNSZXF1ZXN0IlAKFkxpc3RFdmVudEtpbmRzUmVzcG9uc2USNgoFa2luZHMYASADKAsyJy5pbmZsb3cud2ViaG9vay52MS5FdmVudEtpbmREZXNjcmlwdGlvbiK9AQoURXZlbnRLaW5kRGVzY3JpcHRpb24SDAoEa2luZBgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCRIvCghhdWRpZW5jZRgDIAEoDjIdLmluZmxvdy50eXBlLnYxLkV2ZW50QXVkaWVuY2USJwoGc2NoZW1hGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIoCgdleGFtcGxlGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDL/DAoOV2ViaG9va1NlcnZpY2USgwEKDkNyZWF0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZSIcirUYGAgCEgVhZG1pbhoNEgtidXNpbmVzc19pZBKJAQoOVXBkYXRlRW5kcG9pbnQSKC5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlcXVlc3QaKS5pbmZsb3cud2ViaG9vay52MS5VcGRhdGVFbmRwb2ludFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEokBCg1MaXN0RW5kcG9pbnRzEicuaW5mbG93LndlYmhvb2sudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiJZACAYq1GB4IAhIFYWRtaW4SBHJlYWQaDRILYnVzaW5lc3NfaWQSiQEKDkRlbGV0ZUVuZHBvaW50EiguaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuRGVsZXRlRW5kcG9pbnRSZXNwb25zZSIiirUYHggCEgVhZG1pbhoTKhEKDwoLZW5kcG9pbnRfaWQQAhKDAQoMUm90YXRlU2VjcmV0EiYuaW5mbG93LndlYmhvb2sudjEuUm90YXRlU2VjcmV0UmVxdWVzdBonLmluZmxvdy53ZWJob29rLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEoYBCg1TZW5kVGVzdEV2ZW50EicuaW5mbG93LndlYmhvb2sudjEuU2VuZFRlc3RFdmVudFJlcXVlc3QaKC5pbmZsb3cud2ViaG9vay52MS5TZW5kVGVzdEV2ZW50UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2VuZHBvaW50X2lkEAISoAEKDkxpc3REZWxpdmVyaWVzEiguaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GikuaW5mbG93LndlYmhvb2sudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSI5kAIBirUYMggCEgVhZG1pbhIEcmVhZBohKh8KDwoLZW5kcG9pbnRfaWQQAgoMCghldmVudF9pZBAEEokBCgtHZXREZWxpdmVyeRIlLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBomLmluZmxvdy53ZWJob29rLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2UiK5ACAYq1GCQIAhIFYWRtaW4SBHJlYWQaEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSegoJUmVkZWxpdmVyEiMuaW5mbG93LndlYmhvb2sudjEuUmVkZWxpdmVyUmVxdWVzdBokLmluZmxvdy53ZWJob29rLnYxLlJlZGVsaXZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtkZWxpdmVyeV9pZBADEoMBCgxTa2lwRGVsaXZlcnkSJi5pbmZsb3cud2ViaG9vay52MS5Ta2lwRGVsaXZlcnlSZXF1ZXN0GicuaW5mbG93LndlYmhvb2sudjEuU2tpcERlbGl2ZXJ5UmVzcG9uc2UiIoq1GB4IAhIFYWRtaW4aEyoRCg8KC2RlbGl2ZXJ5X2lkEAMSdAoHUmVjb3ZlchIhLmluZmxvdy53ZWJob29rLnYxLlJlY292ZXJSZXF1ZXN0GiIuaW5mbG93LndlYmhvb2sudjEuUmVjb3ZlclJlc3BvbnNlIiKKtRgeCAISBWFkbWluGhMqEQoPCgtlbmRwb2ludF9pZBACEowBCg5MaXN0RXZlbnRLaW5kcxIoLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVxdWVzdBopLmluZmxvdy53ZWJob29rLnYxLkxpc3RFdmVudEtpbmRzUmVzcG9uc2UiJZACAYq1GB4IAhIQZXZlbnRzOnN1YnNjcmliZRIEcmVhZBoCIgBiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_inflow_auth_v1_policy, file_inflow_type_v1_event_kind, file_inflow_webhook_v1_delivery, file_inflow_webhook_v1_endpoint, file_inflow_webhook_v1_endpoint_options]);
 
 /**
  * The endpoint to create.
@@ -41,7 +45,8 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
   url: string;
 
   /**
-   * The event kinds it receives; empty: all except ACCOUNT_CREATED.
+   * The event kinds it receives, of those that ListEventKinds has for endpoints; empty: all except those
+   * on request (ACCOUNT_CREATED).
    *
    * @generated from field: repeated string kinds = 3;
    */
@@ -67,6 +72,13 @@ export type CreateEndpointRequest = Message<"inflow.webhook.v1.CreateEndpointReq
    * @generated from field: bool test = 6;
    */
   test: boolean;
+
+  /**
+   * Headers, authentication, and how events are sent; absent: none of it.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointOptions options = 7;
+   */
+  options?: EndpointOptions | undefined;
 };
 
 /**
@@ -125,7 +137,7 @@ export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointReq
   url?: string | undefined;
 
   /**
-   * The event kinds it receives from now on; empty: unchanged.
+   * The event kinds it receives from now on, as in CreateEndpointRequest; empty: unchanged.
    *
    * @generated from field: repeated string kinds = 3;
    */
@@ -158,6 +170,13 @@ export type UpdateEndpointRequest = Message<"inflow.webhook.v1.UpdateEndpointReq
    * @generated from field: optional bool enabled = 7;
    */
   enabled?: boolean | undefined;
+
+  /**
+   * The options to change; those that are absent keep their values.
+   *
+   * @generated from field: inflow.webhook.v1.EndpointOptions options = 8;
+   */
+  options?: EndpointOptions | undefined;
 };
 
 /**
@@ -534,6 +553,48 @@ export const RedeliverResponseSchema: GenMessage<RedeliverResponse> = /*@__PURE_
   messageDesc(file_inflow_webhook_v1_webhook_service, 17);
 
 /**
+ * The delivery to skip.
+ *
+ * @generated from message inflow.webhook.v1.SkipDeliveryRequest
+ */
+export type SkipDeliveryRequest = Message<"inflow.webhook.v1.SkipDeliveryRequest"> & {
+  /**
+   * Its identifier.
+   *
+   * @generated from field: string delivery_id = 1;
+   */
+  deliveryId: string;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SkipDeliveryRequest.
+ * Use `create(SkipDeliveryRequestSchema)` to create a new message.
+ */
+export const SkipDeliveryRequestSchema: GenMessage<SkipDeliveryRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+
+/**
+ * The delivery, which is not sent any more.
+ *
+ * @generated from message inflow.webhook.v1.SkipDeliveryResponse
+ */
+export type SkipDeliveryResponse = Message<"inflow.webhook.v1.SkipDeliveryResponse"> & {
+  /**
+   * The delivery after the change.
+   *
+   * @generated from field: inflow.webhook.v1.Delivery delivery = 1;
+   */
+  delivery?: Delivery | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.SkipDeliveryResponse.
+ * Use `create(SkipDeliveryResponseSchema)` to create a new message.
+ */
+export const SkipDeliveryResponseSchema: GenMessage<SkipDeliveryResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
+
+/**
  * The deliveries to send again.
  *
  * @generated from message inflow.webhook.v1.RecoverRequest
@@ -559,7 +620,7 @@ export type RecoverRequest = Message<"inflow.webhook.v1.RecoverRequest"> & {
  * Use `create(RecoverRequestSchema)` to create a new message.
  */
 export const RecoverRequestSchema: GenMessage<RecoverRequest> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 18);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 20);
 
 /**
  * The number of deliveries that are due now.
@@ -580,7 +641,92 @@ export type RecoverResponse = Message<"inflow.webhook.v1.RecoverResponse"> & {
  * Use `create(RecoverResponseSchema)` to create a new message.
  */
 export const RecoverResponseSchema: GenMessage<RecoverResponse> = /*@__PURE__*/
-  messageDesc(file_inflow_webhook_v1_webhook_service, 19);
+  messageDesc(file_inflow_webhook_v1_webhook_service, 21);
+
+/**
+ * Has no fields.
+ *
+ * @generated from message inflow.webhook.v1.ListEventKindsRequest
+ */
+export type ListEventKindsRequest = Message<"inflow.webhook.v1.ListEventKindsRequest"> & {
+};
+
+/**
+ * Describes the message inflow.webhook.v1.ListEventKindsRequest.
+ * Use `create(ListEventKindsRequestSchema)` to create a new message.
+ */
+export const ListEventKindsRequestSchema: GenMessage<ListEventKindsRequest> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 22);
+
+/**
+ * The catalogue of events.
+ *
+ * @generated from message inflow.webhook.v1.ListEventKindsResponse
+ */
+export type ListEventKindsResponse = Message<"inflow.webhook.v1.ListEventKindsResponse"> & {
+  /**
+   * Every kind of event.
+   *
+   * @generated from field: repeated inflow.webhook.v1.EventKindDescription kinds = 1;
+   */
+  kinds: EventKindDescription[];
+};
+
+/**
+ * Describes the message inflow.webhook.v1.ListEventKindsResponse.
+ * Use `create(ListEventKindsResponseSchema)` to create a new message.
+ */
+export const ListEventKindsResponseSchema: GenMessage<ListEventKindsResponse> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 23);
+
+/**
+ * A kind of event.
+ *
+ * @generated from message inflow.webhook.v1.EventKindDescription
+ */
+export type EventKindDescription = Message<"inflow.webhook.v1.EventKindDescription"> & {
+  /**
+   * Its name, such as PAYMENT_NOTIFICATION.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * When such an event is recorded.
+   *
+   * @generated from field: string description = 2;
+   */
+  description: string;
+
+  /**
+   * Who is sent it.
+   *
+   * @generated from field: inflow.type.v1.EventAudience audience = 3;
+   */
+  audience: EventAudience;
+
+  /**
+   * The JSON schema (2020-12) of the bodies of its webhooks; absent if it has no webhooks.
+   *
+   * @generated from field: google.protobuf.Struct schema = 4;
+   */
+  schema?: JsonObject | undefined;
+
+  /**
+   * A body of such a webhook; absent if it has no webhooks.
+   *
+   * @generated from field: google.protobuf.Struct example = 5;
+   */
+  example?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message inflow.webhook.v1.EventKindDescription.
+ * Use `create(EventKindDescriptionSchema)` to create a new message.
+ */
+export const EventKindDescriptionSchema: GenMessage<EventKindDescription> = /*@__PURE__*/
+  messageDesc(file_inflow_webhook_v1_webhook_service, 24);
 
 /**
  * Webhook endpoints and their deliveries, for operators.
@@ -591,8 +737,9 @@ export const WebhookService: GenService<{
   /**
    * Creates an endpoint and its signing secret. It receives the events recorded from now on.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
-   * (not_found: the business), RESOURCE_EXHAUSTED (too_many_endpoints: 50 per business and mode).
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called, and for a kind
+   * that endpoints are not sent), NOT_FOUND (not_found: the business), RESOURCE_EXHAUSTED
+   * (too_many_endpoints: 50 per business and mode).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.CreateEndpoint
    */
@@ -606,8 +753,8 @@ export const WebhookService: GenService<{
    * deliveries; those that failed meanwhile are sent again by Recover. Events of the time after that
    * have no deliveries: a business reads them with listEvents.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
-   * (not_found).
+   * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called, and for a kind
+   * that endpoints are not sent), NOT_FOUND (not_found).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.UpdateEndpoint
    */
@@ -709,6 +856,20 @@ export const WebhookService: GenService<{
     output: typeof RedeliverResponseSchema;
   },
   /**
+   * Ends a pending delivery without an acknowledgement: it becomes FAILED, and the next events of an ordered
+   * endpoint are sent. A request that is in progress is not recalled.
+   *
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
+   * (delivery_completed: it is not pending).
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.SkipDelivery
+   */
+  skipDelivery: {
+    methodKind: "unary";
+    input: typeof SkipDeliveryRequestSchema;
+    output: typeof SkipDeliveryResponseSchema;
+  },
+  /**
    * Sends again what an endpoint has not acknowledged since a time: deliveries that failed and
    * deliveries that wait for a retry. Repeating the call is safe; after an interruption it continues
    * where it stopped. Skips events that retention has deleted, and events that have no delivery
@@ -723,6 +884,17 @@ export const WebhookService: GenService<{
     methodKind: "unary";
     input: typeof RecoverRequestSchema;
     output: typeof RecoverResponseSchema;
+  },
+  /**
+   * Lists the kinds of events: when each is recorded, who is sent it, and the JSON schema and an example
+   * of its webhooks. The same for every business.
+   *
+   * @generated from rpc inflow.webhook.v1.WebhookService.ListEventKinds
+   */
+  listEventKinds: {
+    methodKind: "unary";
+    input: typeof ListEventKindsRequestSchema;
+    output: typeof ListEventKindsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_inflow_webhook_v1_webhook_service, 0);

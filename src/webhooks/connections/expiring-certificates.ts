@@ -1,0 +1,27 @@
+import type { Pool } from 'pg'
+
+/** The most endpoints that are listed. */
+const LISTED_MAX = 20
+
+interface Expiring {
+  readonly id: string
+  readonly expiresAt: Date
+}
+
+/**
+ * The endpoints whose client certificates expire before a time, the first one first, and how many
+ * endpoints have one.
+ */
+export async function listExpiringCertificates(
+  pool: Pool,
+  beforeMs: number,
+): Promise<{ readonly endpoints: number; readonly expiring: readonly Expiring[] }> {
+  const { rows } = await pool.query<Expiring & { endpoints: number }>(
+    `select id, certificate_expires_at as "expiresAt", count(*) over ()::int as endpoints
+      from webhook_endpoint where certificate_expires_at is not null and deleted_at is null
+      order by certificate_expires_at limit $1`,
+    [LISTED_MAX],
+  )
+  const expiring = rows.filter(({ expiresAt }) => expiresAt.getTime() < beforeMs)
+  return { endpoints: rows[0]?.endpoints ?? 0, expiring }
+}

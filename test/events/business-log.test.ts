@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import { readBusinessLog } from '../../src/events/read-log.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence, writeEvents } from '../support/events.ts'
+
+const db = useDatabase()
+
+const PAID = 'PAYMENT_NOTIFICATION'
+
+/** Reads all pages. @returns the sequences, and how many pages there were */
+async function readAll(businessId: string, kinds: readonly string[], limit: number) {
+  const found: bigint[] = []
+  let after = 0n
+  for (let pages = 1; ; pages++) {
+    const query = { businessId, live: true, after, kinds, limit }
+    const { entries, hasMore, nextAfter } = await readBusinessLog(db.database.pool, query)
+    found.push(...entries.map((entry) => entry.businessSequence))
+    expect(entries.length).toBeLessThanOrEqual(limit)
+    if (!hasMore) return { found, pages }
+    expect(nextAfter).toBeGreaterThan(after)
+    after = nextAfter
+  }
+}
+
+test('lists the events of some kinds, and says whether more follow', async () => {
+  const { pool } = db.database
+  const businessId = 'biz_kinds'
+  for (const kind of [PAID, 'ACCOUNT_CREATED', PAID, 'ACCOUNT_CLOSED', PAID]) {
+    await writeEvents(pool, 1, { businessId, kind })
+  }
+  await sequence(pool)
+  expect(await readAll(businessId, [PAID], 100)).toEqual({ found: [1n, 3n, 5n], pages: 1 })
+  expect(await readAll(businessId, [PAID], 2)).toEqual({ found: [1n, 3n, 5n], pages: 2 })
+  expect(await readAll(businessId, [PAID, 'ACCOUNT_CLOSED'], 4)).toEqual({
+    found: [1n, 3n, 4n, 5n],
+    pages: 1,
+  })
+  expect(await readAll(businessId, [], 5)).toEqual({ found: [1n, 2n, 3n, 4n, 5n], pages: 1 })
+  expect(await readAll(businessId, ['ENDPOINT_TEST'], 1)).toEqual({ found: [], pages: 1 })
+})
+
+test('passes over a bounded number of events in a page, and finds what follows them', async () => {
+  const { pool } = db.database
+  const businessId = 'biz_rare'
+  await writeEvents(pool, 2_500, { businessId })
+  await writeEvents(pool, 1, { businessId, kind: PAID })
+  await sequence(pool)
+  expect(await readAll(businessId, [PAID], 10)).toEqual({ found: [2_501n], pages: 3 })
+})

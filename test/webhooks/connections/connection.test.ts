@@ -1,0 +1,213 @@
+import { randomBytes } from 'node:crypto'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { describe, expect, test } from 'vitest'
+import type { EndpointOptionsSchema } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
+import { createEncrypter } from '../../../src/crypto/encryption.ts'
+import { encryptedConnections } from '../../../src/webhooks/connections/re-encrypt-connections.ts'
+import { paymentEvent } from '../fixture.ts'
+import { clientOf, useWebhooks } from '../harness.ts'
+
+const harness = useWebhooks()
+
+type Options = MessageInitShape<typeof EndpointOptionsSchema>
+
+const HEADERS = [
+  { name: 'X-Gateway-Key', value: 'header-s3cret' },
+  { name: 'x-tenant', value: 'shop' },
+]
+const BASIC = { case: 'basic', value: { username: 'inflow', password: 'pass: wørd' } } as const
+const OPTIONS = { headers: { headers: HEADERS }, authentication: { method: BASIC } }
+const AUTHORIZATION = `Basic ${Buffer.from('inflow:pass: wørd').toString('base64')}`
+const NONE = {
+  headers: { headers: [] },
+  authentication: { method: { case: undefined } },
+} satisfies MessageInitShape<typeof EndpointOptionsSchema>
+
+/** An endpoint with headers and basic authentication, at a receiver. */
+async function setUp(options: Options = OPTIONS) {
+  const webhooks = harness.started()
+  const client = clientOf(webhooks)
+  const receiver = await harness.receiver()
+  const businessId = await harness.business()
+  const { endpoint } = await client.createEndpoint({ businessId, url: receiver.url, options })
+  const endpointId = endpoint!.id
+  const publish = () => harness.publish(paymentEvent(businessId))
+  return { client, receiver, businessId, endpointId, publish, endpoint: endpoint! }
+}
+
+describe('the options of an endpoint', () => {
+  test('are sent with every request, besides the signature', async () => {
+    const { receiver, publish } = await setUp()
+    await publish()
+    const { headers } = await receiver.next()
+    expect(headers).toMatchObject({
+      'x-gateway-key': 'header-s3cret',
+      'x-tenant': 'shop',
+      authorization: AUTHORIZATION,
+      'content-type': 'application/json',
+      'webhook-signature': expect.stringMatching(/^v1,/),
+    })
+  })
+
+  test('are shown without their secrets, which are encrypted', async () => {
+    const { client, businessId, endpoint, endpointId } = await setUp()
+    expect(endpoint.options).toMatchObject({
+      headerNames: ['X-Gateway-Key', 'x-tenant'],
+      authentication: { case: 'basicUsername', value: 'inflow' },
+    })
+    const { endpoints } = await client.listEndpoints({ businessId })
+    expect(endpoints).toEqual([endpoint])
+    await client.updateEndpoint({ endpointId, options: OPTIONS })
+    const rotated = await client.rotateSecret({ endpointId })
+    expect(rotated.endpoint?.options).toEqual(endpoint.options)
+    const { pool } = harness.database
+    for (const table of ['webhook_endpoint', 'audit_entry', 'outbox']) {
+      const { rows } = await pool.query(`select t::text as text from ${table} t`)
+      const stored = rows.map(({ text }) => text).join('\n')
+      for (const secret of ['header-s3cret', 'wørd', AUTHORIZATION]) {
+        expect(stored).not.toContain(secret)
+        expect(stored).not.toContain(Buffer.from(secret).toString('hex'))
+      }
+    }
+  })
+
+  test('are kept by an update that does not state them, replaced and removed by one that does', async () => {
+    const { client, receiver, endpointId, publish } = await setUp()
+    const sent = async () => {
+      await publish()
+      const { headers } = await receiver.next()
+      return [headers['x-gateway-key'], headers['x-other'], headers.authorization]
+    }
+    const steps: readonly (readonly [Options, unknown])[] = [
+      [{}, ['header-s3cret', undefined, AUTHORIZATION]],
+      [
+        { headers: { headers: [{ name: 'x-other', value: '1' }] } },
+        [undefined, '1', AUTHORIZATION],
+      ],
+      [{ authentication: NONE.authentication }, [undefined, '1', undefined]],
+      [{ headers: NONE.headers }, [undefined, undefined, undefined]],
+      [OPTIONS, ['header-s3cret', undefined, AUTHORIZATION]],
+    ]
+    for (const [options, expected] of steps) {
+      await client.updateEndpoint({ endpointId, description: 'x', options })
+      expect(await sent()).toEqual(expected)
+    }
+  })
+
+  test('are sent to no other origin than that of their URL', async () => {
+    const { client, receiver, endpointId, publish } = await setUp()
+    const other = await harness.receiver()
+    const move = (options: Options) =>
+      client.updateEndpoint({ endpointId, url: other.url, options })
+    await expect(move({})).rejects.toMatchObject({ rawMessage: 'Invalid request: url' })
+    await expect(move({ headers: NONE.headers })).rejects.toThrow('url')
+    await publish()
+    expect((await receiver.next()).headers.authorization).toBe(AUTHORIZATION)
+    // Another path of the same origin keeps them.
+    await client.updateEndpoint({ endpointId, url: `${receiver.url}/other` })
+    await publish()
+    expect(await receiver.next()).toMatchObject({
+      path: '/other',
+      headers: { authorization: AUTHORIZATION },
+    })
+    await move({ ...NONE, headers: { headers: [{ name: 'x-other', value: '1' }] } })
+    await publish()
+    const { headers } = await other.next()
+    expect([headers['x-other'], headers['x-gateway-key'], headers.authorization]).toEqual([
+      '1',
+      undefined,
+      undefined,
+    ])
+  })
+
+  test('are re-encrypted by a rotation of the master key', async () => {
+    const [before, after] = [randomBytes(32), randomBytes(32)]
+    const old = createEncrypter(before)
+    const next = createEncrypter(after, [before])
+    const webhooks = harness.started({ encrypter: old })
+    const businessId = await harness.business()
+    await clientOf(webhooks).createEndpoint({
+      businessId,
+      url: 'http://127.0.0.1:9/',
+      options: OPTIONS,
+    })
+    const rows = encryptedConnections(harness.database.pool)
+    expect(await rows.matchesKeys(old)).toBe(true)
+    expect(await rows.matchesKeys(createEncrypter(after))).toBe(false)
+    const page = { scanned: 1, skipped: 0, unreadable: [] }
+    expect(await rows.reEncrypt(next, '', 10)).toMatchObject({ ...page, reEncrypted: 1 })
+    expect(await rows.reEncrypt(next, '', 10)).toMatchObject({ ...page, reEncrypted: 0 })
+    expect([...(await rows.countByKey())]).toEqual([[next.keyId, 1]])
+    expect(await rows.matchesKeys(createEncrypter(after))).toBe(true)
+  })
+
+  test('are deleted with the endpoint', async () => {
+    const { client, endpointId } = await setUp()
+    await client.deleteEndpoint({ endpointId })
+    const { rows } = await harness.database.pool.query(
+      'select connection_encrypted from webhook_endpoint where id = $1',
+      [endpointId],
+    )
+    expect(rows).toEqual([{ connection_encrypted: null }])
+  })
+})
+
+describe('options are refused', () => {
+  const header = (name: string, value = 'x') => ({
+    headers: { headers: [{ name, value }] },
+  })
+  const basic = (username: string, password: string) => ({
+    authentication: { method: { case: 'basic' as const, value: { username, password } } },
+  })
+  const NAME = 'options.headers.headers[0].name'
+  test.each<[string, Options, string]>([
+    ['a header of the signature', header('Webhook-Signature'), NAME],
+    ['a later header of the signature', header('webhook-anything'), NAME],
+    ['a header of existing receivers', header('x-wiaxy-signature-256'), NAME],
+    ['the length of the body', header('Content-Length', '0'), NAME],
+    ['the type of the body', header('content-type'), NAME],
+    ['the host', header('HOST'), NAME],
+    ['a header of the connection', header('transfer-encoding', 'chunked'), NAME],
+    ['a header for a proxy', header('proxy-authorization'), NAME],
+    ['a name that is not one', header('x y'), NAME],
+    ['a second header in a value', header('x', 'a\r\nb: c'), 'options.headers.headers[0].value'],
+    ['a value that is not ASCII', header('x', 'é'), 'options.headers.headers[0].value'],
+    [
+      'a repeated name',
+      {
+        headers: { headers: [...header('x-a').headers.headers, ...header('X-A').headers.headers] },
+      },
+      'options.headers.headers[1].name',
+    ],
+    [
+      'too many characters',
+      {
+        headers: {
+          headers: Array.from({ length: 5 }, (_, index) => ({
+            name: `x-${index}`,
+            value: 'x'.repeat(2_000),
+          })),
+        },
+      },
+      'options.headers.headers',
+    ],
+    ['a colon in a user name', basic('a:b', 'c'), 'options.authentication.basic.username'],
+    ['a line break in a password', basic('a', 'b\nc'), 'options.authentication.basic.password'],
+    ['two authorizations', { ...header('Authorization'), ...basic('a', 'b') }, NAME],
+  ])('for %s, and nothing is changed', async (_what, options, field) => {
+    const { client, businessId, endpointId, endpoint, receiver } = await setUp({})
+    const refusal = { rawMessage: `Invalid request: ${field}` }
+    const update = client.updateEndpoint({ endpointId, description: 'changed', options })
+    await expect(update).rejects.toMatchObject(refusal)
+    const create = client.createEndpoint({ businessId, url: receiver.url, options })
+    await expect(create).rejects.toMatchObject(refusal)
+    expect((await client.listEndpoints({ businessId })).endpoints).toEqual([endpoint])
+  })
+
+  test('an authorization header and a method that are set one after the other', async () => {
+    const { client, endpointId } = await setUp(header('authorization', 'Bearer x'))
+    const update = client.updateEndpoint({ endpointId, options: basic('a', 'b') })
+    await expect(update).rejects.toThrow(NAME)
+    await client.updateEndpoint({ endpointId, options: { ...NONE, ...basic('a', 'b') } })
+  })
+})

@@ -1,0 +1,117 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { TokenBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
+import {
+  CONCURRENCY_LIMITS,
+  createConcurrencyLimiter,
+} from '../../../src/webhooks/deliveries/concurrency-limiter.ts'
+import { limitOf, limitRates } from '../../../src/webhooks/deliveries/rate-limiter.ts'
+import { paymentEvent } from '../fixture.ts'
+import { clientOf, useWebhooks } from '../harness.ts'
+
+const harness = useWebhooks()
+
+/** A limiter on a clock of the test, whose rates are not shared. */
+function setUp() {
+  let nowMs = 0
+  const limiter = limitRates(
+    createConcurrencyLimiter(CONCURRENCY_LIMITS, () => nowMs),
+    (_id, perSecond) => {
+      const bucket = new TokenBucket(limitOf(perSecond), nowMs)
+      return {
+        perSecond,
+        available: () => (bucket.has(nowMs) ? bucket.remaining : 0),
+        take: () => void bucket.take(nowMs),
+        nextInMs: () => (bucket.has(nowMs) ? 0 : bucket.nextInMs),
+      }
+    },
+  )
+  const advance = (ms: number) => {
+    nowMs += ms
+  }
+  return { limiter, advance, now: () => nowMs }
+}
+
+const none = () => 0
+
+describe('the rate limit of an endpoint', () => {
+  test('holds in any span of time, whatever is due and however long it takes', () => {
+    const step = fc.record({ waitMs: fc.nat(400), latencyMs: fc.nat(50), ok: fc.boolean() })
+    const runs = fc.array(step, { minLength: 20, maxLength: 200 })
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 1_000 }), runs, (rateLimit, steps) => {
+        const { limiter, advance, now } = setUp()
+        const endpoint = { id: 'ep', concurrency: 50, rateLimit }
+        const { burst } = limitOf(rateLimit)
+        const startedMs: number[] = []
+        for (const { waitMs, latencyMs, ok } of steps) {
+          advance(waitMs)
+          const share = limiter.allot([endpoint], none)[0]?.share ?? 0
+          expect(share).toBeLessThanOrEqual(burst)
+          for (let i = 0; i < share && limiter.mayStart('ep'); i++) {
+            limiter.started('ep')
+            startedMs.push(now())
+            advance(latencyMs)
+            limiter.finished('ep', ok ? 'acknowledged' : 'rejected', latencyMs)
+          }
+        }
+        for (const [index, fromMs] of startedMs.entries()) {
+          const allowed = (toMs: number) => burst + ((toMs - fromMs) / 1_000) * rateLimit + 1e-6
+          const last = startedMs.length - 1
+          for (const to of [index + burst, last].filter((each) => each <= last)) {
+            expect(to - index + 1).toBeLessThanOrEqual(Math.ceil(allowed(startedMs[to]!)))
+          }
+        }
+      }),
+      { numRuns: 50 },
+    )
+  })
+
+  test('says when the next request may start, and a limit of 0 ends it', () => {
+    const { limiter, advance } = setUp()
+    const endpoint = { id: 'ep', concurrency: 50, rateLimit: 4 }
+    const shareOf = (rateLimit: number) => limiter.allot([{ ...endpoint, rateLimit }], none)
+    expect(shareOf(4)).toEqual([{ endpointId: 'ep', share: 1 }])
+    limiter.started('ep')
+    limiter.finished('ep', 'acknowledged', 1)
+    expect(shareOf(4)).toEqual([])
+    expect([limiter.mayStart('ep'), limiter.wantsMore('ep', 0)]).toEqual([false, false])
+    expect(limiter.resumesInMs()).toBe(250)
+    advance(249)
+    expect(limiter.mayStart('ep')).toBe(false)
+    advance(1)
+    expect([limiter.mayStart('ep'), limiter.resumesInMs()]).toEqual([
+      true,
+      Number.POSITIVE_INFINITY,
+    ])
+    // What is claimed and waits will take the token.
+    expect(limiter.allot([endpoint], () => 1)).toEqual([])
+    limiter.started('ep')
+    expect(shareOf(0)[0]?.share).toBeGreaterThan(1)
+  })
+
+  test('is kept by instances together, and by no other endpoint', async () => {
+    const [webhooks] = [harness.started(), harness.started()]
+    const client = clientOf(webhooks)
+    const [slow, fast] = [await harness.receiver(), await harness.receiver()]
+    const businessId = await harness.business()
+    const { endpoint } = await client.createEndpoint({
+      businessId,
+      url: slow.url,
+      options: { rateLimit: 1_000 },
+    })
+    await client.createEndpoint({ businessId, url: fast.url })
+    const endpointId = endpoint!.id
+    const updated = await client.updateEndpoint({ endpointId, options: { rateLimit: 20 } })
+    expect(updated.endpoint?.options?.rateLimit).toBe(20)
+    await harness.publish(...Array.from({ length: 60 }, () => paymentEvent(businessId)))
+    const [first, ...others] = await slow.waitFor((all) => all.length === 60)
+    // Of the first tokens, each instance has its own: twice two.
+    expect(others.at(-1)!.at - first!.at).toBeGreaterThan(((60 - 4) / 20) * 1_000 * 0.8)
+    expect(fast.requests).toHaveLength(60)
+    await harness.allCompleted(endpointId)
+    expect((await harness.deliveries(endpointId)).map((row) => row.attempts)).toEqual(
+      Array.from({ length: 60 }, () => 1),
+    )
+  })
+})
