@@ -30,6 +30,8 @@ function messages(schema: DescMessage): fc.Arbitrary<Message> {
       if (field.fieldKind === 'message') values = messages(field.message)
       else if (field.fieldKind === 'list' && field.listKind === 'message') {
         values = fc.array(messages(field.message), { maxLength: 3 })
+      } else if (field.fieldKind === 'list' && field.listKind === 'scalar') {
+        values = fc.array(SCALARS[field.scalar]!, { maxLength: 3 })
       } else if (field.fieldKind === 'map' && field.scalar) {
         const keys = fc.string().filter((key) => key !== '__proto__')
         values = fc.dictionary(keys, SCALARS[field.scalar]!, { maxKeys: 3, noNullPrototype: true })
