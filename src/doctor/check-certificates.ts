@@ -14,11 +14,11 @@ export async function checkCertificates(pool: Pool, nowMs: number): Promise<read
   if (endpoints > 0 && expiring.length === 0) {
     findings.ok(`no client certificate of ${endpoints} endpoints expires within 30 days`)
   }
-  for (const { id, expiresAt } of expiring) {
-    const day = expiresAt.toISOString().slice(0, 10)
+  for (const { id, expiresAtMs } of expiring) {
+    const day = new Date(expiresAtMs).toISOString().slice(0, 10)
     const advice = `inflow webhook update ${id} --certificate-file … --certificate-key-file …`
     const found = `the client certificate of the endpoint ${id}`
-    if (expiresAt.getTime() <= nowMs) findings.fail(`${found} expired on ${day}`, advice)
+    if (expiresAtMs <= nowMs) findings.fail(`${found} expired on ${day}`, advice)
     else findings.warn(`${found} expires on ${day}`, advice)
   }
   return findings.all

@@ -33,8 +33,13 @@ export const ENDPOINT_OPTIONS = [
   ),
   ordered(
     'an ordered endpoint is sent its newest event first',
-    'order by position offset 0',
-    'order by position desc offset 0',
+    'order by position limit ${SCANNED_MAX}',
+    'order by position desc limit ${SCANNED_MAX}',
+  ),
+  ordered(
+    'an ordered endpoint never gets past many completed deliveries',
+    'order by position offset ${SCANNED_MAX - 1} limit 1',
+    'order by position offset ${SCANNED_MAX - 1} limit 0',
   ),
   record(
     'an ordered endpoint goes past an event that it did not acknowledge',

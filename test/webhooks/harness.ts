@@ -127,7 +127,10 @@ export function useWebhooks(): Harness {
       return rows
     },
     async allCompleted(endpointId) {
-      const pending = `select from webhook_delivery where endpoint_id = $1 and state = 'PENDING'`
+      // Those of events that are not dispatched yet are made later.
+      const pending = `select where exists (
+          select from webhook_delivery where endpoint_id = $1 and state = 'PENDING')
+        or (select max(position) from event_log) > (select max(position) from webhook_dispatcher)`
       await until(async () => (await db.database.pool.query(pending, [endpointId])).rowCount === 0)
     },
     closing: (close) => closing.push(close),

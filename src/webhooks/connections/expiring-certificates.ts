@@ -1,11 +1,12 @@
 import type { Pool } from 'pg'
+import { epochMs } from '../../postgres/epoch-ms.ts'
 
 /** The most endpoints that are listed. */
 const LISTED_MAX = 20
 
 interface Expiring {
   readonly id: string
-  readonly expiresAt: Date
+  readonly expiresAtMs: number
 }
 
 /**
@@ -17,11 +18,11 @@ export async function listExpiringCertificates(
   beforeMs: number,
 ): Promise<{ readonly endpoints: number; readonly expiring: readonly Expiring[] }> {
   const { rows } = await pool.query<Expiring & { endpoints: number }>(
-    `select id, certificate_expires_at as "expiresAt", count(*) over ()::int as endpoints
+    `select id, ${epochMs('certificate_expires_at')} as "expiresAtMs", count(*) over ()::int as endpoints
       from webhook_endpoint where certificate_expires_at is not null and deleted_at is null
       order by certificate_expires_at limit $1`,
     [LISTED_MAX],
   )
-  const expiring = rows.filter(({ expiresAt }) => expiresAt.getTime() < beforeMs)
+  const expiring = rows.filter(({ expiresAtMs }) => expiresAtMs < beforeMs)
   return { endpoints: rows[0]?.endpoints ?? 0, expiring }
 }

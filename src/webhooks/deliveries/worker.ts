@@ -137,15 +137,14 @@ export class Worker implements Loop {
     this.#attempts.startWaiting()
     this.#full = this.#isFull()
     if (this.#full) return IDLE_MS
-    const { pool, clock, leaseMs } = this.#options
+    const { pool, clock, log, leaseMs } = this.#options
     const nowMs = clock.now()
     const pendingFrom = await this.#readPendingFrom(nowMs)
     const { page, due } = await this.#list(nowMs, pendingFrom)
     const allotments = this.#limiter.allot(due, (id) => this.#attempts.waiting(id))
     const ordered = new Set(due.flatMap((endpoint) => (endpoint.ordered ? endpoint.id : [])))
-    const { claims, lost } = await claimAllotted(pool, allotments, ordered, {
-      ...{ nowMs, leaseMs, pendingFrom },
-    })
+    const terms = { nowMs, leaseMs, pendingFrom }
+    const { claims, lost } = await claimAllotted(pool, allotments, ordered, terms, log)
     // If the worker stopped without waiting for the statement, its leases expire by themselves.
     if (this.#stopped) return IDLE_MS
     this.#attempts.enqueue(claims)

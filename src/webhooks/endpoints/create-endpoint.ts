@@ -67,7 +67,7 @@ export async function createEndpoint(
         droppedSequence: 0n,
         rateLimit: requested.rateLimit ?? 0,
         ordered: requested.ordered ?? false,
-        orderedFrom: 0n,
+        orderedFrom: end.position,
         connectionVersion: 0,
         connectionEncrypted: null,
         certificateExpiresAt: null,

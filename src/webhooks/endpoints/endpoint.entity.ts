@@ -49,7 +49,7 @@ export const EndpointEntity = defineEntity({
     },
   ],
   checks: [
-    { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit between 0 and 1000' },
+    { name: 'webhook_endpoint_rate_limit', expression: 'rate_limit >= 0 and rate_limit <= 1000' },
     { name: 'webhook_endpoint_concurrency', expression: 'concurrency between 1 and 50' },
     {
       name: 'webhook_endpoint_disabled',

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
+import type { Logger } from 'pino'
 import { DEADLINES } from '../../postgres/client.ts'
 import {
   type Claim,
@@ -17,12 +18,22 @@ import { lastPosition } from '../dispatch/dispatcher-position.ts'
 /** `ordered_from` moves by more positions than this: so most claims do not write it. */
 const MOVED_MIN = 500
 
-/** Claims what was allotted, of the ordered endpoints by itself. */
+/**
+ * How many deliveries of an endpoint one claim looks at for the first pending one. After an old one was sent again,
+ * there may be many that are completed: each claim then moves `ordered_from` by this many.
+ */
+export const SCANNED_MAX = 10_000
+
+/**
+ * Claims what was allotted, of the ordered endpoints by itself. If only that fails, it is logged: what was
+ * claimed of the others is sent.
+ */
 export async function claimAllotted(
   pool: Pool,
   allotments: readonly Allotment[],
   ordered: ReadonlySet<string>,
   terms: ClaimTerms,
+  log: Logger,
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
   const [inOrder, others] = [
     allotments.filter(({ endpointId }) => ordered.has(endpointId)),
@@ -31,12 +42,15 @@ export async function claimAllotted(
   const first =
     others.length > 0 ? await claimDeliveries(pool, others, terms) : { claims: [], lost: [] }
   if (inOrder.length === 0) return first
-  const second = await claimOrdered(
-    pool,
-    inOrder.map(({ endpointId }) => endpointId),
-    terms,
-  )
-  return { claims: [...first.claims, ...second.claims], lost: [...first.lost, ...second.lost] }
+  const endpointIds = inOrder.map(({ endpointId }) => endpointId)
+  try {
+    const second = await claimOrdered(pool, endpointIds, terms)
+    return { claims: [...first.claims, ...second.claims], lost: [...first.lost, ...second.lost] }
+  } catch (error) {
+    if (first.claims.length + first.lost.length === 0) throw error
+    log.error({ err: error }, 'deliveries of ordered endpoints could not be claimed')
+    return first
+  }
 }
 
 /**
@@ -46,30 +60,34 @@ export async function claimAllotted(
  *
  * The first one is looked for in the index of positions from `ordered_from`, before which none is
  * pending. A claim moves that forward, unless a delivery is sent again meanwhile: that moves it back, to
- * another value than before (`lowerOrderedFrom`).
+ * another value than before (`lowerOrderedFrom`). It waits for nobody who has locked the endpoint: the next claim
+ * moves it.
  */
 export async function claimOrdered(
   pool: Pool,
   endpointIds: readonly string[],
-  { nowMs, leaseMs, pendingFrom }: ClaimTerms,
+  { nowMs, leaseMs }: Pick<ClaimTerms, 'nowMs' | 'leaseMs'>,
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
-  // `offset 0` keeps the state out of the scan, which would otherwise read all pending ones and sort.
+  // The limit of the inner scan keeps the state out of it, which would otherwise read all pending ones and sort.
   const { rows } = await pool.query<ClaimRow>({
     name: 'webhook-claim-ordered',
     query_timeout: DEADLINES.hot,
     text: `with head as materialized (
-        select e.id as endpoint_id, e.ordered_from, d.id, d.position
+        select e.id as endpoint_id, e.ordered_from, d.id, d.position, coalesce(d.position, (
+          select position from webhook_delivery
+          where endpoint_id = a.endpoint_id and position >= e.ordered_from
+          order by position offset ${SCANNED_MAX - 1} limit 1)) as reached
         from unnest($1::text[]) as a(endpoint_id)
         cross join lateral (select id, ordered_from from webhook_endpoint
           where id = a.endpoint_id and deleted_at is null and disabled_at is null and ordered
           offset 0) e
-        cross join lateral (
+        left join lateral (
           select id, position from (
             select id, position, state from webhook_delivery
-            where endpoint_id = a.endpoint_id and position >= greatest($4, e.ordered_from)
-            order by position offset 0
+            where endpoint_id = a.endpoint_id and position >= e.ordered_from
+            order by position limit ${SCANNED_MAX}
           ) of_endpoint where state = 'PENDING' limit 1
-        ) d
+        ) d on true
       ), claimed as (
         update webhook_delivery d set leased_until = $3, claims = d.claims + 1
         where ${inCte('head', 'd')} and d.state = 'PENDING' and d.due_at <= $2
@@ -77,23 +95,25 @@ export async function claimOrdered(
         returning d.id, d.endpoint_id, d.position, d.previous_sequence,
           d.attempts - d.schedule_from as attempts, d.claims
       ), moved as (
-        update webhook_endpoint e set ordered_from = h.position
-        from head h where e.id = h.endpoint_id and e.ordered_from = h.ordered_from
-          and h.position > h.ordered_from + ${MOVED_MIN}
+        update webhook_endpoint e set ordered_from = h.reached
+        from head h cross join lateral (select id from webhook_endpoint
+          where id = h.endpoint_id and ordered_from = h.ordered_from for no key update skip locked) w
+        where e.id = w.id and h.reached > h.ordered_from + ${MOVED_MIN}
       ), ${selectClaimed('$2')}`,
-    values: [endpointIds, new Date(nowMs), new Date(nowMs + leaseMs), pendingFrom],
+    values: [endpointIds, new Date(nowMs), new Date(nowMs + leaseMs)],
   })
   return readClaims(pool, rows)
 }
 
 /**
- * SQL: moves `ordered_from` back before deliveries that become pending again, always to another value.
+ * SQL: moves `ordered_from` back before deliveries that become pending again, always to another value. Also of an
+ * endpoint that is not ordered: one that becomes ordered meanwhile has locked its row.
  *
  * @param first SQL that selects `endpoint_id`, and `first`, the first of their positions
  */
 export const lowerOrderedFrom = (first: string) => `update webhook_endpoint e
   set ordered_from = least(e.ordered_from, again.first) - 1
-  from (${first}) again where e.id = again.endpoint_id and e.ordered and again.first is not null`
+  from (${first}) again where e.id = again.endpoint_id and again.first is not null`
 
 /** A position before all pending deliveries of an endpoint, which becomes ordered. */
 export async function firstPending(em: EntityManager, endpointId: string): Promise<bigint> {

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { OrderBlock } from '../deliveries/delivery.ts'
+import { SCANNED_MAX } from './claim-ordered.ts'
 
 /** How many waiting deliveries are counted. */
 const WAITING_MAX = 1_000
@@ -23,7 +24,7 @@ export async function readBlocks(
         where id = a.endpoint_id offset 0) e
       cross join lateral (select * from (
           select * from webhook_delivery
-          where endpoint_id = a.endpoint_id and position >= e.ordered_from order by position offset 0
+          where endpoint_id = a.endpoint_id and position >= e.ordered_from order by position limit ${SCANNED_MAX}
         ) of_endpoint where state = 'PENDING' limit 1) d
       where d.attempts > d.schedule_from and d.error <> ''`,
     values: [endpointIds],

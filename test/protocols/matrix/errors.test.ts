@@ -106,9 +106,12 @@ describe('an error is the same over every protocol', () => {
   })
 })
 
-test('while the database is unavailable, every rpc returns UNAVAILABLE over every protocol, and recovers', async () => {
+/** They return what is in the contract. */
+const NEEDS_NO_DATABASE = new Set(['WebhookService.ListEventKinds'])
+
+test('while the database is unavailable, every rpc that needs it returns UNAVAILABLE over every protocol, and recovers', async () => {
   const calls: [string, Protocol, (typeof methods)[number], Request][] = []
-  for (const method of methods) {
+  for (const method of methods.filter((each) => !NEEDS_NO_DATABASE.has(nameOf(each)))) {
     const request = await HAPPY[nameOf(method)]!(scene, `away-${method.name}`)
     for (const [protocol, call] of protocolsOf(method))
       calls.push([protocol, call, method, request])

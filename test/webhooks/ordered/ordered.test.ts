@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { dispatchEvents } from '../../../src/webhooks/dispatch/dispatch-events.ts'
-import { claimOrdered } from '../../../src/webhooks/ordered/claim-ordered.ts'
+import { claimOrdered, SCANNED_MAX } from '../../../src/webhooks/ordered/claim-ordered.ts'
 import { nodesOf } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'
 import type { ReceivedRequest } from '../../support/receiver.ts'
@@ -147,6 +147,47 @@ describe('an ordered endpoint', () => {
     expect(receiver.requests.map(sequenceOf)).toEqual([1, 2, 3, 4, 1, 5, 2])
   })
 
+  test('finds what is pending after any number of completed deliveries, some thousands at a time', async () => {
+    const { pool } = harness.database
+    const webhooks = openWebhooks(harness.database)
+    harness.closing(() => webhooks.stop())
+    const businessId = await harness.business()
+    const { endpoint } = await clientOf(webhooks).createEndpoint({
+      ...{ businessId, url: 'http://127.0.0.1:9/', options: { ordered: true } },
+    })
+    const endpointId = endpoint!.id
+    const from = async () =>
+      (await pool.query('select ordered_from from webhook_endpoint where id = $1', [endpointId]))
+        .rows[0].ordered_from as string
+    const first = BigInt(await from())
+    const count = 2 * SCANNED_MAX + 5_000
+    await pool.query(
+      `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+          created_at, completed_at)
+        select 'dlv_many_' || n, $1, $2::int8 + n, case when n < $3 then 'DELIVERED' else 'PENDING' end, 1,
+          now() - interval '1 minute', 1, now(), case when n < $3 then now() end
+        from generate_series(1, $3::int) n`,
+      [endpointId, first, count],
+    )
+    const terms = { nowMs: Date.now(), leaseMs: 60_000 }
+    const claim = () => claimOrdered(pool, [endpointId], terms)
+    for (const turn of [1, 2]) {
+      expect(await claim()).toEqual({ claims: [], lost: [] })
+      expect(BigInt(await from()) - first).toBeGreaterThanOrEqual(BigInt(turn * (SCANNED_MAX - 1)))
+    }
+    // An update of the endpoint in progress delays no claim.
+    const updating = await pool.connect()
+    try {
+      await updating.query('begin')
+      await updating.query('select from webhook_endpoint where id = $1 for update', [endpointId])
+      // Its event is not in the log: it is found, and lost.
+      expect(await claim()).toMatchObject({ claims: [], lost: [{ id: `dlv_many_${count}` }] })
+    } finally {
+      await updating.query('rollback')
+      updating.release()
+    }
+  })
+
   test('is claimed at the same cost, however much waits', async () => {
     const { pool } = harness.database
     const webhooks = openWebhooks(harness.database)
@@ -170,7 +211,7 @@ describe('an ordered endpoint', () => {
     // None is claimed as it is made.
     expect(dispatched.flatMap(({ claimed }) => claimed)).toEqual([])
     await pool.query('vacuum (analyze) webhook_delivery')
-    const terms = { nowMs: Date.now() + 1_000, leaseMs: 60_000, pendingFrom: 0n }
+    const terms = { nowMs: Date.now() + 1_000, leaseMs: 60_000 }
     const plans = await explain(harness.url, async (explained) => {
       const { claims } = await claimOrdered(explained, [endpointId], terms)
       expect(claims.map((claim) => claim.entry.businessSequence)).toEqual([1n])
