@@ -8,7 +8,7 @@ import {
   countOverdue,
   latestNotificationAt,
 } from '../notifications/notification-status.ts'
-import { countConflicts } from '../transactions/record-conflict.ts'
+import { countConflicts } from '../transactions/conflicts/record-conflict.ts'
 import { countOpenUnmatched } from '../transactions/unmatched/resolve-unmatched.ts'
 import { countReturns } from '../transactions/variance/list-held.ts'
 import { createFindings, type Finding } from './finding.ts'

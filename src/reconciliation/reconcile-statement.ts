@@ -10,8 +10,8 @@ import {
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
 import type { StoredConflict } from '../transactions/conflicts/payment-conflict.ts'
+import { recordConflicts } from '../transactions/conflicts/record-conflict.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
-import { recordConflicts } from '../transactions/record-conflict.ts'
 import type { Payer, RecordedBy, RecordOutcome } from '../transactions/transaction.ts'
 import { type Finding, type KeyedPayment, type Match, matchPayments } from './match-payments.ts'
 

@@ -8,14 +8,12 @@ import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Read } from '../postgres/replicas/replicas.ts'
+import { toConflictMessage } from '../transactions/conflicts/message.ts'
 import { listConflicts, resolveConflict } from '../transactions/conflicts/resolve-conflict.ts'
 import { listRecorded } from '../transactions/list-recorded.ts'
-import {
-  toConflictMessage,
-  toTransactionMessage,
-  toUnmatchedMessage,
-} from '../transactions/message.ts'
+import { toTransactionMessage } from '../transactions/message.ts'
 import { canBePaidAt } from '../transactions/transaction.ts'
+import { toUnmatchedMessage } from '../transactions/unmatched/message.ts'
 import {
   assignUnmatched,
   listUnmatched,

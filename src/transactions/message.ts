@@ -1,15 +1,6 @@
-import { create, fromBinary } from '@bufbuild/protobuf'
+import { fromBinary } from '@bufbuild/protobuf'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import {
-  type PaymentConflict as ConflictMessage,
-  PaymentConflictSchema,
-} from '../../gen/inflow/reconciliation/v1/payment_conflict_pb.ts'
-import {
-  Resolution as ResolutionMessage,
-  type UnmatchedPayment as UnmatchedMessage,
-  UnmatchedPaymentSchema,
-} from '../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import {
   HoldState as HoldStateMessage,
   RecorderKind,
@@ -26,7 +17,6 @@ import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
 import { toTimestamp } from '../protobuf/timestamp.ts'
-import type { ListedConflict, StoredConflict } from './conflicts/payment-conflict.ts'
 import {
   type RecordedBy,
   type RecordOutcome,
@@ -35,11 +25,6 @@ import {
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from './transaction.ts'
-import type {
-  Resolution,
-  StoredUnmatched,
-  UnmatchedPayment,
-} from './unmatched/unmatched-payment.ts'
 import type { HoldState } from './variance/hold.ts'
 import type { Variance } from './variance/variance.ts'
 
@@ -197,89 +182,6 @@ export function decodeTransactionEvent(payload: Uint8Array): EventContent | unde
   } catch {
     return undefined
   }
-}
-
-const RESOLUTIONS: Readonly<Record<Resolution, ResolutionMessage>> = {
-  ASSIGNED: ResolutionMessage.ASSIGNED,
-  RETURNED: ResolutionMessage.RETURNED,
-}
-
-export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched): UnmatchedMessage {
-  const { payer } = payment
-  return create(UnmatchedPaymentSchema, {
-    id: payment.id,
-    bank: fromBankCode(payment.bank),
-    accountNumber: payment.accountNumber,
-    sessionId: payment.sessionId,
-    amountMinor: payment.amountMinor,
-    currency: CURRENCY,
-    status: STATUSES[payment.status],
-    paidAt: toTimestamp(payment.paidAtMs),
-    payer: {
-      name: payer.name,
-      accountNumber: payer.accountNumber,
-      bankCode: payer.bankCode,
-      bankName: payer.bankName,
-    },
-    narration: payment.narration,
-    createdAt: toTimestamp(payment.createdAtMs),
-    ...('note' in payment && resolutionOf(payment)),
-  })
-}
-
-function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredUnmatched) {
-  return {
-    note,
-    transactionId: transactionId ?? '',
-    ...(resolution && { resolution: RESOLUTIONS[resolution] }),
-    ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
-  }
-}
-
-/** Encodes the event of an unmatched payment, which belongs to no business. */
-export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string): Uint8Array {
-  const event = create(EventSchema, {
-    id: eventId,
-    kind: 'PAYMENT_UNMATCHED',
-    occurredAt: toTimestamp(payment.createdAtMs),
-    payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
-  })
-  return encodeEvent(event)
-}
-
-export function toConflictMessage(conflict: StoredConflict | ListedConflict): ConflictMessage {
-  return create(PaymentConflictSchema, {
-    id: conflict.id,
-    bank: fromBankCode(conflict.bank),
-    transactionId: conflict.transaction,
-    sessionId: conflict.sessionId,
-    accountNumber: conflict.accountNumber,
-    amountMinor: conflict.amountMinor,
-    status: STATUSES[conflict.status],
-    createdAt: toTimestamp(conflict.createdAt.getTime()),
-    ...('recorded' in conflict && {
-      note: conflict.note,
-      ...(conflict.resolvedAtMs !== undefined && {
-        resolvedAt: toTimestamp(conflict.resolvedAtMs),
-      }),
-      ...conflict.recorded,
-    }),
-  })
-}
-
-/** Encodes the event that a contradicting report is held, which belongs to no business. */
-export function encodeConflictEvent(
-  conflict: StoredConflict,
-  eventId: string,
-  nowMs: number,
-): Uint8Array {
-  const event = create(EventSchema, {
-    id: eventId,
-    kind: 'PAYMENT_HELD',
-    occurredAt: toTimestamp(nowMs),
-    payload: { case: 'paymentConflict', value: toConflictMessage(conflict) },
-  })
-  return encodeEvent(event)
 }
 
 /** @param request a validated request */

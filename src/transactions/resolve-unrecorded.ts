@@ -6,7 +6,7 @@ import { afterCommit } from '../core/after-commit.ts'
 import type { Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import type { Call } from '../postgres/isolating-batcher.ts'
-import { encodeTransactionEvent, encodeUnmatchedEvent } from './message.ts'
+import { encodeTransactionEvent } from './message.ts'
 import { findRecorded } from './queries.ts'
 import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
 import {
@@ -16,6 +16,7 @@ import {
   type StoredTransaction,
 } from './transaction.ts'
 import { insertUnmatched, type NewUnmatched } from './unmatched/insert-unmatched.ts'
+import { encodeUnmatchedEvent } from './unmatched/message.ts'
 import { resolutionsOf } from './unmatched/store.ts'
 import type { UnmatchedPayment } from './unmatched/unmatched-payment.ts'
 import { finalizeOneTimePayments } from './variance/record-one-time.ts'

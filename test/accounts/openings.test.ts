@@ -76,8 +76,13 @@ describe('an opening whose response was lost after the bank opened the account',
     await makeDue()
     const account = await active()
     expect(atBank(account.reference)).toEqual([account.accountNumber])
-    const { events } = await service.client(EventService).listEvents({ businessId: business.id })
-    expect(events.map((event) => event.kind)).toEqual(['ACCOUNT_CREATED'])
+    await expect
+      .poll(async () => {
+        const request = { businessId: business.id }
+        const { events } = await service.client(EventService).listEvents(request)
+        return events.map((event) => event.kind)
+      })
+      .toEqual(['ACCOUNT_CREATED'])
     expect((await generate('9PSB')).number).toBe(account.accountNumber)
   })
 
@@ -221,8 +226,13 @@ describe('an operator resolves an opening', () => {
     expect(account).toMatchObject({ status: AccountStatus.ACTIVE, accountNumber })
     expect(account!.accountName).toMatch(/\/Ada Obi$/)
     expect(await generate('PROVIDUS')).toMatchObject({ status: 200, number: accountNumber })
-    const { events } = await service.client(EventService).listEvents({ businessId: business.id })
-    expect(events.map((event) => event.kind)).toEqual(['ACCOUNT_CREATED'])
+    await expect
+      .poll(async () => {
+        const request = { businessId: business.id }
+        const { events } = await service.client(EventService).listEvents(request)
+        return events.map((event) => event.kind)
+      })
+      .toEqual(['ACCOUNT_CREATED'])
   })
 
   test('as not opened, which frees the reference', async () => {

@@ -43,7 +43,7 @@ const reverse = inFile(
 const unmatched = inFile('src/transactions/unmatched/insert-unmatched.ts', RECORD)
 const postings = inFile('src/transactions/ledger/append-postings.ts', RECORD)
 const guard = inFile(MIGRATION, 'test/transactions/guards.test.ts')
-const conflict = inFile('src/transactions/record-conflict.ts', RECORD)
+const conflict = inFile('src/transactions/conflicts/record-conflict.ts', RECORD)
 
 export const TRANSACTIONS = [
   store(

@@ -98,8 +98,17 @@ describe('updateVirtualAccount/', () => {
   })
 
   test.each([
-    [{}, ['reference is required', 'firstName is required, or lastName, email or phone is']],
-    [{ reference: 'u-1' }, ['firstName is required, or lastName, email or phone is']],
+    [
+      {},
+      [
+        'reference is required',
+        'firstName is required, or lastName, email, phone, expiresAt or expiresIn is',
+      ],
+    ],
+    [
+      { reference: 'u-1' },
+      ['firstName is required, or lastName, email, phone, expiresAt or expiresIn is'],
+    ],
     [
       { reference: 'u-1', firstName: ' ', email: 'x', phone: '1', lastName: 5 },
       [

@@ -10,13 +10,11 @@ import { encodeSettlementEvent } from '../../src/settlement/message.ts'
 import {
   decodeTransactionEvent,
   encodeTransactionEvent,
-  encodeUnmatchedEvent,
   fromStatus,
   toRecorderMessage,
   toStatus,
   toTokenPayment,
   toTransactionMessage,
-  toUnmatchedMessage,
 } from '../../src/transactions/message.ts'
 import {
   canBePaidAt,
@@ -24,6 +22,10 @@ import {
   type StoredTransaction,
   TRANSACTION_STATUSES,
 } from '../../src/transactions/transaction.ts'
+import {
+  encodeUnmatchedEvent,
+  toUnmatchedMessage,
+} from '../../src/transactions/unmatched/message.ts'
 import type { StoredUnmatched } from '../../src/transactions/unmatched/unmatched-payment.ts'
 import { settlement } from '../settlement/settlement-fixture.ts'
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
-import { NotificationService } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
@@ -49,19 +48,22 @@ async function unmatchedPayment({ service }: Scene, fresh: string) {
 }
 
 /** A notification in manual review. */
-async function heldNotification({ service }: Scene, fresh: string) {
+async function notification({ service }: Scene, fresh: string, state: string) {
   const id = newId('ntf', Date.now())
   const encrypter = createEncrypter(MASTER_KEY)
   const raw = { headers: {}, rawBody: Buffer.from('{"amount":7}'), pathSecret: '' }
   await service.database.pool.query(
     `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state,
         outcome, cause, tries, account_number, session_id, amount_minor)
-      values ($1, '9PSB', $2, now(), $3, 'key', 'MANUAL_REVIEW', 'MANUAL_REVIEW', 'the amount differs', 1,
+      values ($1, '9PSB', $2, now(), $3, 'key', $5, 'MANUAL_REVIEW', 'the amount differs', 1,
         '1234567890', $4, 700)`,
-    [id, Buffer.from(id), encryptNotification(encrypter, id, raw), sessionOf(fresh)],
+    [id, Buffer.from(id), encryptNotification(encrypter, id, raw), sessionOf(fresh), state],
   )
   return { notificationId: id }
 }
+
+const heldNotification: Make = (scene, fresh) => notification(scene, fresh, 'MANUAL_REVIEW')
+const processedNotification: Make = (scene, fresh) => notification(scene, fresh, 'PROCESSED')
 
 /** A report that contradicts the payment of the scene, each by another account number. */
 async function paymentConflict({ service, sessionId }: Scene, fresh: string) {
@@ -174,21 +176,16 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
   'NotificationService.ShowNotification not_found': invalid({ notificationId: 'ntf_nothing' }),
   'NotificationService.RetryNotification validation_failed': invalid({}),
   'NotificationService.RetryNotification not_found': invalid({ notificationId: 'ntf_nothing' }),
-  'NotificationService.RetryNotification not_held': async (scene, fresh) => {
-    const held = await heldNotification(scene, fresh)
-    await scene.service.client(NotificationService).retryNotification(held)
-    return held
-  },
+  'NotificationService.RetryNotification not_held': processedNotification,
   'NotificationService.ResolveNotification validation_failed': invalid({}),
   'NotificationService.ResolveNotification not_found': invalid({
     notificationId: 'ntf_nothing',
     note: 'x',
   }),
-  'NotificationService.ResolveNotification not_held': async (scene, fresh) => {
-    const held = await heldNotification(scene, fresh)
-    await scene.service.client(NotificationService).retryNotification(held)
-    return { ...held, note: 'x' }
-  },
+  'NotificationService.ResolveNotification not_held': async (scene, fresh) => ({
+    ...(await processedNotification(scene, fresh)),
+    note: 'x',
+  }),
   'ReconciliationService.Reconcile validation_failed': invalid({
     bank: Bank.BANK_9PSB,
     rows: [{ accountNumber: '1234567890', amountMinor: 1n }],
