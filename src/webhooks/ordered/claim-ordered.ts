@@ -60,8 +60,8 @@ export async function claimAllotted(
  *
  * The first one is looked for in the index of positions from `ordered_from`, before which none is
  * pending. A claim moves that forward, unless a delivery is sent again meanwhile: that moves it back, to
- * another value than before (`lowerOrderedFrom`). It waits for nobody who has locked the endpoint: the next claim
- * moves it.
+ * another value than before (`lowerOrderedFrom`). It does not wait for a transaction that has locked the endpoint: the
+ * next claim moves it.
  */
 export async function claimOrdered(
   pool: Pool,
