@@ -269,7 +269,8 @@ function deliveries(states: readonly unknown[]): ListRow {
       const position = Math.floor(Number(rows[0]!.last) * (1 - part))
       return { pageToken: pageTokenOf([`${position}`, `ep_01${'1'.padStart(24, '0')}`]) }
     },
-    buffersMax: 1_500,
+    // A page with a rare status passes over a thousand deliveries.
+    buffersMax: 1_700,
   }
 }
 

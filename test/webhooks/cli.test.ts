@@ -261,7 +261,7 @@ test('headers and a password come from files, and are not shown', async () => {
     authorization: `Basic ${Buffer.from('inflow:hunter2').toString('base64')}`,
   })
   const removed = await json('update', id, '--remove-headers', '--remove-authentication')
-  expect(removed.endpoint.options).toEqual({ headerNames: [] })
+  expect(removed.endpoint.options).toEqual({ headerNames: [], rateLimit: 0, ordered: false })
   writeFileSync(headers, 'x-a: 1\nnonsense s3cret\n')
   const wrong = await run('update', id, '--headers-file', headers)
   expect(wrong).toMatchObject({ code: 2, stdout: '' })

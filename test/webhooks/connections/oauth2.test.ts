@@ -141,6 +141,22 @@ describe('OAuth 2.0 client credentials', () => {
     expect(tokenOf(await receiver.next())).toBe('Bearer t2')
   })
 
+  test('are not asked for at a name that resolves to a private address', async () => {
+    const receiver = await harness.receiver()
+    const resolve = async () => [{ address: '10.0.0.1', family: 4 }]
+    const webhooks = harness.started({ resolve })
+    const businessId = await harness.business()
+    const value = { ...CLIENT, tokenUrl: 'http://tokens.example.com/token' }
+    const options = { authentication: { method: { case: 'oauth2' as const, value } } }
+    const requested = { businessId, url: receiver.url, options }
+    const { endpoint } = await clientOf(webhooks).createEndpoint(requested)
+    await harness.publish(paymentEvent(businessId))
+    await harness.allCompleted(endpoint!.id)
+    const [row] = await harness.deliveries(endpoint!.id)
+    expect(row?.log?.[0]?.error).toMatch(/^no access token: refused: .*10\.0\.0\.1/)
+    expect(receiver.requests).toEqual([])
+  })
+
   test('come only from where webhooks may be sent', async () => {
     const webhooks = openWebhooks(harness.database, { allowHttp: false, allowedCidrs: [] })
     harness.closing(() => webhooks.stop())
