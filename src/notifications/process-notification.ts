@@ -32,6 +32,7 @@ export interface Report {
   readonly bank: BankCode
   readonly served: ServedBank
   readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
+  /** Of this report; of a retry by the service, when it first arrived. */
   readonly receivedAtMs: number
   readonly recordedBy: RecordedBy
 }
@@ -60,6 +61,11 @@ const OUTCOMES: Readonly<Record<RecordOutcome, TryResult['outcome']>> = {
 /** The waits between tries double up to an hour: about two days in all, and about two hours. */
 const TRIES_MAX = 54
 const TRIES_UNCONFIRMED_MAX = 8
+
+/** The tries do not end before this time after the receipt: repeats by the bank are tries too. */
+const TRIED_MIN_MS = 36 * 3_600_000
+const TRIED_UNCONFIRMED_MIN_MS = 3_600_000
+
 const BACKOFF = { minMs: 30_000, maxMs: 3_600_000 }
 
 /** Records or reverses the payment of a notification if its bank confirms it. A repeat is safe. */
@@ -68,23 +74,35 @@ export async function processNotification(
   notification: AuthenticNotification,
 ): Promise<Processed> {
   const result = await confirmAndRecord(dependencies, notification)
-  return decide(result, notification.tries, dependencies.clock.now())
+  return decide(result, notification, dependencies.clock.now())
 }
 
 /** The result of a try that failed for a fault of this service. */
-export function failedProcessing(tries: number, nowMs: number): Processed {
-  return decide({ outcome: 'RETRY', cause: 'a fault of this service' }, tries, nowMs)
+export function failedProcessing(
+  notification: Pick<AuthenticNotification, 'tries' | 'receivedAtMs'>,
+  nowMs: number,
+): Processed {
+  return decide({ outcome: 'RETRY', cause: 'a fault of this service' }, notification, nowMs)
 }
 
-function decide({ outcome, cause }: TryResult, tries: number, nowMs: number): Processed {
+function decide(
+  { outcome, cause }: TryResult,
+  { tries, receivedAtMs }: Pick<AuthenticNotification, 'tries' | 'receivedAtMs'>,
+  nowMs: number,
+): Processed {
   const nextTryAtMs = nowMs + backoffMs(tries + 1, BACKOFF)
+  const triedMs = nowMs - receivedAtMs
   if (outcome === 'RETRY') {
-    if (tries < TRIES_MAX) return { state: 'PENDING', outcome, cause, nextTryAtMs }
+    if (tries < TRIES_MAX || triedMs < TRIED_MIN_MS) {
+      return { state: 'PENDING', outcome, cause, nextTryAtMs }
+    }
     return { state: 'MANUAL_REVIEW', outcome: 'MANUAL_REVIEW', cause, nextTryAtMs: undefined }
   }
   // A bank may send the notification before a requery can find the payment.
-  if (outcome === 'UNCONFIRMED' && tries < TRIES_UNCONFIRMED_MAX) {
-    return { state: 'PENDING', outcome, cause, nextTryAtMs }
+  if (outcome === 'UNCONFIRMED') {
+    if (tries < TRIES_UNCONFIRMED_MAX || triedMs < TRIED_UNCONFIRMED_MIN_MS) {
+      return { state: 'PENDING', outcome, cause, nextTryAtMs }
+    }
   }
   const state = outcome === 'MANUAL_REVIEW' ? 'MANUAL_REVIEW' : 'PROCESSED'
   return { state, outcome, cause, nextTryAtMs: undefined }

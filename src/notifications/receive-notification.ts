@@ -111,7 +111,7 @@ async function serve(
   const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
   const processed = await processNotification(dependencies, authentic).catch((error: unknown) => {
     log.error({ err: error, bank, id }, 'processing a notification failed')
-    return failedProcessing(tries, clock.now())
+    return failedProcessing(authentic, clock.now())
   })
   // What must last is committed, so it is acknowledged. Without its result the notification is still
   // pending, and is processed again.

@@ -64,7 +64,7 @@ async function retryNotification(
   } catch (error) {
     log.error({ err: error, bank, id }, 'retrying a notification failed')
     // If this fails too, the notification is retried when its lease ends.
-    await finishProcessing(id, failedProcessing(tries, clock.now())).catch(() => undefined)
+    await finishProcessing(id, failedProcessing(stored, clock.now())).catch(() => undefined)
   }
 }
 

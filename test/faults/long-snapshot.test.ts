@@ -1,9 +1,29 @@
-import { expect, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ENTITIES } from '../../src/app/entities.ts'
+import { type EmbeddedPostgres, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/balances/store.ts'
-import { useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
+import { makeFolder } from '../support/folder.ts'
 
-const db = useDatabase(4)
+// A server of its own: a tick reads again what was written since the oldest writer of the server began, also
+// if that writes to another database.
+let server: EmbeddedPostgres
+let database: Database
+
+beforeAll(async () => {
+  const folder = join(await makeFolder('snapshot'), 'postgres')
+  server = await startEmbedded({ folder, settings: { fsync: 'off' } })
+  database = await openDatabase(server.url, ENTITIES, { connectionsMax: 4 })
+  await migrate(database)
+})
+
+afterAll(async () => {
+  await database?.close()
+  await server?.stop()
+})
 
 const TICKS = Number(process.env['TICKS'] ?? 3_000)
 const MEASURED = 50
@@ -17,7 +37,7 @@ interface Cost {
 }
 
 async function costOf(statement: string): Promise<Cost> {
-  const { rows } = await db.database.pool.query(
+  const { rows } = await database.pool.query(
     `explain (analyze, buffers, timing off, format json) ${statement}`,
   )
   const [{ Plan: plan, 'Execution Time': ms }] = rows[0]['QUERY PLAN']
@@ -27,7 +47,7 @@ async function costOf(statement: string): Promise<Cost> {
 /** One event of each business, and the tick that numbers them. */
 async function tick(): Promise<Cost> {
   for (const businessId of BUSINESSES) {
-    await writeEvents(db.database.pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
+    await writeEvents(database.pool, 1, { businessId, kind: 'PAYMENT_NOTIFICATION' })
   }
   return costOf('select from sequence_events(5000)')
 }
@@ -36,7 +56,7 @@ const median = (costs: readonly Cost[], of: keyof Cost) =>
   costs.map((cost) => cost[of]).sort((a, b) => a - b)[Math.floor(costs.length / 2)]!
 
 test('a tick reads no more pages while a snapshot stays open over thousands of ticks', async () => {
-  const { pool } = db.database
+  const { pool } = database
   const holder = await pool.connect()
   const costs: Cost[] = []
   const state: Cost[] = []

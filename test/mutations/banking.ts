@@ -115,8 +115,13 @@ export const BANKING = [
   ),
   process(
     'a payment that the bank denies is not tried again',
-    "if (outcome === 'UNCONFIRMED' && tries < TRIES_UNCONFIRMED_MAX) {",
-    "if (outcome === 'UNCONFIRMED' && tries < 0) {",
+    "if (outcome === 'UNCONFIRMED') {",
+    'if (false) {',
+  ),
+  reversal(
+    "the bank's own repeats use up the tries",
+    'if (tries < TRIES_MAX || triedMs < TRIED_MIN_MS) {',
+    'if (tries < TRIES_MAX) {',
   ),
   process(
     'a conflict is acknowledged as recorded',

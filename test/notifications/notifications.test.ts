@@ -141,7 +141,11 @@ describe('a payment that the bank does not confirm', () => {
     const to = await payee(service)
     const reported = payment(to.accountNumber)
     expect((await notify(service, reported)).text).toBe('UNCONFIRMED')
-    await query('update bank_notification set tries = 53 where bank_key = $1', [reported.key])
+    await query(
+      `update bank_notification set tries = 53, received_at = received_at - interval '2 days'
+        where bank_key = $1`,
+      [reported.key],
+    )
     await hurry(reported.key)
     await until(
       () => stored(reported.key),

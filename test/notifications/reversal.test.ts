@@ -28,6 +28,7 @@ function processReversal(
   response: Requery['kind'],
   reversePayment: ReversePayment | undefined,
   tries = 0,
+  receivedAtMs = -3 * 86_400_000,
 ) {
   const requery = async () =>
     ({ kind: response, payment: PAYMENT, cause: 'the given response' }) as Requery
@@ -44,7 +45,7 @@ function processReversal(
     bank: 'PALMPAY',
     served: { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true },
     reading: { kind: 'reversal', payment: PAYMENT, bound: true },
-    receivedAtMs: 0,
+    receivedAtMs,
     recordedBy: 'notification',
     tries,
   })
@@ -94,6 +95,11 @@ test('retries an unconfirmed reversal for two days', async () => {
     state: 'MANUAL_REVIEW',
     outcome: 'MANUAL_REVIEW',
   })
+  // The bank repeats its notification at once.
+  const repeated = await processReversal('unknown', never, 200, 1_000_000)
+  expect(repeated).toMatchObject({ state: 'PENDING', outcome: 'RETRY' })
+  const denied = await processReversal('denied', never, 200, 1_000_000)
+  expect(denied).toMatchObject({ state: 'PENDING', outcome: 'UNCONFIRMED' })
   expect(await processReversal('denied', never, 0)).toMatchObject({
     state: 'PENDING',
     outcome: 'UNCONFIRMED',
