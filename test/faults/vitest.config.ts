@@ -18,6 +18,8 @@ const COUNTS = {
 export default defineConfig({
   test: {
     ...common('faults'),
+    // Some need a core for their load and one for the service.
+    maxWorkers: 2,
     include: [
       'test/faults/**/*.test.ts',
       'test/events/sequencer.test.ts',

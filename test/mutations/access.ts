@@ -262,7 +262,7 @@ export const ACCESS = [
   ),
   update(
     'a creation is compared with details that have been changed',
-    '  account.detailsHash = encrypter.fingerprint(details)\n',
+    '    account.detailsHash = encrypter.fingerprint(detailsText(readDetails(encrypter, account)))\n',
     '',
   ),
   tenant(
