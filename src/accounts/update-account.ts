@@ -97,7 +97,7 @@ function checkExpiry(account: Account, expiresAtMs: number, nowMs: number, endsI
   if (account.status !== 'ACTIVE' || account.usedAt) refuse('must be absent: the account has ended')
   const fault = newExpiryFault(expiresAtMs, nowMs)
   if (fault) throw fault
-  if (endsItself && (!account.expiresAt || expiresAtMs > account.expiresAt.getTime())) {
+  if (endsItself && account.expiresAt && expiresAtMs > account.expiresAt.getTime()) {
     refuse('must be earlier than before: the bank ends the account at its first expiry')
   }
 }

@@ -99,4 +99,12 @@ describe('updateVirtualAccount/ of a one-time account', () => {
     ])
     expect((await update(reference, { expiresIn: 3_600 }, business.live)).status).toBe(200)
   })
+
+  test('at such a bank may get its first expiry, which the bank does not know', async () => {
+    const reference = 'x-live-first'
+    await openByKey(service, business.live, { reference, singleUse: true })
+    const { status, body } = await update(reference, { expiresIn: 3_600 }, business.live)
+    expect([status, body.data.terms.status]).toEqual([200, 'ACTIVE'])
+    expect((await update(reference, { expiresIn: 7_200 }, business.live)).status).toBe(422)
+  })
 })
