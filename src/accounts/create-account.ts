@@ -16,6 +16,7 @@ import {
 } from './account.ts'
 import { CLAIM_MS, type OpenAtBank, type OpeningRequest } from './openings/open-at-bank.ts'
 import { claimPending } from './openings/opening-store.ts'
+import { FROM_THE_START } from './splits/split.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
 import { EXPIRES_IN_SECONDS_MAX, expiryOf } from './terms/terms.ts'
 
@@ -177,6 +178,12 @@ function newReservation(
       ...{ usedAtMs: undefined, endedAtMs: undefined },
     },
     metadata: request.metadata,
+    split: request.split && {
+      id: newId('spl', nowMs),
+      accountId: id,
+      validFromMs: FROM_THE_START,
+      split: request.split,
+    },
   }
 }
 

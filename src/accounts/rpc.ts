@@ -3,20 +3,24 @@ import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
+import { type Actor, actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
 import { type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
-import { identityText } from './account.ts'
+import { identityText, type StoredAccount } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
-import { getAccount } from './get-account.ts'
+import { type AccountKey, getAccount } from './get-account.ts'
 import { listAccounts } from './list-accounts.ts'
 import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
+import { checkSplit, type RequestedSplit } from './splits/check-split.ts'
+import { readSplit } from './splits/message.ts'
+import type { Split } from './splits/split.ts'
+import { findSplit, findSplits } from './splits/split-store.ts'
 import { readTerms } from './terms/message.ts'
 import { metadataOf } from './terms/read-terms.ts'
 
@@ -26,12 +30,18 @@ interface Dependencies {
   readonly encrypter: Encrypter
   readonly clock: Clock
   readonly createAccount: CreateAccountCall
+  /** Divides the payments into an account. */
+  readonly setSplit: (
+    key: AccountKey,
+    requested: RequestedSplit | undefined,
+    actor: Actor,
+  ) => Promise<{ readonly account: StoredAccount; readonly split: Split | undefined }>
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
 }
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
-  const { database, createAccount, encrypter } = dependencies
+  const { database, createAccount, encrypter, setSplit } = dependencies
   const { pool, read } = database
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
@@ -41,9 +51,12 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     return kinds.flatMap((each) => encrypter.fingerprints(identityText(each, idNumber)))
   }
   return {
-    async createAccount(request) {
+    async createAccount(request, { values }) {
+      const { businessId } = request
+      const requested = readSplit(request.split, restrictionOf(values))
+      const given = await checkSplit(pool, businessId, requested)
       const { account, replayed } = await createAccount({
-        businessId: request.businessId,
+        businessId,
         live: !request.test,
         reference: request.reference,
         bank: toBankCode(request.bank),
@@ -55,14 +68,20 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         idNumber: request.idNumber || undefined,
         terms: readTerms(request),
         metadata: metadataOf(request.metadata),
+        split: given,
       })
-      return { account: toAccountMessage(account), replayed }
+      // It may have been changed since, if an earlier call opened the account.
+      const split = replayed ? await findSplit(pool, account.id) : given
+      return { account: toAccountMessage(account, split), replayed }
     },
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
-      const account = await read((on) => getAccount(on, key))
-      return { account: toAccountMessage(account) }
+      const { account, split } = await read(async (on) => {
+        const found = await getAccount(on, key)
+        return { account: found, split: await findSplit(on, found.id) }
+      })
+      return { account: toAccountMessage(account, split) }
     },
     async listAccounts(request, context) {
       if (request.idNumber !== '') requireAdmin(context, 'id_number')
@@ -73,9 +92,20 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const status = toAccountStatus(request.status)
       const idNumberHashes = hashesOf(request)
       const filter = { businessId, allowed, live, status, idNumberHashes }
-      const found = await read((on) => listAccounts(on, filter, page))
+      const { found, splits } = await read(async (on) => {
+        const accounts = await listAccounts(on, filter, page)
+        const ids = accounts.map(({ id }) => id)
+        return { found: accounts, splits: await findSplits(on, ids) }
+      })
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
-      return { accounts: rows.map(toAccountMessage), nextPageToken }
+      const accounts = rows.map((account) => toAccountMessage(account, splits.get(account.id)))
+      return { accounts, nextPageToken }
+    },
+    async setAccountSplit({ businessId, reference, split: message }, context) {
+      const key = { businessId, live: undefined, reference }
+      const requested = readSplit(message, restrictionOf(context.values))
+      const { account, split } = await setSplit(key, requested, actorOf(context))
+      return { account: toAccountMessage(account, split) }
     },
     async closeAccount(request, context) {
       const account = await closeAccount({ ...dependencies, pool }, request, actorOf(context))

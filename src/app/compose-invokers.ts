@@ -31,6 +31,7 @@ import {
 import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { createGetTransaction } from '../transactions/find-transactions.ts'
 import { createTransactionRpc } from '../transactions/rpc.ts'
+import { createSetSplit } from '../transactions/shares/set-split.ts'
 import { createHeldPaymentRpc, decisionDependencies } from '../transactions/variance/rpc.ts'
 import type { Domains } from './compose-domains.ts'
 import { composePipeline } from './compose-pipeline.ts'
@@ -81,7 +82,10 @@ function paymentServices(
     implement(HeldPaymentService, createHeldPaymentRpc(database, decisions)),
     implement(
       AccountService,
-      createAccountRpc({ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit }),
+      createAccountRpc({
+        ...{ database, bankOf, encrypter, clock, createAccount, aliasOf, onCommit },
+        setSplit: createSetSplit({ pool: database.pool, clock }),
+      }),
     ),
     implement(
       TransactionService,

@@ -9,12 +9,14 @@ import {
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
+import type { Split } from '../accounts/splits/split.ts'
 import { metadataOf } from '../accounts/terms/read-terms.ts'
 import { BANK_FACTS, type BankCode, type IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
 import { PAYMENT_METHOD, type ShownTransaction } from '../transactions/transaction.ts'
+import { toSplit } from './splits/message.ts'
 import { readTerms, toTerms } from './terms/message.ts'
 
 /** The account fields that external businesses see. */
@@ -45,7 +47,12 @@ export function toAccountDetails(
   }
 }
 
-export function toVirtualAccount(account: VisibleAccount, timeText: TimeText): VirtualAccount {
+/** @param split the one that it has now; undefined: its owner keeps everything */
+export function toVirtualAccount(
+  account: VisibleAccount,
+  split: Split | undefined,
+  timeText: TimeText,
+): VirtualAccount {
   const bankAccount: Omit<BankAccount, '$typeName'> = {
     accountNumber: account.accountNumber ?? '',
     accountName: account.accountName ?? '',
@@ -60,6 +67,7 @@ export function toVirtualAccount(account: VisibleAccount, timeText: TimeText): V
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
     ...(account.terms && { terms: toTerms(account.terms, account.status, timeText) }),
     ...(account.metadata && { metadata: account.metadata }),
+    ...(split && { split: toSplit(split) }),
   })
 }
 

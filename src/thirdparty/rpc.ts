@@ -2,6 +2,8 @@ import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
+import { checkSplit } from '../accounts/splits/check-split.ts'
+import { findSplit } from '../accounts/splits/split-store.ts'
 import { callingBusiness } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
@@ -25,6 +27,7 @@ import {
 import { findHeldId, listHeldPayments } from '../transactions/variance/list-held.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { toAccountDetails, toBalance, toTransaction, toVirtualAccount } from './message.ts'
+import { readSplit } from './splits/message.ts'
 
 /** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100
@@ -51,9 +54,16 @@ export function createThirdPartyRpc({
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
       const details = toAccountDetails(request, timeText)
-      const { account, replayed } = await createAccount({ businessId, live, reference, ...details })
+      const given = await checkSplit(database.pool, businessId, readSplit(request.split))
+      const created = await createAccount({
+        ...{ businessId, live, reference, ...details },
+        split: given,
+      })
+      const { account, replayed } = created
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
-      const data = toVirtualAccount(account, timeText)
+      // It may have been changed since, if an earlier call opened the account.
+      const split = replayed ? await findSplit(database.pool, account.id) : given
+      const data = toVirtualAccount(account, split, timeText)
       return { status: true, message: 'Account reserved', data }
     },
     async getTransaction(request, context) {
@@ -70,8 +80,10 @@ export function createThirdPartyRpc({
     async getVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference: request.reference }
-      const account = await read((on) => getAccount(on, key))
-      const data = toVirtualAccount(account, timeText)
+      const data = await read(async (on) => {
+        const account = await getAccount(on, key)
+        return toVirtualAccount(account, await findSplit(on, account.id), timeText)
+      })
       return { status: true, message: 'Account retrieved', data }
     },
     async listTransactions(request, context) {
