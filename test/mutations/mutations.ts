@@ -9,6 +9,7 @@ import { ONE_TIME } from './one-time.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
+import { SPLITS } from './splits.ts'
 import { STORAGE } from './storage.ts'
 import { TRANSACTIONS } from './transactions.ts'
 import { WEBHOOKS } from './webhooks.ts'
@@ -25,6 +26,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...TRANSACTIONS,
   ...ONE_TIME,
   ...SETTLEMENT_RULES,
+  ...SPLITS,
   ...DUE_SETTLEMENTS,
   ...WEBHOOKS,
   ...DISPATCH,
