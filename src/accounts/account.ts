@@ -1,5 +1,6 @@
 import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
 import type { OpeningState } from './openings/opening.ts'
+import { type Split, splitText } from './splits/split.ts'
 import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms/terms.ts'
 
 /**
@@ -29,6 +30,8 @@ export interface AccountDetails {
   readonly terms?: RequestedTerms | undefined
   /** Undefined if the business gave none. */
   readonly metadata?: Metadata | undefined
+  /** Undefined: the owner keeps everything. */
+  readonly split?: Split | undefined
 }
 
 /**
@@ -116,6 +119,7 @@ export function identityText(idType: IdKind | undefined, idNumber: string): stri
 /** The details as one text, which is equal only for equal details. */
 export function detailsText(details: AccountDetails): string {
   const terms = termsText(details.terms, details.metadata)
+  const split = splitText(details.split)
   return JSON.stringify([
     details.bank,
     details.firstName,
@@ -124,6 +128,7 @@ export function detailsText(details: AccountDetails): string {
     details.phone,
     details.idType ?? '',
     details.idNumber ?? '',
-    ...(terms === undefined ? [] : [terms]),
+    ...(terms === undefined && split === undefined ? [] : [terms ?? null]),
+    ...(split === undefined ? [] : [split]),
   ])
 }

@@ -22,6 +22,7 @@ import {
   type OpeningRequest,
 } from './openings/open-at-bank.ts'
 import { claimPending } from './openings/opening-store.ts'
+import { FROM_THE_START } from './splits/split.ts'
 import { findByMerchantReference, insertReservations, type Reservation } from './store.ts'
 import { expiryOf, newExpiryFault } from './terms/terms.ts'
 
@@ -187,6 +188,12 @@ function newReservation(
       ...{ usedAtMs: undefined, endedAtMs: undefined },
     },
     metadata: request.metadata,
+    split: request.split && {
+      id: newId('spl', nowMs),
+      accountId: id,
+      validFromMs: FROM_THE_START,
+      split: request.split,
+    },
   }
 }
 

@@ -18,6 +18,8 @@ import {
   type StoredAccount,
 } from './account.ts'
 import type { OpeningState } from './openings/opening.ts'
+import { toSplitMessage } from './splits/message.ts'
+import type { Split } from './splits/split.ts'
 import { toTermsMessage } from './terms/message.ts'
 
 const STATUSES: Readonly<Record<AccountStatus, AccountStatusMessage>> = {
@@ -35,7 +37,11 @@ const OPENING_STATES: Readonly<Record<OpeningState, OpeningStateMessage>> = {
   MANUAL_REVIEW: OpeningStateMessage.MANUAL_REVIEW,
 }
 
-export function toAccountMessage(account: OpenAccount | StoredAccount): AccountMessage {
+/** @param split the one that it has now; undefined: its owner keeps everything, or it is not shown */
+export function toAccountMessage(
+  account: OpenAccount | StoredAccount,
+  split?: Split,
+): AccountMessage {
   return create(AccountSchema, {
     id: account.id,
     businessId: account.businessId,
@@ -57,6 +63,7 @@ export function toAccountMessage(account: OpenAccount | StoredAccount): AccountM
     simulated: account.connector === 'sandbox',
     metadata: { ...account.metadata },
     ...(account.terms && { terms: toTermsMessage(account.terms) }),
+    ...(split && { split: toSplitMessage(split) }),
     ...('openingState' in account && account.status === 'PENDING' && { opening: opening(account) }),
   })
 }

@@ -7,6 +7,8 @@ import type { Database } from '../postgres/orm.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 import { detailsText, identityContext, identityText } from './account.ts'
+import type { Split } from './splits/split.ts'
+import { findSplits } from './splits/split-store.ts'
 import { readDetails } from './stored-details.ts'
 
 /** The values of accounts that depend on the master key, and their inputs. */
@@ -58,7 +60,9 @@ export function encryptedAccounts({ pool, orm }: Database): EncryptedRows {
       ),
     async matchesKeys(encrypter) {
       const account = await selectEncrypted(orm.em.fork()).limit(1).executeTakeFirst()
-      return account && reEncryptAccount(encrypter, account) !== undefined
+      if (account === undefined) return undefined
+      const splits = await findSplits(pool, [account.id], 'first')
+      return reEncryptAccount(encrypter, account, splits.get(account.id)) !== undefined
     },
   }
 }
@@ -106,7 +110,9 @@ async function reEncryptAll(
   encrypter: Encrypter,
   rows: readonly EncryptedAccount[],
 ): Promise<Pick<ReEncryptedPage, 'reEncrypted' | 'skipped' | 'unreadable'>> {
-  const all = rows.map((row) => reEncryptAccount(encrypter, row))
+  const ids = rows.map((row) => row.id)
+  const splits = await findSplits(pool, ids, 'first')
+  const all = rows.map((row) => reEncryptAccount(encrypter, row, splits.get(row.id)))
   const reEncryptedAccounts = all.filter((each) => each !== undefined)
   const unreadable = rows.filter((_, index) => all[index] === undefined).map((row) => row.id)
   const reEncrypted =
@@ -118,12 +124,13 @@ async function reEncryptAll(
 function reEncryptAccount(
   encrypter: Encrypter,
   account: EncryptedAccount,
+  split: Split | undefined,
 ): ReEncryptedAccount | undefined {
   try {
     const { id } = account
     const stored = readDetails(encrypter, account)
     const { idType, idNumber } = stored
-    const details = detailsText(stored)
+    const details = detailsText({ ...stored, split })
     if (!encrypter.matches(details, account.detailsHash)) return undefined
     const text = idNumber && identityText(idType, idNumber)
     return {

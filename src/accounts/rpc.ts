@@ -3,7 +3,7 @@ import type {
   AccountService,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
+import { type Actor, actorOf, requireAdmin, restrictionOf } from '../auth/caller.ts'
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
 import { toBankCode } from '../banks/message.ts'
 import type { Clock } from '../core/clock.ts'
@@ -13,10 +13,14 @@ import { cutPage, readPage } from '../postgres/page-token.ts'
 import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
-import { getAccount } from './get-account.ts'
-import { listAccounts } from './list-accounts.ts'
+import { type AccountKey, getAccount } from './get-account.ts'
 import { toAccountMessage, toAccountStatus, toIdKind } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
+import { checkSplit, type RequestedSplit } from './splits/check-split.ts'
+import { listWithSplits } from './splits/list-with-splits.ts'
+import { readSplit } from './splits/message.ts'
+import type { Split } from './splits/split.ts'
+import { findSplit } from './splits/split-store.ts'
 import { readTerms } from './terms/message.ts'
 import { metadataOf } from './terms/read-terms.ts'
 
@@ -26,15 +30,21 @@ interface Dependencies {
   readonly encrypter: Encrypter
   readonly clock: Clock
   readonly createAccount: CreateAccountCall
+  /** Divides the payments into an account. */
+  readonly setSplit: (
+    key: AccountKey,
+    requested: RequestedSplit | undefined,
+    actor: Actor,
+  ) => Promise<{ readonly account: StoredAccount; readonly split: Split | undefined }>
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly onCommit: () => void
   readonly bankNames: BankNames
 }
 
 export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof AccountService> {
-  const { database, createAccount, encrypter, bankNames } = dependencies
-  const shown = (account: OpenAccount | StoredAccount) => ({
-    ...toAccountMessage(account),
+  const { database, createAccount, encrypter, setSplit, bankNames } = dependencies
+  const shown = (account: OpenAccount | StoredAccount, split: Split | undefined) => ({
+    ...toAccountMessage(account, split),
     bankName: bankNames[account.bank],
   })
   const { pool, read } = database
@@ -46,9 +56,12 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
     return kinds.flatMap((each) => encrypter.fingerprints(identityText(each, idNumber)))
   }
   return {
-    async createAccount(request) {
+    async createAccount(request, { values }) {
+      const { businessId } = request
+      const requested = readSplit(request.split, restrictionOf(values))
+      const given = await checkSplit(pool, businessId, requested)
       const { account, replayed } = await createAccount({
-        businessId: request.businessId,
+        businessId,
         live: !request.test,
         reference: request.reference,
         bank: toBankCode(request.bank),
@@ -61,14 +74,19 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
         verification: toVerification(request),
         terms: readTerms(request),
         metadata: metadataOf(request.metadata),
+        split: given,
       })
-      return { account: shown(account), replayed }
+      // It may have been changed since, if an earlier call opened the account.
+      const split = replayed ? await findSplit(pool, account.id) : given
+      return { account: shown(account, split), replayed }
     },
     async getAccount(request) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
-      const account = await read((on) => getAccount(on, key))
-      return { account: shown(account) }
+      return read(async (on) => {
+        const account = await getAccount(on, key)
+        return { account: shown(account, await findSplit(on, account.id)) }
+      })
     },
     async listAccounts(request, context) {
       if (request.idNumber !== '') requireAdmin(context, 'id_number')
@@ -79,22 +97,29 @@ export function createAccountRpc(dependencies: Dependencies): ServiceImpl<typeof
       const status = toAccountStatus(request.status)
       const idNumberHashes = hashesOf(request)
       const filter = { businessId, allowed, live, status, idNumberHashes }
-      const found = await read((on) => listAccounts(on, filter, page))
+      const { found, splits } = await read((on) => listWithSplits(on, filter, page))
       const { rows, nextPageToken } = cutPage(found, page, (account) => [account.id])
-      return { accounts: rows.map(shown), nextPageToken }
+      const accounts = rows.map((account) => shown(account, splits.get(account.id)))
+      return { accounts, nextPageToken }
+    },
+    async setAccountSplit({ businessId, reference, split: message }, context) {
+      const key = { businessId, live: undefined, reference }
+      const requested = readSplit(message, restrictionOf(context.values))
+      const { account, split } = await setSplit(key, requested, actorOf(context))
+      return { account: shown(account, split) }
     },
     async closeAccount(request, context) {
       const { businessId, reference } = request
       const key = { businessId, live: undefined, reference }
       const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
-      return { account: shown(account) }
+      return { account: shown(account, await findSplit(pool, account.id)) }
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
       // Whether a number is free, or whose it is, concerns other businesses.
       const request = { businessId, reference, opened }
       const account = await resolveAccount(dependencies, request, actorOf(context))
-      return account ? { account: shown(account) } : {}
+      return account ? { account: shown(account, await findSplit(pool, account.id)) } : {}
     },
   }
 }

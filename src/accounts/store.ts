@@ -8,6 +8,7 @@ import type { RowOf } from '../postgres/row-of.ts'
 import type { AccountEntity } from './account.entity.ts'
 import { TAKES_PAYMENTS } from './account.sql.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
+import { insertSplits, type NewSplit, splitsValue } from './splits/split-store.ts'
 import type { AccountTerms, Metadata } from './terms/terms.ts'
 
 /** A PENDING account, stored before the bank is asked to open it. */
@@ -32,6 +33,8 @@ export interface Reservation {
   /** With the time of its expiry, however that was requested. */
   readonly terms: AccountTerms | undefined
   readonly metadata: Metadata | undefined
+  /** Undefined: its owner keeps everything. */
+  readonly split: NewSplit | undefined
 }
 
 /** The columns of an account, except those that only opening it or asking its bank for payments needs. */
@@ -59,7 +62,7 @@ export async function insertReservations(
 ): Promise<ReadonlySet<string>> {
   const result = await pool.query<{ id: string }>({
     name: 'account-reserve',
-    text: `insert into account (id, business_id, live, reference, merchant_reference, bank, status,
+    text: `with reserved as (insert into account (id, business_id, live, reference, merchant_reference, bank, status,
         first_name, last_name, email, phone, id_type, id_number_encrypted, details_hash, id_number_hash,
         connector, attempts, claimed_until, next_try_at, created_at, one_time, expected_amount_minor,
         amount_rule, expires_at, expires_in_seconds, single_use, allowed_payers, metadata)
@@ -78,7 +81,9 @@ export async function insertReservations(
           id_number_hash, connector, expected_amount_minor, amount_rule, expires_at, expires_in_seconds,
           single_use, allowed_payers, metadata)
       order by business_id, live, merchant_reference
-      on conflict (business_id, live, merchant_reference) do nothing returning id`,
+      on conflict (business_id, live, merchant_reference) do nothing returning id
+      ), ${insertSplits('$25', 'reserved')}
+      select id from reserved`,
     values: [
       textArray(rows.map((row) => row.id)),
       textArray(rows.map((row) => row.businessId)),
@@ -98,6 +103,7 @@ export async function insertReservations(
       byteaArray(rows.map((row) => row.idNumberHash)),
       textArray(rows.map((row) => row.connector)),
       ...termsArrays(rows),
+      splitsValue(rows.flatMap(({ split }) => split ?? [])),
     ],
   })
   return new Set(result.rows.map((row) => row.id))

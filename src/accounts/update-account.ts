@@ -10,6 +10,7 @@ import type { Database } from '../postgres/orm.ts'
 import { AccountEntity } from './account.entity.ts'
 import { detailsText, isOpened, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
+import { findSplits } from './splits/split-store.ts'
 import { readDetails } from './stored-details.ts'
 import { expiryOf, newExpiryFault } from './terms/terms.ts'
 
@@ -69,10 +70,16 @@ export async function updateAccount(
     }
     if (changed.length === 0) return
     // A repeated creation is compared with it, and a rotation of the master key computes it from the row.
-    account.detailsHash = encrypter.fingerprint(detailsText(readDetails(encrypter, account)))
+    const splits = await findSplits(database.pool, [stored.id], 'first')
+    const details = { ...readDetails(encrypter, account), split: splits.get(stored.id) }
+    account.detailsHash = encrypter.fingerprint(detailsText(details))
     const { id: targetId, businessId, reference } = stored
-    const details = { reference, changed }
-    await appendAudit(em, actor, { action: 'account.update', targetId, businessId, details })
+    await appendAudit(em, actor, {
+      action: 'account.update',
+      targetId,
+      businessId,
+      details: { reference, changed },
+    })
   })
   return getAccount(database.pool, key)
 }

@@ -38,6 +38,7 @@ import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { createGetTransaction } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
 import { createTransactionRpc } from '../transactions/rpc.ts'
+import { createSetSplit } from '../transactions/shares/set-split.ts'
 import type { DecisionDependencies } from '../transactions/variance/decide-held.ts'
 import { createHeldPaymentRpc, decisionDependencies } from '../transactions/variance/rpc.ts'
 import type { Domains } from './compose-domains.ts'
@@ -91,7 +92,14 @@ function paymentServices(
   return [
     implement(ThirdPartyService, composeThirdPartyRpc({ options, domains, encrypter }, decisions)),
     implement(HeldPaymentService, createHeldPaymentRpc(database, decisions)),
-    implement(AccountService, createAccountRpc({ ...accounts, aliasOf })),
+    implement(
+      AccountService,
+      createAccountRpc({
+        ...accounts,
+        aliasOf,
+        setSplit: createSetSplit({ pool: database.pool, clock }),
+      }),
+    ),
     implement(
       TransactionService,
       createTransactionRpc({
@@ -127,6 +135,7 @@ function composeThirdPartyRpc(
   }
   return createThirdPartyRpc({
     ...{ database, bankOf, encrypter, clock, createAccount, onCommit, timeText, bankNames },
+    setSplit: createSetSplit({ pool, clock }),
     webhooks: webhooks.context,
     decisions,
     simulatePayment: (caller, payment, actor) => simulatePayment(sandbox, caller, payment, actor),

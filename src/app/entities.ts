@@ -1,4 +1,5 @@
 import { AccountEntity } from '../accounts/account.entity.ts'
+import { SplitEntity, SplitRecipientEntity } from '../accounts/splits/split.entity.ts'
 import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
 import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
 import { TokenEntity } from '../auth/tokens/token.entity.ts'
@@ -46,6 +47,8 @@ export const ENTITIES: Entities = [
   BusinessEntity,
   KeyEntity,
   AccountEntity,
+  SplitEntity,
+  SplitRecipientEntity,
   PaymentSessionEntity,
   TransactionEntity,
   PostingEntity,

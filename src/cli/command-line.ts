@@ -48,7 +48,7 @@ const NOUNS: readonly Noun[] = [
   },
   {
     name: 'account',
-    summary: 'virtual accounts: create, get, list, close, resolve',
+    summary: 'virtual accounts: create, get, list, split, close, resolve',
     load: async () => (await import('./account/account.ts')).account,
   },
   {

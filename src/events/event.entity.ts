@@ -33,7 +33,7 @@ export const OutboxEntity = defineEntity({
       name: 'outbox_payment',
       // A held payment is in no balance.
       expression:
-        "case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when 'PAYMENT_ACCEPTED' then pending_minor > 0 else true end",
+        "case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when 'PAYMENT_ACCEPTED' then pending_minor > 0 when 'SHARE_SETTLED' then pending_minor = 0 and available_minor > 0 and fees_minor = 0 when 'SHARE_REVERSED' then pending_minor = 0 and available_minor < 0 and fees_minor = 0 else true end",
     },
   ],
 })

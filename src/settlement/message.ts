@@ -16,7 +16,13 @@ import {
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { type Balance, percentDone, type Settlement, type SettlementStatus } from './settlement.ts'
+import {
+  type Balance,
+  netOf,
+  percentDone,
+  type Settlement,
+  type SettlementStatus,
+} from './settlement.ts'
 import type { Entry } from './statements/store.ts'
 import { SCHEDULES, type Schedule } from './terms/schedule.ts'
 import type { Terms } from './terms/terms.ts'
@@ -45,7 +51,8 @@ export function toSettlementMessage(settlement: Settlement): SettlementMessage {
     transactionCount: settlement.transactionCount,
     grossMinor: settlement.grossMinor,
     feesMinor: settlement.feesMinor,
-    netMinor: settlement.grossMinor - settlement.feesMinor,
+    splitsMinor: settlement.splitsMinor,
+    netMinor: netOf(settlement),
     currency: CURRENCY,
     startedAt: timestampFromMs(settlement.startedAtMs),
     ...(completedAtMs !== undefined && { completedAt: timestampFromMs(completedAtMs) }),
@@ -74,8 +81,11 @@ export function toBalanceMessage(balance: Balance): BalanceMessage {
   return create(BalanceSchema, { ...balance, currency: CURRENCY })
 }
 
+/** The kinds whose subject is a settlement. */
+const SETTLING: ReadonlySet<string> = new Set(['SETTLEMENT_COMPLETED', 'SHARE_SETTLED'])
+
 export function toEntryMessage(entry: Entry): EntryMessage {
-  const isSettlement = entry.kind === 'SETTLEMENT_COMPLETED'
+  const isSettlement = SETTLING.has(entry.kind)
   return create(EntrySchema, {
     sequence: entry.sequence,
     kind: entry.kind,

@@ -16,6 +16,7 @@ import { listSettlements } from './runs/list-settlements.ts'
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
+import { netOf } from './settlement.ts'
 import { listEntries } from './statements/list-entries.ts'
 import { addHoliday, listHolidays, removeHoliday } from './terms/holidays.ts'
 import { getTerms, updateTerms } from './terms/update-terms.ts'
@@ -44,7 +45,7 @@ export function createSettlementRpc(
       const { nextSettlementAtMs } = preview
       return {
         ...preview,
-        netMinor: preview.grossMinor - preview.feesMinor,
+        netMinor: netOf(preview),
         currency: CURRENCY,
         cutOffAt: timestampFromMs(preview.cutOffAtMs),
         ...(nextSettlementAtMs !== undefined && {

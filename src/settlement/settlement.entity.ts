@@ -105,6 +105,8 @@ export const SettlementEntity = defineEntity({
     transactionCount: p.bigint(),
     grossMinor: p.bigint(),
     feesMinor: p.bigint(),
+    /** The shares of other businesses. */
+    splitsMinor: p.bigint().defaultRaw('0'),
     balancePendingMinor: p.bigint(),
     balanceAvailableMinor: p.bigint(),
     balanceFeesMinor: p.bigint(),
@@ -139,7 +141,7 @@ export const SettlementEntity = defineEntity({
     {
       name: 'settlement_totals',
       expression:
-        'transaction_count >= 0 and gross_minor >= 0 and fees_minor >= 0 and fees_minor <= gross_minor',
+        'transaction_count >= 0 and gross_minor >= 0 and fees_minor >= 0 and splits_minor >= 0 and fees_minor + splits_minor <= gross_minor',
     },
   ],
 })

@@ -36,8 +36,19 @@ export interface Settlement extends BalanceKey, Fee {
   readonly transactionCount: bigint
   readonly grossMinor: bigint
   readonly feesMinor: bigint
+  /** The shares of other businesses. */
+  readonly splitsMinor: bigint
   readonly startedAtMs: number
   readonly completedAtMs: number | undefined
+}
+
+/** What is added to the available balance. */
+export function netOf({
+  grossMinor,
+  feesMinor,
+  splitsMinor,
+}: Pick<Settlement, 'grossMinor' | 'feesMinor' | 'splitsMinor'>): bigint {
+  return grossMinor - feesMinor - splitsMinor
 }
 
 /** Below and above every sequence number of any business. */

@@ -11,6 +11,7 @@ import {
   VirtualAccountSchema,
 } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import type { AccountDetails, StoredAccount } from '../accounts/account.ts'
+import type { Split } from '../accounts/splits/split.ts'
 import { metadataOf } from '../accounts/terms/read-terms.ts'
 import type { BankCode, BankNames, IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
@@ -22,6 +23,7 @@ import {
   type ShownTransaction,
   type StoredTransaction,
 } from '../transactions/transaction.ts'
+import { toSplit } from './splits/message.ts'
 import { readTerms, toTerms } from './terms/message.ts'
 
 /** The account fields that external businesses see. */
@@ -55,8 +57,10 @@ export function toAccountDetails(
   }
 }
 
+/** @param split the one that it has now; undefined: its owner keeps everything */
 export function toVirtualAccount(
   account: VisibleAccount,
+  split: Split | undefined,
   timeText: TimeText,
   bankNames: BankNames,
 ): VirtualAccount {
@@ -74,17 +78,19 @@ export function toVirtualAccount(
     meta: { firstName: account.firstName, lastName: account.lastName, email: account.email },
     ...(account.terms && { terms: toTerms(account.terms, account.status, timeText) }),
     ...(account.metadata && { metadata: account.metadata }),
+    ...(split && { split: toSplit(split) }),
   })
 }
 
 /** As `toVirtualAccount`, with what only lists and responses to changes show. */
 export function toFullAccount(
   account: FullAccount,
+  split: Split | undefined,
   timeText: TimeText,
   bankNames: BankNames,
 ): VirtualAccount {
   const { merchantReference, status, firstName, lastName, email, phone } = account
-  const shown = toVirtualAccount(account, timeText, bankNames)
+  const shown = toVirtualAccount(account, split, timeText, bankNames)
   const meta = create(MetaSchema, { firstName, lastName, email, phone })
   return Object.assign(shown, { merchantReference, status, meta })
 }
@@ -129,7 +135,6 @@ export function toListedTransaction(
   timeText: TimeText,
 ): TransactionMessage {
   const { payer, amountMinor, status } = transaction
-  const netMinor = status === 'REVERSED' ? 0n : amountMinor - (settled?.feeMinor ?? 0n)
   return {
     ...toTransaction(transaction, timeText),
     payer: create(PayerAccountSchema, {
@@ -140,11 +145,18 @@ export function toListedTransaction(
     }),
     currency: CURRENCY,
     narration: transaction.narration,
-    ...(settled && {
-      fee: toMajorNumber(settled.feeMinor),
-      net: toMajorNumber(netMinor),
-      settledAt: timeText.format(settled.settledAtMs),
-    }),
+    ...(settled && toSettled(status === 'REVERSED' ? 0n : amountMinor, settled, timeText)),
+  }
+}
+
+/** @param keptMinor the amount; 0 for a reversed payment, whose fee and splits are 0 too */
+function toSettled(keptMinor: bigint, settled: Settled, timeText: TimeText) {
+  const { feeMinor, splitsMinor, settledAtMs } = settled
+  return {
+    fee: toMajorNumber(feeMinor),
+    splits: toMajorNumber(splitsMinor),
+    net: toMajorNumber(keptMinor - feeMinor - splitsMinor),
+    settledAt: timeText.format(settledAtMs),
   }
 }
 

@@ -3,6 +3,8 @@ import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_par
 import { toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { getAccount } from '../accounts/get-account.ts'
+import { checkSplit } from '../accounts/splits/check-split.ts'
+import { findSplit } from '../accounts/splits/split-store.ts'
 import { callingBusiness } from '../auth/caller.ts'
 import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
@@ -37,6 +39,7 @@ import {
 import { createPaymentMethods, type PaymentDependencies } from './payments/rpc.ts'
 import { readTimes } from './read-times.ts'
 import { createSettlementMethods } from './settlement/rpc.ts'
+import { readSplit } from './splits/message.ts'
 import { createWebhookMethods, type WebhookDependencies } from './webhooks/rpc.ts'
 
 /** The number of events in a page if the caller sets no limit. */
@@ -67,12 +70,16 @@ export function createThirdPartyRpc(
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
       const details = toAccountDetails(request, timeText)
+      const given = await checkSplit(database.pool, businessId, readSplit(request.split))
       const { account, replayed } = await createAccount({
         ...{ businessId, live, reference, ...details },
         verification: toVerification(request),
+        split: given,
       })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
-      const data = toVirtualAccount(account, timeText, bankNames)
+      // It may have been changed since, if an earlier call opened the account.
+      const split = replayed ? await findSplit(database.pool, account.id) : given
+      const data = toVirtualAccount(account, split, timeText, bankNames)
       return { status: true, message: 'Account reserved', data }
     },
     async getTransaction(request, context) {
@@ -89,8 +96,11 @@ export function createThirdPartyRpc(
     async getVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference: request.reference }
-      const account = await read((on) => getAccount(on, key))
-      const data = toVirtualAccount(account, timeText, bankNames)
+      const data = await read(async (on) => {
+        const account = await getAccount(on, key)
+        const split = await findSplit(on, account.id)
+        return toVirtualAccount(account, split, timeText, bankNames)
+      })
       return { status: true, message: 'Account retrieved', data }
     },
     async listTransactions(request, context) {

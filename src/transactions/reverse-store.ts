@@ -3,11 +3,11 @@ import { assert } from '../core/errors.ts'
 import { appendEvents } from '../events/append-events.ts'
 import { appendPostings } from './ledger/append-postings.ts'
 
-/** The posting that reverses another: debit and credit are swapped. */
+/** The posting that reverses another, of the same business: debit and credit are swapped. */
 const MIRRORED_POSTING = {
   transaction_id: 'r.id',
   kind: "p.kind || '_reversal'",
-  business_id: 'r.business_id',
+  business_id: 'p.business_id',
   live: 'r.live',
   debit_account: 'p.credit_account',
   credit_account: 'p.debit_account',
@@ -31,7 +31,7 @@ const REVERSAL_EVENT = {
 
 /**
  * Reverses a locked, successful transaction: adds the mirror of each of its postings, and an event
- * that carries the change of the balances. If it was held, it is so no longer.
+ * that carries the change of its business's balances. If it was held, it is so no longer.
  */
 export async function reversePostings(
   client: PoolClient,
@@ -52,12 +52,12 @@ export async function reversePostings(
         insert into reversal (transaction_id, reason, reversed_at) select id, $2, $3 from reversed
       ), mirrored as (
         ${appendPostings(MIRRORED_POSTING, 'from reversed r join ledger_posting p on p.transaction_id = r.id')}
-        returning debit_account, credit_account, amount_minor
+        returning business_id, debit_account, credit_account, amount_minor
       ), changes as (
         select account, sum(amount_minor) as amount_minor from (
-          select credit_account as account, amount_minor from mirrored
-          union all select debit_account, -amount_minor from mirrored
-        ) side group by account
+          select business_id, credit_account as account, amount_minor from mirrored
+          union all select business_id, debit_account, -amount_minor from mirrored
+        ) side where business_id = (select business_id from reversed) group by account
       ), returned as (
         update payment_variance v set hold = 'RETURNED', decided_at = $3
         from reversed where v.transaction_id = reversed.id and v.hold in ('HELD', 'RETURN_REQUESTED')

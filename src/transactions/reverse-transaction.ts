@@ -10,6 +10,7 @@ import { isLegalTransition } from './ledger/ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
 import { lockTransaction } from './queries.ts'
 import { reversePostings } from './reverse-store.ts'
+import { appendShareEvents, findShares } from './shares/share-store.ts'
 import type { StoredTransaction } from './transaction.ts'
 import { returnedOf } from './variance/hold.ts'
 
@@ -23,8 +24,7 @@ interface Dependencies {
 }
 
 /**
- * Reverses a payment, once. Each of its postings gets a mirrored posting: first the fee, then the
- * settlement, then the payment itself.
+ * Reverses a payment, once. Each of its postings gets a mirrored posting, also the shares of other businesses.
  *
  * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed)
  */
@@ -71,6 +71,7 @@ export async function reverseLocked(
   const eventId = newId('evt', nowMs)
   const payload = encodeTransactionEvent('PAYMENT_REVERSED', after, eventId, nowMs)
   await reversePostings(client, transaction.id, { ...reversal, eventId, payload })
+  if (settled) await reverseShares(client, transaction, nowMs)
   await appendAudit(client, actor, {
     action,
     targetId: transaction.id,
@@ -78,4 +79,14 @@ export async function reverseLocked(
     details: { reason, amountMinor: `${transaction.amountMinor}`, settled },
   })
   return after
+}
+
+/** The recipients of a settled payment give their shares back. */
+async function reverseShares(
+  client: PoolClient,
+  { id, account: { businessId, live } }: StoredTransaction,
+  nowMs: number,
+): Promise<void> {
+  const change = { kind: 'SHARE_REVERSED', subjectId: id, ownerId: businessId, live } as const
+  await appendShareEvents(client, { ...change, atMs: nowMs }, await findShares(client, id))
 }

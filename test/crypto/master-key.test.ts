@@ -24,7 +24,8 @@ async function openAccount(idNumber: string): Promise<string> {
   const { key } = await service.business()
   // What the details' hash covers must be found again in the row.
   const terms = { amount: '100.50', expiresIn: 3600, allowedPayers: [{ name: 'Ada Obi' }] }
-  const options = { ...terms, metadata: { b: '2', a: '1' } }
+  const split = { recipients: [{ businessId: (await service.business()).id, percentage: '2.5' }] }
+  const options = { ...terms, split, metadata: { b: '2', a: '1' } }
   const body = creation({ bank: 'PALMPAY', idType: 'nin', idNumber, ...options })
   const { body: response } = await service.post('generateVirtualAccount/', key, body)
   return response.data.reference

@@ -10,6 +10,7 @@ import { ONE_TIME } from './one-time.ts'
 import { RELAYING } from './relay.ts'
 import { REPLICAS } from './replicas.ts'
 import { SETTLEMENT_RULES } from './settlement.ts'
+import { SPLITS } from './splits.ts'
 import { STORAGE } from './storage.ts'
 import { TRANSACTIONS } from './transactions.ts'
 import { WEBHOOKS } from './webhooks.ts'
@@ -26,6 +27,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...TRANSACTIONS,
   ...ONE_TIME,
   ...SETTLEMENT_RULES,
+  ...SPLITS,
   ...DUE_SETTLEMENTS,
   ...WEBHOOKS,
   ...DISPATCH,

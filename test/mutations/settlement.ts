@@ -18,6 +18,7 @@ const run = inFile('src/settlement/runs/run-settlement.ts', JOB, SETTLEMENT)
 const request = inFile('src/settlement/runs/requests-store.ts', JOB, SETTLEMENT)
 const schedule = inFile('src/settlement/terms/schedule.ts', 'test/settlement/schedule.test.ts')
 const balance = inFile('src/settlement/balances/store.ts', SETTLEMENT, SEQUENCES)
+const net = inFile('src/settlement/settlement.ts', JOB, SEQUENCES)
 const changes = inFile(
   'src/events/balance-changes/balance-changes.sql.ts',
   SEQUENCES,
@@ -79,8 +80,8 @@ export const SETTLEMENT_RULES = [
   ),
   batch(
     'a fee is not posted',
-    "'available', 'fees', fee_minor where fee_minor > 0",
-    "'available', 'fees', fee_minor where false",
+    "'available', 'fees', s.fee_minor where s.fee_minor > 0",
+    "'available', 'fees', s.fee_minor where false",
   ),
   batch(
     'a settlement ends after its first batch',
@@ -102,10 +103,10 @@ export const SETTLEMENT_RULES = [
     '      -settlement.grossMinor,\n',
     '      0n,\n',
   ),
-  batch(
+  net(
     'the event of a settlement adds the fees to the available balance',
-    'settlement.grossMinor - settlement.feesMinor',
-    'settlement.grossMinor',
+    'grossMinor - feesMinor - splitsMinor',
+    'grossMinor - splitsMinor',
   ),
   store(
     'a settlement takes payments recorded after its cut-off',
@@ -167,7 +168,7 @@ export const SETTLEMENT_RULES = [
   ),
   run(
     'a settlement without a payment has an event',
-    "if (after.transactionCount === 0n) return 'completed without event'\n",
+    "if (after.transactionCount === 0n) return { state: 'completed' } as const\n",
     '',
   ),
   run(

@@ -210,8 +210,8 @@ export const TRANSACTIONS = [
   ),
   guard(
     'a transaction that is not successful can be settled',
-    "where t.status <> 'SUCCESS' or (s",
-    'where (s',
+    "where t.status <> 'SUCCESS' or (owners",
+    'where (owners',
   ),
   guard(
     'a transition without its postings is accepted',
@@ -220,8 +220,8 @@ export const TRANSACTIONS = [
   ),
   guard(
     'a fee without its settlement is accepted',
-    'settlement is distinct from t.amount_minor or fee',
-    'settlement <> t.amount_minor or fee',
+    'settlement is distinct from t.amount_minor',
+    'settlement <> t.amount_minor',
   ),
   guard(
     'a settlement does not wait for a reversal',

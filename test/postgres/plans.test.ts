@@ -40,8 +40,11 @@ const SMALL = new Set([
   'rate_bucket',
 ])
 
-/** A page of 50, of each mode and state. */
-const SORTED_MAX = 1_000
+/**
+ * A page of 50, of each mode and state; or all that is left of a bounded scan of 1,000 rows, which the planner
+ * sorts where it expects less than that to be left.
+ */
+const SORTED_MAX = 2_000
 
 /** How many database pages a list of 50 rows and their accounts may read. */
 const BUFFERS_MAX = 600

@@ -20,7 +20,13 @@ export async function seedOthers(databaseUrl: string, transactions: number): Pro
   const client = new pg.Client({ connectionString: databaseUrl, options })
   await client.connect()
   try {
-    for (const statement of [...accounts(transactions), ...credentials, ...books, ...exceptions]) {
+    for (const statement of [
+      ...accounts(transactions),
+      ...splits,
+      ...credentials,
+      ...books,
+      ...exceptions,
+    ]) {
       const values = statement.includes('$1') ? [Math.floor(transactions / 10)] : []
       await client.query(statement, values)
     }
@@ -47,6 +53,13 @@ const accounts = (transactions: number) => [
       'Ada', 'Obi', 'ada.obi@example.com', '08012345678', sha256(a::text::bytea), 1, now(), now(),
       sha256(a::text::bytea)
     from generate_series(1, ${Math.floor(transactions / 20)}) a`,
+]
+
+const splits = [
+  `insert into account_split (id, account_id, valid_from, fee_bearer)
+    select ${idOf('spl', 'row_number() over ()')}, id, to_timestamp(0), 'OWNER' from account`,
+  `insert into account_split_recipient (split_id, number, business_id, basis_points)
+    select id, 1, ${BUSINESS}, 1 from account_split`,
 ]
 
 const credentials = [

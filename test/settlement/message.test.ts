@@ -99,7 +99,8 @@ describe('a settlement', () => {
       transactionCount: 7n,
       grossMinor: 10_000n,
       feesMinor: 150n,
-      netMinor: 9_850n,
+      splitsMinor: 50n,
+      netMinor: 9_800n,
       currency: 'NGN',
       percentDone: 50,
     })

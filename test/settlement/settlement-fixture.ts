@@ -16,6 +16,7 @@ export const settlement: Settlement = {
   transactionCount: 7n,
   grossMinor: 10_000n,
   feesMinor: 150n,
+  splitsMinor: 50n,
   startedAtMs: Date.UTC(2026, 10, 21),
   completedAtMs: undefined,
   feeFlatMinor: 5n,

@@ -102,12 +102,12 @@ describe('updateVirtualAccount/', () => {
       {},
       [
         'reference is required',
-        'firstName is required, or lastName, email, phone, expiresAt or expiresIn is',
+        'firstName is required, or lastName, email, phone, expiresAt, expiresIn or split is',
       ],
     ],
     [
       { reference: 'u-1' },
-      ['firstName is required, or lastName, email, phone, expiresAt or expiresIn is'],
+      ['firstName is required, or lastName, email, phone, expiresAt, expiresIn or split is'],
     ],
     [
       { reference: 'u-1', firstName: ' ', email: 'x', phone: '1', lastName: 5 },

@@ -59,11 +59,21 @@ async function insert(status: TransactionStatus, overrides: Record<string, unkno
   return row.id
 }
 
-const SIDES: Readonly<Record<PostingKind, readonly [debit: string, credit: string]>> = {
+const SHARES = [1, 2, 3, 4, 5] as const
+
+const SIDES: Readonly<Partial<Record<PostingKind, readonly [debit: string, credit: string]>>> = {
   payment: ['clearing:9PSB', 'pending'],
   acceptance: ['held', 'pending'],
   settlement: ['pending', 'available'],
   fee: ['available', 'fees'],
+  split: ['available', 'splits'],
+  split_reversal: ['splits', 'available'],
+  ...Object.fromEntries(
+    SHARES.flatMap((number) => [
+      [`share_${number}`, ['splits', 'available']],
+      [`share_${number}_reversal`, ['available', 'splits']],
+    ]),
+  ),
   fee_reversal: ['fees', 'available'],
   settlement_reversal: ['available', 'pending'],
   acceptance_reversal: ['pending', 'held'],
@@ -74,18 +84,26 @@ const SIDES: Readonly<Record<PostingKind, readonly [debit: string, credit: strin
 const post = (transactionId: string, ...postings: Record<string, unknown>[]) => {
   const rows = (postings.length > 0 ? postings : [{}]).map((overrides) => {
     const kind = (overrides['kind'] ?? 'payment') as PostingKind
-    const [debit, credit] = SIDES[kind] ?? SIDES.payment
-    const amount = kind.startsWith('fee') ? 7 : 500
-    return { kind, debit, credit, amount, business: 'biz_1', ...overrides }
+    const [debit, credit] = SIDES[kind] ?? SIDES.payment ?? []
+    const business = kind.startsWith('share') ? `biz_of_${kind.slice(0, 7)}` : 'biz_1'
+    return { kind, debit, credit, amount: amountOf(kind), business, ...overrides }
   })
   return [
     `insert into ledger_posting (transaction_id, business_id, live, kind, debit_account, credit_account,
         amount_minor, created_at, settlement_id)
       select $1, business, true, kind, debit, credit, amount, now(),
-        case when kind in ('settlement', 'fee') then 'stl_1' end
-      from jsonb_to_recordset($2) as p(kind text, debit text, credit text, amount bigint, business text)`,
+        case when kind in ('settlement', 'fee', 'split') or kind like 'share__' then coalesce(settlement, 'stl_1') end
+      from jsonb_to_recordset($2)
+        as p(kind text, debit text, credit text, amount bigint, business text, settlement text)`,
     [transactionId, JSON.stringify(rows)],
   ] as [string, unknown[]]
+}
+
+/** Five shares of 10 make a split of 50. */
+function amountOf(kind: string): number {
+  if (kind.startsWith('fee')) return 7
+  if (kind.startsWith('share')) return 10
+  return kind.startsWith('split') ? 50 : 500
 }
 
 const postAll = (id: string, kinds: readonly PostingKind[]) =>
@@ -103,9 +121,16 @@ async function insertAt({ status, settled }: LedgerState) {
   return id
 }
 
-const SETTLED: readonly PostingKind[] = ['settlement', 'fee']
+const SETTLED: readonly PostingKind[] = [
+  'settlement',
+  'fee',
+  'split',
+  ...SHARES.map((number) => `share_${number}` as const),
+]
 const REVERSED: readonly PostingKind[] = ['payment_reversal']
 const REVERSED_SETTLED: readonly PostingKind[] = [
+  ...SHARES.map((number) => `share_${number}_reversal` as const),
+  'split_reversal',
   'fee_reversal',
   'settlement_reversal',
   'payment_reversal',
@@ -236,8 +261,40 @@ describe('the database allows the settlement of a successful transaction once', 
   test('rejects a fee without its settlement, also later', async () => {
     const id = await insertAt({ status: 'SUCCESS', settled: false })
     await refuses(...postAll(id, ['fee']))
+    await refuses(...postAll(id, ['split', 'share_1', 'share_2', 'share_3', 'share_4', 'share_5']))
     await sql(...postAll(id, ['settlement']))
     await refuses(...postAll(id, ['fee']))
+  })
+
+  test.each<[string, Record<string, unknown>]>([
+    ['without a share', { kind: 'share_1', drop: true }],
+    ['with a share of the owner', { kind: 'share_1', business: 'biz_1' }],
+    ['with a split of another business', { kind: 'split', business: 'biz_2' }],
+    ['with a share by another settlement', { kind: 'share_1', settlement: 'stl_2' }],
+    ['with shares of more than is left', { kind: 'fee', amount: 451 }],
+  ])('rejects a split %s', async (_what, { kind, drop, ...overrides }) => {
+    const id = await insertAt({ status: 'SUCCESS', settled: false })
+    const rows = SETTLED.filter((each) => drop !== true || each !== kind)
+    const wrong = rows.map((each) => ({ kind: each, ...(each === kind && overrides) }))
+    await refuses(...post(id, ...wrong))
+    await sql(...post(id, ...SETTLED.map((each) => ({ kind: each }))))
+  })
+
+  test('rejects a share that is added later, and one that another business gives back', async () => {
+    const id = await insertAt({ status: 'SUCCESS', settled: false })
+    const rows = SETTLED.filter((kind) => kind !== 'share_5')
+    await sql(
+      ...post(id, ...rows.map((kind) => ({ kind, ...(kind === 'split' && { amount: 40 }) }))),
+    )
+    await refuses(...postAll(id, ['share_5']))
+    const kinds = REVERSED_SETTLED.filter((kind) => kind !== 'share_5_reversal')
+    const given = kinds.map((kind) => ({
+      kind,
+      ...(kind === 'split_reversal' && { amount: 40 }),
+      ...(kind === 'share_1_reversal' && { business: 'biz_of_share_2' }),
+    }))
+    await sql(...post(id, ...given))
+    await refuses("update transaction set status = 'REVERSED' where id = $1", [id])
   })
 
   test('rejects one of a payment without its posting, with a reversal, or for another business', async () => {

@@ -8,15 +8,20 @@ const STATES = TRANSACTION_STATUSES.flatMap((status) =>
 const nameOf = ({ status, settled }: (typeof STATES)[number]) =>
   `${status}${settled ? ', settled' : ''}`
 
+const SHARES = ['share_1', 'share_2', 'share_3', 'share_4', 'share_5']
+
 /** Every legal transition, with the postings that it makes. */
 const LEGAL = new Map([
   ['PENDING → SUCCESS', ['payment']],
   ['PENDING → FAILED', []],
-  ['SUCCESS → SUCCESS, settled', ['settlement', 'fee']],
+  ['SUCCESS → SUCCESS, settled', ['settlement', 'fee', 'split', ...SHARES]],
   ['SUCCESS → REVERSED', ['payment_reversal']],
   [
     'SUCCESS, settled → REVERSED, settled',
-    ['fee_reversal', 'settlement_reversal', 'payment_reversal'],
+    [
+      ...SHARES.map((kind) => `${kind}_reversal`),
+      ...['split_reversal', 'fee_reversal', 'settlement_reversal', 'payment_reversal'],
+    ],
   ],
 ])
 

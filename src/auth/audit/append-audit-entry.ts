@@ -10,6 +10,7 @@ import { entryText, headText, isAuthenticHead } from './audit-mac.ts'
 export type AuditAction =
   | 'account.close'
   | 'account.resolve'
+  | 'account.set_split'
   | 'account.update'
   | 'business.create'
   | 'business.update'

@@ -3,6 +3,7 @@ import {
   AccountStatus,
   OpeningState,
 } from '../../../gen/inflow/account/v1/account_pb.ts'
+import { FeeBearer } from '../../../gen/inflow/account/v1/split_pb.ts'
 import { AmountRule } from '../../../gen/inflow/account/v1/terms_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../../core/money.ts'
@@ -42,6 +43,7 @@ const DETAILS: readonly Column<Account>[] = [
   { title: 'Used at', of: ({ terms }) => localTime.format(terms?.usedAt) },
   { title: 'Ended at', of: ({ terms }) => localTime.format(terms?.endedAt) },
   { title: 'Metadata', of: ({ metadata }) => pairsText(metadata) },
+  { title: 'Split', of: splitText },
   { title: 'Business', of: ({ businessId }) => businessId },
   { title: 'Id', of: ({ id }) => id },
 ]
@@ -50,6 +52,17 @@ const DETAILS: readonly Column<Account>[] = [
 function expectedText({ terms }: Account): string {
   if (terms === undefined || terms.amountMinor === 0n) return ''
   return `${enumName(terms.amountRule, AmountRule)} ${formatAmount(terms.amountMinor)}`
+}
+
+/** "biz_1 12.50 %, biz_2 500.00; fee: OWNER"; empty if the owner keeps everything. */
+function splitText({ split }: Account): string {
+  if (split === undefined) return ''
+  const shares = split.recipients.map(({ businessId, basisPoints, amountMinor }) => {
+    const part =
+      basisPoints > 0 ? `${formatAmount(BigInt(basisPoints))} %` : formatAmount(amountMinor)
+    return `${businessId} ${part}`
+  })
+  return `${shares.join(', ')}; fee: ${enumName(split.feeBearer, FeeBearer)}`
 }
 
 /** A table of accounts; it shows the opening state if some accounts are pending. */

@@ -25,6 +25,7 @@ import { accountFields, accountTable } from './account-columns.ts'
 import { addCloseAccount } from './close-account.ts'
 import { addIdNumberOptions, type IdNumberOptions, readIdNumber } from './id-number.ts'
 import { addResolveAccount } from './resolve-account.ts'
+import { addSplit, addSplitOptions, type SplitOptions, splitOf } from './split.ts'
 import { addTermsOptions, type TermsOptions, termsOf } from './terms.ts'
 
 /** `inflow account` */
@@ -48,6 +49,7 @@ export function account(noun: Command): void {
     .action(createAccount)
   addIdNumberOptions(create, 'identity number, 11 digits, for PALMPAY')
   addTermsOptions(create)
+  addSplitOptions(create)
   addBusinessOption(
     addVerb(noun, 'get', { summary: 'show one account', example: 'account get order-1' }),
   )
@@ -65,12 +67,13 @@ export function account(noun: Command): void {
     ),
   ).action(listAccounts)
   addIdNumberOptions(list, 'only of the customer with this identity number')
+  addSplit(noun)
   addCloseAccount(noun)
   addResolveAccount(noun)
   addServiceOptions(noun)
 }
 
-interface CreateOptions extends IdNumberOptions, TermsOptions {
+interface CreateOptions extends IdNumberOptions, TermsOptions, SplitOptions {
   readonly business?: string
   readonly reference: string
   readonly bank: Bank
@@ -85,6 +88,7 @@ interface CreateOptions extends IdNumberOptions, TermsOptions {
 const createAccount = serviceAction<CreateOptions>(async (service, options) => {
   const { reference, bank, firstName, lastName, email, phone } = options
   const idNumber = await readIdNumber(options)
+  const split = splitOf(options)
   const response = await service.client(AccountService).createAccount({
     businessId: service.business(options.business),
     reference,
@@ -97,6 +101,7 @@ const createAccount = serviceAction<CreateOptions>(async (service, options) => {
     test: options.test ?? false,
     idNumber,
     ...termsOf(options),
+    ...(split && { split }),
   })
   printResponse(options, CreateAccountResponseSchema, response, () =>
     accountFields(response.account),

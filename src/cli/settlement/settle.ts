@@ -38,10 +38,24 @@ const ROW: readonly Column<Settlement>[] = [
   { title: 'Id', of: ({ id }) => id },
 ]
 
+/** The shares of other businesses; empty if there are none. */
+function splitsText({ splitsMinor }: { readonly splitsMinor: bigint }): string {
+  return splitsMinor === 0n ? '' : formatAmount(splitsMinor)
+}
+
+/** A table of settlements; it has the splits if some settlements have any. */
+function settlementTable(settlements: readonly Settlement[]): string {
+  if (settlements.every(({ splitsMinor }) => splitsMinor === 0n)) return table(settlements, ROW)
+  const at = ROW.findIndex(({ title }) => title === 'Net')
+  const splits = { title: 'Splits', right: true, of: splitsText }
+  return table(settlements, ROW.toSpliced(at, 0, splits))
+}
+
 const PREVIEW: readonly Column<PreviewSettlementResponse>[] = [
   { title: 'Transactions', of: ({ transactionCount }) => `${transactionCount}` },
   { title: 'Gross', of: ({ grossMinor }) => formatAmount(grossMinor) },
   { title: 'Fees', of: ({ feesMinor }) => formatAmount(feesMinor) },
+  { title: 'Splits', of: splitsText },
   { title: 'Net', of: ({ netMinor }) => formatAmount(netMinor) },
   { title: 'Recorded before', of: ({ cutOffAt }) => localTime.format(cutOffAt) },
   { title: 'Next settlement', of: ({ nextSettlementAt }) => localTime.format(nextSettlementAt) },
@@ -101,7 +115,9 @@ const run = serviceAction<RunOptions>(async (service, options) => {
   for (;;) {
     const response = await client.settle({ businessId, requestId, force, test })
     if (response.completed) {
-      printResponse(options, SettleResponseSchema, response, () => table(response.settlements, ROW))
+      printResponse(options, SettleResponseSchema, response, () =>
+        settlementTable(response.settlements),
+      )
       return
     }
     requestId = response.requestId
@@ -141,7 +157,7 @@ const list = serviceAction<PageOptions & { business?: string; test?: boolean }>(
       ...(options.test && { live: false }),
     })
     printResponse(options, ListSettlementsResponseSchema, response, () =>
-      table(response.settlements, ROW),
+      settlementTable(response.settlements),
     )
     notePage(response)
   },

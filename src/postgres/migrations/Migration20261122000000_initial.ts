@@ -104,6 +104,22 @@ create index account_live_status_id_index on account (live, status, id);
 create index account_opening_index on account (next_try_at) where (status = 'PENDING');
 create index account_unhashed_index on account (id) where (id_number_encrypted is not null and id_number_hash is
   null);
+-- How the payments of an account are divided: the last version that is valid from their recording or before.
+create table account_split (
+  id text primary key, account_id text not null, valid_from timestamptz(3) not null, fee_bearer text not null,
+  constraint account_split_account_id_valid_from_unique unique (account_id, valid_from),
+  constraint account_split_account_id_foreign foreign key (account_id) references account(id) on delete cascade,
+  constraint account_split_fee_bearer check (fee_bearer in ('OWNER', 'SHARED')));
+create table account_split_recipient (
+  split_id text not null, "number" int not null, business_id text not null, basis_points int, fixed_minor bigint,
+  primary key (split_id, number),
+  constraint account_split_recipient_split_id_business_id_unique unique (split_id, business_id),
+  constraint account_split_recipient_split_id_foreign foreign key (split_id) references account_split(id) on delete
+    cascade,
+  constraint account_split_recipient_business_id_foreign foreign key (business_id) references business(id),
+  constraint account_split_recipient_number check ((number >= 1) and (number <= 5)),
+  constraint account_split_recipient_share check (case when basis_points is null then (fixed_minor is not null and
+    fixed_minor > 0) else (fixed_minor is null and basis_points > 0 and basis_points <= 10000) end));
 -- Who inserts the row of a session records its payment. In hash partitions, each index stays small enough for the
 -- memory. No foreign key: a trigger of transaction checks a statement's rows together. Rows of this and the next
 -- tables are only added, so a vacuum every million of them freezes them for good, instead of one that reads all of
@@ -151,9 +167,15 @@ create table ledger_posting (
     'fees' and credit_account = 'available' and settlement_id is null) when 'settlement_reversal' then (debit_account
     = 'available' and credit_account = 'pending' and settlement_id is null) when 'acceptance_reversal' then
     (debit_account = 'pending' and credit_account = 'held' and settlement_id is null) when 'payment_reversal' then
-    (debit_account in ('pending', 'held') and starts_with(credit_account, 'clearing:') and settlement_id is null) else
-    false end),
+    (debit_account in ('pending', 'held') and starts_with(credit_account, 'clearing:') and settlement_id is null) when
+    'split' then (debit_account = 'available' and credit_account = 'splits' and settlement_id is not null) when
+    'split_reversal' then (debit_account = 'splits' and credit_account = 'available' and settlement_id is null) else
+    (case when (kind ~ '^share_[1-5]$') then (debit_account = 'splits' and credit_account = 'available' and
+    settlement_id is not null) else (kind ~ '^share_[1-5]_reversal$' and debit_account = 'available' and
+    credit_account = 'splits' and settlement_id is null) end) end),
   constraint ledger_posting_sides check (debit_account <> credit_account)) partition by range (transaction_id);
+create index ledger_posting_share_index on ledger_posting (business_id, live, settlement_id) where
+  starts_with(kind, 'share_');
 create table ledger_posting_rest partition of ledger_posting for values from (minvalue) to (maxvalue) with (
   autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=1000000, autovacuum_freeze_min_age=0);
 create table payment_conflict (
@@ -221,7 +243,9 @@ create table outbox (
   payload bytea not null, subject_id text, live boolean not null, pending_minor bigint not null default 0,
   available_minor bigint not null default 0, fees_minor bigint not null default 0,
   constraint outbox_payment check (case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when
-    'PAYMENT_ACCEPTED' then pending_minor > 0 else true end)) partition by range (seq);
+    'PAYMENT_ACCEPTED' then pending_minor > 0 when 'SHARE_SETTLED' then (pending_minor = 0 and available_minor > 0 and
+    fees_minor = 0) when 'SHARE_REVERSED' then (pending_minor = 0 and available_minor < 0 and fees_minor = 0) else
+    true end)) partition by range (seq);
 create index outbox_xid_index on outbox (xid);
 -- Rows are never updated. A vacuum of each 100,000 new rows finds their pages in memory, and freezes them for
 -- good: without freeze_min_age they would be read and written again long after.
@@ -296,7 +320,7 @@ create table settlement (
   forced boolean not null, cut_off_at timestamptz(3) not null, from_sequence bigint not null,
   to_sequence bigint not null, scanned_sequence bigint not null, fee_flat_minor bigint not null,
   fee_basis_points int not null, fee_cap_minor bigint not null, transaction_count bigint not null,
-  gross_minor bigint not null, fees_minor bigint not null, balance_pending_minor bigint not null,
+  gross_minor bigint not null, fees_minor bigint not null, splits_minor bigint not null default 0, balance_pending_minor bigint not null,
   balance_available_minor bigint not null, balance_fees_minor bigint not null, started_at timestamptz(3) not null,
   completed_at timestamptz(3),
   constraint settlement_business_id_live_to_sequence_unique unique (business_id, live, to_sequence),
@@ -308,8 +332,8 @@ create table settlement (
   constraint settlement_range check (from_sequence <= scanned_sequence and scanned_sequence <= to_sequence and
     from_sequence < to_sequence),
   constraint settlement_status check (status in ('RUNNING', 'COMPLETED')),
-  constraint settlement_totals check (transaction_count >= 0 and gross_minor >= 0 and fees_minor >= 0 and fees_minor
-    <= gross_minor));
+  constraint settlement_totals check (transaction_count >= 0 and gross_minor >= 0 and fees_minor >= 0 and
+    splits_minor >= 0 and fees_minor + splits_minor <= gross_minor));
 create index settlement_business_id_live_id_index on settlement (business_id, live, id);
 create index settlement_live_id_index on settlement (live, id);
 create unique index settlement_running_unique on settlement (business_id, live) where (status = 'RUNNING');
@@ -786,6 +810,23 @@ create function settlement_fee(amount_minor bigint, flat_minor bigint, basis_poi
     case when cap_minor = 0 then amount_minor else cap_minor end,
     (flat_minor + div(amount_minor::numeric * basis_points + 5000, 10000))
   )::bigint $$;
+-- The shares of the recipients in a payment into an account, by the split that was valid when it was recorded, in
+-- kobo. A percentage is of the amount, or of the amount less the fee if the fee is shared, and is rounded down to a
+-- kobo. In the order of the recipients, no share is more than what is left of the amount after the fee and the shares
+-- before; the owner keeps the rest. Recipients without a share are left out.
+create function split_shares(of_account text, recorded_at timestamptz, amount bigint, fee bigint,
+    OUT number int, OUT business_id text, OUT share_minor bigint) returns setof record language sql stable as $$
+  select w.number, w.business_id, (least(w.up_to, w.rest) - w.up_to + w.wanted)::bigint
+  from (
+    select r.number, r.business_id, amount - fee as rest, x.wanted, sum(x.wanted) over (order by r.number) as up_to
+    from (
+        select v.id, case v.fee_bearer when 'SHARED' then amount - fee else amount end as base from account_split v
+        where v.account_id = of_account and v.valid_from <= recorded_at order by v.valid_from desc limit 1
+      ) s join account_split_recipient r on r.split_id = s.id
+      cross join lateral (
+        select coalesce(r.fixed_minor, div(s.base::numeric * r.basis_points, 10000)) as wanted
+      ) x
+  ) w where w.wanted > 0 and w.up_to - w.wanted < w.rest $$;
 -- A settlement and a reversal of the same balance exclude each other until the commit, so each sees the postings
 -- of the other if it reads them after it has the lock. Reversals share the lock.
 create function lock_settled(business_id text, live boolean, is_reversal boolean) returns void language sql as $$
@@ -810,7 +851,13 @@ create function transaction_posted() returns trigger language plpgsql as $$
         coalesce(sum(amount_minor) filter (where kind = 'acceptance_reversal'), 0) as acceptance_reversal,
         coalesce(sum(amount_minor) filter (where kind = 'payment_reversal'), 0) as payment_reversal,
         coalesce(sum(amount_minor) filter (where kind = 'settlement_reversal'), 0) as settlement_reversal,
-        coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_reversal
+        coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_reversal,
+        coalesce(sum(amount_minor) filter (where kind in ('split', 'split_reversal')), 0) as splits,
+        coalesce(sum(amount_minor) filter (where kind = 'split'), 0) as split,
+        jsonb_object_agg(left(kind, 7), jsonb_build_array(business_id, amount_minor))
+          filter (where kind like 'share__') as shares,
+        jsonb_object_agg(left(kind, 7), jsonb_build_array(business_id, amount_minor))
+          filter (where kind like 'share__%reversal') as shares_reversal
       from ledger_posting p where p.transaction_id = n.id
     ) posted
     where n.status <> o.status and (
@@ -819,7 +866,9 @@ create function transaction_posted() returns trigger language plpgsql as $$
       or payment_reversal <> case when n.status = 'REVERSED' then payment else 0 end
       or acceptance_reversal <> case when n.status = 'REVERSED' then acceptance else 0 end
       or settlement_reversal <> case when n.status = 'REVERSED' then settlement else 0 end
-      or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end)
+      or fee_reversal <> case when n.status = 'REVERSED' then fee else 0 end
+      or splits <> case when n.status = 'REVERSED' then 2 * split else 0 end
+      or shares_reversal is distinct from case when n.status = 'REVERSED' then shares end)
     limit 1;
     if found then
       raise exception 'the ledger postings of % do not match its state', wrong
@@ -827,13 +876,13 @@ create function transaction_posted() returns trigger language plpgsql as $$
     end if;
     return null;
   end $$;
--- A transaction is settled by its posting: once, as the primary key has it, with the whole amount and the fee in
--- one statement, and only while it is successful.
+-- A transaction is settled by its posting: once, as the primary key has it, with the whole amount, the fee and the
+-- shares of other businesses in one statement, and only while it is successful.
 create function settlement_posted() returns trigger language plpgsql as $$
   declare
     wrong text;
   begin
-    if not exists (select from added where kind in ('settlement', 'fee', 'acceptance')) then
+    if not exists (select from added where kind in ('settlement', 'fee', 'acceptance', 'split') or kind like 'share__') then
       return null;
     end if;
     -- A held payment is accepted once, as the primary key has it, as a whole, and only while it is successful.
@@ -855,19 +904,25 @@ create function settlement_posted() returns trigger language plpgsql as $$
       select distinct business_id, live from added where kind in ('settlement', 'fee') order by 1, 2) b;
     select s.transaction_id into wrong
     from (
-      select transaction_id, business_id, live, sum(amount_minor) filter (where kind = 'settlement') as settlement,
-        coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee
-      from added where kind in ('settlement', 'fee') group by transaction_id, business_id, live
+      select transaction_id, sum(amount_minor) filter (where kind = 'settlement') as settlement,
+        coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee,
+        coalesce(sum(amount_minor) filter (where kind = 'split'), 0) as split,
+        coalesce(sum(amount_minor) filter (where kind like 'share__'), 0) as shares,
+        array_agg(distinct business_id) filter (where kind not like 'share__') as owners,
+        coalesce(array_agg(business_id) filter (where kind like 'share__'), '{}') as recipients,
+        array_agg(distinct live) as modes, count(distinct settlement_id) as settlements
+      from added where kind in ('settlement', 'fee', 'split') or kind like 'share__' group by transaction_id
     ) s cross join lateral (
       select business_id, live, amount_minor, status from transaction t where t.id = s.transaction_id offset 0
     ) t cross join lateral (
       select coalesce(sum(amount_minor) filter (where kind in ('payment', 'acceptance') and credit_account = 'pending'),
           0) as payment,
-        count(*) filter (where kind not in ('payment', 'acceptance', 'settlement', 'fee')) as reversals
+        count(*) filter (where kind like '%reversal') as reversals
       from ledger_posting p where p.transaction_id = s.transaction_id
     ) posted
-    where t.status <> 'SUCCESS' or (s.business_id, s.live) <> (t.business_id, t.live) or settlement is distinct from t.amount_minor or fee > t.amount_minor
-      or payment <> t.amount_minor or reversals > 0
+    where t.status <> 'SUCCESS' or (owners, modes) is distinct from (array[t.business_id], array[t.live])
+      or t.business_id = any (recipients) or settlements <> 1 or settlement is distinct from t.amount_minor
+      or fee + split > t.amount_minor or split <> shares or payment <> t.amount_minor or reversals > 0
     limit 1;
     if found then
       raise exception 'the transaction % cannot be settled so', wrong
@@ -885,7 +940,7 @@ create function settlement_guard() returns trigger language plpgsql as $$
       is distinct from (old.id, old.business_id, old.live, old.request_id, old.forced, old.cut_off_at,
         old.from_sequence, old.to_sequence, old.fee_flat_minor, old.fee_basis_points, old.fee_cap_minor)
       or new.scanned_sequence < old.scanned_sequence or new.gross_minor < old.gross_minor
-      or new.fees_minor < old.fees_minor or new.transaction_count < old.transaction_count then
+      or new.fees_minor < old.fees_minor or new.splits_minor < old.splits_minor or new.transaction_count < old.transaction_count then
       raise exception 'the scope and terms of a settlement are fixed when it starts, and its totals never decrease' using errcode = 'integrity_constraint_violation';
     end if;
     return new;
@@ -901,6 +956,16 @@ create function payment_variance_guard() returns trigger language plpgsql as $$
         using errcode = 'integrity_constraint_violation';
     end if;
     return new;
+  end $$;
+-- A version is removed only with its account, whose opening failed.
+create function split_kept() returns trigger language plpgsql as $$
+  begin
+    if exists (select from account where id = to_jsonb(old) ->> 'account_id')
+      or exists (select from account_split where id = to_jsonb(old) ->> 'split_id') then
+      raise exception 'rows of % are never changed or removed', tg_table_name
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return old;
   end $$;
 create function account_id_guard() returns trigger language plpgsql as $$
   begin
@@ -969,6 +1034,13 @@ create trigger event_business_counter_append_only before UPDATE OR TRUNCATE on e
 create trigger webhook_endpoint_mode_guard before UPDATE of live on webhook_endpoint
   for each ROW execute function mode_guard();
 create trigger api_key_mode_guard before UPDATE of live on api_key for each ROW execute function mode_guard();
+create trigger account_split_append_only before UPDATE OR TRUNCATE on account_split
+  for each STATEMENT execute function append_only();
+create trigger account_split_kept before DELETE on account_split for each ROW execute function split_kept();
+create trigger account_split_recipient_append_only before UPDATE OR TRUNCATE on account_split_recipient
+  for each STATEMENT execute function append_only();
+create trigger account_split_recipient_kept before DELETE on account_split_recipient
+  for each ROW execute function split_kept();
 create trigger transaction_account_guard after INSERT on transaction
   REFERENCING NEW TABLE AS added for each STATEMENT execute function transaction_account_guard();
 create trigger transaction_session_guard after INSERT on transaction

@@ -100,6 +100,7 @@ function readerOf(field: DescField): Read {
     }
   }
   if (field.fieldKind === 'list' && field.listKind === 'message') return readList(field.message)
+  if (field.fieldKind === 'message') return readMessage(field.message)
   if (field.fieldKind === 'list' && field.listKind === 'scalar') {
     if (field.scalar === ScalarType.STRING) return readTextList
   }
@@ -135,6 +136,15 @@ const readTexts: Read = (value) => {
   const isOfTexts =
     isObject(value) && Object.values(value).every((text) => typeof text === 'string')
   return isOfTexts ? { value: { ...value } } : expect('an object of strings')
+}
+
+function readMessage(schema: DescMessage): Read {
+  const read = compileObject(schema)
+  return (value) => {
+    if (!isObject(value)) return expect('an object')
+    const { message, mistyped } = read(value)
+    return mistyped.length > 0 ? { mistyped: within('.', mistyped) } : { value: message }
+  }
 }
 
 /** A list of objects. */

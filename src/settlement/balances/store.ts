@@ -25,7 +25,7 @@ export async function readBalance(
     text: `with ${committedChanges('$1', '$2')}, part as (
         select * from committed
         union all
-        select -gross_minor, gross_minor - fees_minor, fees_minor from settlement
+        select -gross_minor, gross_minor - fees_minor - splits_minor, fees_minor from settlement
         where business_id = $1 and live = $2 and status = 'RUNNING'
       )
       select coalesce(sum(pending_minor), 0) as pending_minor,

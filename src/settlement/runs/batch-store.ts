@@ -1,14 +1,17 @@
 import type { PoolClient } from 'pg'
+import { hasSplit, splitShares } from '../../accounts/splits/split.sql.ts'
+import { assert } from '../../core/errors.ts'
 import { appendEvents } from '../../events/append-events.ts'
 import { moneyEvents } from '../../events/balance-changes/balance-changes.sql.ts'
 import { appendPostings } from '../../transactions/ledger/append-postings.ts'
+import type { Share } from '../../transactions/shares/share.ts'
 import {
   CREDITS_PAYMENT,
   IS_UNSETTLED,
   joinTransaction,
   lockSettled,
 } from '../../transactions/transaction.sql.ts'
-import type { Settlement } from '../settlement.ts'
+import { netOf, type Settlement } from '../settlement.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './store.ts'
 
 /** What to do if another transaction holds the lock of the settlement. */
@@ -45,9 +48,9 @@ const BATCH = moneyEvents({
 })
 
 const SETTLEMENT_POSTING = {
-  transaction_id: 'id',
+  transaction_id: 'posting.id',
   kind: 'posting.kind',
-  business_id: '$2',
+  business_id: 'posting.business_id',
   live: '$10',
   debit_account: 'posting.debit',
   credit_account: 'posting.credit',
@@ -56,74 +59,99 @@ const SETTLEMENT_POSTING = {
   settlement_id: '$1',
 }
 
+/** Of one recipient: all its shares in a batch. */
+type ShareRow = readonly [businessId: string, count: number, minor: string]
+
+interface BatchRow extends SettlementRow {
+  readonly shares: readonly ShareRow[]
+}
+
+const SETTLE_BATCH = `with batch as materialized (
+      select * from ${BATCH} e
+    ), settled as (
+      select t.id, t.account_id, t.created_at, t.amount_minor,
+        settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
+      from batch e ${joinTransaction('e.subject_id')}
+      where e.kind ${CREDITS_PAYMENT} and t.business_id = $2 and ${IS_UNSETTLED}
+    ), share as (
+      select s.id, x.* from (select * from settled where ${hasSplit('settled.account_id')} offset 0) s
+        cross join lateral ${splitShares('s.account_id', 's.created_at', 's.amount_minor', 's.fee_minor')} x
+    ), posted as (
+      ${appendPostings(
+        SETTLEMENT_POSTING,
+        `from (
+          select s.id, p.kind, $2::text as business_id, p.debit, p.credit, p.minor
+          from settled s cross join lateral (
+            select 'settlement' as kind, 'pending' as debit, 'available' as credit, s.amount_minor as minor
+            union all select 'fee', 'available', 'fees', s.fee_minor where s.fee_minor > 0
+          ) p
+          union all select id, 'split', $2::text, 'available', 'splits', sum(share_minor) from share group by id
+          union all select id, 'share_' || number, business_id, 'splits', 'available', share_minor from share
+        ) posting`,
+      )}
+    ), total as (
+      select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
+        coalesce(sum(fee_minor), 0) as fees,
+        (select coalesce(sum(share_minor), 0) from share) as splits from settled
+    ), change as (
+      select case when count(*) < $5 then $4::bigint else max(business_sequence) end as scanned,
+        coalesce(sum(pending_minor), 0) as pending, coalesce(sum(available_minor), 0) as available,
+        coalesce(sum(fees_minor), 0) as fees from batch
+    )
+    update settlement s set
+      scanned_sequence = change.scanned,
+      status = case when change.scanned = s.to_sequence then 'COMPLETED' else s.status end,
+      completed_at = case when change.scanned = s.to_sequence then $6::timestamptz end,
+      transaction_count = transaction_count + total.count,
+      gross_minor = gross_minor + total.gross,
+      fees_minor = fees_minor + total.fees,
+      splits_minor = splits_minor + total.splits,
+      balance_pending_minor = balance_pending_minor + change.pending,
+      balance_available_minor = balance_available_minor + change.available,
+      balance_fees_minor = balance_fees_minor + change.fees
+    from total cross join change
+    where s.id = $1
+    returning ${SETTLEMENT_COLUMNS}, (
+      select coalesce(json_agg(json_build_array(business_id, count, minor::text) order by business_id), '[]')
+      from (select x.business_id, count(*), sum(x.share_minor) as minor from share x group by 1) recipient
+    ) as shares`
+
 /**
- * Processes the next events of a locked settlement: settles the payments among them that are
- * neither settled nor reversed, with their postings. The last batch completes the settlement. The
- * statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers. No payment of the
- * balance is reversed from before it reads to the commit.
+ * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
+ * reversed, with their postings, also those of other businesses that have shares. The last batch completes the
+ * settlement. The statement is not prepared, so that PostgreSQL plans it for the actual sequence numbers. No payment
+ * of the balance is reversed from before it reads to the commit.
  *
- * @returns the settlement after the batch
+ * @returns the settlement after the batch, and the shares of other businesses in its payments
  */
 export async function settleBatch(
   client: PoolClient,
   settlement: Settlement,
   eventsMax: number,
   nowMs: number,
-): Promise<Settlement> {
+): Promise<{ readonly settlement: Settlement; readonly shares: readonly Share[] }> {
   await client.query(`select ${lockSettled('settlement', '$1', '$2')}`, [
     settlement.businessId,
     settlement.live,
   ])
-  const { rows } = await client.query<SettlementRow>(
-    `with batch as materialized (
-        select * from ${BATCH} e
-      ), settled as (
-        select t.id, t.amount_minor, settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
-        from batch e ${joinTransaction('e.subject_id')}
-        where e.kind ${CREDITS_PAYMENT} and t.business_id = $2 and ${IS_UNSETTLED}
-      ), posted as (
-        ${appendPostings(
-          SETTLEMENT_POSTING,
-          `from settled cross join lateral (
-            select 'settlement' as kind, 'pending' as debit, 'available' as credit, amount_minor as minor
-            union all select 'fee', 'available', 'fees', fee_minor where fee_minor > 0
-          ) posting`,
-        )}
-      ), total as (
-        select count(*) as count, coalesce(sum(amount_minor), 0) as gross,
-          coalesce(sum(fee_minor), 0) as fees from settled
-      ), change as (
-        select case when count(*) < $5 then $4::bigint else max(business_sequence) end as scanned,
-          coalesce(sum(pending_minor), 0) as pending, coalesce(sum(available_minor), 0) as available,
-          coalesce(sum(fees_minor), 0) as fees from batch
-      )
-      update settlement s set
-        scanned_sequence = change.scanned,
-        status = case when change.scanned = s.to_sequence then 'COMPLETED' else s.status end,
-        completed_at = case when change.scanned = s.to_sequence then $6::timestamptz end,
-        transaction_count = transaction_count + total.count,
-        gross_minor = gross_minor + total.gross,
-        fees_minor = fees_minor + total.fees,
-        balance_pending_minor = balance_pending_minor + change.pending,
-        balance_available_minor = balance_available_minor + change.available,
-        balance_fees_minor = balance_fees_minor + change.fees
-      from total cross join change
-      where s.id = $1
-      returning ${SETTLEMENT_COLUMNS}`,
-    [
-      settlement.id,
-      settlement.businessId,
-      settlement.scannedSequence,
-      settlement.toSequence,
-      eventsMax,
-      new Date(nowMs),
-      settlement.feeFlatMinor,
-      settlement.feeBasisPoints,
-      settlement.feeCapMinor,
-      settlement.live,
-    ],
-  )
-  return toSettlement(rows[0] as SettlementRow)
+  const { rows } = await client.query<BatchRow>(SETTLE_BATCH, [
+    settlement.id,
+    settlement.businessId,
+    settlement.scannedSequence,
+    settlement.toSequence,
+    eventsMax,
+    new Date(nowMs),
+    settlement.feeFlatMinor,
+    settlement.feeBasisPoints,
+    settlement.feeCapMinor,
+    settlement.live,
+  ])
+  const row = rows[0]
+  assert(row, 'a locked settlement exists')
+  const shares = row.shares.map(([businessId, count, minor]) => {
+    return { businessId, count, amountMinor: BigInt(minor) }
+  })
+  return { settlement: toSettlement(row), shares }
 }
 
 /** Appends the SETTLEMENT_COMPLETED event, with its balance changes. */
@@ -152,7 +180,7 @@ export async function insertSettlementEvent(
       event.payload,
       settlement.id,
       -settlement.grossMinor,
-      settlement.grossMinor - settlement.feesMinor,
+      netOf(settlement),
       settlement.feesMinor,
       settlement.live,
     ],

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { splitShares } from '../../accounts/splits/split.sql.ts'
 import { MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import {
@@ -14,6 +15,7 @@ export interface Preview {
   readonly transactionCount: bigint
   readonly grossMinor: bigint
   readonly feesMinor: bigint
+  readonly splitsMinor: bigint
   /** When the oldest unsettled payment was recorded. */
   readonly oldestRecordedAtMs: number | undefined
 }
@@ -29,15 +31,21 @@ export async function readPreview(
     count: string
     gross: string
     fees: string
+    splits: string
     recorded_at_ms: number | null
   }>(
     `select count(*) filter (where due) as count,
         coalesce(sum(amount_minor) filter (where due), 0) as gross,
-        coalesce(sum(settlement_fee(amount_minor, $2, $3, $4)) filter (where due), 0) as fees,
+        coalesce(sum(fee_minor) filter (where due), 0) as fees,
+        coalesce(sum(split_minor) filter (where due), 0) as splits,
         ${epochMs('min(occurred_at)')} as recorded_at_ms
       from (
-        select t.amount_minor, e.occurred_at, $5::timestamptz is null or e.occurred_at < $5 as due
+        select t.amount_minor, f.fee_minor, x.split_minor, e.occurred_at,
+          $5::timestamptz is null or e.occurred_at < $5 as due
         from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
+          cross join lateral (select settlement_fee(t.amount_minor, $2, $3, $4) as fee_minor) f
+          cross join lateral (select sum(share_minor) as split_minor
+            from ${splitShares('t.account_id', 't.created_at', 't.amount_minor', 'f.fee_minor')}) x
         where e.business_id = $1 and e.live = $6 and e.kind ${CREDITS_PAYMENT}
           and e.business_sequence > coalesce((
             select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6
@@ -59,6 +67,7 @@ export async function readPreview(
     transactionCount: BigInt(row.count),
     grossMinor: BigInt(row.gross),
     feesMinor: BigInt(row.fees),
+    splitsMinor: BigInt(row.splits),
     oldestRecordedAtMs: row.recorded_at_ms ?? undefined,
   }
 }

@@ -8,6 +8,7 @@ import {
 import { inTransaction, type Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import type { Semaphore } from '../../postgres/semaphore.ts'
+import { appendShareEvents } from '../../transactions/shares/share-store.ts'
 import { lockDue } from '../due/lock-due.ts'
 import { refreshDue } from '../due/refresh-due.ts'
 import { encodeSettlementEvent } from '../message.ts'
@@ -95,9 +96,9 @@ async function findLastDueSequence(
 }
 
 /**
- * Processes the next batch of a settlement in one transaction. The last batch completes the
- * settlement and appends its event. A row lock keeps two batches of one settlement from running at
- * once: the second one waits or is skipped.
+ * Processes the next batch of a settlement in one transaction, with an event for each business that has shares in
+ * its payments. The last batch completes the settlement and appends its event. A row lock keeps two batches of one
+ * settlement from running at once: the second one waits or is skipped.
  */
 export async function processNextBatch(
   { database, clock, semaphore, onCommit }: SettlementContext,
@@ -110,22 +111,26 @@ export async function processNextBatch(
   const outcome = await semaphore(() =>
     inTransaction(database.pool, async (client) => {
       const running = await lockRunning(client, id, onLocked)
-      if (running === 'locked') return 'locked'
-      if (running === undefined) return 'already completed'
+      if (running === 'locked') return { state: 'locked' } as const
+      if (running === undefined) return { state: 'completed' } as const
       const nowMs = clock.now()
-      const after = await settleBatch(client, running, eventsMax, nowMs)
-      if (after.status === 'RUNNING') return 'running'
+      const { settlement: after, shares } = await settleBatch(client, running, eventsMax, nowMs)
+      const { id: subjectId, businessId: ownerId, live } = after
+      const change = { kind: 'SHARE_SETTLED', subjectId, ownerId, live, atMs: nowMs } as const
+      await appendShareEvents(client, change, shares)
+      const hasShares = shares.length > 0
+      if (after.status === 'RUNNING') return { state: 'running', hasEvents: hasShares } as const
       await updateDue(client, after)
       // All due payments may have been reversed meanwhile: then no money moved.
-      if (after.transactionCount === 0n) return 'completed without event'
+      if (after.transactionCount === 0n) return { state: 'completed' } as const
       const eventId = newId('evt', nowMs)
       const payload = encodeSettlementEvent(after, eventId, nowMs)
       await insertSettlementEvent(client, after, { id: eventId, occurredAtMs: nowMs, payload })
-      return 'completed with event'
+      return { state: 'completed', hasEvents: true } as const
     }),
   )
-  if (outcome === 'completed with event') onCommit()
-  return outcome === 'running' || outcome === 'locked' ? outcome : 'completed'
+  if ('hasEvents' in outcome && outcome.hasEvents) onCommit()
+  return outcome.state
 }
 
 /** Replaces the row of a balance in the index by that of its next unsettled payment. */

@@ -25,13 +25,14 @@ export interface SettlementRow {
   transaction_count: string
   gross_minor: string
   fees_minor: string
+  splits_minor: string
   started_at_ms: number
   completed_at_ms: number | null
 }
 
 export const SETTLEMENT_COLUMNS = `id, business_id, live, request_id, status, forced, from_sequence, to_sequence,
   scanned_sequence, fee_flat_minor, fee_basis_points, fee_cap_minor, transaction_count, gross_minor,
-  fees_minor, ${epochMs('cut_off_at')} as cut_off_at_ms, ${epochMs('started_at')} as started_at_ms,
+  fees_minor, splits_minor, ${epochMs('cut_off_at')} as cut_off_at_ms, ${epochMs('started_at')} as started_at_ms,
   ${epochMs('completed_at')} as completed_at_ms,
   (select r.idempotency_key from settlement_request r where r.id = request_id) as idempotency_key`
 
@@ -227,6 +228,7 @@ export function toSettlement(row: SettlementRow): Settlement {
     transactionCount: BigInt(row.transaction_count),
     grossMinor: BigInt(row.gross_minor),
     feesMinor: BigInt(row.fees_minor),
+    splitsMinor: BigInt(row.splits_minor),
     startedAtMs: row.started_at_ms,
     completedAtMs: row.completed_at_ms ?? undefined,
   }

@@ -15,7 +15,7 @@ export interface Entry extends Balance {
   readonly bookedAtMs: number
   /** The id of a transaction or a settlement. */
   readonly subjectId: string
-  /** Empty for a settlement. */
+  /** Empty for a settlement, and for a transaction of another business. */
   readonly sessionId: string
 }
 
@@ -50,7 +50,7 @@ export async function listRange(
     `with ${ENTRIES_IN_RANGE}
       select edge.read_up_to, e.business_sequence, e.kind, ${epochMs('e.logged_at')} as logged_at_ms,
         e.subject_id, t.session_id, e.pending_minor, e.available_minor, e.fees_minor
-      from edge left join (entry e left ${joinTransaction('e.subject_id')}) on true
+      from edge left join (entry e left ${joinTransaction('e.subject_id')} and t.business_id = $1) on true
       order by e.business_sequence`,
     [range.businessId, range.after, range.upTo, limit, range.live],
   )

@@ -1,8 +1,10 @@
 import type { PoolClient } from 'pg'
+import { splitShares } from '../../accounts/splits/split.sql.ts'
 import { assert } from '../../core/errors.ts'
 import { BALANCE_KEYS, MONEY_EVENTS } from '../../events/balance-changes/balance-changes.sql.ts'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
+import { isShare } from '../../transactions/ledger/append-postings.ts'
 import type { Discrepancy } from '../../transactions/ledger/verify-transactions.ts'
 import {
   CREDITS_PAYMENT,
@@ -75,13 +77,15 @@ interface VerifiedRow {
   posted_count: string
   posted_gross: string
   posted_fees: string
+  posted_splits: string
   wrong: number
   discrepancies: readonly Discrepancy[] | null
 }
 
 /**
  * Compares a settlement with the payments in the range of events that it has processed: each must be settled
- * with the fee that its terms give, unless it was reversed, and their postings must add up to its totals. A
+ * with the fee that its terms give and the shares that its account gives, unless it was reversed, and their postings
+ * must add up to its totals. A
  * payment that became successful later has its event after that range.
  */
 export async function verifySettlement(
@@ -94,7 +98,11 @@ export async function verifySettlement(
         select t.id, ${IS_UNSETTLED} as is_skipped,
           sum(p.amount_minor) filter (where p.kind = 'settlement') as gross,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
-          settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due
+          coalesce(sum(p.amount_minor) filter (where p.kind = 'split'), 0) as split,
+          jsonb_object_agg(p.kind, jsonb_build_array(p.business_id, p.amount_minor))
+            filter (where ${isShare('p.kind')}) as shares,
+          settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due,
+          t.account_id, t.created_at, t.amount_minor
         from ${MONEY_EVENTS} ${joinTransaction('e.subject_id')}
           left ${joinPostings('t.id')} and p.settlement_id = $1::text
         where e.business_id = $2 and e.live = $3 and e.business_sequence > $4
@@ -105,11 +113,17 @@ export async function verifySettlement(
             when is_skipped then 'is SUCCESS and not settled; ' || $1::text || ' skipped it'
             when gross is not null and fee <> due
               then 'its fee is ' || fee || '; the terms of ' || $1::text || ' give ' || due
+            when gross is not null and shares is distinct from due_shares
+              then 'its shares are ' || coalesce(shares::text, 'none') || '; its account gives '
+                || coalesce(due_shares::text, 'none')
           end as problem
-        from payment
+        from payment cross join lateral (
+          select jsonb_object_agg('share_' || number, jsonb_build_array(business_id, share_minor)) as due_shares
+          from ${splitShares('account_id', 'created_at', 'amount_minor', 'due')}
+        ) account
       )
       select count(gross) as posted_count, coalesce(sum(gross), 0) as posted_gross,
-        coalesce(sum(fee), 0) as posted_fees, count(problem)::int as wrong,
+        coalesce(sum(fee), 0) as posted_fees, coalesce(sum(split), 0) as posted_splits, count(problem)::int as wrong,
         (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
           select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}
         ) d) as discrepancies
@@ -127,9 +141,9 @@ export async function verifySettlement(
   )
   const row = rows[0]
   assert(row, 'an aggregate query returns a row')
-  const { transactionCount, grossMinor, feesMinor } = settlement
-  const recorded = describe(transactionCount, grossMinor, feesMinor)
-  const posted = describe(row.posted_count, row.posted_gross, row.posted_fees)
+  const { transactionCount, grossMinor, feesMinor, splitsMinor } = settlement
+  const recorded = describe(transactionCount, grossMinor, feesMinor, splitsMinor)
+  const posted = describe(row.posted_count, row.posted_gross, row.posted_fees, row.posted_splits)
   const totals =
     recorded === posted
       ? []
@@ -140,6 +154,9 @@ export async function verifySettlement(
   }
 }
 
-function describe(count: bigint | string, gross: bigint | string, fees: bigint | string): string {
-  return `${count} transactions, gross ${gross}, fees ${fees}`
+type Total = bigint | string
+
+function describe(count: Total, gross: Total, fees: Total, splits: Total): string {
+  const split = `${splits}` === '0' ? '' : `, splits ${splits}`
+  return `${count} transactions, gross ${gross}, fees ${fees}${split}`
 }

@@ -7,6 +7,7 @@ import {
 } from '../../events/balance-changes/business-sequences.ts'
 import { hasConsistentSums } from '../../events/balance-changes/running-sums.ts'
 import { findWrongEventCounts, verifyEvents } from '../../transactions/ledger/verify-events.ts'
+import { verifyShares } from '../../transactions/ledger/verify-shares.ts'
 import {
   type Discrepancy,
   type Scope,
@@ -42,7 +43,8 @@ const OVERLAP_MS = { transactions: 30 * MINUTE_MS, events: 60 * MINUTE_MS }
 
 /**
  * Verifies a balance in the snapshot of the client's transaction: each transaction against its postings and
- * events, each event against its transaction, each settlement against the payments in its range, and the sums.
+ * events, each event against its transaction, each settlement against the payments in its range, its shares of the
+ * payments of others against their events, and the sums.
  *
  * @param sinceMs verifies only what was written since then; 0: everything
  */
@@ -62,13 +64,19 @@ export async function* verifyBalance(
   }
   const posted = yield* verifyPostings(client, scope)
   if (sinceMs === 0) {
+    const shares = await verifyShares(client, key)
+    yield found(shares.discrepancies, shares.count)
     const compare = (name: string, recorded: bigint, sum: bigint): Discrepancy[] =>
       recorded === sum
         ? []
         : [{ subject, problem: `${name} is ${recorded}; its postings add up to ${sum}` }]
     yield found([
       ...compare('the pending balance', balance.pendingMinor, posted.pending),
-      ...compare('the available balance', balance.availableMinor, posted.available),
+      ...compare(
+        'the available balance',
+        balance.availableMinor,
+        posted.available + shares.available,
+      ),
       ...compare('the fee total', balance.feesMinor, posted.fees),
     ])
   }

@@ -2,17 +2,23 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import type { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import type { AccountStatus } from '../../accounts/account.ts'
 import { closeAccount } from '../../accounts/close-account.ts'
-import { listAccounts } from '../../accounts/list-accounts.ts'
+import { checkSplit } from '../../accounts/splits/check-split.ts'
+import { listWithSplits } from '../../accounts/splits/list-with-splits.ts'
+import type { Split } from '../../accounts/splits/split.ts'
+import { findSplit } from '../../accounts/splits/split-store.ts'
 import { updateAccount } from '../../accounts/update-account.ts'
 import { actorOf, callingBusiness } from '../../auth/caller.ts'
 import type { BankNames } from '../../banks/bank.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
+import type { SetSplit } from '../../transactions/shares/set-split.ts'
 import { toFullAccount } from '../message.ts'
+import { readSplit } from '../splits/message.ts'
 import { readExpiry } from '../terms/message.ts'
 
 export type AccountDependencies = Parameters<typeof updateAccount>[0] &
   Omit<Parameters<typeof closeAccount>[0], 'pool'> & {
+    readonly setSplit: SetSplit
     readonly timeText: TimeText
     readonly bankNames: BankNames
   }
@@ -24,10 +30,10 @@ type AccountMethods = Pick<
 
 /** What a business does with its accounts, once they are open. */
 export function createAccountMethods(dependencies: AccountDependencies): AccountMethods {
-  const { database, timeText, bankNames } = dependencies
+  const { database, setSplit, timeText, bankNames } = dependencies
   const { pool, read } = database
-  const shown = (account: Parameters<typeof toFullAccount>[0]) =>
-    toFullAccount(account, timeText, bankNames)
+  const shown = (account: Parameters<typeof toFullAccount>[0], split: Split | undefined) =>
+    toFullAccount(account, split, timeText, bankNames)
   return {
     async updateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -38,14 +44,20 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
         expiresAtMs: expiresAt === undefined ? undefined : readExpiry(expiresAt, timeText),
         expiresInSeconds: expiresIn,
       }
+      const requested = readSplit(request.split)
+      // Before anything is changed.
+      await checkSplit(pool, businessId, requested)
       const account = await updateAccount(dependencies, key, change, actorOf(context))
-      return { status: true, message: 'Account updated', data: shown(account) }
+      if (requested !== undefined) await setSplit(key, requested, actorOf(context))
+      const split = await findSplit(pool, account.id)
+      return { status: true, message: 'Account updated', data: shown(account, split) }
     },
     async closeVirtualAccount({ reference }, context) {
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference }
       const account = await closeAccount({ ...dependencies, pool }, key, actorOf(context))
-      return { status: true, message: 'Account closed', data: shown(account) }
+      const data = shown(account, await findSplit(pool, account.id))
+      return { status: true, message: 'Account closed', data }
     },
     async listVirtualAccounts({ pageSize, pageToken, status }, context) {
       const { businessId, live } = callingBusiness(context)
@@ -54,9 +66,9 @@ export function createAccountMethods(dependencies: AccountDependencies): Account
         ...{ businessId, live, allowed: undefined, idNumberHashes: undefined },
         status: (status || undefined) as AccountStatus | undefined,
       }
-      const found = await read((on) => listAccounts(on, filter, page))
+      const { found, splits } = await read((on) => listWithSplits(on, filter, page))
       const { rows, nextPageToken } = cutPage(found, page, ({ id }) => [id])
-      const accounts = rows.map(shown)
+      const accounts = rows.map((account) => shown(account, splits.get(account.id)))
       return { status: true, message: 'Accounts retrieved', data: { accounts, nextPageToken } }
     },
   }

@@ -1,3 +1,6 @@
+/** SQL: whether a posting is a share of another business than the owner of its transaction, given its kind. */
+export const isShare = (kind: string) => `starts_with(${kind}, 'share_')`
+
 /** An SQL expression for each column of a ledger posting. */
 interface PostingColumns {
   readonly transaction_id: string

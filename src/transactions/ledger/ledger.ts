@@ -4,14 +4,18 @@ import type { TransactionStatus } from '../transaction.ts'
  * The ledger state of a transaction: its status, and whether it is settled, which is whether it has a posting of
  * that kind. A settlement and a reversal exclude each other by a lock of the balance (`lock_settled`).
  *
- *     PENDING ──payment──▶ SUCCESS ──settlement, fee──▶ SUCCESS, settled
+ *     PENDING ──payment──▶ SUCCESS ──settlement, fee, split, share_1 … 5──▶ SUCCESS, settled
  *        │                    │                                │
- *        ▼             payment_reversal        fee_, settlement_, payment_reversal
+ *        ▼             payment_reversal        the reversal of each of these, payment_reversal
  *      FAILED                 ▼                                ▼
  *                         REVERSED                    REVERSED, settled
  *
  * The posting of a payment that is held (see ../variance/hold.ts) credits the account `held`, in place of `pending`.
  * Its acceptance moves the money to `pending`; only then can it be settled. A reversal mirrors an acceptance, too.
+ *
+ * If the account is split, `split` moves the shares of other businesses from the available balance of the owner to the
+ * account `splits`, and each `share`, a posting of its recipient, from there to the recipient's available balance. So
+ * `splits` adds up to zero for each transaction.
  *
  * Each arrow is labelled with the postings that the transition makes, one of each kind. Recording a
  * payment as SUCCESS makes the same postings as the transition from PENDING to SUCCESS.
@@ -27,15 +31,24 @@ export type PostingKind =
   | 'acceptance'
   | 'settlement'
   | 'fee'
+  | 'split'
+  | `share_${ShareNumber}`
+  | `share_${ShareNumber}_reversal`
+  | 'split_reversal'
   | 'fee_reversal'
   | 'settlement_reversal'
   | 'acceptance_reversal'
   | 'payment_reversal'
 
+/** The place of a recipient in a split. */
+type ShareNumber = 1 | 2 | 3 | 4 | 5
+
+const NUMBERS: readonly ShareNumber[] = [1, 2, 3, 4, 5]
+
 interface LedgerTransition {
   readonly from: LedgerState
   readonly to: LedgerState
-  /** A zero fee makes no posting, and neither does its reversal. */
+  /** A fee, a split or a share of zero makes no posting, and neither does its reversal. */
   readonly postings: readonly PostingKind[]
 }
 
@@ -48,12 +61,22 @@ const at = (status: TransactionStatus, settled = false): LedgerState => ({ statu
 export const TRANSITIONS: readonly LedgerTransition[] = [
   { from: at('PENDING'), to: at('SUCCESS'), postings: ['payment'] },
   { from: at('PENDING'), to: at('FAILED'), postings: [] },
-  { from: at('SUCCESS'), to: at('SUCCESS', true), postings: ['settlement', 'fee'] },
+  {
+    from: at('SUCCESS'),
+    to: at('SUCCESS', true),
+    postings: ['settlement', 'fee', 'split', ...NUMBERS.map((each) => `share_${each}` as const)],
+  },
   { from: at('SUCCESS'), to: at('REVERSED'), postings: ['payment_reversal'] },
   {
     from: at('SUCCESS', true),
     to: at('REVERSED', true),
-    postings: ['fee_reversal', 'settlement_reversal', 'payment_reversal'],
+    postings: [
+      ...NUMBERS.map((each) => `share_${each}_reversal` as const),
+      'split_reversal',
+      'fee_reversal',
+      'settlement_reversal',
+      'payment_reversal',
+    ],
   },
 ]
 

@@ -7,7 +7,20 @@ export interface Settled {
   readonly settledAtMs: number
   /** The fee, less what was returned with a reversal. */
   readonly feeMinor: bigint
+  /** The shares of other businesses, less what they gave back with a reversal. */
+  readonly splitsMinor: bigint
 }
+
+interface Row {
+  id: string
+  settled_at_ms: number
+  fee_minor: string
+  splits_minor: string
+}
+
+/** SQL: the sum of a kind of posting, less that of its reversal. */
+const sumOf = (kind: string) => `coalesce(sum(amount_minor) filter (where kind = '${kind}'), 0)
+            - coalesce(sum(amount_minor) filter (where kind = '${kind}_reversal'), 0)`
 
 /** @returns what settlement did with those of the payments that are settled, by id */
 export async function listSettled(
@@ -15,13 +28,12 @@ export async function listSettled(
   transactionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Settled>> {
   if (transactionIds.length === 0) return new Map()
-  const { rows } = await on.query<{ id: string; settled_at_ms: number; fee_minor: string }>({
+  const { rows } = await on.query<Row>({
     name: 'posting-list-settled',
-    text: `select k.id, ${epochMs('p.settled_at')} as settled_at_ms, p.fee_minor
+    text: `select k.id, ${epochMs('p.settled_at')} as settled_at_ms, p.fee_minor, p.splits_minor
       from unnest((select $1::text[])) k(id) cross join lateral (
         select max(created_at) filter (where kind = 'settlement') as settled_at,
-          coalesce(sum(amount_minor) filter (where kind = 'fee'), 0)
-            - coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_minor
+          ${sumOf('fee')} as fee_minor, ${sumOf('split')} as splits_minor
         from ledger_posting where transaction_id = k.id offset 0
       ) p where p.settled_at is not null`,
     values: [textArray(transactionIds)],
@@ -29,7 +41,11 @@ export async function listSettled(
   return new Map(
     rows.map((row) => [
       row.id,
-      { settledAtMs: row.settled_at_ms, feeMinor: BigInt(row.fee_minor) },
+      {
+        settledAtMs: row.settled_at_ms,
+        feeMinor: BigInt(row.fee_minor),
+        splitsMinor: BigInt(row.splits_minor),
+      },
     ]),
   )
 }

@@ -11,11 +11,16 @@ const MOVEMENTS = `case kind
     when 'settlement_reversal' then debit_account = 'available' and credit_account = 'pending' and settlement_id is null
     when 'acceptance_reversal' then debit_account = 'pending' and credit_account = 'held' and settlement_id is null
     when 'payment_reversal' then debit_account in ('pending', 'held') and starts_with(credit_account, 'clearing:') and settlement_id is null
-    else false end`
+    when 'split' then debit_account = 'available' and credit_account = 'splits' and settlement_id is not null
+    when 'split_reversal' then debit_account = 'splits' and credit_account = 'available' and settlement_id is null
+    else case when kind ~ '^share_[1-5]$' then debit_account = 'splits' and credit_account = 'available' and settlement_id is not null
+      else kind ~ '^share_[1-5]_reversal$' and debit_account = 'available' and credit_account = 'splits' and settlement_id is null
+      end end`
 
 /**
  * One movement of money between two ledger accounts. A row names both sides, so the ledger always
- * sums to zero. The primary key allows one posting of each kind for a transaction.
+ * sums to zero. The primary key allows one posting of each kind for a transaction. Its business is that of the
+ * transaction, but for a share: that is its recipient's.
  */
 export const PostingEntity = defineEntity({
   name: 'Posting',
@@ -38,6 +43,14 @@ export const PostingEntity = defineEntity({
     /** The settlement that the posting belongs to. */
     settlementId: p.text().nullable(),
   },
+  indexes: [
+    {
+      // What a business has of the payments of others.
+      name: 'ledger_posting_share_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "ledger_posting" (${columns.businessId}, ${columns.live}, ${columns.settlementId}) where starts_with(kind, 'share_')`,
+    },
+  ],
   checks: [
     { name: 'ledger_posting_amount', expression: 'amount_minor > 0' },
     { name: 'ledger_posting_sides', expression: 'debit_account <> credit_account' },

@@ -35,6 +35,7 @@ interface Row {
   session_id: string
   settled: boolean
   fee_minor: string
+  split_minor: string
   is_held: boolean
   is_accepted: boolean
 }
@@ -62,13 +63,15 @@ export async function verifyEvents(
         e.event_id, coalesce(e.own_business_id = $1 and e.own_live = $2, true) as is_own,
         case when e.kind ${EVENT_KINDS} then e.payload end as payload,
         t.amount_minor, t.session_id, ${isSettled('t.id')} as settled,
-        coalesce(f.amount_minor, 0) as fee_minor, v.hold is not null as is_held,
+        coalesce(f.amount_minor, 0) as fee_minor, coalesce(s.amount_minor, 0) as split_minor,
+        v.hold is not null as is_held,
         coalesce(v.hold = 'ACCEPTED', false) as is_accepted
       from ${eventsWithContent('$1', '$2', '$3', '$4')} e
         left join transaction t on t.id = e.subject_id and t.business_id = $1 and t.live = $2
           and e.kind ${EVENT_KINDS}
         left join payment_variance v on v.transaction_id = t.id
         left join ledger_posting f on f.transaction_id = t.id and f.kind = 'fee'
+        left join ledger_posting s on s.transaction_id = t.id and s.kind = 'split'
       order by e.business_sequence`,
     [businessId, live, after, limit],
   )
@@ -114,11 +117,12 @@ function problemOf(row: Row, businessId: string): string | undefined {
 /** How an event changes the balances of its business: see TRANSITIONS. */
 function changesOf({ kind, settled, ...row }: Row): bigint[] {
   const [amount, fee] = [BigInt(row.amount_minor ?? 0), BigInt(row.fee_minor)]
+  const split = BigInt(row.split_minor)
   if (kind === 'PAYMENT_RETURN_REQUESTED') return NO_CHANGE
   if (kind === 'PAYMENT_ACCEPTED') return [amount, 0n, 0n]
   if (row.is_held && (kind === 'PAYMENT_NOTIFICATION' || !row.is_accepted)) return NO_CHANGE
   if (kind === 'PAYMENT_NOTIFICATION') return [amount, 0n, 0n]
-  return settled ? [0n, fee - amount, -fee] : [-amount, 0n, 0n]
+  return settled ? [0n, fee + split - amount, -fee] : [-amount, 0n, 0n]
 }
 
 /** How many transactions one call returns. */

@@ -1,6 +1,7 @@
 import type { PoolClient } from 'pg'
 import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
+import { isShare } from './append-postings.ts'
 
 /** One inconsistency in the ledger. */
 export interface Discrepancy {
@@ -29,7 +30,7 @@ interface VerifiedPage {
   readonly postings: number
   readonly discrepancies: readonly Discrepancy[]
   readonly discrepancyCount: number
-  /** The sums of the postings by ledger account, in kobo. */
+  /** The sums of the postings of the business itself by ledger account, in kobo. */
   readonly pending: bigint
   readonly available: bigint
   readonly fees: bigint
@@ -44,12 +45,21 @@ const DISCREPANCIES_MAX = 100
 
 const sumOfAccount = (account: string) =>
   `coalesce(sum(case when credit_account = '${account}' then p.amount_minor else -p.amount_minor end)
-    filter (where '${account}' in (debit_account, credit_account)), 0) as ${account}`
+    filter (where '${account}' in (debit_account, credit_account) and p.business_id = $1), 0) as ${account}`
 
 const sumOfKind = (kind: string) =>
   `coalesce(sum(p.amount_minor) filter (where p.kind = '${kind}'), 0) as ${kind}`
 
 const HELD = `coalesce(sum(p.amount_minor) filter (where p.kind = 'payment' and p.credit_account = 'held'), 0) as held`
+
+const IS_SHARE = isShare('p.kind')
+
+/** The sum of the shares, and each share with its recipient, settled or reversed. */
+const sumOfShares = (suffix: '' | '_reversal') => {
+  const settled = `filter (where p.kind like 'share__${suffix}')`
+  return `coalesce(sum(p.amount_minor) ${settled}, 0) as shares${suffix},
+    jsonb_object_agg(left(p.kind, 7), jsonb_build_array(p.business_id, p.amount_minor)) ${settled} as divided${suffix}`
+}
 
 interface Row {
   transactions: number
@@ -85,7 +95,8 @@ export async function verifyTransactions(
         select t.id, count(p.kind) as postings, ${sumOfKind('payment')}, ${sumOfKind('settlement')}, ${sumOfKind('fee')},
           ${sumOfKind('payment_reversal')}, ${sumOfKind('settlement_reversal')}, ${sumOfKind('fee_reversal')},
           ${sumOfKind('acceptance')}, ${sumOfKind('acceptance_reversal')}, ${HELD},
-          coalesce(bool_and(p.business_id = t.business_id and p.live = t.live), true) as is_own
+          ${sumOfKind('split')}, ${sumOfKind('split_reversal')}, ${sumOfShares('')}, ${sumOfShares('_reversal')},
+          coalesce(bool_and((p.business_id = t.business_id) <> ${IS_SHARE} and p.live = t.live), true) as is_own
         from page t left join posting p on p.transaction_id = t.id group by t.id
       ), verified as (
         select t.id, case
@@ -102,13 +113,18 @@ export async function verifyTransactions(
             then 'is ' || coalesce(v.hold, 'not held') || '; its postings hold ' || held || ', accept '
               || acceptance || ' and settle ' || settlement
           when fee > settlement then 'the fee of ' || fee || ' exceeds the settled amount'
+          when fee + split > settlement
+            then 'the fee of ' || fee || ' and the split of ' || split || ' exceed the settled amount'
+          when split <> shares then 'splits ' || split || '; its shares add up to ' || shares
           when case when t.status = 'REVERSED'
-              then (payment_reversal, settlement_reversal, fee_reversal, acceptance_reversal)
-                <> (payment, settlement, fee, acceptance)
-              else payment_reversal + settlement_reversal + fee_reversal + acceptance_reversal > 0 end
+              then (payment_reversal, settlement_reversal, fee_reversal, acceptance_reversal, split_reversal)
+                <> (payment, settlement, fee, acceptance, split) or divided_reversal is distinct from divided
+              else payment_reversal + settlement_reversal + fee_reversal + acceptance_reversal + split_reversal
+                + shares_reversal > 0 end
             then 'is ' || t.status || '; its reversal postings add up to ' || payment_reversal
               || ' (payment), ' || settlement_reversal || ' (settlement) and '
-              || fee_reversal || ' (fee)'
+              || fee_reversal || ' (fee)' || case when split + split_reversal + shares_reversal > 0
+                then ', ' || split_reversal || ' (split) and ' || shares_reversal || ' (shares)' else '' end
           end as problem
         from page t join posted using (id) left join payment_variance v on v.transaction_id = t.id
         left join lateral (

@@ -4,6 +4,7 @@ import { type AccountSchema, AccountStatus } from '../../../gen/inflow/account/v
 import { AmountRule } from '../../../gen/inflow/account/v1/terms_pb.ts'
 import { EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
 import { SettlementStatus } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import type { ShareSchema } from '../../../gen/inflow/settlement/v1/share_pb.ts'
 import {
   HoldState,
   type Transaction,
@@ -71,6 +72,17 @@ const account = (
   value: { ...ACCOUNT, ...more, status, reference: 'R-ACDEFGHJKMNPQRTWXY34', createdAt: at(-1) },
 })
 
+const share = (of: MessageInitShape<typeof ShareSchema>): Payload => ({
+  case: 'share',
+  value: {
+    ...of,
+    ownerBusinessId: 'biz_01kah6j1yhsf9h1t2b3c4d5e70',
+    ownerName: 'Oja',
+    amountMinor: 30_010n,
+    currency: 'NGN',
+  },
+})
+
 const ENDPOINT = {
   id: 'ep_01kah6j1yhsf9h1t2b3c4d5e6f',
   url: 'https://shop.example.com',
@@ -103,6 +115,8 @@ const PAYLOADS: Readonly<Record<string, Payload>> = {
       completedAt: at(0),
     },
   },
+  SHARE_SETTLED: share({ settlementId: 'stl_01kah6j1yhsf9h1t2b3c4d5e6f', transactionCount: 3n }),
+  SHARE_REVERSED: share({ transactionId: 'txn_01kah6j1yhsf9h1t2b3c4d5e6f', transactionCount: 1n }),
   ENDPOINT_FAILING: { case: 'endpoint', value: { ...ENDPOINT, failingSince: at(-24) } },
   ENDPOINT_DISABLED: {
     case: 'endpoint',

@@ -12,6 +12,7 @@ import {
   type Settlement,
   SettlementStatusSchema,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import type { Share } from '../../../gen/inflow/settlement/v1/share_pb.ts'
 import { EventBodySchema } from '../../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
 import {
   HoldState,
@@ -81,6 +82,8 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
       return accountFields(payload.value, entry, timeText)
     case 'settlement':
       return settlementFields(payload.value, timeText)
+    case 'share':
+      return shareFields(payload.value, entry, timeText)
     case 'endpoint':
       return endpointFields(payload.value, entry, timeText)
     case 'unmatchedPayment':
@@ -158,6 +161,25 @@ function settlementFields(settlement: Settlement, timeText: TimeText) {
       netAmount: net,
       cutOffAt: timeOf(settlement.cutOffAt, timeText),
       currency: settlement.currency,
+      ...(settlement.splitsMinor > 0n && { splits: formatAmount(settlement.splitsMinor) }),
+    },
+  }
+}
+
+function shareFields(share: Share, entry: LogEntry, timeText: TimeText) {
+  const { settlementId, transactionId } = share
+  return {
+    type: 'SHARE',
+    amount: formatAmount(share.amountMinor),
+    status: settlementId === '' ? 'REVERSED' : 'SETTLED',
+    createdAt: timeText.format(entry.occurredAtMs),
+    share: {
+      businessId: share.ownerBusinessId,
+      businessName: share.ownerName,
+      ...(settlementId !== '' && { settlementId }),
+      ...(transactionId !== '' && { transactionId }),
+      transactionCount: Number(share.transactionCount),
+      currency: share.currency,
     },
   }
 }

@@ -56,6 +56,7 @@ const ADMINISTRATIVE = methods.filter((method) => {
   if (nameOf(method) === 'SettlementService.VerifyLedger') return false
   return (
     method.name === 'CloseAccount' ||
+    method.name === 'SetAccountSplit' ||
     (method.idempotency !== 1 && scopes.length === 1 && scopes[0] === 'admin')
   )
 })

@@ -29,6 +29,15 @@ export async function openAccount({ service, businessId }: Scene, fresh: string)
   return { businessId, reference: fresh }
 }
 
+/** An open account of the scene's business that is split, which the call ends. */
+async function splitAccount(scene: Scene, fresh: string) {
+  const { service, businessId, otherBusinessId } = scene
+  const recipients = [{ businessId: otherBusinessId, basisPoints: 1 }]
+  const request = { businessId, reference: fresh, bank: Bank.BANK_9PSB, ...CUSTOMER }
+  await service.client(AccountService).createAccount({ ...request, split: { recipients } })
+  return { businessId, reference: fresh }
+}
+
 const sessionOf = (fresh: string) => fresh.replaceAll(/[^\w.]/g, '-').slice(-64)
 
 /** An unmatched payment. */
@@ -82,6 +91,7 @@ async function paymentConflict({ service, sessionId }: Scene, fresh: string) {
 /** A call of each rpc that banks and their openings are about, which goes well. */
 export const BANK_HAPPY: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount': openAccount,
+  'AccountService.SetAccountSplit': splitAccount,
   'AccountService.ResolveAccount': async (scene, fresh) => ({
     ...(await pendingAccount(scene, fresh)),
     // A token that is restricted to the business may call it too.
@@ -134,6 +144,12 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount validation_failed': invalid({}),
   'AccountService.CloseAccount not_found': nothing,
   'AccountService.CloseAccount account_pending': pendingAccount,
+  'AccountService.SetAccountSplit validation_failed': ({ businessId, reference }) => ({
+    ...{ businessId, reference },
+    split: { recipients: [{ businessId, basisPoints: 1 }] },
+  }),
+  'AccountService.SetAccountSplit not_found': nothing,
+  'AccountService.SetAccountSplit account_pending': pendingAccount,
   'AccountService.CloseAccount bank_unavailable': async (scene, fresh) => {
     const account = await openAccount(scene, fresh)
     await scene.service.database.pool.query(

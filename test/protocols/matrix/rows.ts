@@ -95,7 +95,7 @@ export const TAKE: Readonly<Record<string, number>> = { 'EventService.Subscribe'
 export const SCOPE_SERVICES: Readonly<Record<Scope, RegExp>> = {
   admin: /./,
   'payments:write':
-    /^(AccountService\.(CreateAccount|CloseAccount)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
+    /^(AccountService\.(CreateAccount|CloseAccount|SetAccountSplit)|TransactionService\.RecordPayments?|HeldPaymentService\.(Accept|Return)Payment|SandboxService\.SimulateTransfer)$/,
   'payments:reverse':
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn)$/,
   read: /^\w+\.(Get|List|Preview)\w+$/,

@@ -36,7 +36,7 @@ test('a change with a mistyped field changes nothing', async () => {
     {
       field: 'lastname',
       message:
-        'is not a field of this request; known: reference, firstName, lastName, email, phone, expiresAt, expiresIn',
+        'is not a field of this request; known: reference, firstName, lastName, email, phone, expiresAt, expiresIn, split',
     },
   ])
   const [after] = (await data(service, key, 'listVirtualAccounts')).accounts

@@ -18,6 +18,8 @@ import type { UnmatchedPayment } from "../../reconciliation/v1/unmatched_payment
 import { file_inflow_reconciliation_v1_unmatched_payment } from "../../reconciliation/v1/unmatched_payment_pb.ts";
 import type { Settlement } from "../../settlement/v1/settlement_pb.ts";
 import { file_inflow_settlement_v1_settlement } from "../../settlement/v1/settlement_pb.ts";
+import type { Share } from "../../settlement/v1/share_pb.ts";
+import { file_inflow_settlement_v1_share } from "../../settlement/v1/share_pb.ts";
 import type { Transaction } from "../../transaction/v1/transaction_pb.ts";
 import { file_inflow_transaction_v1_transaction } from "../../transaction/v1/transaction_pb.ts";
 import type { Endpoint } from "../../webhook/v1/endpoint_pb.ts";
@@ -28,7 +30,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event.proto.
  */
 export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLyBAoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASQQoRaGVsZF9ub3RpZmljYXRpb24YFSABKAsyJC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvbkgAEkUKEHBheW1lbnRfY29uZmxpY3QYFiABKAsyKS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUGF5bWVudENvbmZsaWN0SAASDAoEbGl2ZRgMIAEoCBINCgVlcG9jaBgOIAEoBUIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_notification_v1_notification, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
+  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSKgBQoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASQQoRaGVsZF9ub3RpZmljYXRpb24YFSABKAsyJC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvbkgAEkUKEHBheW1lbnRfY29uZmxpY3QYFiABKAsyKS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUGF5bWVudENvbmZsaWN0SAASLAoFc2hhcmUYMyABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5TaGFyZUgAEgwKBGxpdmUYDCABKAgSDQoFZXBvY2gYDiABKAVCCQoHcGF5bG9hZGIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_notification_v1_notification, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_settlement_v1_share, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
  * One event: a change that was committed.
@@ -147,6 +149,14 @@ export type Event = Message<"inflow.event.v1.Event"> & {
      */
     value: PaymentConflict;
     case: "paymentConflict";
+  } | {
+    /**
+     * A share of the payments of another business: SHARE_SETTLED and SHARE_REVERSED.
+     *
+     * @generated from field: inflow.settlement.v1.Share share = 51;
+     */
+    value: Share;
+    case: "share";
   } | { case: undefined; value?: undefined };
 
   /**

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/settlement/v1/settlement.proto.
  */
 export const file_inflow_settlement_v1_settlement: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSKoAwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgiXwoHQmFsYW5jZRIVCg1wZW5kaW5nX21pbm9yGAEgASgDEhcKD2F2YWlsYWJsZV9taW5vchgCIAEoAxISCgpmZWVzX21pbm9yGAMgASgDEhAKCGN1cnJlbmN5GAQgASgJIt0BCgVFbnRyeRIQCghzZXF1ZW5jZRgBIAEoAxIMCgRraW5kGAIgASgJEi0KCWJvb2tlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOdHJhbnNhY3Rpb25faWQYBCABKAkSEgoKc2Vzc2lvbl9pZBgFIAEoCRIVCg1zZXR0bGVtZW50X2lkGAYgASgJEhUKDXBlbmRpbmdfbWlub3IYByABKAMSFwoPYXZhaWxhYmxlX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMinAIKBVRlcm1zEj0KCHNjaGVkdWxlGAEgASgOMh4uaW5mbG93LnNldHRsZW1lbnQudjEuU2NoZWR1bGVCC7pICMgBAYIBAhABEh8KDHdvcmtpbmdfZGF5cxgCIAEoBUIJukgGGgQYHigAEjoKB2N1dF9vZmYYAyABKAlCKbpIJnIkMiJeKChbMDFdWzAtOV18MlswLTNdKTpbMC01XVswLTldKT8kEigKDmZlZV9mbGF0X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASgAEiQKEGZlZV9iYXNpc19wb2ludHMYBSABKAVCCrpIBxoFGJBOKAASJwoNZmVlX2NhcF9taW5vchgGIAEoA0IQukgNIgsYgICapuqv4wEoACIkCgdIb2xpZGF5EgsKA2RheRgBIAEoCRIMCgRuYW1lGAIgASgJIi8KC0Rpc2NyZXBhbmN5Eg8KB3N1YmplY3QYASABKAkSDwoHcHJvYmxlbRgCIAEoCSp1ChBTZXR0bGVtZW50U3RhdHVzEiEKHVNFVFRMRU1FTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASHQoZU0VUVExFTUVOVF9TVEFUVVNfUlVOTklORxABEh8KG1NFVFRMRU1FTlRfU1RBVFVTX0NPTVBMRVRFRBACKmkKCFNjaGVkdWxlEhgKFFNDSEVEVUxFX1VOU1BFQ0lGSUVEEAASFAoQU0NIRURVTEVfSU5TVEFOVBABEhIKDlNDSEVEVUxFX0RBSUxZEAISGQoVU0NIRURVTEVfV09SS0lOR19EQVlTEANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSK+AwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgSFAoMc3BsaXRzX21pbm9yGBAgASgDIl8KB0JhbGFuY2USFQoNcGVuZGluZ19taW5vchgBIAEoAxIXCg9hdmFpbGFibGVfbWlub3IYAiABKAMSEgoKZmVlc19taW5vchgDIAEoAxIQCghjdXJyZW5jeRgEIAEoCSLdAQoFRW50cnkSEAoIc2VxdWVuY2UYASABKAMSDAoEa2luZBgCIAEoCRItCglib29rZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDnRyYW5zYWN0aW9uX2lkGAQgASgJEhIKCnNlc3Npb25faWQYBSABKAkSFQoNc2V0dGxlbWVudF9pZBgGIAEoCRIVCg1wZW5kaW5nX21pbm9yGAcgASgDEhcKD2F2YWlsYWJsZV9taW5vchgIIAEoAxISCgpmZWVzX21pbm9yGAkgASgDIpwCCgVUZXJtcxI9CghzY2hlZHVsZRgBIAEoDjIeLmluZmxvdy5zZXR0bGVtZW50LnYxLlNjaGVkdWxlQgu6SAjIAQGCAQIQARIfCgx3b3JraW5nX2RheXMYAiABKAVCCbpIBhoEGB4oABI6CgdjdXRfb2ZmGAMgASgJQim6SCZyJDIiXigoWzAxXVswLTldfDJbMC0zXSk6WzAtNV1bMC05XSk/JBIoCg5mZWVfZmxhdF9taW5vchgEIAEoA0IQukgNIgsYgICapuqv4wEoABIkChBmZWVfYmFzaXNfcG9pbnRzGAUgASgFQgq6SAcaBRiQTigAEicKDWZlZV9jYXBfbWlub3IYBiABKANCELpIDSILGICAmqbqr+MBKAAiJAoHSG9saWRheRILCgNkYXkYASABKAkSDAoEbmFtZRgCIAEoCSIvCgtEaXNjcmVwYW5jeRIPCgdzdWJqZWN0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkqdQoQU2V0dGxlbWVudFN0YXR1cxIhCh1TRVRUTEVNRU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEh0KGVNFVFRMRU1FTlRfU1RBVFVTX1JVTk5JTkcQARIfChtTRVRUTEVNRU5UX1NUQVRVU19DT01QTEVURUQQAippCghTY2hlZHVsZRIYChRTQ0hFRFVMRV9VTlNQRUNJRklFRBAAEhQKEFNDSEVEVUxFX0lOU1RBTlQQARISCg5TQ0hFRFVMRV9EQUlMWRACEhkKFVNDSEVEVUxFX1dPUktJTkdfREFZUxADYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * One settlement: the due payments of one business in one mode, moved from its pending balance to
@@ -89,7 +89,7 @@ export type Settlement = Message<"inflow.settlement.v1.Settlement"> & {
   feesMinor: bigint;
 
   /**
-   * The amount added to the available balance, in kobo: gross_minor less fees_minor.
+   * The amount added to the available balance, in kobo: gross_minor less fees_minor and splits_minor.
    *
    * @generated from field: int64 net_minor = 10;
    */
@@ -129,6 +129,13 @@ export type Settlement = Message<"inflow.settlement.v1.Settlement"> & {
    * @generated from field: bool live = 15;
    */
   live: boolean;
+
+  /**
+   * The sum of the shares of other businesses (see inflow.account.v1.Split), in kobo.
+   *
+   * @generated from field: int64 splits_minor = 16;
+   */
+  splitsMinor: bigint;
 };
 
 /**
@@ -182,8 +189,8 @@ export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
 
 /**
  * One entry of a statement: how one event changed the balance of a business in one mode. A payment
- * increases the pending balance; a settlement moves it to the available balance, less fees; a
- * reversal undoes both.
+ * increases the pending balance; a settlement moves it to the available balance, less fees and the shares of
+ * other businesses, whose available balances it increases; a reversal undoes both.
  *
  * @generated from message inflow.settlement.v1.Entry
  */
@@ -196,7 +203,8 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
   sequence: bigint;
 
   /**
-   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED or SETTLEMENT_COMPLETED.
+   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED or SETTLEMENT_COMPLETED; SHARE_SETTLED or
+   * SHARE_REVERSED for a share of a payment of another business.
    *
    * @generated from field: string kind = 2;
    */
@@ -217,14 +225,15 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
   transactionId: string;
 
   /**
-   * The session id of the transaction; empty for a settlement.
+   * The session id of the transaction; empty for a settlement, and for a transaction of another business.
    *
    * @generated from field: string session_id = 5;
    */
   sessionId: string;
 
   /**
-   * The id of the settlement; empty for a payment or a reversal.
+   * The id of the settlement, which is that of the other business for SHARE_SETTLED; empty for a payment or a
+   * reversal.
    *
    * @generated from field: string settlement_id = 6;
    */

@@ -6,16 +6,18 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { AllowedPayer } from "../../account/v1/terms_pb.ts";
 import { file_inflow_account_v1_terms } from "../../account/v1/terms_pb.ts";
+import { file_inflow_type_v1_decimal } from "../../type/v1/decimal_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file inflow/thirdparty/v2/thirdparty.proto.
  */
 export const file_inflow_thirdparty_v2_thirdparty: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLEAgoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIzChJtZXJjaGFudF9yZWZlcmVuY2UYBiABKAlIAFISbWVyY2hhbnRfcmVmZXJlbmNliAEBEhMKBnN0YXR1cxgHIAEoCUgBiAEBQhUKE19tZXJjaGFudF9yZWZlcmVuY2VCCQoHX3N0YXR1cyLBAQoFVGVybXMSEwoGYW1vdW50GAEgASgBSACIAQESEwoLYW1vdW50X3J1bGUYAiABKAkSFwoKZXhwaXJlc19hdBgDIAEoCUgBiAEBEhIKCnNpbmdsZV91c2UYBCABKAgSNwoOYWxsb3dlZF9wYXllcnMYBSADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISDgoGc3RhdHVzGAYgASgJQgkKB19hbW91bnRCDQoLX2V4cGlyZXNfYXQisQEKC0JhbmtBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX25hbWUYAyABKAlSCWJhbmtfbmFtZRIYCgdiYW5rX2lkGAQgASgJUgdiYW5rX2lkEh4KCmNyZWF0ZWRfYXQYBSABKAlSCmNyZWF0ZWRfYXQiWgoETWV0YRISCgpmaXJzdF9uYW1lGAEgASgJEhEKCWxhc3RfbmFtZRgCIAEoCRINCgVlbWFpbBgDIAEoCRISCgVwaG9uZRgEIAEoCUgAiAEBQggKBl9waG9uZSLYBgoLVHJhbnNhY3Rpb24SEQoJcmVmZXJlbmNlGAEgASgJEh4KCnNlc3Npb25faWQYAiABKAlSCnNlc3Npb25faWQSKAoPdHJhbnNhY3Rpb25fcmVmGAMgASgJUg90cmFuc2FjdGlvbl9yZWYSDgoGYW1vdW50GAQgASgBEg4KBnN0YXR1cxgFIAEoCRIeCgppc19zZXR0bGVkGAYgASgIUgppc19zZXR0bGVkEg4KBm1ldGhvZBgHIAEoCRIMCgRiYW5rGAggASgJEg0KBW51YmFuGAkgASgJEiIKDGFjY291bnRfbmFtZRgKIAEoCVIMYWNjb3VudF9uYW1lEhAKCGN1c3RvbWVyGAsgASgJEg0KBWVtYWlsGAwgASgJEh4KCmNyZWF0ZWRfYXQYDSABKAlSCmNyZWF0ZWRfYXQSJQoLcmVjb3JkZWRfYXQYDiABKAlIAFILcmVjb3JkZWRfYXSIAQESLQoPZXhwZWN0ZWRfYW1vdW50GA8gASgBSAFSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgQIAEoCUgCiAEBEiMKCmhvbGRfc3RhdGUYESABKAlIA1IKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgSIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoFcGF5ZXIYHyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSFQoIY3VycmVuY3kYICABKAlIBIgBARIWCgluYXJyYXRpb24YISABKAlIBYgBARIQCgNmZWUYIiABKAFIBogBARIQCgNuZXQYIyABKAFIB4gBARIjCgpzZXR0bGVkX2F0GCQgASgJSAhSCnNldHRsZWRfYXSIAQESJwoMYWxzb19hdF9iYW5rGCUgASgJSAlSDGFsc29fYXRfYmFua4gBAUIOCgxfcmVjb3JkZWRfYXRCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCDQoLX2hvbGRfc3RhdGVCCwoJX2N1cnJlbmN5QgwKCl9uYXJyYXRpb25CBgoEX2ZlZUIGCgRfbmV0Qg0KC19zZXR0bGVkX2F0Qg8KDV9hbHNvX2F0X2JhbmsiTQoHQmFsYW5jZRIPCgdwZW5kaW5nGAEgASgBEhEKCWF2YWlsYWJsZRgCIAEoARIMCgRmZWVzGAMgASgBEhAKCGN1cnJlbmN5GAQgASgJIkkKCUV2ZW50Qm9keRINCgVldmVudBgBIAEoCRItCgRkYXRhGAIgASgLMh8uaW5mbG93LnRoaXJkcGFydHkudjIuRXZlbnREYXRhIqUHCglFdmVudERhdGESDAoEdHlwZRgBIAEoCRIWCglyZWZlcmVuY2UYAiABKAlIAIgBARIzChJtZXJjaGFudF9yZWZlcmVuY2UYAyABKAlIAVISbWVyY2hhbnRfcmVmZXJlbmNliAEBEi0KD3RyYW5zYWN0aW9uX3JlZhgEIAEoCUgCUg90cmFuc2FjdGlvbl9yZWaIAQESIQoJd2lheHlfcmVmGAUgASgJSANSCXdpYXh5X3JlZogBARITCgZhbW91bnQYBiABKAlIBIgBARIOCgZzdGF0dXMYByABKAkSEwoGbWV0aG9kGAggASgJSAWIAQESHgoKY3JlYXRlZF9hdBgJIAEoCVIKY3JlYXRlZF9hdBIyCgdhY2NvdW50GAogASgLMiEuaW5mbG93LnRoaXJkcGFydHkudjIuQmFua0FjY291bnQSMQoFcGF5ZXIYCyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSGgoIZXZlbnRfaWQYDCABKAlSCGV2ZW50X2lkEhAKCHNlcXVlbmNlGA0gASgBEjoKCnNldHRsZW1lbnQYDiABKAsyJi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TZXR0bGVtZW50VG90YWxzEjcKCGVuZHBvaW50GA8gASgLMiUuaW5mbG93LnRoaXJkcGFydHkudjIuV2ViaG9va0VuZHBvaW50EgwKBGxpdmUYECABKAgSDQoFZXBvY2gYESABKAUSLQoPZXhwZWN0ZWRfYW1vdW50GBIgASgJSAZSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgTIAEoCUgHiAEBEjEKEXByZXZpb3VzX3NlcXVlbmNlGBQgASgBSAhSEXByZXZpb3VzX3NlcXVlbmNliAEBEiMKCmhvbGRfc3RhdGUYFSABKAlICVIKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgWIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCDAoKX3JlZmVyZW5jZUIVChNfbWVyY2hhbnRfcmVmZXJlbmNlQhIKEF90cmFuc2FjdGlvbl9yZWZCDAoKX3dpYXh5X3JlZkIJCgdfYW1vdW50QgkKB19tZXRob2RCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCFAoSX3ByZXZpb3VzX3NlcXVlbmNlQg0KC19ob2xkX3N0YXRlIuoBChBTZXR0bGVtZW50VG90YWxzEiQKDXNldHRsZW1lbnRfaWQYASABKAlSDXNldHRsZW1lbnRfaWQSLAoRdHJhbnNhY3Rpb25fY291bnQYAiABKAFSEXRyYW5zYWN0aW9uX2NvdW50EiIKDGdyb3NzX2Ftb3VudBgDIAEoCVIMZ3Jvc3NfYW1vdW50EgwKBGZlZXMYBCABKAkSHgoKbmV0X2Ftb3VudBgFIAEoCVIKbmV0X2Ftb3VudBIeCgpjdXRfb2ZmX2F0GAYgASgJUgpjdXRfb2ZmX2F0EhAKCGN1cnJlbmN5GAcgASgJIowCCg9XZWJob29rRW5kcG9pbnQSIAoLZW5kcG9pbnRfaWQYASABKAlSC2VuZHBvaW50X2lkEgsKA3VybBgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIpCg1mYWlsaW5nX3NpbmNlGAQgASgJSABSDWZhaWxpbmdfc2luY2WIAQESJQoLZGlzYWJsZWRfYXQYBSABKAlIAVILZGlzYWJsZWRfYXSIAQESLQoPZGlzYWJsZWRfcmVhc29uGAYgASgJSAJSD2Rpc2FibGVkX3JlYXNvbogBAUIQCg5fZmFpbGluZ19zaW5jZUIOCgxfZGlzYWJsZWRfYXRCEgoQX2Rpc2FibGVkX3JlYXNvbiKWAQoMUGF5ZXJBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX2NvZGUYAyABKAlSCWJhbmtfY29kZRIcCgliYW5rX25hbWUYBCABKAlSCWJhbmtfbmFtZWIGcHJvdG8z", [file_google_protobuf_struct, file_inflow_account_v1_terms]);
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi90aGlyZHBhcnR5LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiLwAgoOVmlydHVhbEFjY291bnQSEQoJcmVmZXJlbmNlGAEgASgJEjIKB2FjY291bnQYAiADKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIoCgRtZXRhGAMgASgLMhouaW5mbG93LnRoaXJkcGFydHkudjIuTWV0YRIqCgV0ZXJtcxgEIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlRlcm1zEikKCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIzChJtZXJjaGFudF9yZWZlcmVuY2UYBiABKAlIAFISbWVyY2hhbnRfcmVmZXJlbmNliAEBEhMKBnN0YXR1cxgHIAEoCUgBiAEBEioKBXNwbGl0GDMgASgLMhsuaW5mbG93LnRoaXJkcGFydHkudjIuU3BsaXRCFQoTX21lcmNoYW50X3JlZmVyZW5jZUIJCgdfc3RhdHVzIq0BCgVTcGxpdBJCCgpyZWNpcGllbnRzGAEgAygLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuU3BsaXRSZWNpcGllbnRCCLpIBZIBAhAFEmAKCmZlZV9iZWFyZXIYAiABKAlCTLpISboBRgoKZmVlX2JlYXJlchIXbXVzdCBiZSBPV05FUiBvciBTSEFSRUQaH3RoaXMgaW4gWycnLCAnT1dORVInLCAnU0hBUkVEJ10i4wQKDlNwbGl0UmVjaXBpZW50EnAKC2J1c2luZXNzX2lkGAEgASgJQlu6SFi6AVIKC2J1c2luZXNzX2lkEhxtdXN0IGJlIHRoZSBpZCBvZiBhIGJ1c2luZXNzGiV0aGlzLm1hdGNoZXMoJ15bQS1aYS16MC05Xy1dezEsNjB9JCcpyAEBEuQBCgpwZXJjZW50YWdlGAIgASgJQs8BukjHAboBwwEKCnBlcmNlbnRhZ2USTm11c3QgYmUgYSBwZXJjZW50YWdlIG9mIG1vcmUgdGhhbiAwIGFuZCBhdCBtb3N0IDEwMCwgd2l0aCBhdCBtb3N0IHR3byBkZWNpbWFscxpldGhpcyA9PSAnJyB8fCAodGhpcy5tYXRjaGVzKCdeKFswLTldezEsMn0oWy5dWzAtOV17MSwyfTAqKT98MTAwKFsuXTArKT8pJCcpICYmIHRoaXMubWF0Y2hlcygnWzEtOV0nKSmQtRgBEvcBCgZhbW91bnQYAyABKAlC5gG6SN4BugHaAQoGYW1vdW50El1tdXN0IGJlIGFuIGFtb3VudCBpbiBuYWlyYSBvZiBhdCBtb3N0IHRlbiB0cmlsbGlvbiwgZ3JlYXRlciB0aGFuIDAsIHdpdGggYXQgbW9zdCB0d28gZGVjaW1hbHMacXRoaXMgPT0gJycgfHwgKHRoaXMubWF0Y2hlcygnXihbMC05XXsxLDEzfShbLl1bMC05XXsxLDJ9MCopP3wxMDAwMDAwMDAwMDAwMChbLl0wKyk/KSQnKSAmJiB0aGlzLm1hdGNoZXMoJ1sxLTldJykpkLUYASLBAQoFVGVybXMSEwoGYW1vdW50GAEgASgBSACIAQESEwoLYW1vdW50X3J1bGUYAiABKAkSFwoKZXhwaXJlc19hdBgDIAEoCUgBiAEBEhIKCnNpbmdsZV91c2UYBCABKAgSNwoOYWxsb3dlZF9wYXllcnMYBSADKAsyHy5pbmZsb3cuYWNjb3VudC52MS5BbGxvd2VkUGF5ZXISDgoGc3RhdHVzGAYgASgJQgkKB19hbW91bnRCDQoLX2V4cGlyZXNfYXQisQEKC0JhbmtBY2NvdW50EiYKDmFjY291bnRfbnVtYmVyGAEgASgJUg5hY2NvdW50X251bWJlchIiCgxhY2NvdW50X25hbWUYAiABKAlSDGFjY291bnRfbmFtZRIcCgliYW5rX25hbWUYAyABKAlSCWJhbmtfbmFtZRIYCgdiYW5rX2lkGAQgASgJUgdiYW5rX2lkEh4KCmNyZWF0ZWRfYXQYBSABKAlSCmNyZWF0ZWRfYXQiWgoETWV0YRISCgpmaXJzdF9uYW1lGAEgASgJEhEKCWxhc3RfbmFtZRgCIAEoCRINCgVlbWFpbBgDIAEoCRISCgVwaG9uZRgEIAEoCUgAiAEBQggKBl9waG9uZSL4BgoLVHJhbnNhY3Rpb24SEQoJcmVmZXJlbmNlGAEgASgJEh4KCnNlc3Npb25faWQYAiABKAlSCnNlc3Npb25faWQSKAoPdHJhbnNhY3Rpb25fcmVmGAMgASgJUg90cmFuc2FjdGlvbl9yZWYSDgoGYW1vdW50GAQgASgBEg4KBnN0YXR1cxgFIAEoCRIeCgppc19zZXR0bGVkGAYgASgIUgppc19zZXR0bGVkEg4KBm1ldGhvZBgHIAEoCRIMCgRiYW5rGAggASgJEg0KBW51YmFuGAkgASgJEiIKDGFjY291bnRfbmFtZRgKIAEoCVIMYWNjb3VudF9uYW1lEhAKCGN1c3RvbWVyGAsgASgJEg0KBWVtYWlsGAwgASgJEh4KCmNyZWF0ZWRfYXQYDSABKAlSCmNyZWF0ZWRfYXQSJQoLcmVjb3JkZWRfYXQYDiABKAlIAFILcmVjb3JkZWRfYXSIAQESLQoPZXhwZWN0ZWRfYW1vdW50GA8gASgBSAFSD2V4cGVjdGVkX2Ftb3VudIgBARIVCgh2YXJpYW5jZRgQIAEoCUgCiAEBEiMKCmhvbGRfc3RhdGUYESABKAlIA1IKaG9sZF9zdGF0ZYgBARIpCghtZXRhZGF0YRgSIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMQoFcGF5ZXIYHyABKAsyIi5pbmZsb3cudGhpcmRwYXJ0eS52Mi5QYXllckFjY291bnQSFQoIY3VycmVuY3kYICABKAlIBIgBARIWCgluYXJyYXRpb24YISABKAlIBYgBARIQCgNmZWUYIiABKAFIBogBARIQCgNuZXQYIyABKAFIB4gBARIjCgpzZXR0bGVkX2F0GCQgASgJSAhSCnNldHRsZWRfYXSIAQESJwoMYWxzb19hdF9iYW5rGCUgASgJSAlSDGFsc29fYXRfYmFua4gBARITCgZzcGxpdHMYMyABKAFICogBAUIOCgxfcmVjb3JkZWRfYXRCEgoQX2V4cGVjdGVkX2Ftb3VudEILCglfdmFyaWFuY2VCDQoLX2hvbGRfc3RhdGVCCwoJX2N1cnJlbmN5QgwKCl9uYXJyYXRpb25CBgoEX2ZlZUIGCgRfbmV0Qg0KC19zZXR0bGVkX2F0Qg8KDV9hbHNvX2F0X2JhbmtCCQoHX3NwbGl0cyJNCgdCYWxhbmNlEg8KB3BlbmRpbmcYASABKAESEQoJYXZhaWxhYmxlGAIgASgBEgwKBGZlZXMYAyABKAESEAoIY3VycmVuY3kYBCABKAkiSQoJRXZlbnRCb2R5Eg0KBWV2ZW50GAEgASgJEi0KBGRhdGEYAiABKAsyHy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5FdmVudERhdGEi0QcKCUV2ZW50RGF0YRIMCgR0eXBlGAEgASgJEhYKCXJlZmVyZW5jZRgCIAEoCUgAiAEBEjMKEm1lcmNoYW50X3JlZmVyZW5jZRgDIAEoCUgBUhJtZXJjaGFudF9yZWZlcmVuY2WIAQESLQoPdHJhbnNhY3Rpb25fcmVmGAQgASgJSAJSD3RyYW5zYWN0aW9uX3JlZogBARIhCgl3aWF4eV9yZWYYBSABKAlIA1IJd2lheHlfcmVmiAEBEhMKBmFtb3VudBgGIAEoCUgEiAEBEg4KBnN0YXR1cxgHIAEoCRITCgZtZXRob2QYCCABKAlIBYgBARIeCgpjcmVhdGVkX2F0GAkgASgJUgpjcmVhdGVkX2F0EjIKB2FjY291bnQYCiABKAsyIS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYW5rQWNjb3VudBIxCgVwYXllchgLIAEoCzIiLmluZmxvdy50aGlyZHBhcnR5LnYyLlBheWVyQWNjb3VudBIaCghldmVudF9pZBgMIAEoCVIIZXZlbnRfaWQSEAoIc2VxdWVuY2UYDSABKAESOgoKc2V0dGxlbWVudBgOIAEoCzImLmluZmxvdy50aGlyZHBhcnR5LnYyLlNldHRsZW1lbnRUb3RhbHMSNwoIZW5kcG9pbnQYDyABKAsyJS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5XZWJob29rRW5kcG9pbnQSDAoEbGl2ZRgQIAEoCBINCgVlcG9jaBgRIAEoBRItCg9leHBlY3RlZF9hbW91bnQYEiABKAlIBlIPZXhwZWN0ZWRfYW1vdW50iAEBEhUKCHZhcmlhbmNlGBMgASgJSAeIAQESMQoRcHJldmlvdXNfc2VxdWVuY2UYFCABKAFICFIRcHJldmlvdXNfc2VxdWVuY2WIAQESIwoKaG9sZF9zdGF0ZRgVIAEoCUgJUgpob2xkX3N0YXRliAEBEikKCG1ldGFkYXRhGBYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIqCgVzaGFyZRgzIAEoCzIbLmluZmxvdy50aGlyZHBhcnR5LnYyLlNoYXJlQgwKCl9yZWZlcmVuY2VCFQoTX21lcmNoYW50X3JlZmVyZW5jZUISChBfdHJhbnNhY3Rpb25fcmVmQgwKCl93aWF4eV9yZWZCCQoHX2Ftb3VudEIJCgdfbWV0aG9kQhIKEF9leHBlY3RlZF9hbW91bnRCCwoJX3ZhcmlhbmNlQhQKEl9wcmV2aW91c19zZXF1ZW5jZUINCgtfaG9sZF9zdGF0ZSKMAgoFU2hhcmUSIAoLYnVzaW5lc3NfaWQYASABKAlSC2J1c2luZXNzX2lkEiQKDWJ1c2luZXNzX25hbWUYAiABKAlSDWJ1c2luZXNzX25hbWUSKQoNc2V0dGxlbWVudF9pZBgDIAEoCUgAUg1zZXR0bGVtZW50X2lkiAEBEisKDnRyYW5zYWN0aW9uX2lkGAQgASgJSAFSDnRyYW5zYWN0aW9uX2lkiAEBEiwKEXRyYW5zYWN0aW9uX2NvdW50GAUgASgBUhF0cmFuc2FjdGlvbl9jb3VudBIQCghjdXJyZW5jeRgGIAEoCUIQCg5fc2V0dGxlbWVudF9pZEIRCg9fdHJhbnNhY3Rpb25faWQiigIKEFNldHRsZW1lbnRUb3RhbHMSJAoNc2V0dGxlbWVudF9pZBgBIAEoCVINc2V0dGxlbWVudF9pZBIsChF0cmFuc2FjdGlvbl9jb3VudBgCIAEoAVIRdHJhbnNhY3Rpb25fY291bnQSIgoMZ3Jvc3NfYW1vdW50GAMgASgJUgxncm9zc19hbW91bnQSDAoEZmVlcxgEIAEoCRIeCgpuZXRfYW1vdW50GAUgASgJUgpuZXRfYW1vdW50Eh4KCmN1dF9vZmZfYXQYBiABKAlSCmN1dF9vZmZfYXQSEAoIY3VycmVuY3kYByABKAkSEwoGc3BsaXRzGAggASgJSACIAQFCCQoHX3NwbGl0cyKMAgoPV2ViaG9va0VuZHBvaW50EiAKC2VuZHBvaW50X2lkGAEgASgJUgtlbmRwb2ludF9pZBILCgN1cmwYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSKQoNZmFpbGluZ19zaW5jZRgEIAEoCUgAUg1mYWlsaW5nX3NpbmNliAEBEiUKC2Rpc2FibGVkX2F0GAUgASgJSAFSC2Rpc2FibGVkX2F0iAEBEi0KD2Rpc2FibGVkX3JlYXNvbhgGIAEoCUgCUg9kaXNhYmxlZF9yZWFzb26IAQFCEAoOX2ZhaWxpbmdfc2luY2VCDgoMX2Rpc2FibGVkX2F0QhIKEF9kaXNhYmxlZF9yZWFzb24ilgEKDFBheWVyQWNjb3VudBImCg5hY2NvdW50X251bWJlchgBIAEoCVIOYWNjb3VudF9udW1iZXISIgoMYWNjb3VudF9uYW1lGAIgASgJUgxhY2NvdW50X25hbWUSHAoJYmFua19jb2RlGAMgASgJUgliYW5rX2NvZGUSHAoJYmFua19uYW1lGAQgASgJUgliYW5rX25hbWViBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_struct, file_inflow_account_v1_terms, file_inflow_type_v1_decimal]);
 
 /**
  * A virtual account.
@@ -71,6 +73,13 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
    * @generated from field: optional string status = 7;
    */
   status?: string | undefined;
+
+  /**
+   * How the payments into it are divided; absent: the owner keeps everything.
+   *
+   * @generated from field: inflow.thirdparty.v2.Split split = 51;
+   */
+  split?: Split | undefined;
 };
 
 /**
@@ -79,6 +88,69 @@ export type VirtualAccount = Message<"inflow.thirdparty.v2.VirtualAccount"> & {
  */
 export const VirtualAccountSchema: GenMessage<VirtualAccount> = /*@__PURE__*/
   messageDesc(file_inflow_thirdparty_v2_thirdparty, 0);
+
+/**
+ * How the payments into an account are divided when they are settled.
+ *
+ * @generated from message inflow.thirdparty.v2.Split
+ */
+export type Split = Message<"inflow.thirdparty.v2.Split"> & {
+  /**
+   * The recipients, at most five, in the order in which their shares are taken.
+   *
+   * @generated from field: repeated inflow.thirdparty.v2.SplitRecipient recipients = 1;
+   */
+  recipients: SplitRecipient[];
+
+  /**
+   * Who bears the fee: OWNER (the default; percentages are of the amount) or SHARED (of the amount less the fee).
+   *
+   * @generated from field: string fee_bearer = 2;
+   */
+  feeBearer: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.Split.
+ * Use `create(SplitSchema)` to create a new message.
+ */
+export const SplitSchema: GenMessage<Split> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
+
+/**
+ * A business that gets a share of each payment: either a percentage or a fixed amount.
+ *
+ * @generated from message inflow.thirdparty.v2.SplitRecipient
+ */
+export type SplitRecipient = Message<"inflow.thirdparty.v2.SplitRecipient"> & {
+  /**
+   * The id of the business, as the operator gave it.
+   *
+   * @generated from field: string business_id = 1;
+   */
+  businessId: string;
+
+  /**
+   * The percentage, as a decimal string or a JSON number: more than 0, at most 100, with at most two decimals.
+   *
+   * @generated from field: string percentage = 2;
+   */
+  percentage: string;
+
+  /**
+   * The fixed amount in naira, as a decimal string or a JSON number.
+   *
+   * @generated from field: string amount = 3;
+   */
+  amount: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.SplitRecipient.
+ * Use `create(SplitRecipientSchema)` to create a new message.
+ */
+export const SplitRecipientSchema: GenMessage<SplitRecipient> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
 
 /**
  * What a one-time account expects of its payments.
@@ -134,7 +206,7 @@ export type Terms = Message<"inflow.thirdparty.v2.Terms"> & {
  * Use `create(TermsSchema)` to create a new message.
  */
 export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 1);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
 
 /**
  * An account at a bank.
@@ -183,7 +255,7 @@ export type BankAccount = Message<"inflow.thirdparty.v2.BankAccount"> & {
  * Use `create(BankAccountSchema)` to create a new message.
  */
 export const BankAccountSchema: GenMessage<BankAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 2);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
 
 /**
  * Customer details of an account.
@@ -225,7 +297,7 @@ export type Meta = Message<"inflow.thirdparty.v2.Meta"> & {
  * Use `create(MetaSchema)` to create a new message.
  */
 export const MetaSchema: GenMessage<Meta> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 3);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
 
 /**
  * A payment received into a virtual account.
@@ -388,8 +460,8 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
   fee?: number | undefined;
 
   /**
-   * The amount less the fee, in naira: what settlement made available. 0 for a reversed payment; absent
-   * before settlement.
+   * The amount less the fee and the splits, in naira: what settlement made available. 0 for a reversed
+   * payment; absent before settlement.
    *
    * @generated from field: optional double net = 35;
    */
@@ -409,6 +481,14 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
    * @generated from field: optional string also_at_bank = 37 [json_name = "also_at_bank"];
    */
   alsoAtBank?: string | undefined;
+
+  /**
+   * What other businesses got by the split of the account, less what they gave back with a reversal, in
+   * naira; absent before settlement. Only in lists.
+   *
+   * @generated from field: optional double splits = 51;
+   */
+  splits?: number | undefined;
 };
 
 /**
@@ -416,7 +496,7 @@ export type Transaction = Message<"inflow.thirdparty.v2.Transaction"> & {
  * Use `create(TransactionSchema)` to create a new message.
  */
 export const TransactionSchema: GenMessage<Transaction> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 4);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
 
 /**
  * The balance of a business. Amounts are in naira, with at most two decimals.
@@ -458,7 +538,7 @@ export type Balance = Message<"inflow.thirdparty.v2.Balance"> & {
  * Use `create(BalanceSchema)` to create a new message.
  */
 export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 5);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
 
 /**
  * The exact body of a webhook.
@@ -486,7 +566,7 @@ export type EventBody = Message<"inflow.thirdparty.v2.EventBody"> & {
  * Use `create(EventBodySchema)` to create a new message.
  */
 export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 6);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
 
 /**
  * The event's data. Fields that do not apply to the kind are absent.
@@ -495,7 +575,7 @@ export const EventBodySchema: GenMessage<EventBody> = /*@__PURE__*/
  */
 export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
   /**
-   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, SETTLEMENT or WEBHOOK_ENDPOINT.
+   * RESERVED_ACCOUNT_TRANSACTION, RESERVED_ACCOUNT, SETTLEMENT, SHARE or WEBHOOK_ENDPOINT.
    *
    * @generated from field: string type = 1;
    */
@@ -652,6 +732,13 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
    * @generated from field: google.protobuf.Struct metadata = 22;
    */
   metadata?: JsonObject | undefined;
+
+  /**
+   * A share of the payments of another business.
+   *
+   * @generated from field: inflow.thirdparty.v2.Share share = 51;
+   */
+  share?: Share | undefined;
 };
 
 /**
@@ -659,7 +746,63 @@ export type EventData = Message<"inflow.thirdparty.v2.EventData"> & {
  * Use `create(EventDataSchema)` to create a new message.
  */
 export const EventDataSchema: GenMessage<EventData> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 7);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
+
+/**
+ * What you get of the payments of another business, or give back. Amounts are in data.amount.
+ *
+ * @generated from message inflow.thirdparty.v2.Share
+ */
+export type Share = Message<"inflow.thirdparty.v2.Share"> & {
+  /**
+   * The business whose payments are split.
+   *
+   * @generated from field: string business_id = 1 [json_name = "business_id"];
+   */
+  businessId: string;
+
+  /**
+   * Its name.
+   *
+   * @generated from field: string business_name = 2 [json_name = "business_name"];
+   */
+  businessName: string;
+
+  /**
+   * Its settlement that settled the payments; only for SHARE_SETTLED.
+   *
+   * @generated from field: optional string settlement_id = 3 [json_name = "settlement_id"];
+   */
+  settlementId?: string | undefined;
+
+  /**
+   * The reversed transaction; only for SHARE_REVERSED.
+   *
+   * @generated from field: optional string transaction_id = 4 [json_name = "transaction_id"];
+   */
+  transactionId?: string | undefined;
+
+  /**
+   * How many payments the share is of.
+   *
+   * @generated from field: double transaction_count = 5 [json_name = "transaction_count"];
+   */
+  transactionCount: number;
+
+  /**
+   * ISO 4217 code: "NGN".
+   *
+   * @generated from field: string currency = 6;
+   */
+  currency: string;
+};
+
+/**
+ * Describes the message inflow.thirdparty.v2.Share.
+ * Use `create(ShareSchema)` to create a new message.
+ */
+export const ShareSchema: GenMessage<Share> = /*@__PURE__*/
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 10);
 
 /**
  * The totals of a settlement. Amounts are in naira, as decimal strings with two decimals.
@@ -696,7 +839,7 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
   fees: string;
 
   /**
-   * Amount added to the available balance: the sum less the fees.
+   * Amount added to the available balance: the sum less the fees and splits.
    *
    * @generated from field: string net_amount = 5 [json_name = "net_amount"];
    */
@@ -715,6 +858,13 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
    * @generated from field: string currency = 7;
    */
   currency: string;
+
+  /**
+   * Shares of other businesses; absent if there are none.
+   *
+   * @generated from field: optional string splits = 8;
+   */
+  splits?: string | undefined;
 };
 
 /**
@@ -722,7 +872,7 @@ export type SettlementTotals = Message<"inflow.thirdparty.v2.SettlementTotals"> 
  * Use `create(SettlementTotalsSchema)` to create a new message.
  */
 export const SettlementTotalsSchema: GenMessage<SettlementTotals> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 8);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 11);
 
 /**
  * A webhook endpoint of the business, in events about its health.
@@ -778,7 +928,7 @@ export type WebhookEndpoint = Message<"inflow.thirdparty.v2.WebhookEndpoint"> & 
  * Use `create(WebhookEndpointSchema)` to create a new message.
  */
 export const WebhookEndpointSchema: GenMessage<WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 9);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 12);
 
 /**
  * The account that a payment came from.
@@ -820,5 +970,5 @@ export type PayerAccount = Message<"inflow.thirdparty.v2.PayerAccount"> & {
  * Use `create(PayerAccountSchema)` to create a new message.
  */
 export const PayerAccountSchema: GenMessage<PayerAccount> = /*@__PURE__*/
-  messageDesc(file_inflow_thirdparty_v2_thirdparty, 10);
+  messageDesc(file_inflow_thirdparty_v2_thirdparty, 13);
 
