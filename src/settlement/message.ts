@@ -81,18 +81,20 @@ export function toBalanceMessage(balance: Balance): BalanceMessage {
   return create(BalanceSchema, { ...balance, currency: CURRENCY })
 }
 
-/** The kinds whose subject is a settlement. */
-const SETTLING: ReadonlySet<string> = new Set(['SETTLEMENT_COMPLETED', 'SHARE_SETTLED'])
+/** Whether the subject of a kind of entry is a settlement. */
+export function isSettlement(kind: string): boolean {
+  return kind === 'SETTLEMENT_COMPLETED' || kind === 'SHARE_SETTLED'
+}
 
 export function toEntryMessage(entry: Entry): EntryMessage {
-  const isSettlement = SETTLING.has(entry.kind)
+  const settles = isSettlement(entry.kind)
   return create(EntrySchema, {
     sequence: entry.sequence,
     kind: entry.kind,
     bookedAt: timestampFromMs(entry.bookedAtMs),
-    transactionId: isSettlement ? '' : entry.subjectId,
+    transactionId: settles ? '' : entry.subjectId,
     sessionId: entry.sessionId,
-    settlementId: isSettlement ? entry.subjectId : '',
+    settlementId: settles ? entry.subjectId : '',
     pendingMinor: entry.pendingMinor,
     availableMinor: entry.availableMinor,
     feesMinor: entry.feesMinor,

@@ -55,7 +55,11 @@ const scopes = inFile(
   'src/server/interceptors/authentication.ts',
   'test/businesses/key-scopes.test.ts',
 )
-const update = inFile('src/accounts/update-account.ts', 'test/thirdparty/accounts.test.ts')
+const update = inFile(
+  'src/accounts/update-account.ts',
+  'test/thirdparty/accounts.test.ts',
+  'test/thirdparty/splits.test.ts',
+)
 const owner = inFile('src/webhooks/owners.ts', 'test/protocols/matrix/tenant-scope.test.ts')
 const account = inFile(
   'src/accounts/openings/opening-store.ts',
@@ -262,8 +266,13 @@ export const ACCESS = [
   ),
   update(
     'a creation is compared with details that have been changed',
-    '    account.detailsHash = encrypter.fingerprint(detailsText(readDetails(encrypter, account)))\n',
+    '    account.detailsHash = encrypter.fingerprint(detailsText(details))\n',
     '',
+  ),
+  update(
+    'changed details of an account lose the split that it was opened with',
+    'split: splits.get(stored.id)',
+    'split: undefined',
   ),
   tenant(
     'a restricted token names another business',

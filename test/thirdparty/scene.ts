@@ -1,9 +1,12 @@
 import { expect } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import type { RestAnswer, TestService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 /** A business with a key of each mode that may do everything. */
 export interface ScopedBusiness {
@@ -55,6 +58,24 @@ export async function failure(
 ): Promise<readonly [number, string]> {
   const { status, body } = await service.post(`${path}/`, key, request)
   return [status, body.code]
+}
+
+/** Settles so many test payments of a business, once all have their numbers. @returns the settlement's id */
+export async function settleTest(
+  service: TestService,
+  businessId: string,
+  count: bigint,
+): Promise<string> {
+  const client = service.client(SettlementService)
+  const request = { businessId, test: true, force: true }
+  await waitFor(async () => {
+    expect((await client.previewSettlement(request)).transactionCount).toBe(count)
+  })
+  const { settlements } = await client.settle(request)
+  expect(settlements).toMatchObject([
+    { status: SettlementStatus.COMPLETED, transactionCount: count },
+  ])
+  return settlements[0]!.id
 }
 
 /** The newest entries of the audit log about a business, newest first. */

@@ -3,7 +3,7 @@ import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { data, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+import { data, openByKey, type ScopedBusiness, scopedBusiness, settleTest } from './scene.ts'
 
 const service = useService()
 let business: ScopedBusiness
@@ -25,13 +25,7 @@ beforeAll(async () => {
     return payment.session_id as string
   }
   sessions = [await pay('1500.50'), await pay('100')]
-  const request = { businessId, test: true, force: true, requestId: 'first' }
-  const settled = await waitFor(async () => {
-    const result = await settlements.settle(request)
-    expect(result.settlements).toMatchObject([{ status: 2, transactionCount: 2n }])
-    return result.settlements[0]!
-  })
-  settlementId = settled.id
+  settlementId = await settleTest(service, businessId, 2n)
   sessions.push(await pay('0.01'))
 })
 
@@ -46,6 +40,7 @@ describe('listSettlements/', () => {
           transaction_count: 2,
           gross_amount: 1600.5,
           fees: 16.01,
+          splits: 0,
           net_amount: 1584.49,
           currency: 'NGN',
           cut_off_at: expect.stringMatching(/^\d{4}-/),

@@ -7,18 +7,20 @@ import {
 } from '../../../gen/inflow/thirdparty/v2/settlement_pb.ts'
 import type { TimeText } from '../../core/clock.ts'
 import { CURRENCY, toMajorNumber } from '../../core/money.ts'
-import type { Settlement } from '../../settlement/settlement.ts'
+import { isSettlement } from '../../settlement/message.ts'
+import { netOf, type Settlement } from '../../settlement/settlement.ts'
 import type { EntryPage } from '../../settlement/statements/list-entries.ts'
 
 export function toSettlement(settlement: Settlement, timeText: TimeText): SettlementMessage {
-  const { grossMinor, feesMinor, completedAtMs } = settlement
+  const { grossMinor, feesMinor, splitsMinor, completedAtMs } = settlement
   return create(SettlementSchema, {
     settlementId: settlement.id,
     status: settlement.status,
     transactionCount: Number(settlement.transactionCount),
     grossAmount: toMajorNumber(grossMinor),
     fees: toMajorNumber(feesMinor),
-    netAmount: toMajorNumber(grossMinor - feesMinor),
+    splits: toMajorNumber(splitsMinor),
+    netAmount: toMajorNumber(netOf(settlement)),
     currency: CURRENCY,
     cutOffAt: timeText.format(settlement.cutOffAtMs),
     startedAt: timeText.format(settlement.startedAtMs),
@@ -35,7 +37,8 @@ export function toStatementEntry(
     sequence: Number(entry.sequence),
     event: kind,
     bookedAt: timeText.format(entry.bookedAtMs),
-    ...(kind === 'SETTLEMENT_COMPLETED' ? { settlementId: subjectId } : { sessionId }),
+    ...(isSettlement(kind) && { settlementId: subjectId }),
+    ...(sessionId !== '' && { sessionId }),
     pending: toMajorNumber(entry.pendingMinor),
     available: toMajorNumber(entry.availableMinor),
     fees: toMajorNumber(entry.feesMinor),

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/thirdparty/v2/settlement.proto.
  */
 export const file_inflow_thirdparty_v2_settlement: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiJVChZMaXN0U2V0dGxlbWVudHNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0AyJuChdMaXN0U2V0dGxlbWVudHNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuU2V0dGxlbWVudFBhZ2UicQoOU2V0dGxlbWVudFBhZ2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TZXR0bGVtZW50EigKD25leHRfcGFnZV90b2tlbhgCIAEoCVIPbmV4dF9wYWdlX3Rva2VuIs4CCgpTZXR0bGVtZW50EiQKDXNldHRsZW1lbnRfaWQYASABKAlSDXNldHRsZW1lbnRfaWQSDgoGc3RhdHVzGAIgASgJEiwKEXRyYW5zYWN0aW9uX2NvdW50GAMgASgBUhF0cmFuc2FjdGlvbl9jb3VudBIiCgxncm9zc19hbW91bnQYBCABKAFSDGdyb3NzX2Ftb3VudBIMCgRmZWVzGAUgASgBEh4KCm5ldF9hbW91bnQYBiABKAFSCm5ldF9hbW91bnQSEAoIY3VycmVuY3kYByABKAkSHgoKY3V0X29mZl9hdBgIIAEoCVIKY3V0X29mZl9hdBIeCgpzdGFydGVkX2F0GAkgASgJUgpzdGFydGVkX2F0EicKDGNvbXBsZXRlZF9hdBgKIAEoCUgAUgxjb21wbGV0ZWRfYXSIAQFCDwoNX2NvbXBsZXRlZF9hdCJ+ChNHZXRTdGF0ZW1lbnRSZXF1ZXN0EhUKBGZyb20YASABKAlCB7pIBHICGCgSEwoCdG8YAiABKAlCB7pIBHICGCgSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjIASgAEhwKCnBhZ2VfdG9rZW4YBCABKAlCCLpIBXIDGPQDImoKFEdldFN0YXRlbWVudFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCBIPCgdtZXNzYWdlGAIgASgJEjEKBGRhdGEYAyABKAsyIy5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TdGF0ZW1lbnRQYWdlIoICCg1TdGF0ZW1lbnRQYWdlEkcKD29wZW5pbmdfYmFsYW5jZRgBIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbGFuY2VSD29wZW5pbmdfYmFsYW5jZRI1CgdlbnRyaWVzGAIgAygLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuU3RhdGVtZW50RW50cnkSRwoPY2xvc2luZ19iYWxhbmNlGAMgASgLMh0uaW5mbG93LnRoaXJkcGFydHkudjIuQmFsYW5jZVIPY2xvc2luZ19iYWxhbmNlEigKD25leHRfcGFnZV90b2tlbhgEIAEoCVIPbmV4dF9wYWdlX3Rva2VuIvIBCg5TdGF0ZW1lbnRFbnRyeRIQCghzZXF1ZW5jZRgBIAEoARINCgVldmVudBgCIAEoCRIcCglib29rZWRfYXQYAyABKAlSCWJvb2tlZF9hdBIjCgpzZXNzaW9uX2lkGAQgASgJSABSCnNlc3Npb25faWSIAQESKQoNc2V0dGxlbWVudF9pZBgFIAEoCUgBUg1zZXR0bGVtZW50X2lkiAEBEg8KB3BlbmRpbmcYBiABKAESEQoJYXZhaWxhYmxlGAcgASgBEgwKBGZlZXMYCCABKAFCDQoLX3Nlc3Npb25faWRCEAoOX3NldHRsZW1lbnRfaWRiBnByb3RvMw", [file_buf_validate_validate, file_inflow_thirdparty_v2_thirdparty]);
+  fileDesc("CiVpbmZsb3cvdGhpcmRwYXJ0eS92Mi9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cudGhpcmRwYXJ0eS52MiJVChZMaXN0U2V0dGxlbWVudHNSZXF1ZXN0Eh0KCXBhZ2Vfc2l6ZRgBIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAIgASgJQgi6SAVyAxj0AyJuChdMaXN0U2V0dGxlbWVudHNSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIyCgRkYXRhGAMgASgLMiQuaW5mbG93LnRoaXJkcGFydHkudjIuU2V0dGxlbWVudFBhZ2UicQoOU2V0dGxlbWVudFBhZ2USNQoLc2V0dGxlbWVudHMYASADKAsyIC5pbmZsb3cudGhpcmRwYXJ0eS52Mi5TZXR0bGVtZW50EigKD25leHRfcGFnZV90b2tlbhgCIAEoCVIPbmV4dF9wYWdlX3Rva2VuIt4CCgpTZXR0bGVtZW50EiQKDXNldHRsZW1lbnRfaWQYASABKAlSDXNldHRsZW1lbnRfaWQSDgoGc3RhdHVzGAIgASgJEiwKEXRyYW5zYWN0aW9uX2NvdW50GAMgASgBUhF0cmFuc2FjdGlvbl9jb3VudBIiCgxncm9zc19hbW91bnQYBCABKAFSDGdyb3NzX2Ftb3VudBIMCgRmZWVzGAUgASgBEh4KCm5ldF9hbW91bnQYBiABKAFSCm5ldF9hbW91bnQSEAoIY3VycmVuY3kYByABKAkSHgoKY3V0X29mZl9hdBgIIAEoCVIKY3V0X29mZl9hdBIeCgpzdGFydGVkX2F0GAkgASgJUgpzdGFydGVkX2F0EicKDGNvbXBsZXRlZF9hdBgKIAEoCUgAUgxjb21wbGV0ZWRfYXSIAQESDgoGc3BsaXRzGDMgASgBQg8KDV9jb21wbGV0ZWRfYXQifgoTR2V0U3RhdGVtZW50UmVxdWVzdBIVCgRmcm9tGAEgASgJQge6SARyAhgoEhMKAnRvGAIgASgJQge6SARyAhgoEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUYyAEoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAxj0AyJqChRHZXRTdGF0ZW1lbnRSZXNwb25zZRIOCgZzdGF0dXMYASABKAgSDwoHbWVzc2FnZRgCIAEoCRIxCgRkYXRhGAMgASgLMiMuaW5mbG93LnRoaXJkcGFydHkudjIuU3RhdGVtZW50UGFnZSKCAgoNU3RhdGVtZW50UGFnZRJHCg9vcGVuaW5nX2JhbGFuY2UYASABKAsyHS5pbmZsb3cudGhpcmRwYXJ0eS52Mi5CYWxhbmNlUg9vcGVuaW5nX2JhbGFuY2USNQoHZW50cmllcxgCIAMoCzIkLmluZmxvdy50aGlyZHBhcnR5LnYyLlN0YXRlbWVudEVudHJ5EkcKD2Nsb3NpbmdfYmFsYW5jZRgDIAEoCzIdLmluZmxvdy50aGlyZHBhcnR5LnYyLkJhbGFuY2VSD2Nsb3NpbmdfYmFsYW5jZRIoCg9uZXh0X3BhZ2VfdG9rZW4YBCABKAlSD25leHRfcGFnZV90b2tlbiLyAQoOU3RhdGVtZW50RW50cnkSEAoIc2VxdWVuY2UYASABKAESDQoFZXZlbnQYAiABKAkSHAoJYm9va2VkX2F0GAMgASgJUglib29rZWRfYXQSIwoKc2Vzc2lvbl9pZBgEIAEoCUgAUgpzZXNzaW9uX2lkiAEBEikKDXNldHRsZW1lbnRfaWQYBSABKAlIAVINc2V0dGxlbWVudF9pZIgBARIPCgdwZW5kaW5nGAYgASgBEhEKCWF2YWlsYWJsZRgHIAEoARIMCgRmZWVzGAggASgBQg0KC19zZXNzaW9uX2lkQhAKDl9zZXR0bGVtZW50X2lkYgZwcm90bzM", [file_buf_validate_validate, file_inflow_thirdparty_v2_thirdparty]);
 
 /**
  * Which settlements to list.
@@ -149,7 +149,7 @@ export type Settlement = Message<"inflow.thirdparty.v2.Settlement"> & {
   fees: number;
 
   /**
-   * Amount added to the available balance: the sum less the fees.
+   * Amount added to the available balance: the sum less the fees and the splits.
    *
    * @generated from field: double net_amount = 6 [json_name = "net_amount"];
    */
@@ -182,6 +182,13 @@ export type Settlement = Message<"inflow.thirdparty.v2.Settlement"> & {
    * @generated from field: optional string completed_at = 10 [json_name = "completed_at"];
    */
   completedAt?: string | undefined;
+
+  /**
+   * Sum of the shares of other businesses, by the splits of the accounts.
+   *
+   * @generated from field: double splits = 51;
+   */
+  splits: number;
 };
 
 /**
@@ -324,7 +331,8 @@ export type StatementEntry = Message<"inflow.thirdparty.v2.StatementEntry"> & {
   sequence: number;
 
   /**
-   * PAYMENT_NOTIFICATION, PAYMENT_REVERSED or SETTLEMENT_COMPLETED.
+   * PAYMENT_NOTIFICATION, PAYMENT_ACCEPTED, PAYMENT_REVERSED or SETTLEMENT_COMPLETED; SHARE_SETTLED or
+   * SHARE_REVERSED for a share of a payment of another business.
    *
    * @generated from field: string event = 2;
    */
@@ -338,14 +346,14 @@ export type StatementEntry = Message<"inflow.thirdparty.v2.StatementEntry"> & {
   bookedAt: string;
 
   /**
-   * Session id of the payment; absent for a settlement.
+   * Session id of the payment; absent for a settlement, and for a payment of another business.
    *
    * @generated from field: optional string session_id = 4 [json_name = "session_id"];
    */
   sessionId?: string | undefined;
 
   /**
-   * Settlement id; absent for a payment or a reversal.
+   * Settlement id, which is that of the other business for SHARE_SETTLED; absent for a payment or a reversal.
    *
    * @generated from field: optional string settlement_id = 5 [json_name = "settlement_id"];
    */
